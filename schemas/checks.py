@@ -1,0 +1,218 @@
+"""Mistakes that only the whole spec shows: names that lead nowhere, contradictions, settings without effect."""
+
+from collections.abc import Iterator
+from typing_extensions import assert_never
+
+from schemas.columns import Column, feature_column, label_column
+from schemas.data import SplitLogs
+from schemas.features import EmbeddedFeature, IdFeature, IdsFeature, NumericFeature, SequenceFeature
+from schemas.problems import Problem, listed
+from schemas.release import AucGate, Gate, RmseGate
+from schemas.spec import Spec
+from schemas.tasks import BinaryTask
+
+
+def find_problems(spec: Spec) -> list[Problem]:
+    """Returns every mistake in a spec whose parts are each well formed."""
+    found: list[Problem] = []
+    for check in (_names, _columns, _tables, _numerics, _embedded, _data, _gates, _slices, _cluster):
+        found.extend(check(spec))
+    return found
+
+
+def _names(spec: Spec) -> Iterator[Problem]:
+    for name in sorted(set(spec.features) & set(spec.tasks)):
+        yield Problem(("tasks", name), f"is also the name of a feature (got '{name}')", "give one of them another name")
+
+
+def _columns(spec: Spec) -> Iterator[Problem]:
+    labels = {spec.label_of(task): task for task in spec.tasks}
+    readers: dict[str, tuple[str, Column]] = {}
+    for name in spec.features:
+        column = feature_column(spec, name)
+        if column.name in labels:
+            yield Problem(
+                ("features", name, "column") if spec.features[name].column else ("features", name),
+                f"reads the label of task '{labels[column.name]}' (got '{column.name}')",
+                "a label is known only after the event and must not be a feature",
+            )
+        first, known = readers.setdefault(column.name, (name, column))
+        if (known.type, known.is_list) != (column.type, column.is_list):
+            yield Problem(
+                ("features", name),
+                f"reads column '{column.name}' as {_kind(column)}, feature '{first}' as {_kind(known)}",
+                "a column has one type",
+            )
+    label_types: dict[str, tuple[str, Column]] = {}
+    for name in spec.tasks:
+        column = label_column(spec, name)
+        first, known = label_types.setdefault(column.name, (name, column))
+        if known != column:
+            yield Problem(
+                ("tasks", name),
+                f"reads label '{column.name}' as {_kind(column)}, task '{first}' as {_kind(known)}",
+                "a column has one type",
+            )
+
+
+def _kind(column: Column) -> str:
+    return f"list of {column.type}" if column.is_list else column.type
+
+
+def _tables(spec: Spec) -> Iterator[Problem]:
+    used = set()
+    for name, feature in spec.features.items():
+        if isinstance(feature, NumericFeature):
+            continue
+        used.add(feature.table)
+        if feature.table not in spec.tables:
+            yield Problem(
+                ("features", name, "table"),
+                f"no such table (got '{feature.table}')",
+                f"declared tables: {listed(list(spec.tables))}",
+            )
+    for name in sorted(set(spec.tables) - used):
+        yield Problem(
+            ("tables", name), f"has no effect: no feature uses it (got '{name}')", "remove it, or name it in a feature"
+        )
+
+
+def _numerics(spec: Spec) -> Iterator[Problem]:
+    for name, feature in spec.features.items():
+        if not isinstance(feature, NumericFeature):
+            continue
+        if feature.clip and feature.clip[0] >= feature.clip[1]:
+            yield Problem(
+                ("features", name, "clip"), f"leaves nothing (got {list(feature.clip)})", "write [low, high], low < high"
+            )
+        if feature.log and (feature.clip is None or feature.clip[0] < 0):
+            yield Problem(
+                ("features", name, "log"),
+                f"log(1 + x) needs x >= 0 (got clip {list(feature.clip) if feature.clip else None})",
+                "declare clip: [low, high] with low >= 0",
+            )
+        if feature.clip and feature.missing is not None and not feature.clip[0] <= feature.missing <= feature.clip[1]:
+            yield Problem(
+                ("features", name, "missing"),
+                f"would be clipped (got {feature.missing:g})",
+                f"from {feature.clip[0]:g} to {feature.clip[1]:g}, as clip says",
+            )
+
+
+def _embedded(spec: Spec) -> Iterator[Problem]:
+    types: dict[str, tuple[str, EmbeddedFeature]] = {}
+    for name, feature in spec.features.items():
+        if isinstance(feature, NumericFeature):
+            continue
+        first, known = types.setdefault(feature.table, (name, feature))
+        if known.type != feature.type:
+            yield Problem(
+                ("features", name, "type"),
+                f"table '{feature.table}' holds {known.type} ids of feature '{first}' (got {feature.type})",
+                "all features of a table have ids of one type",
+            )
+        match feature:
+            case IdFeature():
+                wanted = str if feature.type == "string" else int
+                if feature.missing is not None and not isinstance(feature.missing, wanted):
+                    yield Problem(
+                        ("features", name, "missing"), f"is no {feature.type} (got {feature.missing!r})", f"a {feature.type}"
+                    )
+            case SequenceFeature():
+                if feature.encoder == "positional" and feature.max_length == 1:
+                    yield Problem(
+                        ("features", name, "encoder"),
+                        "has no effect: one position has nothing to weigh (got 'positional' with max_length 1)",
+                        "leave it out, or raise max_length",
+                    )
+            case IdsFeature():
+                if feature.combiner != "sum" and feature.max_values == 1:
+                    yield Problem(
+                        ("features", name, "combiner"),
+                        f"has no effect on one value (got '{feature.combiner}' with max_values 1)",
+                        "use sum, or raise max_values",
+                    )
+            case _:
+                assert_never(feature)
+
+
+def _data(spec: Spec) -> Iterator[Problem]:
+    lists = [name for name in spec.features if feature_column(spec, name).is_list]
+    separator = spec.data.list_separator
+    if separator is None and spec.data.format == "csv" and lists:
+        yield Problem(
+            ("data",), f"CSV needs a list_separator for {listed(lists)} (got none)", "for example list_separator: '|'"
+        )
+    if separator is not None and (spec.data.format != "csv" or not lists):
+        yield Problem(
+            ("data", "list_separator"),
+            f"has no effect (got '{separator}')",
+            "remove it: only CSV with multi-valued features needs it",
+        )
+    if isinstance(spec.data, SplitLogs):
+        seen: dict[str, str] = {}
+        for split, pattern in spec.data.splits.model_dump(exclude_none=True).items():
+            if pattern in seen:
+                yield Problem(
+                    ("data", "splits", split),
+                    f"is the same files as {seen[pattern]} (got '{pattern}')",
+                    "a split must not be trained on and judged on",
+                )
+            seen.setdefault(pattern, split)
+
+
+def _gates(spec: Spec) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, gate in enumerate(spec.gates):
+        task = spec.tasks.get(gate.task)
+        if task is None:
+            yield Problem(
+                ("gates", index, "task"),
+                f"no such task (got '{gate.task}')",
+                f"declared tasks: {listed(list(spec.tasks))}",
+            )
+            continue
+        if not _fits(gate, isinstance(task, BinaryTask)):
+            allowed = "auc" if isinstance(task, BinaryTask) else "rmse"
+            yield Problem(
+                ("gates", index, "metric"), f"task '{gate.task}' is {task.kind} (got '{gate.metric}')", f"use {allowed}"
+            )
+        if gate.task in seen:
+            yield Problem(
+                ("gates", index), f"task '{gate.task}' has a gate already (got a second one)", "one gate for a task"
+            )
+        seen.add(gate.task)
+
+
+def _fits(gate: Gate, is_binary: bool) -> bool:
+    match gate:
+        case AucGate():
+            return is_binary
+        case RmseGate():
+            return not is_binary
+        case _:
+            assert_never(gate)
+
+
+def _slices(spec: Spec) -> Iterator[Problem]:
+    ids = [name for name, feature in spec.features.items() if isinstance(feature, IdFeature)]
+    seen = set()
+    for index, names in enumerate(spec.evaluation.slices):
+        loc = ("evaluation", "slices", index)
+        if not names or len(set(names)) != len(names) or frozenset(names) in seen:
+            yield Problem(loc, f"is empty or given twice (got {list(names)})", "one or more features, each slice once")
+        seen.add(frozenset(names))
+        for position, name in enumerate(names):
+            if name not in ids:
+                yield Problem(
+                    (*loc, position), f"no such feature of kind id (got '{name}')", f"features of kind id: {listed(ids)}"
+                )
+
+
+def _cluster(spec: Spec) -> Iterator[Problem]:
+    if spec.cluster.heartbeat_timeout_s >= spec.cluster.deadline_s:
+        yield Problem(
+            ("cluster", "heartbeat_timeout_s"),
+            f"has no effect: the deadline comes first (got {spec.cluster.heartbeat_timeout_s})",
+            f"less than deadline_s ({spec.cluster.deadline_s})",
+        )

@@ -1,0 +1,69 @@
+"""The columns of the logs that a spec reads: the contract between ingestion, validation, Transform and serving."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from typing_extensions import assert_never
+
+from schemas.features import IdFeature, IdsFeature, NumericFeature, SequenceFeature
+from schemas.spec import Inputs
+from schemas.tasks import BinaryTask, RegressionTask
+
+ColumnType = Literal["float", "int", "string"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the logs.
+
+    Attributes:
+        name: as it is spelled in the files.
+        type: of a value.
+        is_list: any number of values per row, none included; otherwise at most one.
+        is_required: a row without a value is an anomaly.
+        is_label: rows without a value are dropped and counted by ingestion; absent at serving.
+        is_binary: the only values are 0 and 1.
+    """
+
+    name: str
+    type: ColumnType
+    is_list: bool = False
+    is_required: bool = True
+    is_label: bool = False
+    is_binary: bool = False
+
+
+def feature_column(inputs: Inputs, name: str) -> Column:
+    """Returns the column that a feature reads."""
+    feature, column = inputs.features[name], inputs.column_of(name)
+    match feature:
+        case NumericFeature() | IdFeature():
+            return Column(name=column, type=feature.type, is_required=feature.missing is None)
+        case IdsFeature() | SequenceFeature():
+            return Column(name=column, type=feature.type, is_list=True, is_required=False)
+        case _:
+            assert_never(feature)
+
+
+def label_column(inputs: Inputs, name: str) -> Column:
+    """Returns the column of a task's label."""
+    task, column = inputs.tasks[name], inputs.label_of(name)
+    match task:
+        case BinaryTask():
+            return Column(name=column, type="int", is_label=True, is_binary=True)
+        case RegressionTask():
+            return Column(name=column, type="float", is_label=True)
+        case _:
+            assert_never(task)
+
+
+def columns(inputs: Inputs) -> list[Column]:
+    """Returns every column read, once, by name. A column is required if one of its readers requires it."""
+    read = [feature_column(inputs, name) for name in inputs.features]
+    read += [label_column(inputs, name) for name in inputs.tasks]
+    by_name: dict[str, Column] = {}
+    for column in read:
+        known = by_name.get(column.name)
+        if known is None or column.is_required:
+            by_name[column.name] = column
+    return [by_name[name] for name in sorted(by_name)]

@@ -1,0 +1,64 @@
+"""Where the logs lie, how they are cut into days or named splits, and how much bad data is tolerated."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from schemas.base import Declaration, PositiveInt
+
+DAY_FIELDS = ("{YYYY}", "{MM}", "{DD}")
+TRAIN, VALIDATION, EVAL = "train", "validation", "eval"
+
+
+def _inside_the_data_folder(pattern: str) -> str:
+    if pattern.startswith("/") or ".." in pattern.split("/"):
+        raise ValueError("must be relative to the data folder and must not contain '..'")
+    return pattern
+
+
+def _has_each_day_field_once(pattern: str) -> str:
+    if any(pattern.count(field) != 1 for field in DAY_FIELDS):
+        raise ValueError("must contain {YYYY}, {MM} and {DD} once each, as in '{YYYY}-{MM}-{DD}/*.parquet'")
+    return pattern
+
+
+FilePattern = Annotated[str, Field(min_length=1), AfterValidator(_inside_the_data_folder)]
+DayPattern = Annotated[FilePattern, AfterValidator(_has_each_day_field_once)]
+
+
+class _Logs(Declaration):
+    format: Literal["parquet", "csv", "tfrecord"]
+    list_separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    """CSV only: the character between the values of a multi-valued cell."""
+    max_dropped_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.01
+    """A run whose ingestion drops a larger share of a split's rows fails."""
+
+
+class DayLogs(_Logs):
+    """Logs in one folder or file per day. A run for date D evaluates on the `eval_days` that end with D and
+    trains on the `train_days` before them; days are never cut at random."""
+
+    kind: Literal["days"]
+    pattern: DayPattern
+    train_days: PositiveInt
+    eval_days: PositiveInt = 1
+    missing_days: Literal["error", "skip"] = "error"
+    """`skip`: a day without rows is left out and reported, as long as each split keeps at least one day."""
+
+
+class SplitLogs(_Logs):
+    """Logs without dates, in named splits."""
+
+    class Splits(Declaration):
+        """File patterns of the splits, relative to the data folder."""
+
+        train: FilePattern
+        eval: FilePattern
+        validation: FilePattern | None = None
+        """Scored by the trainer after every epoch; never trained on and never used by the gates."""
+
+    kind: Literal["splits"]
+    splits: Splits
+
+
+Logs = Annotated[DayLogs | SplitLogs, Field(discriminator="kind")]

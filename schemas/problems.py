@@ -1,0 +1,51 @@
+"""How a mistake in a spec is told: where it is, what was got, what is allowed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+Loc = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake.
+
+    Attributes:
+        loc: keys and list positions from the top of the document.
+        what: what is wrong, with the value got.
+        allowed: what is allowed, or how to mend it.
+        line: line in the file, from 1; None if it is not known.
+    """
+
+    loc: Loc
+    what: str
+    allowed: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = dotted(self.loc) or "(whole file)"
+        at = f"line {self.line}: " if self.line else ""
+        return f"{at}{place}: {self.what}; {self.allowed}"
+
+
+class SpecError(ValueError):
+    """A spec that cannot be used: every problem found, one a line."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]):
+        self.path = path
+        self.problems = tuple(sorted(problems, key=lambda problem: (problem.line or 0, dotted(problem.loc))))
+        super().__init__("\n".join(f"{path}: {problem}" for problem in self.problems))
+
+
+def dotted(loc: Loc) -> str:
+    """Returns a path as people write it: `gates[0].task`."""
+    text = ""
+    for part in loc:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def listed(names: Sequence[str]) -> str:
+    """Returns names for an error text, sorted, or a word for none."""
+    return ", ".join(sorted(names)) if names else "none"

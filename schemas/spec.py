@@ -1,0 +1,67 @@
+"""The declaration of a ranker, whole."""
+
+import hashlib
+import json
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.base import Declaration, Name
+from schemas.data import Logs
+from schemas.features import Feature, NumericFeature, Table
+from schemas.release import Evaluation, Gate, Push
+from schemas.tasks import Task
+from schemas.training import Cluster, Mmoe, Training
+
+
+class Inputs(Declaration):
+    """The part of a spec that says what an example is: all that ingestion's columns and Transform depend on."""
+
+    features: Annotated[dict[Name, Feature], Field(min_length=1)]
+    tasks: Annotated[dict[Name, Task], Field(min_length=1)]
+
+    def column_of(self, feature: str) -> str:
+        """Returns the column of the logs that a feature reads."""
+        return self.features[feature].column or feature
+
+    def label_of(self, task: str) -> str:
+        """Returns the column of the logs that holds a task's label."""
+        return self.tasks[task].label or task
+
+    def table_of(self, feature: str) -> str | None:
+        """Returns the table of an embedded feature, None for a numeric one."""
+        declared = self.features[feature]
+        return None if isinstance(declared, NumericFeature) else declared.table
+
+    def inputs(self) -> "Inputs":
+        """Returns this part alone."""
+        return Inputs(features=self.features, tasks=self.tasks)
+
+
+class Ranker(Inputs):
+    """The part of a spec that a trained model depends on. Changing a gate or the push target retrains nothing."""
+
+    name: Name
+    tables: dict[Name, Table] = Field(default_factory=dict)
+    model: Mmoe
+    training: Training
+    cluster: Cluster = Cluster()
+
+    def ranker(self) -> "Ranker":
+        """Returns this part alone."""
+        return Ranker.model_validate({key: getattr(self, key) for key in Ranker.model_fields})
+
+
+class Spec(Ranker):
+    """A ranker: its data, features, tasks, model, training, gates and push target."""
+
+    data: Logs
+    evaluation: Evaluation = Evaluation()
+    gates: Annotated[tuple[Gate, ...], Field(min_length=1)]
+    push: Push
+
+
+def digest(part: Declaration) -> str:
+    """Returns the sha256 of a declaration's canonical JSON: equal for equal meaning, whatever the YAML looked like."""
+    canonical = json.dumps(part.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
