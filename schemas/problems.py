@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from schemas.errors import UserError
+
 Loc = tuple[str | int, ...]
 
 
@@ -29,7 +31,7 @@ class Problem:
         return f"{at}{place}: {self.what}; {self.allowed}"
 
 
-class SpecError(ValueError):
+class SpecError(UserError):
     """A spec that cannot be used: every problem found, one a line."""
 
     def __init__(self, path: Path, problems: Sequence[Problem]):
