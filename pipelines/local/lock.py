@@ -1,0 +1,43 @@
+"""One run at a time on a root."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from schemas.errors import UserError
+
+LOCK_FILE = ".lock"
+
+
+@contextlib.contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """Holds the root's lock, which the kernel frees when this process ends, in whatever way.
+
+    Raises:
+        UserError: another process holds it.
+    """
+    # O_CLOEXEC keeps it from started programs, the hook from plain forks: a child that outlives us must not hold it.
+    fd = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    held = [fd]
+    os.register_at_fork(after_in_child=lambda: _close(held))
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise UserError(
+                f"--root: another run is using it (got {root}, held by process {holder}); "
+                "wait until it has ended, or choose another root"
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        _close(held)
+
+
+def _close(held: list[int]) -> None:
+    while held:
+        os.close(held.pop())

@@ -1,0 +1,40 @@
+"""Where output goes: the terminal is for the progress alone, everything else lands in files."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+QUIET_ENVIRONMENT = {
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    "GRPC_VERBOSITY": "ERROR",
+    "PYTHONWARNINGS": "ignore",
+}
+"""Read by TensorFlow, gRPC and Python when they start, here and in every child."""
+
+
+def keep_stream(fd: int) -> TextIO:
+    """Returns a stream to where a descriptor points now, which no child process inherits."""
+    return os.fdopen(os.dup(fd), "w", buffering=1, encoding="utf-8", errors="replace")
+
+
+def send_output_to(path: Path) -> None:
+    """Points file descriptors 1 and 2 to the end of a file, for this process, its libraries and its children.
+
+    Descriptors rather than sys.stdout: TensorFlow and the trainer's processes write without asking Python.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+
+
+def log_to_stderr() -> None:
+    """Sends the records of all loggers to standard error, wherever it points."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

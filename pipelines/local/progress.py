@@ -1,0 +1,79 @@
+"""Shows a run on the terminal: one line per step."""
+
+import threading
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from pipelines.local.steps import Step
+from pipelines.local.training_progress import PROGRESS_FILE, read_progress
+
+_REFRESH_S = 0.5
+_PLAIN_LINE_EVERY_S = 30.0
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_NODE_WIDTH = 18
+_MARKS = {
+    "ran": "[green]done[/]",
+    "cached": "[cyan]cached[/]",
+    "failed": "[red]failed[/]",
+    "stopped": "[yellow]stopped[/]",
+}
+
+
+def step_line(step: Step) -> str:
+    """Returns the line of a step that has ended, as rich markup."""
+    return (
+        f"{escape(step.node):<{_NODE_WIDTH}} {step.seconds:8.1f} s {step.peak_memory_bytes / 2**20:8,.0f} MiB  "
+        f"{_MARKS[step.state]}"
+    )
+
+
+class TerminalProgress:
+    """An observer: a line per step as it ends, and a live one (or, off a terminal, one now and then) meanwhile."""
+
+    def __init__(self, console: Console, logs: Path):
+        self._console = console
+        self._progress_file = logs / PROGRESS_FILE
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def step_started(self, node: str) -> None:
+        """Starts to show that the step runs."""
+        self._ended.clear()
+        show = self._show_live if self._console.is_terminal else self._show_plainly
+        self._thread = threading.Thread(target=show, args=(node,), name="progress", daemon=True)
+        self._thread.start()
+
+    def step_ended(self, step: Step) -> None:
+        """Replaces the live line by the step's last one."""
+        self._ended.set()
+        if self._thread:
+            self._thread.join()
+        self._console.print(step_line(step), highlight=False, soft_wrap=True)
+
+    def _show_live(self, node: str) -> None:
+        started = time.monotonic()
+        # Standard output and error are files by now: there is nothing to redirect around the live line.
+        with Live(
+            console=self._console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        ) as live:
+            turn = 0
+            while not self._ended.wait(_REFRESH_S):
+                turn += 1
+                mark = _SPINNER[turn % len(_SPINNER)]
+                line = f"{node:<{_NODE_WIDTH}} {time.monotonic() - started:8.1f} s  {mark}  {self._detail()}"
+                live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def _show_plainly(self, node: str) -> None:
+        started = time.monotonic()
+        while not self._ended.wait(_PLAIN_LINE_EVERY_S):
+            line = f"{node:<{_NODE_WIDTH}} {time.monotonic() - started:8.1f} s  running  {self._detail()}"
+            self._console.print(line.rstrip(), highlight=False, markup=False, soft_wrap=True)
+
+    def _detail(self) -> str:
+        progress = read_progress(self._progress_file)
+        return str(progress) if progress else ""

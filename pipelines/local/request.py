@@ -1,0 +1,79 @@
+"""What a local run is asked to do, checked before anything heavy is loaded."""
+
+import datetime
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.data import DayLogs
+from schemas.days import Day, parse_day
+from schemas.errors import UserError
+from schemas.spec import Spec, digest
+
+ARTIFACTS = "artifacts"
+METADATA = "metadata.sqlite"
+"""What the root holds, beside `runs`, the blessings and the pushed models."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One run of one spec.
+
+    Attributes:
+        spec: what is declared.
+        date: the day to run for; None for logs without dates.
+        data_root: absolute folder of the logs.
+        root: absolute folder of everything the run leaves.
+    """
+
+    spec: Spec
+    date: Day | None
+    data_root: Path
+    root: Path
+
+
+def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRequest:
+    """Returns the request, or says what is wrong with it.
+
+    Raises:
+        UserError: a date that is missing, malformed or without effect; folders that cannot be used.
+    """
+    day = _day(spec, date)
+    data, root = data.resolve(), root.resolve()
+    if not data.is_dir():
+        what = "is no folder" if data.exists() else "no such folder"
+        raise UserError(f"--data: {what} (got {data}); give the folder that the spec's file patterns are relative to")
+    if root == data or data in root.parents:
+        raise UserError(
+            f"--root: lies in the data folder (got {root}, --data {data}); "
+            "artifacts among the logs could be read as logs: choose a folder outside"
+        )
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--root: cannot be created (got {root}: {error.strerror}); choose another folder") from None
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise UserError(f"--root: may not be written to (got {root}); choose another folder")
+    return RunRequest(spec, day, data, root)
+
+
+def _day(spec: Spec, date: str | None) -> Day | None:
+    if not isinstance(spec.data, DayLogs):
+        if date is not None:
+            raise UserError(
+                f"--date: has no effect (got {date}); spec '{spec.name}' reads named splits, not days: leave it out"
+            )
+        return None
+    if date is None:
+        raise UserError(
+            f"--date: is missing; spec '{spec.name}' reads logs by day: give the last evaluation day as YYYY-MM-DD"
+        )
+    try:
+        return parse_day(date)
+    except ValueError as error:
+        raise UserError(f"--date: {error}") from None
+
+
+def run_id(spec: Spec, now: datetime.datetime) -> str:
+    """Returns the id of a run that starts now: UTC to the second, and the first 8 digits of the spec's digest."""
+    return f"{now.astimezone(datetime.timezone.utc):%Y%m%dT%H%M%S}-{digest(spec)[:8]}"

@@ -1,0 +1,180 @@
+"""A run on one machine, from the lock on its root to its summary."""
+
+import datetime
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipelines.local import output
+from pipelines.local.lock import locked
+from pipelines.local.progress import TerminalProgress
+from pipelines.local.request import ARTIFACTS, METADATA, RunRequest, run_id
+from pipelines.local.steps import Observer, Step
+from pipelines.local.stopping import Stopped, kill_descendants, stop_on_signals
+from pipelines.outcome import Ending, summarise
+from pipelines.provenance import code_folder, git_commit
+from pipelines.summary import Summary, exit_code, write_summary
+from schemas.errors import UserError
+from schemas.spec import digest
+
+_LOG = logging.getLogger(__name__)
+
+RUN_LOG = "run.log"
+
+BuildPipeline = Callable[[RunRequest, str | None], Any]
+"""From a request and the code's commit to a TFX pipeline with its storage below the request's root."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run that has ended, its summary written.
+
+    Attributes:
+        summary: what was written.
+        summary_path: where.
+        exit_code: of the process.
+        log: file that tells the most about the error.
+    """
+
+    summary: Summary
+    summary_path: Path
+    exit_code: int
+    log: Path
+
+
+@dataclass
+class _StepRecord:
+    """An observer that points the output to each step's own log and keeps what the steps came to."""
+
+    logs: Path
+    log: Path
+    steps: list[Step] = field(default_factory=list)
+
+    def step_started(self, node: str) -> None:
+        self.log = self.logs / f"{node}.log"
+        output.send_output_to(self.log)
+
+    def step_ended(self, step: Step) -> None:
+        self.steps.append(step)
+        if step.state in ("ran", "cached"):
+            self.log = self.logs / RUN_LOG
+        output.send_output_to(self.logs / RUN_LOG)
+
+
+def run_locally(request: RunRequest, console: Console, build: BuildPipeline | None = None) -> Outcome:
+    """Runs a spec and leaves its summary, whichever way the run ends.
+
+    Standard output and error of this process belong to the run's log files from here on: it is the last thing that a
+    program does.
+
+    Args:
+        request: what to run.
+        console: shows the progress; its stream must be from `output.keep_stream`.
+        build: makes the pipeline; that of the spec when left out.
+
+    Raises:
+        UserError: the root is in use.
+    """
+    with locked(request.root), stop_on_signals():
+        run_folder = _new_run_folder(request)
+        logs = run_folder / "logs"
+        logs.mkdir()
+        output.send_output_to(logs / RUN_LOG)
+        output.log_to_stderr()
+        os.environ.update(output.QUIET_ENVIRONMENT)
+        os.environ["SANGAM_LOG_DIR"] = str(logs)
+        commit = git_commit(code_folder())
+        _LOG.info(
+            "event=run_started run=%s spec_digest=%s git_commit=%s", run_folder.name, digest(request.spec), commit
+        )
+        console.print(f"run {run_folder.name}, logs in {logs}", highlight=False, markup=False, soft_wrap=True)
+        return _run_and_summarise(request, run_folder, commit, console, build or _build_from_spec)
+
+
+def _run_and_summarise(
+    request: RunRequest, run_folder: Path, commit: str | None, console: Console, build: BuildPipeline
+) -> Outcome:
+    started = time.monotonic()
+    logs = run_folder / "logs"
+    record = _StepRecord(logs, logs / RUN_LOG)
+    stop_code = 0
+    try:
+        _run(request, run_folder.name, lambda: build(request, commit), [record, TerminalProgress(console, logs)])
+        ending = Ending("succeeded", None, time.monotonic() - started)
+    except Stopped as stopped:
+        ending = Ending("stopped", str(stopped), time.monotonic() - started)
+        stop_code = stopped.exit_code
+        _LOG.warning("event=stopped", exc_info=True)
+        _clean_up_after_stop(request)
+    except Exception as failure:
+        ending = Ending("failed", error_text(failure), time.monotonic() - started)
+        # The traceback belongs beside the step's own lines.
+        output.send_output_to(record.log)
+        _LOG.exception("event=failed")
+    summary = summarise(request, run_folder, record.steps, ending, commit)
+    return Outcome(summary, write_summary(summary), exit_code(summary, stop_code), record.log)
+
+
+def _run(request: RunRequest, run: str, build: Callable[[], Any], observers: Sequence[Observer]) -> None:
+    import absl.logging
+
+    from pipelines.local.recovery import recover
+    from pipelines.local.runner import metadata_of, run_pipeline
+
+    # The files hold everything; absl, which TFX and TFMA log through, would drop what is below a warning.
+    absl.logging.set_verbosity(absl.logging.INFO)
+    pipeline = build()
+    recover(metadata_of(pipeline), request.root / ARTIFACTS)
+    run_pipeline(pipeline, run, observers)
+
+
+def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
+    from pipelines.pipeline import Placement, build
+
+    date = request.date.isoformat() if request.date else ""
+    return build(request.spec, Placement(date, str(request.data_root), str(request.root), commit or ""))
+
+
+def _clean_up_after_stop(request: RunRequest) -> None:
+    """Leaves no process and no half-written output: the launcher handles failures, not being stopped."""
+    kill_descendants()
+    metadata_file = request.root / METADATA
+    if not metadata_file.exists():
+        return
+    from tfx import v1 as tfx
+    from tfx.orchestration import metadata
+
+    from pipelines.local.recovery import recover
+
+    config = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(metadata_file))
+    recover(metadata.Metadata(config), request.root / ARTIFACTS)
+
+
+def error_text(error: BaseException) -> str:
+    """Returns the text of the user's mistake behind an error, or the error itself in one line."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, UserError):
+            return str(found)
+        found = found.__cause__ or found.__context__
+    return f"{type(error).__name__}: {str(error).strip()}"
+
+
+def _new_run_folder(request: RunRequest) -> Path:
+    """Creates the run's folder. A run that starts in the same second as another of its spec waits for the next."""
+    runs = request.root / "runs"
+    runs.mkdir(exist_ok=True)
+    while True:
+        folder = runs / run_id(request.spec, datetime.datetime.now(datetime.timezone.utc))
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            time.sleep(0.1)
+        else:
+            return folder

@@ -1,0 +1,112 @@
+"""Runs a TFX pipeline in this process, step by step in topological order.
+
+TFX's LocalDagRunner does the same, but tells nobody what it is doing, and goes on after a step whose inputs could not
+be resolved.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ml_metadata.proto import metadata_store_pb2
+from tfx import v1 as tfx
+from tfx.dsl.compiler import compiler, constants
+from tfx.orchestration import metadata
+from tfx.orchestration.local import runner_utils
+from tfx.orchestration.portable import launcher, runtime_parameter_utils
+from tfx.orchestration.portable.mlmd import execution_lib
+
+from pipelines.local.memory import PeakMemory
+from pipelines.local.steps import Artifact, Observer, Step, StepState
+
+_LOG = logging.getLogger(__name__)
+_Execution: Any = metadata_store_pb2.Execution
+
+
+class StepError(Exception):
+    """A step that did not run although nothing was raised: an input was missing."""
+
+
+def metadata_of(pipeline: tfx.dsl.Pipeline) -> Any:
+    """Returns a new handle of the pipeline's ML Metadata; enter it to use it."""
+    return metadata.Metadata(pipeline.metadata_connection_config)
+
+
+def run_pipeline(pipeline: tfx.dsl.Pipeline, run_id: str, observers: Sequence[Observer]) -> None:
+    """Runs every step; a step whose inputs, parameters and code ML Metadata has seen succeed is taken from there.
+
+    Args:
+        pipeline: built with a SQLite metadata connection.
+        run_id: unique among the runs of this pipeline.
+        observers: told of every step, in this order at its start and in this order at its end.
+
+    Raises:
+        Exception: whatever the failing step raised, after the observers were told.
+    """
+    ir = compiler.Compiler().compile(pipeline)
+    parameters = {constants.PIPELINE_RUN_ID_PARAMETER_NAME: run_id}
+    runtime_parameter_utils.substitute_runtime_parameter(ir, parameters)
+    deployment = runner_utils.extract_local_deployment_config(ir)
+    for node in ir.nodes:
+        node_id = node.pipeline_node.node_info.id
+        step_launcher = launcher.Launcher(
+            pipeline_node=node.pipeline_node,
+            mlmd_connection=metadata_of(pipeline),
+            pipeline_info=ir.pipeline_info,
+            pipeline_runtime_spec=ir.runtime_spec,
+            executor_spec=runner_utils.extract_executor_spec(deployment, node_id),
+            custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, node_id),
+        )
+        _run_step(node_id, step_launcher, metadata_of(pipeline), observers)
+
+
+def _run_step(node_id: str, step_launcher: Any, store: Any, observers: Sequence[Observer]) -> None:
+    for observer in observers:
+        observer.step_started(node_id)
+    started = time.monotonic()
+    state: StepState = "failed"
+    outputs: dict[str, Artifact] = {}
+    memory = PeakMemory(os.getpid())
+    try:
+        with memory:
+            execution_info = step_launcher.launch()
+        state, outputs = _outcome(node_id, execution_info, store)
+    except KeyboardInterrupt:
+        state = "stopped"
+        raise
+    finally:
+        step = Step(node_id, state, time.monotonic() - started, memory.peak_bytes, outputs)
+        _LOG.info("event=step_ended node=%s state=%s seconds=%.1f", node_id, state, step.seconds)
+        for observer in observers:
+            observer.step_ended(step)
+
+
+def _outcome(node_id: str, execution_info: Any, store: Any) -> tuple[StepState, dict[str, Artifact]]:
+    """Returns how ML Metadata says that the execution ended, and its outputs.
+
+    The launcher's own record names fresh output folders even where cached ones are used.
+    """
+    if execution_info is None or execution_info.execution_id is None:
+        raise StepError(f"{node_id}: was skipped by TFX, because an input is missing; see its log")
+    with store as handle:
+        [execution] = handle.store.get_executions_by_id([execution_info.execution_id])
+        artifacts = execution_lib.get_output_artifacts(handle, execution.id)
+    outputs = {key: Artifact(found[0].uri, _properties(found[0])) for key, found in artifacts.items() if found}
+    match execution.last_known_state:
+        case _Execution.COMPLETE:
+            return "ran", outputs
+        case _Execution.CACHED:
+            return "cached", outputs
+        case other:
+            state = _Execution.State.Name(other)
+            raise StepError(f"{node_id}: did not run (execution {execution.id} is {state}); see its log")
+
+
+def _properties(artifact: Any) -> dict[str, Any]:
+    """Returns the custom properties that a component set on an artifact."""
+    found = {}
+    for name, value in artifact.mlmd_artifact.custom_properties.items():
+        found[name] = getattr(value, value.WhichOneof("value"))
+    return found

@@ -1,0 +1,111 @@
+"""From the steps of a run to its summary.
+
+The components' readers are imported where they are needed: they bring TensorFlow, and a run that could not even load it
+must get its summary too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pipelines.local.request import RunRequest
+from pipelines.local.steps import Step
+from pipelines.summary import GateSummary, PushedSummary, RowsSummary, StepSummary, Summary, TaskSummary
+from schemas.spec import digest
+
+VERDICT_FILE = "verdict.json"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended.
+
+    Attributes:
+        status: of the run.
+        error: the text for the user; None after success.
+        seconds: wall time of the run.
+    """
+
+    status: Literal["succeeded", "failed", "stopped"]
+    error: str | None
+    seconds: float
+
+
+def summarise(
+    request: RunRequest, run_folder: Path, steps: Sequence[Step], ending: Ending, git_commit: str | None
+) -> Summary:
+    """Returns the summary of a run, reading what its finished steps have left."""
+    by_node = {step.node: step for step in steps}
+    failed = [step.node for step in steps if step.state in ("failed", "stopped")]
+    return Summary(
+        run=run_folder.name,
+        path=str(run_folder),
+        name=request.spec.name,
+        status=ending.status,
+        error=ending.error,
+        failed_step=failed[0] if failed else None,
+        date=request.date.isoformat() if request.date else None,
+        **_ingested(by_node.get("example_gen")),
+        **_judged(by_node.get("evaluator")),
+        pushed=_pushed(by_node.get("pusher")),
+        steps={step.node: _step(step) for step in steps},
+        total_seconds=round(ending.seconds, 3),
+        spec_digest=digest(request.spec),
+        git_commit=git_commit,
+    )
+
+
+def _step(step: Step) -> StepSummary:
+    return StepSummary(
+        state=step.state,
+        cached=step.state == "cached",
+        seconds=round(step.seconds, 3),
+        peak_memory_bytes=step.peak_memory_bytes,
+    )
+
+
+def _ingested(step: Step | None) -> dict[str, Any]:
+    if step is None or "examples" not in step.outputs:
+        return {"days": {}, "missing_days": [], "rows": {}}
+    from components.example_gen.report import read_ingestion
+
+    report = read_ingestion(step.outputs["examples"].uri)
+    rows = {
+        name: RowsSummary(read=split.rows_read, written=split.rows_written, dropped=dict(split.dropped))
+        for name, split in report.splits.items()
+    }
+    days = {name: [str(day) for day in split_days] for name, split_days in report.days.items()}
+    return {"days": days, "missing_days": [str(day) for day in report.missing_days], "rows": rows}
+
+
+def _judged(step: Step | None) -> dict[str, Any]:
+    if step is None or "evaluation" not in step.outputs:
+        return {"tasks": {}, "notes": [], "blessed": None, "baseline": None}
+    from components.evaluator.verdict import Verdict
+
+    text = (Path(step.outputs["evaluation"].uri) / VERDICT_FILE).read_text(encoding="utf-8")
+    verdict = Verdict.model_validate_json(text)
+    tasks = {}
+    for name, task in verdict.tasks.items():
+        gates = [
+            GateSummary(
+                kind=gate.kind,
+                metric=gate.metric,
+                bound=gate.bound,
+                value=gate.value,
+                passed=gate.passed,
+                reason=gate.reason,
+            )
+            for gate in task.gates
+        ]
+        metrics = dict(task.metrics)
+        tasks[name] = TaskSummary(auc=metrics.get("auc"), rmse=metrics.get("rmse"), metrics=metrics, gates=gates)
+    return {"tasks": tasks, "notes": list(verdict.notes), "blessed": verdict.blessed, "baseline": verdict.baseline}
+
+
+def _pushed(step: Step | None) -> PushedSummary | None:
+    artifact = step.outputs.get("pushed_model") if step else None
+    if artifact is None or not artifact.properties.get("pushed"):
+        return None
+    return PushedSummary(version=str(artifact.properties["version"]), path=str(artifact.properties["path"]))

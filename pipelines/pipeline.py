@@ -1,0 +1,118 @@
+"""The DAG of a ranker on one page: the local run and the KFP compile both use it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tfx import v1 as tfx
+
+from components.evaluator.component import Evaluator
+from components.example_gen.component import ExampleGen
+from components.example_validator.component import ExampleValidator
+from components.pusher.component import Pusher
+from components.schema_gen.component import SchemaGen
+from components.source_digest import source_digest
+from components.trainer.component import Trainer
+from pipelines.local.request import ARTIFACTS, METADATA
+from schemas.spec import Spec, digest
+
+PREPROCESSING_FN = "trainer_module.preprocessing.preprocessing_fn"
+
+# `in_memory` with one worker: on a handful of cores, Beam's other modes cost more than they give.
+# `sdk_container_image` spares the source distribution of itself that TFX otherwise builds for every step
+# (tfx/dsl/components/base/base_beam_executor.py), seconds each.
+BEAM_ARGS = (
+    "--runner=DirectRunner",
+    "--direct_running_mode=in_memory",
+    "--direct_num_workers=1",
+    "--sdk_container_image=unused",
+)
+
+RuntimeString = Any
+"""A str, or TFX's RuntimeParameter of type str."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where and for when a pipeline runs: never part of the spec or of its digest.
+
+    Attributes:
+        date: YYYY-MM-DD; empty: yesterday (UTC) at the time of the run, or nothing for logs without dates.
+        data_root: folder that the spec's file patterns are relative to.
+        pipeline_root: folder of everything that outlives a run: artifacts, blessings, pushed models.
+        git_commit: of the code, for the manifest of the pushed model; empty if it is not known.
+    """
+
+    date: RuntimeString
+    data_root: RuntimeString
+    pipeline_root: RuntimeString
+    git_commit: str = ""
+
+
+def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
+    """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
+    root = placement.pipeline_root
+    example_gen = ExampleGen(spec=spec, date=placement.date, data_root=placement.data_root).with_id("example_gen")
+    examples = example_gen.outputs["examples"]
+    statistics_gen = tfx.components.StatisticsGen(examples=examples).with_id("statistics_gen")
+    schema_gen = SchemaGen(inputs=spec).with_id("schema_gen")
+    schema = schema_gen.outputs["schema"]
+    example_validator = ExampleValidator(statistics=statistics_gen.outputs["statistics"], schema=schema).with_id(
+        "example_validator"
+    )
+    # Transform's default splits are the right ones: statistics over `train` alone, applied to every split.
+    transform = tfx.components.Transform(
+        examples=examples,
+        schema=schema,
+        preprocessing_fn=PREPROCESSING_FN,
+        custom_config={
+            "inputs": spec.inputs().model_dump_json(),
+            "code": source_digest("schemas", "trainer_module.preprocessing"),
+        },
+        disable_statistics=True,
+        disable_analyzer_cache=True,
+    ).with_id("transform")
+    # Nothing flows from the validator, but nothing may be learnt from data that it has not passed.
+    transform.add_upstream_node(example_validator)
+    trainer = Trainer(
+        spec=spec,
+        examples=examples,
+        transformed_examples=transform.outputs["transformed_examples"],
+        transform_graph=transform.outputs["transform_graph"],
+    ).with_id("trainer")
+    model = trainer.outputs["model"]
+    evaluator = Evaluator(spec=spec, examples=examples, model=model, pipeline_root=root).with_id("evaluator")
+    pusher = Pusher(
+        spec=spec,
+        examples=examples,
+        model=model,
+        blessing=evaluator.outputs["blessing"],
+        evaluation=evaluator.outputs["evaluation"],
+        pipeline_root=root,
+        spec_digest=digest(spec),
+        git_commit=placement.git_commit,
+    ).with_id("pusher")
+    return tfx.dsl.Pipeline(
+        # KFP allows no underscore in a pipeline's name.
+        pipeline_name=spec.name.replace("_", "-"),
+        components=[
+            example_gen,
+            statistics_gen,
+            schema_gen,
+            example_validator,
+            transform,
+            trainer,
+            evaluator,
+            pusher,
+        ],
+        enable_cache=True,
+        beam_pipeline_args=list(BEAM_ARGS),
+        **_storage(root),
+    )
+
+
+def _storage(pipeline_root: RuntimeString) -> dict[str, Any]:
+    """Returns where artifacts and metadata lie: below a local root; on KFP the backend decides."""
+    if not isinstance(pipeline_root, str):
+        return {"pipeline_root": "unused"}
+    metadata = tfx.orchestration.metadata.sqlite_metadata_connection_config(f"{pipeline_root}/{METADATA}")
+    return {"pipeline_root": f"{pipeline_root}/{ARTIFACTS}", "metadata_connection_config": metadata}

@@ -1,0 +1,104 @@
+"""The record of a run, for people and programs: `<root>/runs/<run>/summary.json`."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SUMMARY_FILE = "summary.json"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RowsSummary(_Record):
+    """Rows of a split: read, written, and dropped by reason."""
+
+    read: int
+    written: int
+    dropped: dict[str, int]
+
+
+class GateSummary(_Record):
+    """One gate's verdict. `value` is the metric for kind `value`, its growth over the baseline for `change`."""
+
+    kind: Literal["value", "change"]
+    metric: str
+    bound: float
+    value: float | None
+    passed: bool
+    reason: str
+
+
+class TaskSummary(_Record):
+    """What the evaluator says of a task, over all evaluation examples."""
+
+    auc: float | None
+    rmse: float | None
+    metrics: dict[str, float | None]
+    gates: list[GateSummary]
+
+
+class PushedSummary(_Record):
+    """The version that this run's model is served as."""
+
+    version: str
+    path: str
+
+
+class StepSummary(_Record):
+    """One step; `peak_memory_bytes` covers all processes of the run while the step ran."""
+
+    state: Literal["ran", "cached", "failed", "stopped"]
+    cached: bool
+    seconds: float
+    peak_memory_bytes: int
+
+
+class Summary(_Record):
+    """A run, whichever way it ended. What a failed run did not come to is null or empty."""
+
+    run: str
+    path: str
+    name: str
+    status: Literal["succeeded", "failed", "stopped"]
+    error: str | None
+    failed_step: str | None
+    date: str | None
+    days: dict[str, list[str]]
+    missing_days: list[str]
+    rows: dict[str, RowsSummary]
+    tasks: dict[str, TaskSummary]
+    notes: list[str]
+    blessed: bool | None
+    baseline: str | None
+    pushed: PushedSummary | None
+    steps: dict[str, StepSummary]
+    total_seconds: float
+    spec_digest: str
+    git_commit: str | None
+
+
+def write_summary(summary: Summary) -> Path:
+    """Writes the summary into the run's folder, whole or not at all, and returns the file's path."""
+    path = Path(summary.path) / SUMMARY_FILE
+    written = path.with_name(f".{SUMMARY_FILE}.{os.getpid()}")
+    with written.open("w", encoding="utf-8") as file:
+        file.write(summary.model_dump_json(indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    written.replace(path)
+    return path
+
+
+def exit_code(summary: Summary, stop_code: int) -> int:
+    """Returns 0 for a blessed model, 3 for one that is not, 1 for a failure, and `stop_code` for a stop."""
+    match summary.status:
+        case "succeeded":
+            return 0 if summary.blessed else 3
+        case "failed":
+            return 1
+        case "stopped":
+            return stop_code

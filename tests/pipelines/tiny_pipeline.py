@@ -1,0 +1,56 @@
+"""A pipeline of two quick steps; the second does what the environment's TINY_SECOND says."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tfx import v1 as tfx
+from tfx.types.standard_artifacts import ModelRun
+from tfx.v1.dsl.components import InputArtifact, OutputArtifact, Parameter, component
+
+from pipelines.local.request import ARTIFACTS, METADATA, RunRequest
+from schemas.errors import UserError
+
+
+@component  # type: ignore[misc]
+def first(number: Parameter[int], written: OutputArtifact[ModelRun]) -> None:
+    """Writes a number."""
+    (Path(written.uri) / "number.txt").write_text(str(number))
+
+
+@component  # type: ignore[misc]
+def second(read: InputArtifact[ModelRun], written: OutputArtifact[ModelRun]) -> None:
+    """Writes the number plus one; or hangs with a child process, or fails, half of its output written."""
+    number = int((Path(read.uri) / "number.txt").read_text())
+    (Path(written.uri) / "half.txt").write_text("half")
+    print("second speaks", flush=True)
+    match os.environ.get("TINY_SECOND"):
+        case "hang":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+            hangs = Path(os.environ["TINY_HANGS"])
+            hangs.with_suffix(".new").write_text(str(child.pid))
+            hangs.with_suffix(".new").rename(hangs)
+            time.sleep(600)
+        case "fail":
+            raise ValueError("second fails as told")
+        case "mistake":
+            raise UserError("data: is wrong (got this); write that")
+    (Path(written.uri) / "sum.txt").write_text(str(number + 1))
+
+
+def build_tiny(request: RunRequest, commit: str | None) -> Any:
+    """Returns the pipeline, with its storage where a spec's would be."""
+    del commit
+    start = first(number=int(os.environ.get("TINY_NUMBER", "1"))).with_id("first")
+    end = second(read=start.outputs["written"]).with_id("second")
+    config = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(request.root / METADATA))
+    return tfx.dsl.Pipeline(
+        pipeline_name="tiny",
+        pipeline_root=str(request.root / ARTIFACTS),
+        components=[start, end],
+        enable_cache=True,
+        metadata_connection_config=config,
+    )

@@ -1,0 +1,23 @@
+"""`python -m tests.pipelines.tiny_run DATA ROOT`: runs the tiny pipeline as `sangam run` runs a spec's."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from pipelines.local.request import RunRequest, check_request
+from pipelines.runs import run_and_report
+from schemas.loading import load_spec
+
+SPEC = Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml"
+
+
+def _build(request: RunRequest, commit: str | None) -> Any:
+    # Imported once standard output is a file, as with a real pipeline.
+    from tests.pipelines.tiny_pipeline import build_tiny
+
+    return build_tiny(request, commit)
+
+
+if __name__ == "__main__":
+    data, root = sys.argv[1:]
+    sys.exit(run_and_report(check_request(load_spec(SPEC), "2024-03-07", Path(data), Path(root)), _build))
