@@ -1,0 +1,1 @@
+"""The steps that TFX lacks."""

@@ -1,0 +1,58 @@
+"""The trainer's declaration: what goes in, what comes out."""
+
+from typing import Any
+
+from tfx import types
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ExecutionParameter
+
+from components.source_digest import source_digest
+from components.trainer.executor import Executor
+from schemas.spec import Spec
+
+
+class TrainerSpec(types.ComponentSpec):
+    """Inputs, outputs and parameters of the step."""
+
+    PARAMETERS = {  # noqa: RUF012 - TFX's own way to declare them
+        "ranker": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+    }
+    INPUTS = {  # noqa: RUF012
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "transformed_examples": ChannelParameter(type=standard_artifacts.Examples),
+        "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
+    }
+    OUTPUTS = {  # noqa: RUF012
+        "model": ChannelParameter(type=standard_artifacts.Model),
+        "training": ChannelParameter(type=standard_artifacts.ModelRun),
+    }
+
+
+class Trainer(base_component.BaseComponent):
+    """Trains a ranker with Horovod ranks fed by a tf.data service pool, and exports it."""
+
+    SPEC_CLASS = TrainerSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+
+    def __init__(self, *, spec: Spec, examples: Any, transformed_examples: Any, transform_graph: Any):
+        """Declares the step.
+
+        Args:
+            spec: only its ranker part matters: changing a gate or the push target trains nothing again.
+            examples: channel of raw examples; a few of the evaluation split are scored by the ranks and the export.
+            transformed_examples: channel of Transform's examples.
+            transform_graph: channel of Transform's graph, which becomes part of the served model.
+        """
+        super().__init__(
+            TrainerSpec(
+                ranker=spec.ranker().model_dump_json(),
+                code=source_digest("schemas", "trainer_module", "components.trainer"),
+                examples=examples,
+                transformed_examples=transformed_examples,
+                transform_graph=transform_graph,
+                model=types.Channel(type=standard_artifacts.Model),
+                training=types.Channel(type=standard_artifacts.ModelRun),
+            )
+        )

@@ -1,0 +1,53 @@
+"""Scores of a few raw examples by the ranks themselves: the served model must give the same."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from trainer_module.input import records
+from trainer_module.job import TrainJob
+from trainer_module.loop import Trainer
+from trainer_module.ranker import Batch
+
+NUM_CHECKED = 512
+_EXAMPLES, _SCORES = "check_examples.tfrecord", "check_scores.npz"
+
+
+def write_check(job: TrainJob, trainer: Trainer) -> None:
+    """Scores the first raw examples with the live tables. All ranks call it together; rank 0 writes the files."""
+    if not job.check_files:
+        return
+    raw = [] if trainer.rank else list(records(job.check_files).take(NUM_CHECKED).as_numpy_iterator())
+    scores = trainer.predict(_transformed(job, raw) if raw else None)
+    if trainer.rank == 0:
+        with tf.io.TFRecordWriter(str(Path(job.output_dir) / _EXAMPLES)) as writer:
+            for example in raw:
+                writer.write(example)
+        np.savez(Path(job.output_dir) / _SCORES, **scores)
+
+
+def read_check(output_dir: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
+    """Returns the raw examples and the ranks' scores of them: {task: [n, 1]}."""
+    raw = list(tf.data.TFRecordDataset(str(output_dir / _EXAMPLES)).as_numpy_iterator())
+    with np.load(output_dir / _SCORES) as stored:
+        return raw, dict(stored)
+
+
+def _transformed(job: TrainJob, raw: list[bytes]) -> Batch:
+    # Imported late: only rank 0 needs it, once.
+    import tensorflow_transform as tft
+
+    transform = tft.TFTransformOutput(job.transform_graph)
+    columns = tf.io.parse_example(tf.constant(raw), transform.raw_feature_spec())
+    return as_batch(transform.transform_features_layer()(columns))
+
+
+def as_batch(transformed: dict[str, tf.Tensor | tf.SparseTensor]) -> Batch:
+    """Returns Transform's output as the ranker takes it: sparse columns become ragged."""
+    return {
+        name: tf.RaggedTensor.from_sparse(column) if isinstance(column, tf.SparseTensor) else column
+        for name, column in transformed.items()
+    }

@@ -1,0 +1,37 @@
+"""The ranks of a job and what they do together. The only module of a rank that knows Horovod."""
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+
+def start() -> tuple[int, int]:
+    """Joins the job that the environment names, alone where it names none; returns (rank, number of ranks)."""
+    hvd.init()
+    return hvd.rank(), hvd.size()
+
+
+def stop() -> None:
+    """Leaves the job."""
+    hvd.shutdown()
+
+
+def allreduce_sum(tensor: tf.Tensor, *, name: str) -> tf.Tensor:
+    """Returns the sum over the ranks. Equal shapes on all ranks; `name` has one call in flight at a time."""
+    return tensor if hvd.size() == 1 else hvd.allreduce(tensor, op=hvd.Sum, name=name)
+
+
+def alltoall(tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+    """Sends the first splits[0] rows to rank 0, the next splits[1] to rank 1, and so on.
+
+    Returns:
+        The rows received, in the order of the sending ranks, and how many came from each: [ranks] int32.
+    """
+    if hvd.size() == 1:
+        return tensor, splits
+    received, received_splits = hvd.alltoall(tensor, splits=splits, name=name)
+    return received, received_splits
+
+
+def barrier(*, name: str) -> None:
+    """Waits until all ranks have come here."""
+    allreduce_sum(tf.zeros([1]), name=name)

@@ -1,0 +1,62 @@
+"""Layers: each says which weights it needs, and is a pure function of them and its input."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from trainer_module.dense.weights import Weight, Weights
+
+# Shape suffixes: B batch, I inputs, O outputs, N networks side by side.
+
+
+class Dense:
+    """y = x W + b, or relu of it."""
+
+    def __init__(self, name: str, inputs: int, outputs: int, *, relu: bool):
+        self._name, self._relu = name, relu
+        self.weights = (Weight(f"{name}/w", (inputs, outputs)), Weight(f"{name}/b", (outputs,), "zeros"))
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+        """Returns [batch, outputs]."""
+        y_BO = tf.nn.bias_add(tf.matmul(x_BI, weights[f"{self._name}/w"]), weights[f"{self._name}/b"])
+        return tf.nn.relu(y_BO) if self._relu else y_BO
+
+
+class Mlp:
+    """Dense layers with relu, one after another."""
+
+    def __init__(self, name: str, inputs: int, units: Sequence[int]):
+        widths = [inputs, *units]
+        self._layers = [
+            Dense(f"{name}/{position}", before, after, relu=True)
+            for position, (before, after) in enumerate(zip(widths[:-1], widths[1:], strict=True))
+        ]
+        self.outputs = widths[-1]
+        self.weights = tuple(weight for layer in self._layers for weight in layer.weights)
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+        """Returns [batch, last width]."""
+        for layer in self._layers:
+            x_BI = layer(weights, x_BI)
+        return x_BI
+
+
+class ParallelMlps:
+    """Several equal MLPs over one input. Their first layers are one product: much faster than one each."""
+
+    def __init__(self, name: str, inputs: int, units: Sequence[int], networks: int):
+        self._name, self._networks, self._first_units = name, networks, units[0]
+        first = (
+            Weight(f"{name}/first/w", (inputs, networks * units[0]), columns=networks),
+            Weight(f"{name}/first/b", (networks * units[0],), "zeros"),
+        )
+        self._rest = [Mlp(f"{name}/{network}", units[0], units[1:]) for network in range(networks)]
+        self.outputs = units[-1]
+        self.weights = (*first, *(weight for network in self._rest for weight in network.weights))
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+        """Returns [batch, networks, last width]."""
+        first = tf.matmul(x_BI, weights[f"{self._name}/first/w"])
+        first = tf.nn.relu(tf.nn.bias_add(first, weights[f"{self._name}/first/b"]))
+        inputs = tf.split(first, self._networks, axis=1)
+        return tf.stack([rest(weights, x) for rest, x in zip(self._rest, inputs, strict=True)], axis=1)

@@ -1,0 +1,83 @@
+"""All dense weights in one flat vector: one allreduce and one optimizer update a step, whatever the model."""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from typing_extensions import assert_never
+
+Weights = Mapping[str, tf.Tensor]
+"""Weights by name, each in its own shape."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One weight of a layer.
+
+    Attributes:
+        name: unique in the model, `layer/part`.
+        shape: of the tensor.
+        start: `glorot`: uniform in +-sqrt(6 / (fan in + fan out)) over the last two dimensions (Glorot, Bengio:
+            Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010, equation 16).
+        columns: how many equal blocks of columns are separate matrices, each with its own fan out.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    start: Literal["glorot", "zeros"] = "glorot"
+    columns: int = 1
+
+    @property
+    def size(self) -> int:
+        """Number of floats."""
+        return math.prod(self.shape)
+
+    def initial(self, seed: int) -> NDArray[Any]:
+        """Returns the starting value, a function of the seed and the weight's name alone: equal on all ranks."""
+        match self.start:
+            case "zeros":
+                return np.zeros(self.shape, np.float32)
+            case "glorot":
+                limit = math.sqrt(6.0 / (self.shape[-2] + self.shape[-1] / self.columns))
+                digest = hashlib.sha256(f"{seed}/{self.name}".encode()).digest()
+                generator = np.random.default_rng(int.from_bytes(digest[:8], "little"))
+                return generator.uniform(-limit, limit, self.shape).astype(np.float32)
+            case _:
+                assert_never(self.start)
+
+
+class Layer(Protocol):
+    """Whatever is made of weights."""
+
+    weights: tuple[Weight, ...]
+
+
+class FlatWeights:
+    """The layout of weights inside one vector."""
+
+    def __init__(self, weights: Sequence[Weight]):
+        names = [weight.name for weight in weights]
+        if len(set(names)) != len(names):
+            raise ValueError(f"weights: names must be unique (got {names})")
+        self.weights = tuple(weights)
+        self.size = sum(weight.size for weight in weights)
+
+    def initial(self, seed: int) -> NDArray[Any]:
+        """Returns the starting vector: [size] float32."""
+        return np.concatenate([weight.initial(seed).ravel() for weight in self.weights])
+
+    def unpack(self, flat: tf.Tensor) -> Weights:
+        """Returns views of the vector by name."""
+        parts = tf.split(flat, [weight.size for weight in self.weights])
+        return {weight.name: tf.reshape(part, weight.shape) for weight, part in zip(self.weights, parts, strict=True)}
+
+    def by_name(self, flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Returns the parts of a vector as arrays, as they are written to a file."""
+        ends = np.cumsum([weight.size for weight in self.weights])[:-1]
+        parts = np.split(flat, ends)
+        return {weight.name: part.reshape(weight.shape) for weight, part in zip(self.weights, parts, strict=True)}

@@ -1,0 +1,1 @@
+"""The embedding engine: one physical table per dimension and rank, rows owned by exactly one rank."""

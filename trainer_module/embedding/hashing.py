@@ -1,0 +1,48 @@
+"""Integer hashes of keys: who owns a row, and what it starts as. Pure functions, equal on every platform."""
+
+import tensorflow as tf
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX1 = 0xBF58476D1CE4E5B9
+_MIX2 = 0x94D049BB133111EB
+
+
+def _u64(value: int) -> tf.Tensor:
+    return tf.constant(value & (2**64 - 1), tf.uint64)
+
+
+def mix64(x: tf.Tensor) -> tf.Tensor:
+    """Returns splitmix64's finaliser of x, uint64 of any shape.
+
+    Reference: Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014.
+    """
+    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u64(30))) * _u64(_MIX1)
+    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u64(27))) * _u64(_MIX2)
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u64(31)))
+
+
+def owner_of(keys: tf.Tensor, num_ranks: int) -> tf.Tensor:
+    """Returns the rank that owns each key: [n] int64 to [n] int32, in 0 .. num_ranks - 1."""
+    mixed = tf.bitwise.right_shift(mix64(tf.bitcast(keys, tf.uint64)), _u64(1))
+    return tf.cast(tf.math.floormod(tf.bitcast(mixed, tf.int64), num_ranks), tf.int32)
+
+
+def initial_rows(keys: tf.Tensor, dim: int, scale: float, seed: int) -> tf.Tensor:
+    """Returns starting vectors, uniform in [-scale, scale): a function of seed and key alone.
+
+    So a row starts the same whatever the order, the batch or the number of ranks it is first met in.
+
+    Args:
+        keys: [n] int64.
+        dim: floats per row.
+        scale: half the width of the distribution.
+        seed: of the run.
+
+    Returns:
+        [n, dim] float32.
+    """
+    streams = mix64(tf.bitcast(keys, tf.uint64) + _u64((seed + 1) * _GOLDEN))
+    counters = tf.constant([((column + 1) * _GOLDEN) & (2**64 - 1) for column in range(dim)], tf.uint64)
+    bits = tf.bitwise.right_shift(mix64(streams[:, None] + counters[None, :]), _u64(40))
+    unit = tf.cast(tf.bitcast(bits, tf.int64), tf.float32) * 2.0**-24
+    return (2.0 * unit - 1.0) * scale

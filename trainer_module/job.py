@@ -1,0 +1,51 @@
+"""The one file that crosses from the trainer component to the processes of a training job."""
+
+from pathlib import Path
+
+from schemas.base import Declaration
+from schemas.spec import Ranker
+
+
+class TrainJob(Declaration):
+    """What to train, on which files, and where the results go. All paths are absolute and local.
+
+    Attributes:
+        ranker: the declaration of the model and its training.
+        spec_digest: of `ranker`; every process logs it first.
+        train_files: transformed tf.Examples, TFRecord; gzip where the name ends in .gz.
+        validation_files: the same, scored after every epoch; may be empty.
+        check_files: raw tf.Examples; a few are scored by the ranks, and the exported model must give the same scores.
+        transform_graph: output folder of TensorFlow Transform.
+        model_dir: where the SavedModel goes; it must not exist.
+        output_dir: where the trained state and its report go.
+        log_dir: logs, heartbeats, progress; survives a failure.
+    """
+
+    ranker: Ranker
+    spec_digest: str
+    train_files: tuple[str, ...]
+    validation_files: tuple[str, ...] = ()
+    check_files: tuple[str, ...] = ()
+    transform_graph: str
+    model_dir: str
+    output_dir: str
+    log_dir: str
+
+    @property
+    def state_dir(self) -> Path:
+        """Where every rank writes its part of the trained state."""
+        return Path(self.output_dir) / "state"
+
+    @property
+    def progress_file(self) -> Path:
+        """One JSON object a line, from rank 0."""
+        return Path(self.log_dir) / "progress.jsonl"
+
+    def heartbeat_file(self, rank: int) -> Path:
+        """Touched by a rank whenever it has made progress."""
+        return Path(self.log_dir) / f"heartbeat-{rank}"
+
+
+def read_job(path: Path) -> TrainJob:
+    """Reads a job file."""
+    return TrainJob.model_validate_json(path.read_bytes())

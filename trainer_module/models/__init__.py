@@ -1,0 +1,17 @@
+"""Architectures, one file each: pure functions from features to one logit per task."""
+
+from collections.abc import Sequence
+
+from schemas.training import Mmoe
+from trainer_module.models.mmoe import MmoeModel
+
+
+def build_model(declared: Mmoe, *, inputs: int, tasks: Sequence[str]) -> MmoeModel:
+    """Returns the declared architecture.
+
+    Args:
+        declared: the spec's `model`.
+        inputs: width of the concatenated features.
+        tasks: names, in the order of the logits.
+    """
+    return MmoeModel(declared, inputs=inputs, tasks=tasks)

@@ -1,0 +1,43 @@
+"""What a rank tells the outside while it trains: a heartbeat, and from rank 0 a line of progress now and then."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from trainer_module.job import TrainJob
+
+_HEARTBEAT_EVERY_S = 1.0
+_PROGRESS_EVERY_S = 2.0
+
+
+class Progress:
+    """Writes `heartbeat-<rank>` and, on rank 0, lines of `progress.jsonl`."""
+
+    def __init__(self, job: TrainJob, rank: int, *, clock: Callable[[], float] = time.monotonic):
+        self._heartbeat: Path = job.heartbeat_file(rank)
+        self._file = job.progress_file if rank == 0 else None
+        self._clock = clock
+        self._started = self._next_line = self._next_beat = clock()
+        self.examples = 0
+        self.step = 0
+
+    def beat(self) -> None:
+        """Says that the rank is alive and getting on; cheap enough for every step."""
+        now = self._clock()
+        if now >= self._next_beat:
+            self._heartbeat.touch()
+            self._next_beat = now + _HEARTBEAT_EVERY_S
+
+    def stepped(self, examples: int, loss: float) -> None:
+        """Counts a step of all ranks together and, now and then, writes a line."""
+        self.beat()
+        self.step += 1
+        self.examples += examples
+        now = self._clock()
+        if self._file and now >= self._next_line:
+            self._next_line = now + _PROGRESS_EVERY_S
+            rate = self.examples / max(now - self._started, 1e-9)
+            line = {"step": self.step, "examples": self.examples, "loss": loss, "examples_per_s": round(rate, 1)}
+            with self._file.open("a") as file:
+                file.write(json.dumps(line) + "\n")
