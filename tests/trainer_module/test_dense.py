@@ -1,0 +1,103 @@
+"""Dense layers, pooling, MMoE and the ranker's loss against NumPy."""
+
+import numpy as np
+import pytest
+
+from schemas.training import Adam, Mmoe, Sgd
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0)
+
+
+def test_mmoe_equals_numpy() -> None:
+    from trainer_module.dense.weights import FlatWeights
+    from trainer_module.models.mmoe import MmoeModel
+
+    model = MmoeModel(Mmoe(kind="mmoe", num_experts=3, expert_units=(5, 4), tower_units=(2,)), inputs=6, tasks=("a", "b"))
+    layout = FlatWeights(model.weights)
+    flat = np.random.default_rng(0).normal(size=layout.size).astype(np.float32)
+    w = layout.by_name(flat)
+    x = np.random.default_rng(1).normal(size=(7, 6)).astype(np.float32)
+
+    first = _relu(x @ w["experts/first/w"] + w["experts/first/b"]).reshape(7, 3, 5)
+    experts = [_relu(first[:, e] @ w[f"experts/{e}/0/w"] + w[f"experts/{e}/0/b"]) for e in range(3)]
+    gates = (x @ w["expert_gates/w"] + w["expert_gates/b"]).reshape(7, 2, 3)
+    gates = np.exp(gates) / np.exp(gates).sum(-1, keepdims=True)
+    expected = []
+    for position, task in enumerate(("a", "b")):
+        mixed = sum(gates[:, position, e, None] * experts[e] for e in range(3))
+        tower = _relu(mixed @ w[f"towers/{task}/0/w"] + w[f"towers/{task}/0/b"])
+        expected.append(tower @ w[f"heads/{task}/w"] + w[f"heads/{task}/b"])
+    got = model(layout.unpack(tf.constant(flat)), tf.constant(x)).numpy()
+    np.testing.assert_allclose(got, np.concatenate(expected, 1), rtol=1e-4, atol=1e-4)
+    assert layout.size == 6 * 15 + 15 + 3 * (5 * 4 + 4) + 6 * 6 + 6 + 2 * (4 * 2 + 2) + 2 * (2 + 1)
+
+
+def test_initial_weights_depend_on_seed_and_name_and_follow_glorot() -> None:
+    from trainer_module.dense.weights import Weight
+
+    weight = Weight("layer/w", (300, 200))
+    start = weight.initial(1)
+    np.testing.assert_array_equal(start, Weight("layer/w", (300, 200)).initial(1))
+    assert not np.array_equal(start, weight.initial(2))
+    assert not np.array_equal(start, Weight("other/w", (300, 200)).initial(1))
+    limit = np.sqrt(6 / 500)
+    assert 0.99 * limit < start.max() <= limit
+    # Four fused networks of 50 columns each start as four networks, not as one of 200 columns.
+    assert Weight("layer/w", (300, 200), columns=4).initial(1).max() > np.sqrt(6 / 400)
+
+
+@pytest.mark.parametrize("declared", [Sgd(kind="sgd", learning_rate=0.5), Adam(kind="adam", learning_rate=0.01)])
+def test_dense_optimizers_equal_keras(declared: Sgd | Adam) -> None:
+    from trainer_module.dense.optimizers import DenseState
+
+    start = np.linspace(-1, 1, 9, dtype=np.float32)
+    state = DenseState(declared, tf.constant(start))
+    legacy = tf.keras.optimizers.legacy
+    keras = legacy.SGD(0.5) if isinstance(declared, Sgd) else legacy.Adam(0.01, epsilon=1e-7)
+    variable = tf.Variable(start)
+    for step in range(1, 8):
+        gradient = tf.constant(np.sin(start * 10 + step), tf.float32)
+        state.apply(gradient, tf.constant(step, tf.int64))
+        keras.apply_gradients([(gradient, variable)])
+    np.testing.assert_allclose(state.flat.numpy(), variable.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize(("how", "factor"), [("sum", 1.0), ("mean", 1 / 3), ("sqrtn", 1 / np.sqrt(3))])
+def test_combiners_equal_numpy_and_give_zeros_for_no_values(how: str, factor: float) -> None:
+    from trainer_module.pooling import combine
+
+    ragged = tf.ragged.constant([[1, 2, 3], [], [4]], tf.int64)
+    values = np.arange(8, dtype=np.float32).reshape(4, 2)
+    got = combine(tf.constant(values), ragged.value_rowids(), ragged.nrows(), how).numpy()
+    np.testing.assert_allclose(got, [values[:3].sum(0) * factor, [0, 0], values[3]], rtol=1e-6)
+
+
+def test_positional_weights_are_a_softmax_over_the_positions_present() -> None:
+    from trainer_module.pooling import weigh_positions
+
+    ragged = tf.ragged.constant([[1, 2, 3], [], [4]], tf.int64)
+    values = np.arange(8, dtype=np.float32).reshape(4, 2)
+    logits = np.array([0.5, -1.0, 2.0, 9.0], np.float32)
+    weights = np.exp(logits[:3]) / np.exp(logits[:3]).sum()
+    got = weigh_positions(ragged, tf.constant(values), tf.constant(logits)).numpy()
+    np.testing.assert_allclose(got, [weights @ values[:3], [0, 0], values[3]], rtol=1e-5)
+
+
+def test_losses_equal_numpy_and_predictions_are_probabilities_or_numbers() -> None:
+    from tests.trainer_module.small_job import declared
+    from trainer_module.ranker import Ranker
+
+    ranker = Ranker(declared())
+    logits = np.array([[2.0, 0.5], [-1.0, 3.0]], np.float32)
+    batch = {"like": tf.constant([1.0, 0.0]), "watch": tf.constant([1.0, 1.0])}
+    probabilities = 1 / (1 + np.exp(-logits[:, 0]))
+    expected = [-np.log(probabilities[0]) - np.log(1 - probabilities[1]), 0.25 + 4.0]
+    np.testing.assert_allclose(ranker.loss_sums(tf.constant(logits), batch).numpy(), expected, rtol=1e-6)
+    predictions = ranker.predictions(tf.constant(logits))
+    np.testing.assert_allclose(predictions["like"].numpy()[:, 0], probabilities, rtol=1e-6)
+    np.testing.assert_allclose(predictions["watch"].numpy()[:, 0], logits[:, 1])
