@@ -1,13 +1,16 @@
 """The command `sangam`. Nothing here imports TensorFlow before a command needs it: checking a spec stays quick."""
 
 import json
+import logging
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from schemas.errors import UserError
 
@@ -76,6 +79,68 @@ def run(
     raise typer.Exit(run_and_report(check_request(load_spec(spec), date, data, root)))
 
 
+@app.command(
+    name="compile",
+    epilog="Example: sangam compile pipelines/specs/short_video.yaml --image registry.example/sangam:1 "
+    "--output short_video.pipeline.yaml",
+)
+def compile_(
+    spec: SpecArgument,
+    image: Annotated[str, typer.Option(help="Container image of the steps.")],
+    output: Annotated[Path, typer.Option(help="File to write, replaced where it exists.")],
+    trainer_image: Annotated[str, typer.Option(help="Container image of the trainer, where it differs.")] = "",
+    pipeline_root: Annotated[
+        str, typer.Option(help="Default of the parameter pipeline_root: folder of blessings and pushed models.")
+    ] = "/sangam/root",
+    data_root: Annotated[
+        str, typer.Option(help="Default of the parameter data_root: folder of the logs.")
+    ] = "/sangam/data",
+    date: Annotated[
+        str,
+        typer.Option(
+            metavar="YYYY-MM-DD", help="Default of the parameter date; left out: yesterday (UTC) when it runs."
+        ),
+    ] = "",
+) -> None:
+    """Writes the same pipeline for Kubeflow Pipelines v2 (spec 2.1), with date and folders as parameters."""
+    from pipelines.local.request import check_date
+    from schemas.loading import load_spec
+
+    loaded = load_spec(spec)
+    if date:
+        check_date(loaded, date)
+    _quieten()
+    from pipelines.kubeflow import Target, compile_pipeline, write_compiled
+    from pipelines.provenance import code_folder, git_commit
+
+    target = Target(image, trainer_image, pipeline_root, data_root, date, git_commit(code_folder()) or "")
+    write_compiled(compile_pipeline(loaded, target), output)
+    _say(f"wrote {output}")
+
+
+@app.command(epilog="Example: sangam doctor")
+def doctor() -> None:
+    """Checks that this machine can run a pipeline, and says how to mend what is wrong."""
+    from pipelines.doctor import examine
+
+    console, wrong = Console(highlight=False), 0
+    for finding in examine():
+        wrong += not finding.is_ok
+        mark = "[green]ok   [/]" if finding.is_ok else "[red]wrong[/]"
+        console.print(f"{mark} {finding.name:<10} {escape(finding.detail)}", soft_wrap=True)
+        if finding.fix:
+            console.print(f"      {'':<10} fix: {escape(finding.fix)}", soft_wrap=True)
+    raise typer.Exit(1 if wrong else 0)
+
+
+@app.command()
+def version() -> None:
+    """Prints the version and the commit of the code."""
+    from pipelines.provenance import VERSION, code_folder, git_commit
+
+    _say(f"sangam {VERSION} {git_commit(code_folder()) or ''}".rstrip())
+
+
 @app.command(epilog="Example: sangam schema > ranker.schema.json")
 def schema() -> None:
     """Prints the JSON Schema of a spec file, for editors."""
@@ -86,6 +151,15 @@ def schema() -> None:
 
 def _say(text: str) -> None:
     Console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _quieten() -> None:
+    """Keeps TensorFlow and TFX, imported after this, from the terminal."""
+    from pipelines.local.output import QUIET_ENVIRONMENT
+
+    os.environ.update(QUIET_ENVIRONMENT)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
 
 
 if __name__ == "__main__":

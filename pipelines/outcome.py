@@ -1,7 +1,7 @@
 """From the steps of a run to its summary.
 
-The components' readers are imported where they are needed: they bring TensorFlow, and a run that could not even load it
-must get its summary too.
+The reader of ingestion's report is imported where it is needed: its package may bring TensorFlow, and a run that could
+not even load that must get its summary too.
 """
 
 from collections.abc import Sequence
@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from components.evaluator.verdict import FILE_NAME, Verdict
 from pipelines.local.request import RunRequest
 from pipelines.local.steps import Step
-from pipelines.summary import GateSummary, PushedSummary, RowsSummary, StepSummary, Summary, TaskSummary
+from pipelines.summary import PushedSummary, RowsSummary, StepSummary, Summary, TaskSummary
 from schemas.spec import digest
-
-VERDICT_FILE = "verdict.json"
 
 
 @dataclass(frozen=True)
@@ -82,25 +81,12 @@ def _ingested(step: Step | None) -> dict[str, Any]:
 def _judged(step: Step | None) -> dict[str, Any]:
     if step is None or "evaluation" not in step.outputs:
         return {"tasks": {}, "notes": [], "blessed": None, "baseline": None}
-    from components.evaluator.verdict import Verdict
-
-    text = (Path(step.outputs["evaluation"].uri) / VERDICT_FILE).read_text(encoding="utf-8")
+    text = (Path(step.outputs["evaluation"].uri) / FILE_NAME).read_text(encoding="utf-8")
     verdict = Verdict.model_validate_json(text)
     tasks = {}
     for name, task in verdict.tasks.items():
-        gates = [
-            GateSummary(
-                kind=gate.kind,
-                metric=gate.metric,
-                bound=gate.bound,
-                value=gate.value,
-                passed=gate.passed,
-                reason=gate.reason,
-            )
-            for gate in task.gates
-        ]
         metrics = dict(task.metrics)
-        tasks[name] = TaskSummary(auc=metrics.get("auc"), rmse=metrics.get("rmse"), metrics=metrics, gates=gates)
+        tasks[name] = TaskSummary(auc=metrics.get("auc"), rmse=metrics.get("rmse"), metrics=metrics, gates=task.gates)
     return {"tasks": tasks, "notes": list(verdict.notes), "blessed": verdict.blessed, "baseline": verdict.baseline}
 
 

@@ -66,7 +66,7 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
         preprocessing_fn=PREPROCESSING_FN,
         custom_config={
             "inputs": spec.inputs().model_dump_json(),
-            "code": source_digest("schemas", "trainer_module.preprocessing"),
+            "code": source_digest("schemas", "trainer_module.preprocessing", "trainer_module.keys"),
         },
         disable_statistics=True,
         disable_analyzer_cache=True,

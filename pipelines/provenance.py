@@ -3,6 +3,9 @@
 import subprocess
 from pathlib import Path
 
+VERSION = "0.1.0"
+"""Of Sangam; pyproject.toml says the same, which a test holds."""
+
 _TIMEOUT_S = 20.0
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from components.evaluator.verdict import GateVerdict
+
 SUMMARY_FILE = "summary.json"
 
 
@@ -21,24 +23,13 @@ class RowsSummary(_Record):
     dropped: dict[str, int]
 
 
-class GateSummary(_Record):
-    """One gate's verdict. `value` is the metric for kind `value`, its growth over the baseline for `change`."""
-
-    kind: Literal["value", "change"]
-    metric: str
-    bound: float
-    value: float | None
-    passed: bool
-    reason: str
-
-
 class TaskSummary(_Record):
     """What the evaluator says of a task, over all evaluation examples."""
 
     auc: float | None
     rmse: float | None
     metrics: dict[str, float | None]
-    gates: list[GateSummary]
+    gates: list[GateVerdict]
 
 
 class PushedSummary(_Record):

@@ -38,7 +38,7 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
     Raises:
         UserError: a date that is missing, malformed or without effect; folders that cannot be used.
     """
-    day = _day(spec, date)
+    day = check_date(spec, date)
     data, root = data.resolve(), root.resolve()
     if not data.is_dir():
         what = "is no folder" if data.exists() else "no such folder"
@@ -57,7 +57,12 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
     return RunRequest(spec, day, data, root)
 
 
-def _day(spec: Spec, date: str | None) -> Day | None:
+def check_date(spec: Spec, date: str | None) -> Day | None:
+    """Returns the day to run a spec for; None for logs without dates.
+
+    Raises:
+        UserError: a date that is missing, malformed or without effect.
+    """
     if not isinstance(spec.data, DayLogs):
         if date is not None:
             raise UserError(

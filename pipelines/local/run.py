@@ -112,7 +112,7 @@ def _run_and_summarise(
         stop_code = stopped.exit_code
         _LOG.warning("event=stopped", exc_info=True)
         _clean_up_after_stop(request)
-    except Exception as failure:
+    except Exception as failure:  # noqa: BLE001 - whatever it was, the run must leave its summary
         ending = Ending("failed", error_text(failure), time.monotonic() - started)
         # The traceback belongs beside the step's own lines.
         output.send_output_to(record.log)

@@ -1,0 +1,189 @@
+"""Checks that this machine can run a pipeline, and says how to mend what is wrong."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from pipelines.provenance import code_folder
+
+LOCK_FILE = "requirements.lock"
+PYTHON = (3, 10)
+MIN_MEMORY_GIB = 8
+MIN_DISK_GIB = 5
+MIN_SHM_MIB = 64
+MIN_CORES = 2
+PROBE_TIMEOUT_S = 180
+NUM_PORTS = 8
+_GIB = 2**30
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)")
+
+PROBES = {
+    "horovod": "import horovod.tensorflow as hvd\n"
+    "assert hvd.gloo_built(), 'Horovod was built without Gloo'\n"
+    "hvd.init()\n"
+    "import tensorflow as tf\n"
+    "total = float(hvd.allreduce(tf.constant([1.0]), name='doctor')[0])\n"
+    "assert total == 1.0, f'allreduce over one rank gave {total}'\n"
+    "print(f'sees TensorFlow {tf.__version__}, has Gloo')",
+    "tfra": "import tensorflow as tf\n"
+    "import tensorflow_recommenders_addons as tfra\n"
+    "table = tfra.dynamic_embedding.CuckooHashTable(tf.int64, tf.float32, tf.constant([0.0, 0.0]))\n"
+    "table.insert(tf.constant([7], tf.int64), tf.constant([[1.0, 2.0]]))\n"
+    "found = table.lookup(tf.constant([7, 8], tf.int64)).numpy().tolist()\n"
+    "assert found == [[1.0, 2.0], [0.0, 0.0]], f'lookup gave {found}'\n"
+    "print(f'{tfra.__version__} looks rows up')",
+    "protobuf": "from google.protobuf.internal import api_implementation\n"
+    "import tensorflow_metadata.proto.v0.schema_pb2, tfx.proto.orchestration.pipeline_pb2\n"
+    "kind = api_implementation.Type()\n"
+    "assert kind != 'python', 'the slow pure Python implementation is in use'\n"
+    "print(f'{kind} implementation, TFX messages load')",
+}
+"""What runs in a process of its own, so that a crash is a finding too; the last line printed is the detail."""
+
+_REINSTALL = "run `make setup` again"
+PROBE_FIXES = {
+    "horovod": "Horovod must be compiled against this TensorFlow (needs gcc, g++, make): run `make setup` again",
+    "tfra": _REINSTALL,
+    "protobuf": f"unset PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION, or {_REINSTALL}",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check.
+
+    Attributes:
+        name: what was checked.
+        is_ok: nothing to do.
+        detail: what was found.
+        fix: what to do about it; empty if all is well.
+    """
+
+    name: str
+    is_ok: bool
+    detail: str
+    fix: str = ""
+
+
+def examine(lock: Path | None = None) -> Iterator[Finding]:
+    """Runs every check and yields its finding as it is known.
+
+    Args:
+        lock: file of pinned versions; the repository's own when left out.
+    """
+    yield python_version()
+    yield library_versions(lock or code_folder() / LOCK_FILE)
+    for name in PROBES:
+        yield probe(name)
+    machine: list[Callable[[], Finding]] = [ports, memory, cores, disk, shared_memory]
+    for check in machine:
+        yield check()
+
+
+def python_version() -> Finding:
+    """Checks the interpreter: TFX 1.16 and TFRA 0.8 meet on one version only."""
+    got, wanted = sys.version_info[:2], f"{PYTHON[0]}.{PYTHON[1]}"
+    return Finding("python", got == PYTHON, sys.version.split()[0], "" if got == PYTHON else f"use Python {wanted}")
+
+
+def library_versions(lock: Path) -> Finding:
+    """Compares every pinned library with the one installed."""
+    if not lock.exists():
+        return Finding("libraries", False, f"{lock} is missing", "run from a whole checkout")
+    pins = dict(match.groups() for line in lock.read_text().splitlines() if (match := _PIN.match(line)))
+    wrong = []
+    for name, wanted in sorted(pins.items()):
+        try:
+            got = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            got = "nothing"
+        if got != wanted:
+            wrong.append(f"{name} {wanted} (got {got})")
+    if wrong:
+        return Finding("libraries", False, "not as pinned: " + ", ".join(wrong), _REINSTALL)
+    return Finding("libraries", True, f"{len(pins)} as pinned in {LOCK_FILE}")
+
+
+def probe(name: str) -> Finding:
+    """Runs one of PROBES in its own process."""
+    environment = os.environ | {"TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-W", "ignore", "-c", PROBES[name]]
+    try:
+        done = subprocess.run(
+            command, check=False, env=environment, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        return Finding(name, False, f"no answer within {PROBE_TIMEOUT_S} s", PROBE_FIXES[name])
+    said = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines() or ["nothing was printed"]
+    if done.returncode == 0:
+        return Finding(name, True, said[-1])
+    how = f"killed by signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+    return Finding(name, False, f"{said[-1]} ({how})", PROBE_FIXES[name])
+
+
+def ports() -> Finding:
+    """Binds loopback ports: dispatcher, workers and ranks talk over them."""
+    try:
+        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(NUM_PORTS)]
+    except OSError as error:
+        return Finding("ports", False, f"127.0.0.1 cannot be bound ({error})", "allow listening on the loopback device")
+    for server in held:
+        server.close()
+    return Finding("ports", True, f"{NUM_PORTS} loopback ports could be bound")
+
+
+def memory() -> Finding:
+    """Checks the memory that is free for a run, within the limits of this container."""
+    available = min(psutil.virtual_memory().available, *_cgroup_left_bytes())
+    fix = f"a run wants {MIN_MEMORY_GIB} GiB: end other programs, or raise the container's limit"
+    return _enough("memory", available / _GIB, MIN_MEMORY_GIB, "GiB available", fix)
+
+
+def cores() -> Finding:
+    """Checks the cores that this process may use."""
+    usable = len(os.sched_getaffinity(0))
+    return _enough("cores", usable, MIN_CORES, "cores usable", "the demo trains two ranks: expect it to be slow")
+
+
+def disk() -> Finding:
+    """Checks the space of the current folder, where demo and roots usually lie."""
+    free = shutil.disk_usage(Path.cwd()).free / _GIB
+    return _enough("disk", free, MIN_DISK_GIB, "GiB free here", "free some space, or use --root on another disk")
+
+
+def shared_memory() -> Finding:
+    """Checks /dev/shm, through which processes on one machine talk."""
+    folder = Path("/dev/shm")
+    if not os.access(folder, os.W_OK):
+        return Finding("/dev/shm", False, "may not be written to", "mount it; in Docker: --shm-size=1g")
+    free = shutil.disk_usage(folder).free / 2**20
+    return _enough("/dev/shm", free, MIN_SHM_MIB, "MiB free", "enlarge it; in Docker: --shm-size=1g")
+
+
+def _enough(name: str, got: float, wanted: float, unit: str, fix: str) -> Finding:
+    detail = f"{got:,.4g} {unit}, {wanted:g} wanted"
+    return Finding(name, got >= wanted, detail, "" if got >= wanted else fix)
+
+
+def _cgroup_left_bytes() -> list[float]:
+    """Returns what a cgroup (version 2) leaves; infinity where there is no limit or none can be read."""
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        statistics = Path("/sys/fs/cgroup/memory.stat").read_text().splitlines()
+    except (OSError, ValueError):
+        return [float("inf")]
+    if limit == "max":
+        return [float("inf")]
+    # The page cache of files counts as used, but makes room when it is needed.
+    reclaimable = sum(int(line.split()[1]) for line in statistics if line.startswith("inactive_file "))
+    return [float(int(limit) - used + reclaimable)]

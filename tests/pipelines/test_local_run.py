@@ -1,0 +1,162 @@
+"""Runs of a tiny pipeline in real processes: cached, failing, killed, stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.slow
+
+TOP = Path(__file__).parents[2]
+TIMEOUT_S = 120
+
+
+class Place:
+    """A data folder and a root, and the tiny pipeline run on them."""
+
+    def __init__(self, folder: Path):
+        self.data, self.root, self.hangs = folder / "data", folder / "root", folder / "hangs"
+        self.data.mkdir()
+
+    def start(self, second: str = "") -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.pipelines.tiny_run", str(self.data), str(self.root)],
+            cwd=TOP,
+            env=os.environ | {"TINY_SECOND": second, "TINY_HANGS": str(self.hangs)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, second: str = "") -> tuple[int, str, str]:
+        process = self.start(second)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        return process.returncode, out, err
+
+    def child_of_hanging(self, process: subprocess.Popen[str]) -> int:
+        """Waits until the second step hangs and returns the id of the process that it started."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self.hangs.exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return int(self.hangs.read_text())
+
+    def summaries(self) -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in sorted(self.root.glob("runs/*/summary.json"))]
+
+    def output_files(self, step: str) -> list[str]:
+        return sorted(path.name for path in (self.root / "artifacts" / step).rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def hanging(place: Place) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    process = place.start("hang")
+    child = 0
+    try:
+        child = place.child_of_hanging(process)
+        yield process, child
+    finally:
+        process.kill()
+        process.communicate()
+        if child and psutil.pid_exists(child):
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_second_run_takes_every_step_from_the_first(place: Place) -> None:
+    # 3: a run without an evaluator blesses nothing.
+    assert place.run()[0] == 3
+    code, out, err = place.run()
+    assert code == 3, err
+    first, second = place.summaries()
+    assert [step["state"] for step in first["steps"].values()] == ["ran", "ran"]
+    assert [step["state"] for step in second["steps"].values()] == ["cached", "cached"]
+    assert second["status"] == "succeeded"
+    assert second["steps"]["second"]["peak_memory_bytes"] > 100 * 2**20
+    assert "cached" in out
+    assert str(place.root / "runs" / second["run"] / "summary.json") in out
+    assert not err
+    logs = place.root / "runs" / first["run"] / "logs"
+    assert "second speaks" in (logs / "second.log").read_text()
+
+
+def test_a_failing_step_leaves_a_summary_its_log_and_no_output(place: Place) -> None:
+    code, out, err = place.run("fail")
+    assert code == 1
+    [summary] = place.summaries()
+    assert (summary["status"], summary["failed_step"]) == ("failed", "second")
+    assert summary["error"] == "ValueError: second fails as told"
+    assert "Traceback" not in out + err
+    log = Path(err.splitlines()[-1].removeprefix("log: "))
+    assert "ValueError: second fails as told" in log.read_text()
+    assert place.output_files("second") == []
+
+
+def test_a_users_mistake_is_told_in_its_own_words(place: Place) -> None:
+    code, _, err = place.run("mistake")
+    assert code == 1
+    assert err.startswith("data: is wrong (got this); write that\nlog: ")
+
+
+def test_after_kill_9_a_run_resumes_and_takes_nothing_half_written(
+    place: Place, hanging: tuple[subprocess.Popen[str], int]
+) -> None:
+    process, _ = hanging
+    other = place.run()
+    assert other[0] == 2
+    assert f"held by process {process.pid}" in other[2]
+    assert place.output_files("second") == ["half.txt"]
+    process.kill()
+    process.communicate()
+    assert place.summaries() == []
+    code, _, err = place.run()
+    assert code == 3, err
+    [summary] = place.summaries()
+    assert [step["state"] for step in summary["steps"].values()] == ["cached", "ran"]
+    assert place.output_files("second") == ["half.txt", "sum.txt"]
+    assert _execution_states(place.root) == ["CACHED", "COMPLETE", "COMPLETE", "FAILED"]
+
+
+def test_sigterm_stops_the_run_and_every_process_it_started(
+    place: Place, hanging: tuple[subprocess.Popen[str], int]
+) -> None:
+    process, child = hanging
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 143, err
+    assert not psutil.pid_exists(child)
+    [summary] = place.summaries()
+    assert (summary["status"], summary["failed_step"]) == ("stopped", "second")
+    assert summary["error"] == "stopped by SIGTERM"
+    assert summary["steps"]["second"]["state"] == "stopped"
+    assert "summary.json" in out
+    assert place.output_files("second") == []
+    assert _execution_states(place.root) == ["COMPLETE", "FAILED"]
+
+
+def _execution_states(root: Path) -> list[str]:
+    """Returns the states of all executions, sorted; read by a process of its own, which keeps this one light."""
+    program = (
+        "import sys\n"
+        "from ml_metadata import metadata_store\n"
+        "from ml_metadata.proto import metadata_store_pb2 as pb\n"
+        "config = pb.ConnectionConfig()\n"
+        "config.sqlite.filename_uri = sys.argv[1]\n"
+        "found = metadata_store.MetadataStore(config).get_executions()\n"
+        "print(*sorted(pb.Execution.State.Name(one.last_known_state) for one in found))\n"
+    )
+    command = [sys.executable, "-c", program, str(root / "metadata.sqlite")]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
