@@ -56,7 +56,7 @@ class ServedRanker(tf.Module):
         labels = {ranker.declared.label_of(task) for task in ranker.tasks}
         self._columns = {name: spec for name, spec in transform.raw_feature_spec().items() if name not in labels}
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
     def serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {task: [batch, 1]} for serialized raw tf.Examples [batch]."""
         batch = as_batch(self._transform(tf.io.parse_example(examples, self._columns)))

@@ -75,8 +75,8 @@ class Trainer:
         self._task_weights = tf.constant([declared.tasks[task].weight for task in ranker.tasks], tf.float32)
         self._empty = empty_batch(declared)
         signature = [batch_spec(declared)]
-        self._train_step = tf.function(self._one_step, input_signature=signature)
-        self._logits = tf.function(self._read_logits, input_signature=signature)
+        self._train_step = tf.function(self._one_step, input_signature=signature, autograph=False)
+        self._logits = tf.function(self._read_logits, input_signature=signature, autograph=False)
 
     def train_epoch(self, batches: Iterable[Batch], progress: Progress) -> EpochReport:
         """Trains until no rank has a batch left. All ranks call it together.
@@ -171,7 +171,7 @@ class Trainer:
                     metrics[task].update_state(batch[task][:, None], predictions)
         results = {}
         for task, metric in metrics.items():
-            for position, variable in enumerate(metric.weights):
+            for position, variable in enumerate(metric.variables):
                 variable.assign(collectives.allreduce_sum(variable.read_value(), name=f"metric_{task}_{position}"))
             kind = "auc" if isinstance(self.ranker.declared.tasks[task], BinaryTask) else "rmse"
             results[task] = {kind: float(metric.result())}

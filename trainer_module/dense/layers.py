@@ -1,5 +1,6 @@
 """Layers: each says which weights it needs, and is a pure function of them and its input."""
 
+import itertools
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -29,7 +30,7 @@ class Mlp:
         widths = [inputs, *units]
         self._layers = [
             Dense(f"{name}/{position}", before, after, relu=True)
-            for position, (before, after) in enumerate(zip(widths[:-1], widths[1:], strict=True))
+            for position, (before, after) in enumerate(itertools.pairwise(widths))
         ]
         self.outputs = widths[-1]
         self.weights = tuple(weight for layer in self._layers for weight in layer.weights)

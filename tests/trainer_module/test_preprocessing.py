@@ -1,0 +1,107 @@
+"""Transform's graph, analysed and applied by TensorFlow Transform on Beam, against NumPy."""
+
+import json
+import tempfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.spec import Inputs
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+INPUTS = Inputs.model_validate_json(
+    json.dumps(
+        {
+            "features": {
+                "plain": {"kind": "numeric", "column": "x", "normalise": "none"},
+                "scored": {"kind": "numeric", "column": "x", "clip": [0, 100], "log": True},
+                "scaled": {"kind": "numeric", "type": "int", "column": "hour", "normalise": "minmax"},
+                "filled": {"kind": "numeric", "column": "y", "missing": 7, "normalise": "none"},
+                "user": {"kind": "id", "column": "user_id", "type": "string", "table": "users", "missing": "nobody"},
+                "post": {"kind": "id", "type": "int", "table": "posts"},
+                "history": {"kind": "sequence", "type": "int", "table": "posts", "max_length": 2},
+                "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "sum", "max_values": 3},
+            },
+            "tasks": {"like": {"kind": "binary"}, "watch": {"kind": "regression", "label": "seconds"}},
+        }
+    )
+)
+
+ROWS: list[dict[str, list[Any]]] = [
+    {"x": [0.0], "hour": [0], "y": [0.0], "user_id": ["u1"], "post": [0], "history": [3, 2, 1], "tags": ["a"]},
+    {"x": [5e9], "hour": [23], "y": [], "user_id": [], "post": [-5], "history": [], "tags": []},
+    {"x": [-4.0], "hour": [12], "y": [-1.5], "user_id": ["ü"], "post": [2**62], "history": [9], "tags": list("abcd")},
+]
+LABELS = [{"like": [0], "seconds": [0.5]}, {"like": [1], "seconds": [0.0]}, {"like": [0], "seconds": [-3.0]}]
+
+
+@pytest.fixture(scope="module")
+def transformed() -> tuple[list[dict[str, Any]], Any]:
+    """Returns the transformed rows and the function that Transform saved."""
+    import tensorflow_transform as tft
+    import tensorflow_transform.beam as tft_beam
+    from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
+
+    from schemas.columns import columns
+    from trainer_module.preprocessing import preprocessing_fn
+
+    types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
+    raw_spec = {column.name: tf.io.VarLenFeature(types[column.type]) for column in columns(INPUTS)}
+    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(raw_spec))
+
+    def transform(inputs: dict[str, Any]) -> dict[str, Any]:
+        return preprocessing_fn(inputs, {"inputs": INPUTS.model_dump_json()})
+
+    with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
+        rows = [row | labels for row, labels in zip(ROWS, LABELS, strict=True)]
+        (data, _), saved = (rows, metadata) | tft_beam.AnalyzeAndTransformDataset(transform)
+        directory = tempfile.mkdtemp()
+        saved | tft_beam.WriteTransformFn(directory)
+    metadata_io.write_metadata(metadata, f"{directory}/{tft.TFTransformOutput.RAW_METADATA_DIR}")
+    return data, tft.TFTransformOutput(directory)
+
+
+def _keys(table: str, ids: list[Any]) -> list[int]:
+    from trainer_module.keys import id_keys
+
+    result: list[int] = id_keys(table, tf.constant(ids)).numpy().tolist()
+    return result
+
+
+def test_numbers_are_clipped_then_logged_then_normalised(transformed: Any) -> None:
+    rows, _ = transformed
+    logged = np.log1p(np.clip([0.0, 5e9, -4.0], 0, 100))
+    scores = (logged - logged.mean()) / logged.std()
+    np.testing.assert_allclose([row["scored"] for row in rows], scores, rtol=1e-4)
+    np.testing.assert_allclose([row["scaled"] for row in rows], [0, 1, 12 / 23], rtol=1e-5)
+    np.testing.assert_allclose([row["plain"] for row in rows], [0.0, 5e9, -4.0])
+
+
+def test_zeros_stay_zeros_and_only_missing_values_take_the_declared_default(transformed: Any) -> None:
+    rows, _ = transformed
+    assert [row["filled"] for row in rows] == [0.0, 7.0, -1.5]
+    assert [row["like"] for row in rows] == [0.0, 1.0, 0.0]
+    assert [row["watch"] for row in rows] == [0.5, 0.0, -3.0]
+
+
+def test_ids_become_keys_of_their_table_and_lists_keep_their_head(transformed: Any) -> None:
+    rows, _ = transformed
+    assert [row["user"] for row in rows] == _keys("users", ["u1", "nobody", "ü"])
+    assert [row["post"] for row in rows] == _keys("posts", [0, -5, 2**62])
+    assert [list(row["history"]) for row in rows] == [_keys("posts", [3, 2]), [], _keys("posts", [9])]
+    assert [list(row["tags"]) for row in rows] == [_keys("tags", ["a"]), [], _keys("tags", ["a", "b", "c"])]
+
+
+def test_a_request_without_labels_or_values_is_served(transformed: Any) -> None:
+    rows, saved = transformed
+    columns = {name: spec for name, spec in saved.raw_feature_spec().items() if name not in {"like", "seconds"}}
+    request = tf.io.parse_example(tf.constant([tf.train.Example().SerializeToString()]), columns)
+    served = saved.transform_features_layer()(request)
+    assert set(served) == set(INPUTS.features)
+    assert float(served["scored"][0]) == 0.0
+    assert int(served["post"][0]) == 0
+    assert served["user"].numpy().tolist() == _keys("users", ["nobody"])
+    assert served["history"].values.shape == (0,)
