@@ -1,0 +1,114 @@
+"""The models that passed every gate, in order: `<pipeline_root>/blessed/<name>/00000001.json`, 00000002.json, ...
+
+One small file per blessing rather than a query of ML Metadata, so that an executor finds the baseline where no driver
+and no resolver runs, as on Kubeflow Pipelines.
+"""
+
+import datetime
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from tfx.dsl.io import fileio
+
+from schemas.errors import UserError
+
+_ENTRY = re.compile(r"^(\d{8})\.json$")
+
+
+class BlessedModel(BaseModel):
+    """One blessing.
+
+    Attributes:
+        model_uri: of the model artifact.
+        ranker_digest: of the part of the spec that the model depends on.
+        blessed_at: UTC.
+        metrics: task to metric to value over all evaluation examples.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    model_uri: str
+    ranker_digest: str
+    blessed_at: datetime.datetime
+    metrics: dict[str, dict[str, float | None]]
+
+
+def folder(pipeline_root: str, name: str) -> str:
+    """Returns where the blessings of the ranker `name` lie."""
+    return os.path.join(pipeline_root, "blessed", name)
+
+
+def read_all(directory: str) -> list[BlessedModel]:
+    """Returns every blessing, oldest first; none if there is no such directory.
+
+    Raises:
+        UserError: naming a file that cannot be read: guessing the baseline could let a worse model pass.
+    """
+    return [_read(os.path.join(directory, name)) for name in _entries(directory)]
+
+
+def baseline_for(model_uri: str, models: Sequence[BlessedModel]) -> str | None:
+    """Returns the model blessed last before `model_uri` was, or last of all if that has not been blessed.
+
+    So a rerun over a model that is blessed by now meets the same baseline as the first run.
+    """
+    uris = [model.model_uri for model in models]
+    before = uris[: uris.index(model_uri)] if model_uri in uris else uris
+    return before[-1] if before else None
+
+
+def record(directory: str, model: BlessedModel) -> None:
+    """Adds a blessing after all others, unless its model is there already."""
+    fileio.makedirs(directory)
+    while True:
+        names = _entries(directory)
+        if any(_read(os.path.join(directory, name)).model_uri == model.model_uri for name in names):
+            return
+        path = os.path.join(directory, f"{int(names[-1][:8]) + 1 if names else 1:08d}.json")
+        try:
+            _write_new(path, model.model_dump_json(indent=2) + "\n")
+            return
+        except FileExistsError:
+            continue  # Another run took the number between the listing and the write.
+
+
+def _entries(directory: str) -> list[str]:
+    if not fileio.isdir(directory):
+        return []
+    return sorted(name for name in fileio.listdir(directory) if _ENTRY.match(name))
+
+
+def _read(path: str) -> BlessedModel:
+    try:
+        with fileio.open(path, "rb") as file:
+            return BlessedModel.model_validate_json(file.read())
+    except (OSError, ValidationError) as error:
+        first_line = str(error).splitlines()[0]
+        raise UserError(
+            f"{path}: not a readable record of a blessed model (got {first_line}); restore it from a backup, or move it "
+            "away to be compared with the blessing before it"
+        ) from error
+
+
+def _write_new(path: str, text: str) -> None:
+    """Writes a whole file or nothing, never over another one."""
+    if "://" in path:
+        # Object stores show an object only when it is whole; there is no exclusive create through this interface.
+        if fileio.exists(path):
+            raise FileExistsError(path)
+        with fileio.open(path, "w") as file:
+            file.write(text)
+        return
+    descriptor, temporary = tempfile.mkstemp(prefix=".tmp-", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, unlike a rename, fails if the name is taken.
+        os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
