@@ -1,0 +1,80 @@
+"""Declares the pusher: a blessed model becomes a version that servers can load."""
+
+from typing import ClassVar
+
+from tfx import types
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration import data_types
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from components.pusher.executor import Executor
+from components.source_digest import source_digest
+from schemas.spec import Spec
+
+
+class PusherSpec(ComponentSpec):
+    """Inputs, outputs and parameters of the pusher."""
+
+    INPUTS: ClassVar[dict[str, ChannelParameter]] = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "model": ChannelParameter(type=standard_artifacts.Model),
+        "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing),
+        "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
+    }
+    OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
+        "pushed_model": ChannelParameter(type=standard_artifacts.PushedModel)
+    }
+    PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
+        "name": ExecutionParameter(type=str),
+        "push": ExecutionParameter(type=str),
+        "pipeline_root": ExecutionParameter(type=str),
+        "spec_digest": ExecutionParameter(type=str),
+        "git_commit": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+    }
+
+
+class Pusher(base_component.BaseComponent):
+    """Pushes the model if it is blessed.
+
+    Output: `pushed_model` with the custom properties `pushed` (0 or 1), `version` and `path`.
+    """
+
+    SPEC_CLASS = PusherSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        examples: types.BaseChannel,
+        model: types.BaseChannel,
+        blessing: types.BaseChannel,
+        evaluation: types.BaseChannel,
+        pipeline_root: str | data_types.RuntimeParameter,
+        spec_digest: str,
+        git_commit: str,
+    ) -> None:
+        """Takes the push target from the spec; digest and commit go into the manifest."""
+        super().__init__(
+            spec=PusherSpec(
+                examples=examples,
+                model=model,
+                blessing=blessing,
+                evaluation=evaluation,
+                name=spec.name,
+                push=spec.push.model_dump_json(),
+                pipeline_root=pipeline_root,
+                spec_digest=spec_digest,
+                git_commit=git_commit,
+                code=source_digest(
+                    "schemas",
+                    "components.pusher",
+                    "components.evaluator.verdict",
+                    "components.example_gen.report",
+                    "components.example_gen.counts",
+                ),
+                pushed_model=types.Channel(type=standard_artifacts.PushedModel),
+            )
+        )

@@ -1,0 +1,120 @@
+"""What a pushed version says of itself: `manifest.json`, and how versions are numbered."""
+
+import datetime
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from schemas.errors import UserError
+
+FILE_NAME = "manifest.json"
+MODEL_FILE = "saved_model.pb"
+_MAX_PER_DAY = 999
+_CHUNK_BYTES = 2**20
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileEntry(_Record):
+    """One file of the model."""
+
+    sha256: str
+    bytes: int
+
+
+class Provenance(_Record):
+    """Where a model comes from and how good it was.
+
+    Attributes:
+        name: of the ranker.
+        spec_digest: of the whole spec.
+        git_commit: of the code.
+        days: split to days (YYYY-MM-DD); empty for data without days.
+        missing_days: declared days that had no logs.
+        metrics: task to metric to value on the evaluation split; None where undefined.
+        baseline: uri of the blessed model that this one was compared with.
+        notes: what the evaluator did not check.
+    """
+
+    name: str
+    spec_digest: str
+    git_commit: str
+    days: dict[str, list[str]]
+    missing_days: list[str]
+    metrics: dict[str, dict[str, float | None]]
+    baseline: str | None
+    notes: list[str]
+
+
+class Manifest(Provenance):
+    """The manifest.
+
+    Attributes:
+        version: YYYYMMDD and a number of three digits.
+        created: UTC.
+        files: path below the version's folder to its size and sha256, the manifest itself left out.
+    """
+
+    version: str
+    created: datetime.datetime
+    files: dict[str, FileEntry]
+
+    def text(self) -> str:
+        """Returns the file's contents."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def day_of_version(days: dict[str, list[str]], today: datetime.date) -> str:
+    """Returns the last evaluation day as YYYYMMDD, or today for data without days."""
+    last = max(days.get("eval", []), default=today.isoformat())
+    return last.replace("-", "")
+
+
+def next_version(day: str, taken: Iterable[str]) -> str:
+    """Returns the version after the highest one of the day, so that a later push always has a higher number.
+
+    TensorFlow Serving serves the highest; it reads versions as 64-bit integers.
+
+    Raises:
+        UserError: after 999 versions of a day.
+    """
+    highest = max((int(name[len(day) :]) for name in versions_of(day, taken)), default=0)
+    if highest >= _MAX_PER_DAY:
+        raise UserError(f"push: day {day} has {_MAX_PER_DAY} versions (got one more); remove those not needed")
+    return f"{day}{highest + 1:03d}"
+
+
+def versions_of(day: str, taken: Iterable[str]) -> list[str]:
+    """Returns the versions of a day, lowest first."""
+    return sorted(name for name in taken if len(name) == len(day) + 3 and name.isdigit() and name.startswith(day))
+
+
+def list_files(root: Path) -> dict[str, FileEntry]:
+    """Returns size and sha256 of every file below `root`, by its path relative to it, the manifest left out."""
+    found = sorted(path for path in root.rglob("*") if path.is_file())
+    entries = {path.relative_to(root).as_posix(): _entry(path) for path in found}
+    entries.pop(FILE_NAME, None)
+    return entries
+
+
+def _entry(path: Path) -> FileEntry:
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+    return FileEntry(sha256=digest.hexdigest(), bytes=size)
+
+
+def copy_order(files: Iterable[str]) -> list[str]:
+    """Returns the files in the order to copy them in: `saved_model.pb` last.
+
+    TensorFlow Serving and other readers take this file for the sign that the model is whole, and where a directory
+    cannot be renamed into place, as in object stores, they may look before the copy has ended.
+    https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/pusher/executor.py
+    """
+    return sorted(files, key=lambda name: (name == MODEL_FILE, name))

@@ -1,0 +1,130 @@
+"""Pushing to a local folder: whole or not at all, never over another version."""
+
+import datetime
+import json
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from components.pusher.directory import Pushed, push, target_folder
+from components.pusher.manifest import Provenance, list_files
+from schemas.errors import UserError
+
+NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
+PROVENANCE = Provenance(
+    name="tiny",
+    spec_digest="s1",
+    git_commit="g1",
+    days={"train": ["2011-11-29"], "eval": ["2011-11-30"]},
+    missing_days=[],
+    metrics={"like": {"auc": 0.75, "calibration": None}},
+    baseline=None,
+    notes=["no blessed model yet"],
+)
+
+
+def make_model(folder: Path, weights: str = "w") -> Path:
+    (folder / "variables").mkdir(parents=True)
+    (folder / "saved_model.pb").write_text("graph")
+    (folder / "variables" / "data").write_text(weights)
+    return folder
+
+
+def pushed(model: Path, target: Path) -> Pushed:
+    return push(model=model, target=target, day="20111130", provenance=PROVENANCE, now=NOW)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return make_model(tmp_path / "model")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "serving"
+
+
+def test_version_holds_the_model_and_a_manifest(model: Path, target: Path) -> None:
+    version = pushed(model, target)
+    assert version.path == str(target / "20111130001")
+    assert list_files(target / "20111130001") == list_files(model)
+    manifest = json.loads((target / "20111130001" / "manifest.json").read_text())
+    assert manifest == json.loads(PROVENANCE.model_dump_json()) | {
+        "version": "20111130001",
+        "created": "2024-01-02T03:04:05Z",
+        "files": {name: entry.model_dump() for name, entry in list_files(model).items()},
+    }
+
+
+def test_the_same_model_again_is_the_same_version(model: Path, target: Path) -> None:
+    first = pushed(model, target)
+    assert pushed(model, target) == first
+    assert os.listdir(target) == ["20111130001"]
+
+
+def test_another_model_gets_the_next_version_and_leaves_the_first_alone(
+    model: Path, target: Path, tmp_path: Path
+) -> None:
+    first = pushed(model, target)
+    before = {path: path.stat().st_mtime_ns for path in Path(first.path).rglob("*")}
+    assert pushed(make_model(tmp_path / "other", "v"), target).version == "20111130002"
+    assert {path: path.stat().st_mtime_ns for path in Path(first.path).rglob("*")} == before
+
+
+def test_a_taken_number_is_never_used_even_if_its_folder_is_empty(model: Path, target: Path) -> None:
+    (target / "20111130001").mkdir(parents=True)
+    assert pushed(model, target).version == "20111130002"
+    assert os.listdir(target / "20111130001") == []
+
+
+def test_a_push_killed_between_copy_and_rename_leaves_no_version_and_is_cleared_away(model: Path, target: Path) -> None:
+    make_model(target / ".tmp-20111130001-0a1b2c3d")
+    (target / ".tmp-of-somebody-else").mkdir()
+    assert [name for name in os.listdir(target) if name.isdigit()] == []
+    assert pushed(model, target).version == "20111130001"
+    assert sorted(os.listdir(target)) == [".tmp-of-somebody-else", "20111130001"]
+
+
+def test_a_failed_copy_leaves_nothing(model: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def torn(source: Path, destination: Path) -> None:
+        destination.write_bytes(source.read_bytes()[:-1])
+
+    monkeypatch.setattr("shutil.copyfile", torn)
+    with pytest.raises(RuntimeError, match="files differ from the model .*: saved_model.pb, variables/data"):
+        pushed(model, target)
+    assert os.listdir(target) == []
+
+
+def test_pushes_at_once_get_versions_of_their_own(target: Path, tmp_path: Path) -> None:
+    models = [make_model(tmp_path / f"model{index}", str(index)) for index in range(4)]
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=pushed, args=(model, target)) for model in models]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert sorted(os.listdir(target)) == [f"2011113000{number}" for number in range(1, 5)]
+    written = {(target / f"2011113000{number}" / "variables" / "data").read_text() for number in range(1, 5)}
+    assert written == {"0", "1", "2", "3"}
+
+
+def test_a_folder_without_a_saved_model_is_refused(target: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"not a SavedModel \(got no saved_model.pb\)"):
+        pushed(tmp_path / "empty", target)
+
+
+@pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc", ".", "link/out"])
+def test_a_target_outside_the_pipeline_root_is_refused(path: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to(tmp_path)
+    with pytest.raises(UserError, match="push.path: leads out of the pipeline root"):
+        target_folder(str(root), path)
+
+
+def test_a_target_below_the_pipeline_root_is_taken(tmp_path: Path) -> None:
+    assert target_folder(str(tmp_path), "serving/tiny") == tmp_path / "serving" / "tiny"

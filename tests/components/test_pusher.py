@@ -1,0 +1,175 @@
+"""The pusher's executor: what it pushes, what it refuses, and what it writes down."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.evaluator.verdict import TaskVerdict, Verdict
+from schemas.errors import UserError
+
+pytestmark = pytest.mark.slow
+
+INGESTION = {
+    "date": "2011-11-30",
+    "days": {"train": ["2011-11-28", "2011-11-29"], "eval": ["2011-11-30"]},
+    "missing_days": [],
+    "splits": {
+        "train": {"num_files": 2, "rows_read": 2, "rows_written": 2, "dropped": {}},
+        "eval": {"num_files": 1, "rows_read": 1, "rows_written": 1, "dropped": {}},
+    },
+}
+
+
+def run(folder: Path, *, blessed: bool = True, says: bool | None = None, push: dict[str, str] | None = None) -> Any:
+    """Runs the executor on a model in `folder`, which is the pipeline root too, and returns the output artifact."""
+    from tfx.types import standard_artifacts
+
+    from components.pusher.executor import Executor
+
+    def artifact(kind: Any, name: str) -> Any:
+        made = kind()
+        made.uri = str(folder / name)
+        Path(made.uri).mkdir(exist_ok=True)
+        return made
+
+    model = artifact(standard_artifacts.Model, "model")
+    serving = folder / "model" / "Format-Serving"
+    serving.mkdir(exist_ok=True)
+    (serving / "saved_model.pb").write_text("graph")
+    examples = artifact(standard_artifacts.Examples, "examples")
+    (folder / "examples" / "ingestion.json").write_text(json.dumps(INGESTION))
+    evaluation = artifact(standard_artifacts.ModelEvaluation, "evaluation")
+    verdict = Verdict(
+        blessed=blessed,
+        baseline="models/7",
+        notes=["a note"],
+        tasks={"like": TaskVerdict(metrics={"auc": 0.75, "calibration": None}, slices={}, gates=[])},
+    )
+    (folder / "evaluation" / "verdict.json").write_text(verdict.model_dump_json())
+    blessing = artifact(standard_artifacts.ModelBlessing, "blessing")
+    blessing.set_int_custom_property("blessed", int(blessed if says is None else says))
+    pushed_model = artifact(standard_artifacts.PushedModel, "pushed_model")
+    Executor().Do(
+        {"model": [model], "examples": [examples], "evaluation": [evaluation], "blessing": [blessing]},
+        {"pushed_model": [pushed_model]},
+        {
+            "name": "tiny",
+            "push": json.dumps(push or {"kind": "directory", "path": "serving/tiny"}),
+            "pipeline_root": str(folder),
+            "spec_digest": "s1",
+            "git_commit": "g1",
+            "code": "c1",
+        },
+    )
+    return pushed_model
+
+
+def test_a_blessed_model_is_pushed_with_days_metrics_and_digests(tmp_path: Path) -> None:
+    pushed = run(tmp_path)
+    assert pushed.get_int_custom_property("pushed") == 1
+    assert pushed.get_string_custom_property("version") == "20111130001"
+    path = tmp_path / "serving" / "tiny" / "20111130001"
+    assert pushed.get_string_custom_property("path") == str(path)
+    manifest = json.loads((path / "manifest.json").read_text())
+    assert manifest["days"] == INGESTION["days"]
+    assert manifest["metrics"] == {"like": {"auc": 0.75, "calibration": None}}
+    assert (manifest["name"], manifest["spec_digest"], manifest["git_commit"]) == ("tiny", "s1", "g1")
+    assert (manifest["baseline"], manifest["notes"]) == ("models/7", ["a note"])
+    assert list(manifest["files"]) == ["saved_model.pb"]
+    assert (Path(pushed.uri) / "manifest.json").read_bytes() == (path / "manifest.json").read_bytes()
+
+
+def test_a_rerun_finds_its_version_again(tmp_path: Path) -> None:
+    assert [run(tmp_path).get_string_custom_property("version") for _ in range(2)] == ["20111130001"] * 2
+
+
+def test_a_model_that_is_not_blessed_is_not_pushed(tmp_path: Path) -> None:
+    assert run(tmp_path, blessed=False).get_int_custom_property("pushed") == 0
+    assert not (tmp_path / "serving").exists()
+
+
+def test_without_a_push_target_nothing_is_pushed(tmp_path: Path) -> None:
+    assert run(tmp_path, push={"kind": "none"}).get_int_custom_property("pushed") == 0
+    assert not (tmp_path / "serving").exists()
+
+
+@pytest.mark.parametrize(("blessed", "says"), [(True, False), (False, True)])
+def test_a_blessing_that_contradicts_the_verdict_is_an_error(blessed: bool, says: bool, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="contradicts the verdict"):
+        run(tmp_path, blessed=blessed, says=says)
+    assert not (tmp_path / "serving").exists()
+
+
+def test_a_target_behind_a_link_that_leads_out_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "serving").symlink_to(tmp_path)
+    with pytest.raises(UserError, match="push.path: leads out of the pipeline root"):
+        run(root)
+
+
+def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> None:
+    import datetime
+
+    from components.pusher import object_store
+    from components.pusher.manifest import Provenance, list_files
+
+    model = tmp_path / "model"
+    (model / "variables").mkdir(parents=True)
+    (model / "saved_model.pb").write_text("graph")
+    (model / "variables" / "data").write_text("w")
+    # An unfinished upload: no saved_model.pb. Its number is left alone.
+    (tmp_path / "serving" / "tiny" / "20240102001").mkdir(parents=True)
+    target = object_store.target_uri(f"file://{tmp_path}", "serving/tiny")
+    provenance = Provenance(
+        name="tiny", spec_digest="s", git_commit="g", days={}, missing_days=[], metrics={}, baseline=None, notes=[]
+    )
+    now = datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone.utc)
+    pushed = [
+        object_store.push(model=str(model), target=target, day="20240102", provenance=provenance, now=now)
+        for _ in range(2)
+    ]
+    assert [version.version for version in pushed] == ["20240102002"] * 2
+    assert list_files(tmp_path / "serving" / "tiny" / "20240102002") == list_files(model)
+    assert sorted(path.name for path in (tmp_path / "serving" / "tiny").iterdir()) == ["20240102001", "20240102002"]
+
+
+@pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc", ".", "s3://other/bucket"])
+def test_a_remote_target_outside_the_pipeline_root_is_refused(path: str) -> None:
+    from components.pusher.object_store import target_uri
+
+    with pytest.raises(UserError, match="push.path: leads out of the pipeline root"):
+        target_uri("s3://bucket/root", path)
+
+
+def test_components_can_be_built_from_a_spec() -> None:
+    from tfx import types
+    from tfx.types import standard_artifacts as kinds
+
+    from components.evaluator.component import Evaluator
+    from components.pusher.component import Pusher
+    from schemas.loading import load_spec
+
+    spec = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml")
+    examples, model = types.Channel(type=kinds.Examples), types.Channel(type=kinds.Model)
+    evaluator = Evaluator(spec=spec, examples=examples, model=model, pipeline_root="root")
+    pusher = Pusher(
+        spec=spec,
+        examples=examples,
+        model=model,
+        pipeline_root="root",
+        spec_digest="s",
+        git_commit="g",
+        **evaluator.outputs,
+    )
+    assert set(evaluator.outputs) == {"evaluation", "blessing"}
+    assert set(pusher.outputs) == {"pushed_model"}
+    gates = spec.gates[:1]
+    assert (
+        evaluator.exec_properties["ranker_digest"]
+        == Evaluator(
+            spec=spec.model_copy(update={"gates": gates}), examples=examples, model=model, pipeline_root="root"
+        ).exec_properties["ranker_digest"]
+    )
