@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -118,6 +118,51 @@ def compile_(
     _say(f"wrote {output}")
 
 
+@app.command(epilog="Example: sangam generate --output demo/logs --first-day 2024-03-01 --days 7 --rows-per-day 20000")
+def generate(
+    output: Annotated[Path, typer.Option(help="Folder for the logs: one folder YYYY-MM-DD per day.")],
+    first_day: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="The first day.")] = "2024-03-01",
+    days: Annotated[int, typer.Option(min=1, help="Number of days.")] = 7,
+    rows_per_day: Annotated[int, typer.Option(min=1, help="Rows of a day.")] = 20_000,
+    users: Annotated[int, typer.Option(min=1, help="Users of the first day; new ones come every day.")] = 2_000,
+    posts: Annotated[int, typer.Option(min=1, help="Posts of the first day; new ones come every day.")] = 5_000,
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds make equal logs.")] = 1,
+    format_: Annotated[
+        Literal["parquet", "csv", "tfrecord"], typer.Option("--format", help="Of the files.")
+    ] = "parquet",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace days that hold other logs.")] = False,
+) -> None:
+    """Generates seeded logs of a feed of short videos, for the spec pipelines/specs/short_video.yaml."""
+    from schemas.days import parse_day
+
+    try:
+        first = parse_day(first_day)
+    except ValueError as error:
+        raise UserError(f"--first-day: {error}") from None
+    _quieten()
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from pipelines.synthetic import generate as generate_logs
+
+    columns = (TextColumn("generating"), BarColumn(), MofNCompleteColumn(), TextColumn("days"))
+    # Off a terminal a bar would be noise: the last line says it all.
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("days", total=days)
+        folders = generate_logs(
+            output,
+            first_day=first,
+            num_days=days,
+            rows_per_day=rows_per_day,
+            num_users=users,
+            num_posts=posts,
+            seed=seed,
+            file_format=format_,
+            overwrite=overwrite,
+            progress=lambda day, rows: bar.advance(task),
+        )
+    _say(f"wrote {days} days of {rows_per_day} rows: {folders[0]} to {folders[-1].name}")
+
+
 @app.command(epilog="Example: sangam doctor")
 def doctor() -> None:
     """Checks that this machine can run a pipeline, and says how to mend what is wrong."""
@@ -133,7 +178,7 @@ def doctor() -> None:
     raise typer.Exit(1 if wrong else 0)
 
 
-@app.command()
+@app.command(epilog="Example: sangam version")
 def version() -> None:
     """Prints the version and the commit of the code."""
     from pipelines.provenance import VERSION, code_folder, git_commit

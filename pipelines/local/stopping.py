@@ -73,16 +73,23 @@ def kill_descendants(wait_s: float = 5.0) -> int:
 
     Raises nothing: it is for the way out.
     """
-    killed = 0
+    killed: set[int] = set()
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
-        family = [child for child in psutil.Process().children(recursive=True) if child.is_running()]
-        alive = [child for child in family if child.status() != psutil.STATUS_ZOMBIE]
+        alive = [child for child in psutil.Process().children(recursive=True) if _is_alive(child)]
         if not alive:
             break
         for child in alive:
             with contextlib.suppress(psutil.Error):
                 child.kill()
-                killed += 1
-        psutil.wait_procs(alive, timeout=1.0)
-    return killed
+                killed.add(child.pid)
+        # Not waited for: that would take their exit codes from whoever started them.
+        time.sleep(0.02)
+    return len(killed)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+
+from tests.pipelines.processes import is_running
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +73,7 @@ def hanging(place: Place) -> Iterator[tuple[subprocess.Popen[str], int]]:
     finally:
         process.kill()
         process.communicate()
-        if child and psutil.pid_exists(child):
+        if child and is_running(child):
             os.kill(child, signal.SIGKILL)
 
 
@@ -137,7 +138,7 @@ def test_sigterm_stops_the_run_and_every_process_it_started(
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 143, err
-    assert not psutil.pid_exists(child)
+    assert not is_running(child)
     [summary] = place.summaries()
     assert (summary["status"], summary["failed_step"]) == ("stopped", "second")
     assert summary["error"] == "stopped by SIGTERM"

@@ -1,0 +1,121 @@
+"""The command line by itself: quick commands stay quick and wrong input is told in one line."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+SPECS = TOP / "pipelines" / "specs"
+SHORT_VIDEO = str(SPECS / "short_video.yaml")
+
+
+def sangam(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pipelines.cli", *arguments]
+    return subprocess.run(command, check=False, cwd=TOP, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("spec", sorted(path.name for path in SPECS.glob("*.yaml")))
+def test_validate_accepts_every_spec_of_the_repository(spec: str) -> None:
+    done = sangam("validate", str(SPECS / spec))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"ok {spec.removesuffix('.yaml')} ")
+
+
+def test_validate_takes_less_than_two_seconds() -> None:
+    seconds = []
+    for _ in range(3):
+        started = time.monotonic()
+        sangam("validate", SHORT_VIDEO)
+        seconds.append(time.monotonic() - started)
+    assert min(seconds) < 2
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("validate", SHORT_VIDEO), ("run", "--help"), ("schema",)])
+def test_quick_commands_load_no_tensorflow(arguments: tuple[str, ...]) -> None:
+    program = (
+        "import sys\nfrom pipelines.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'tensorflow', 'tfx', 'apache_beam', 'horovod', 'kfp'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)\n"
+    )
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, check=False, cwd=TOP, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_validate_prints_every_mistake_and_no_traceback(tmp_path: Path) -> None:
+    text = Path(SHORT_VIDEO).read_text()
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(text.replace("max_values: 8", "max_valuse: 8").replace("train_days: 6", "train_days: -6"))
+    done = sangam("validate", str(wrong))
+    assert done.returncode == 2
+    assert "features.hashtags.max_valuse: unknown key (got 8)" in done.stderr
+    assert "data.train_days: not allowed (got -6)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+
+
+def test_a_spec_that_is_not_there_is_told() -> None:
+    done = sangam("validate", "nowhere.yaml")
+    assert done.returncode == 2
+    assert done.stderr.startswith("nowhere.yaml: (whole file): no such file; ")
+
+
+def test_run_refuses_a_missing_date_before_it_makes_anything(tmp_path: Path) -> None:
+    done = sangam("run", SHORT_VIDEO, "--data", str(tmp_path), "--root", str(tmp_path.parent / "never"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("--date: is missing; spec 'short_video' reads logs by day")
+    assert not (tmp_path.parent / "never").exists()
+
+
+def test_an_unknown_option_is_a_usage_error() -> None:
+    done = sangam("run", SHORT_VIDEO, "--dat", "x")
+    assert done.returncode == 2
+    assert "Usage:" in done.stderr
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    top = sangam("--help")
+    assert top.returncode == 0
+    for command in ("validate", "run", "compile", "generate", "schema", "doctor", "version"):
+        assert command in top.stdout
+        done = sangam(command, "--help")
+        assert done.returncode == 0
+        assert f"Example: sangam {command}" in done.stdout
+
+
+def test_the_json_schema_is_closed() -> None:
+    schema = json.loads(sangam("schema").stdout)
+    assert schema["additionalProperties"] is False
+    assert "features" in schema["properties"]
+
+
+def test_version_is_that_of_the_project() -> None:
+    project = (TOP / "pyproject.toml").read_text()
+    assert f'version = "{sangam("version").stdout.split()[1]}"' in project
+
+
+def test_generate_writes_a_folder_per_day(tmp_path: Path) -> None:
+    done = sangam(
+        "generate", "--output", str(tmp_path / "logs"), "--days", "2", "--rows-per-day", "50", "--users", "20"
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["2024-03-01", "2024-03-02"]
+    assert done.stdout == f"wrote 2 days of 50 rows: {tmp_path}/logs/2024-03-01 to 2024-03-02\n"
+    assert not done.stderr
+
+
+def test_generate_refuses_a_wrong_day(tmp_path: Path) -> None:
+    done = sangam("generate", "--output", str(tmp_path / "logs"), "--first-day", "2024-13-01")
+    assert done.returncode == 2
+    assert done.stderr.startswith("--first-day: not a date (got '2024-13-01')")
+
+
+def test_compile_refuses_a_wrong_date(tmp_path: Path) -> None:
+    done = sangam("compile", SHORT_VIDEO, "--image", "image", "--output", str(tmp_path / "out"), "--date", "7 March")
+    assert done.returncode == 2
+    assert "--date: not a date (got '7 March')" in done.stderr

@@ -1,0 +1,44 @@
+"""Memory of a process and its descendants."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pipelines.local.memory import PeakMemory, tree_memory_bytes
+
+MIB = 2**20
+# A shell between us and the process that holds the memory: grandchildren count too.
+HOLD = f"{sys.executable} -c \"import time; held = bytearray(b'x') * (100 * {MIB}); print('held', flush=True); time.sleep(60)\"; true"
+
+
+@pytest.fixture
+def grandchild_of_100_mib() -> Iterator[None]:
+    shell = subprocess.Popen(["sh", "-c", HOLD], stdout=subprocess.PIPE, start_new_session=True)
+    assert shell.stdout
+    assert shell.stdout.readline() == b"held\n"
+    yield
+    os.killpg(shell.pid, 9)
+    shell.communicate()
+
+
+def test_descendants_in_other_sessions_count(grandchild_of_100_mib: None) -> None:
+    assert tree_memory_bytes(os.getpid()) > 100 * MIB
+
+
+def test_a_process_that_is_gone_has_none() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    assert tree_memory_bytes(gone.pid) == 0
+
+
+def test_a_peak_outlives_what_made_it() -> None:
+    with PeakMemory(os.getpid(), interval_s=0.01) as memory:
+        before = tree_memory_bytes(os.getpid())
+        held = bytearray(b"x") * (64 * MIB)
+        time.sleep(0.2)
+        del held
+    assert memory.peak_bytes > before + 60 * MIB

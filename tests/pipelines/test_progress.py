@@ -1,0 +1,74 @@
+"""What a run shows while it goes on."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pipelines.local import progress
+from pipelines.local.progress import TerminalProgress
+from pipelines.local.steps import Step
+from pipelines.local.training_progress import read_progress
+
+LINE = '{"step": 20, "examples": 10240, "loss": 0.5, "examples_per_s": 1234.5}\n'
+
+
+def test_the_last_whole_line_is_the_progress(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text(LINE.replace("20", "10") + LINE + '{"step": 30, "exam')
+    found = read_progress(path)
+    assert found
+    assert (found.step, found.examples, found.loss, found.examples_per_s) == (20, 10240, 0.5, 1234.5)
+    assert str(found) == "step 20 loss 0.5000 1,234 examples/s"
+
+
+def test_there_is_no_progress_without_a_file_or_a_whole_line(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    assert read_progress(path) is None
+    path.write_text("not json\n{}\n")
+    assert read_progress(path) is None
+
+
+def test_a_long_file_is_read_from_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text(LINE * 10_000 + LINE.replace("20", "21"))
+    found = read_progress(path)
+    assert found
+    assert found.step == 21
+
+
+def test_off_a_terminal_every_step_is_one_plain_line(tmp_path: Path) -> None:
+    shown = io.StringIO()
+    observer = TerminalProgress(Console(file=shown), tmp_path)
+    for state in ("ran", "cached"):
+        observer.step_started("transform")
+        observer.step_ended(Step("transform", state, 12.34, 3 * 2**20))
+    assert shown.getvalue() == (
+        "transform              12.3 s        3 MiB  done\ntransform              12.3 s        3 MiB  cached\n"
+    )
+
+
+def test_off_a_terminal_a_long_step_says_now_and_then_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_PLAIN_LINE_EVERY_S", 0.01)
+    (tmp_path / "progress.jsonl").write_text(LINE)
+    shown = io.StringIO()
+    observer = TerminalProgress(Console(file=shown), tmp_path)
+    observer.step_started("trainer")
+    while "running  step 20 loss 0.5000" not in shown.getvalue():
+        pass
+    observer.step_ended(Step("trainer", "ran", 1.0, 0))
+    assert "\x1b" not in shown.getvalue()
+
+
+def test_on_a_terminal_the_running_step_is_shown_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_REFRESH_S", 0.01)
+    shown = io.StringIO()
+    observer = TerminalProgress(Console(file=shown, force_terminal=True, width=100), tmp_path)
+    observer.step_started("trainer")
+    while "trainer" not in shown.getvalue():
+        pass
+    observer.step_ended(Step("trainer", "failed", 1.0, 0))
+    assert "failed" in shown.getvalue().splitlines()[-1]

@@ -1,0 +1,90 @@
+"""What a run is asked to do is checked before anything heavy is loaded."""
+
+import datetime
+import os
+from pathlib import Path
+
+import pytest
+
+from pipelines.local.request import check_request, run_id
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from schemas.spec import Spec, digest
+
+SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
+
+
+@pytest.fixture(scope="module")
+def by_day() -> Spec:
+    return load_spec(SPECS / "short_video.yaml")
+
+
+@pytest.fixture(scope="module")
+def by_split() -> Spec:
+    return load_spec(SPECS / "census_income.yaml")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+def test_a_request_has_absolute_folders_and_its_root_is_made(by_day: Spec, data: Path, tmp_path: Path) -> None:
+    request = check_request(by_day, "2024-03-07", data, tmp_path / "deep" / "root")
+    assert request.date == datetime.date(2024, 3, 7)
+    assert (request.data_root, request.root) == (data.resolve(), (tmp_path / "deep" / "root").resolve())
+    assert request.root.is_dir()
+
+
+def test_logs_by_day_need_a_date(by_day: Spec, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--date: is missing; spec 'short_video' reads logs by day"):
+        check_request(by_day, None, data, tmp_path / "root")
+
+
+@pytest.mark.parametrize("date", ["2024-3-7", "20240307", "yesterday", "2024-02-30", ""])
+def test_a_malformed_date_is_refused(by_day: Spec, data: Path, tmp_path: Path, date: str) -> None:
+    with pytest.raises(UserError, match="--date: not a date .*write it as YYYY-MM-DD"):
+        check_request(by_day, date, data, tmp_path / "root")
+
+
+def test_a_date_has_no_effect_on_named_splits(by_split: Spec, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--date: has no effect \(got 2024-03-07\)"):
+        check_request(by_split, "2024-03-07", data, tmp_path / "root")
+    assert check_request(by_split, None, data, tmp_path / "root").date is None
+
+
+def test_the_data_folder_must_be_there(by_day: Spec, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--data: no such folder"):
+        check_request(by_day, "2024-03-07", tmp_path / "nowhere", tmp_path / "root")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="--data: is no folder"):
+        check_request(by_day, "2024-03-07", tmp_path / "file", tmp_path / "root")
+
+
+def test_a_root_among_the_logs_is_refused(by_day: Spec, data: Path) -> None:
+    (data.parent / "link").symlink_to(data)
+    for root in (data, data / "root", data.parent / "link" / "root"):
+        with pytest.raises(UserError, match="--root: lies in the data folder"):
+            check_request(by_day, "2024-03-07", data, root)
+        assert not (data / "root").exists()
+
+
+def test_a_root_that_cannot_be_made_is_refused(by_day: Spec, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="--root: cannot be created"):
+        check_request(by_day, "2024-03-07", data, tmp_path / "file" / "root")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_root_that_may_not_be_written_to_is_refused(by_day: Spec, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir(mode=0o500)
+    with pytest.raises(UserError, match="--root: may not be written to"):
+        check_request(by_day, "2024-03-07", data, tmp_path / "root")
+
+
+def test_a_run_id_is_the_second_in_utc_and_the_digest(by_day: Spec) -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+    now = datetime.datetime(2024, 3, 8, 2, 3, 4, tzinfo=zone)
+    assert run_id(by_day, now) == f"20240307T203304-{digest(by_day)[:8]}"

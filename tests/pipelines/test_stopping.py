@@ -1,0 +1,76 @@
+"""Signals become an exception in the main thread, or an end after the grace."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipelines.local.stopping import Stopped, kill_descendants, stop_on_signals
+from tests.pipelines.processes import is_running
+
+TOP = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+def test_a_signal_is_an_exception_that_runs_finally(signum: signal.Signals, code: int) -> None:
+    cleaned = False
+    with pytest.raises(Stopped, match=f"stopped by {signum.name}") as caught, stop_on_signals():
+        try:
+            os.kill(os.getpid(), signum)
+            time.sleep(5)
+        finally:
+            cleaned = True
+    assert cleaned
+    assert caught.value.exit_code == code
+
+
+def test_no_handler_of_exceptions_swallows_a_stop() -> None:
+    assert not issubclass(Stopped, Exception)
+
+
+def test_a_second_signal_does_not_interrupt_the_cleaning() -> None:
+    cleaned = False
+    with pytest.raises(Stopped, match="SIGTERM"), stop_on_signals():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            cleaned = True
+    assert cleaned
+
+
+def test_handlers_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with stop_on_signals():
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_who_does_not_stop_within_the_grace_is_killed_with_all_it_started() -> None:
+    program = (
+        "import subprocess, time\nfrom pipelines.local.stopping import stop_on_signals\n"
+        "with stop_on_signals(grace_s=0.3):\n"
+        "    child = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        "    while True:\n"
+        "        try:\n            print(child.pid, flush=True)\n            time.sleep(60)\n"
+        "        except BaseException:\n            pass\n"
+    )
+    stubborn = subprocess.Popen([sys.executable, "-c", program], cwd=TOP, stdout=subprocess.PIPE, text=True)
+    assert stubborn.stdout
+    child = int(stubborn.stdout.readline())
+    stubborn.terminate()
+    assert stubborn.wait(timeout=10) == 143
+    assert not is_running(child)
+    stubborn.stdout.close()
+
+
+def test_descendants_in_other_sessions_are_killed() -> None:
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    assert kill_descendants() >= 1
+    assert child.wait(timeout=5) == -signal.SIGKILL
+    assert kill_descendants() == 0
