@@ -1,0 +1,146 @@
+"""What was read, written and left out: of a file, of a split, of a run."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from components.example_gen.files import Files
+from schemas.columns import Column
+from schemas.data import Logs
+from schemas.errors import UserError
+from schemas.problems import listed
+
+UNREADABLE = "not a tf.Example"
+_ERRORS_SHOWN = 10
+
+
+class _Report(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileCounts(_Report):
+    """What became of one file's rows.
+
+    Attributes:
+        split: that they went to.
+        path: of the file.
+        rows_read: records met.
+        rows_written: Examples made.
+        dropped: rows left out, by reason.
+        ignored: values taken for missing, by reason and column.
+        columns: declared columns that some row of the file had.
+        error: why reading stopped; the counts are worth nothing then.
+    """
+
+    split: str
+    path: str
+    rows_read: int = 0
+    rows_written: int = 0
+    dropped: dict[str, int] = {}
+    ignored: dict[str, int] = {}
+    columns: list[str] = []
+    error: str | None = None
+
+
+class SplitReport(_Report):
+    """What a split was made of.
+
+    Attributes:
+        num_files: read.
+        rows_read: `rows_written` and all of `dropped`.
+        rows_written: Examples in the split.
+        dropped: rows left out, by reason, for example "label missing: like".
+        ignored: values taken for missing, by reason and column, for example "not finite: price".
+    """
+
+    num_files: int
+    rows_read: int
+    rows_written: int
+    dropped: dict[str, int]
+    ignored: dict[str, int] = {}
+
+
+class IngestionReport(_Report):
+    """What a run was made of.
+
+    Attributes:
+        date: YYYY-MM-DD, None for logs without dates.
+        days: that each split has, empty for logs without dates.
+        missing_days: days of the window without rows.
+        splits: by name.
+    """
+
+    date: str | None
+    days: dict[str, list[str]]
+    missing_days: list[str]
+    splits: dict[str, SplitReport]
+
+
+def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]) -> IngestionReport:
+    """Adds the files' counts up and judges them.
+
+    Raises:
+        UserError: for the errors of files, a column that no record has, no rows, or too many dropped.
+    """
+    _raise_errors(files, counts)
+    splits = {}
+    for split in files.splits:
+        of_split = [count for count in counts if count.split == split]
+        _require_columns(split, of_split, columns)
+        splits[split] = SplitReport(
+            num_files=len(of_split),
+            rows_read=sum(count.rows_read for count in of_split),
+            rows_written=sum(count.rows_written for count in of_split),
+            dropped=_sum([count.dropped for count in of_split]),
+            ignored=_sum([count.ignored for count in of_split]),
+        )
+    _require_rows(splits, logs.max_dropped_fraction)
+    days = files.days() if files.date else {}
+    return IngestionReport(date=files.date, days=days, missing_days=list(files.missing_days), splits=splits)
+
+
+def _raise_errors(files: Files, counts: Sequence[FileCounts]) -> None:
+    order = {(file.split, file.path): position for position, file in enumerate(files.files)}
+    failed = sorted((order[count.split, count.path], count.error) for count in counts if count.error)
+    if failed:
+        more = len(failed) - _ERRORS_SHOWN
+        rest = [f"... and {more} more files"] if more > 0 else []
+        raise UserError("\n".join([error for _, error in failed[:_ERRORS_SHOWN]] + rest))
+    unread = sorted(set(order) - {(count.split, count.path) for count in counts})
+    if unread:
+        raise RuntimeError(f"ingestion lost track of {len(unread)} files, first {unread[0]}")
+
+
+def _require_columns(split: str, counts: Sequence[FileCounts], columns: Sequence[Column]) -> None:
+    """Files of records have no header: a column is missing if no record of the split has it."""
+    seen = {name for count in counts for name in count.columns}
+    for column in columns:
+        if column.name not in seen:
+            raise UserError(
+                f"{counts[0].path}: column '{column.name}': is missing from every record of this file and the other "
+                f"{len(counts) - 1} of split '{split}' (got {listed(sorted(seen))}); add it to the logs"
+            )
+
+
+def _require_rows(splits: Mapping[str, SplitReport], max_dropped_fraction: float) -> None:
+    problems = []
+    for split, report in splits.items():
+        num_dropped = report.rows_read - report.rows_written
+        fraction = num_dropped / report.rows_read if report.rows_read else 1.0
+        if fraction > max_dropped_fraction:
+            reasons = ", ".join(f"{reason} ({count})" for reason, count in sorted(report.dropped.items()))
+            problems.append(
+                f"data.max_dropped_fraction: {num_dropped} of {report.rows_read} rows of split '{split}' cannot be used: "
+                f"{reasons or 'there are none'} (got {fraction:.4g}); at most {max_dropped_fraction:g}: "
+                "mend the logs, or raise it if so many may be lost"
+            )
+    if problems:
+        raise UserError("\n".join(problems))
+
+
+def _sum(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return dict(sorted(total.items()))

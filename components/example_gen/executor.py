@@ -1,0 +1,161 @@
+"""Reads the files on Beam and writes the splits."""
+
+import json
+import logging
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apache_beam as beam
+from tfx import types
+from tfx.components.util import examples_utils
+from tfx.dsl.components.base import base_beam_executor
+from tfx.dsl.io import fileio
+from tfx.proto import example_gen_pb2
+from tfx.types import artifact_utils
+from tfx_bsl.coders.example_coder import RecordBatchToExamples
+
+from components.example_gen.conversion import convert
+from components.example_gen.counts import UNREADABLE, FileCounts, IngestionReport, summed
+from components.example_gen.files import Files, fingerprint, resolve
+from components.example_gen.inspection import Plan, plan
+from components.example_gen.readers import formats
+from components.example_gen.report import write_ingestion
+from components.example_gen.request import Request, parse, today_utc
+from components.example_gen.storage import TfxStorage, open_file
+from schemas.columns import Column
+from schemas.data import Logs
+from schemas.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+_COUNTS = "counts"
+_COUNTS_FILE = "files.jsonl"
+
+
+class Executor(base_beam_executor.BaseBeamExecutor):
+    """Resolves the days, looks at every file, reads them, and reports what became of each row."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Writes the Examples artifact.
+
+        Raises:
+            UserError: for anything in the logs that is not as declared.
+        """
+        del input_dict
+        request = parse(exec_properties, today_utc())
+        examples = artifact_utils.get_single_instance(output_dict["examples"])
+        files = resolve(request.logs, request.date, request.data_root, TfxStorage())
+        _require_unchanged(request, request.fingerprint, files)
+        planned = plan(files, request.logs, request.columns, open_file)
+        _LOG.info("ingestion date=%s num_files=%d", files.date, len(planned.files.files))
+        with self._make_beam_pipeline() as pipeline:
+            _read_and_write(pipeline, planned, request, examples.uri)
+        counts = _read_counts(examples.uri)
+        report = summed(planned.files, counts, request.logs, request.columns)
+        again = resolve(request.logs, request.date, request.data_root, TfxStorage())
+        _require_unchanged(request, fingerprint(files, request.data_root), again)
+        _describe(examples, planned.files, report)
+        write_ingestion(examples.uri, report)
+        for split, of_split in report.splits.items():
+            _LOG.info("ingested split=%s %s", split, of_split.model_dump_json())
+
+
+def _require_unchanged(request: Request, expected: str, files: Files) -> None:
+    if expected and fingerprint(files, request.data_root) != expected:
+        raise UserError(
+            f"{request.data_root}: files were added, removed or written since this run began; run it again when the "
+            "logs of the window are complete"
+        )
+
+
+def _read_and_write(pipeline: beam.Pipeline, planned: Plan, request: Request, uri: str) -> None:
+    counts = []
+    for split in planned.files.splits:
+        paths = [file.path for file in planned.files.of_split(split)]
+        read = (
+            pipeline
+            | f"Files[{split}]" >> beam.Create(paths, reshuffle=False)
+            | f"Spread[{split}]" >> beam.Reshuffle()
+            | f"Read[{split}]"
+            >> beam.ParDo(_ReadFile(request.logs, request.columns, split)).with_outputs(_COUNTS, main="examples")
+        )
+        counts.append(read[_COUNTS])
+        _ = read["examples"] | f"Write[{split}]" >> beam.io.WriteToTFRecord(
+            posixpath.join(uri, f"Split-{split}", "data_tfrecord"),
+            file_name_suffix=".gz",
+            num_shards=planned.num_shards[split],
+        )
+    _ = (
+        counts
+        | "AllCounts" >> beam.Flatten()
+        | "WriteCounts"
+        >> beam.io.WriteToText(posixpath.join(uri, _COUNTS_FILE), num_shards=1, shard_name_template="")
+    )
+
+
+class _ReadFile(beam.DoFn):
+    """Turns a path into serialized Examples and, on a side output, its counts as JSON.
+
+    A mistake in the data is one more line of the counts, not an exception: Beam would wrap it, try again, and show the
+    first alone. The executor raises it once the pipeline has ended.
+    """
+
+    def __init__(self, logs: Logs, columns: Sequence[Column], split: str):
+        self._logs = logs
+        self._columns = columns
+        self._split = split
+
+    def process(self, path: str) -> Iterable[Any]:
+        rows_read = rows_written = 0
+        dropped: Counter[str] = Counter()
+        ignored: Counter[str] = Counter()
+        seen: set[str] = set()
+        error = None
+        try:
+            with open_file(path) as file:
+                for rows in formats.read(self._logs, file, path, self._columns):
+                    converted = convert(rows.batch, self._columns, path)
+                    yield from RecordBatchToExamples(converted.batch)
+                    rows_read += rows.batch.num_rows + rows.num_unreadable
+                    rows_written += converted.batch.num_rows
+                    dropped.update(converted.dropped)
+                    if rows.num_unreadable:
+                        dropped[UNREADABLE] += rows.num_unreadable
+                    ignored.update(converted.ignored)
+                    seen.update(set(rows.batch.schema.names) - rows.absent)
+        except UserError as found:
+            error = str(found)
+        counts = FileCounts(
+            split=self._split,
+            path=path,
+            rows_read=rows_read,
+            rows_written=rows_written,
+            dropped=dict(dropped),
+            ignored=dict(ignored),
+            columns=sorted(seen),
+            error=error,
+        )
+        yield beam.pvalue.TaggedOutput(_COUNTS, counts.model_dump_json())
+
+
+def _read_counts(uri: str) -> list[FileCounts]:
+    path = posixpath.join(uri, _COUNTS_FILE)
+    with fileio.open(path, "r") as file:
+        counts = [FileCounts.model_validate_json(line) for line in file.read().splitlines() if line]
+    fileio.remove(path)
+    return counts
+
+
+def _describe(examples: types.Artifact, files: Files, report: IngestionReport) -> None:
+    examples.split_names = artifact_utils.encode_split_names(list(files.splits))
+    examples_utils.set_payload_format(examples, example_gen_pb2.FORMAT_TF_EXAMPLE)
+    examples_utils.set_file_format(examples, "tfrecords_gzip")
+    if report.date:
+        examples.set_string_custom_property("date", report.date)
+        examples.set_string_custom_property("days", json.dumps(report.days))

@@ -1,0 +1,52 @@
+"""What ingestion is asked for, as it comes from TFX: strings."""
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from schemas.columns import Column, columns
+from schemas.data import DayLogs, Logs
+from schemas.spec import Inputs
+
+LOGS, INPUTS, DATE, DATA_ROOT, FINGERPRINT, CODE = "logs", "inputs", "date", "data_root", "fingerprint", "code"
+"""Names of the exec properties."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to read.
+
+    Attributes:
+        logs: the spec's data section.
+        columns: the declared ones.
+        date: YYYY-MM-DD; empty for logs without dates.
+        data_root: folder that the patterns are relative to.
+        fingerprint: of the files when the run was planned; empty where no driver runs.
+    """
+
+    logs: Logs
+    columns: tuple[Column, ...]
+    date: str
+    data_root: str
+    fingerprint: str
+
+
+def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
+    """Reads the exec properties. An empty date is the day before `today`; logs without dates have none."""
+    logs: Logs = TypeAdapter[Logs](Logs).validate_json(properties[LOGS])
+    yesterday = (today - datetime.timedelta(days=1)).isoformat()
+    return Request(
+        logs=logs,
+        columns=tuple(columns(Inputs.model_validate_json(properties[INPUTS]))),
+        date=(properties.get(DATE) or yesterday) if isinstance(logs, DayLogs) else "",
+        data_root=properties[DATA_ROOT],
+        fingerprint=properties.get(FINGERPRINT) or "",
+    )
+
+
+def today_utc() -> datetime.date:
+    """Reads the clock."""
+    return datetime.datetime.now(datetime.timezone.utc).date()

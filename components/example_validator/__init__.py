@@ -1,0 +1,1 @@
+"""The data gate: statistics that do not fit the schema stop the run."""

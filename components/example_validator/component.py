@@ -1,0 +1,43 @@
+"""Declaration of the validation step."""
+
+from tfx import types
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from components.example_validator.executor import Executor
+from components.source_digest import source_digest
+
+
+class ExampleValidatorSpec(ComponentSpec):
+    """What goes in and out, under the names that TFX's executor looks for."""
+
+    PARAMETERS = {"code": ExecutionParameter(type=str)}
+    INPUTS = {
+        "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics),
+        "schema": ChannelParameter(type=standard_artifacts.Schema),
+    }
+    OUTPUTS = {"anomalies": ChannelParameter(type=standard_artifacts.ExampleAnomalies)}
+
+
+class ExampleValidator(base_component.BaseComponent):
+    """Compares statistics with the schema; anomalies end the run."""
+
+    SPEC_CLASS = ExampleValidatorSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+
+    def __init__(self, *, statistics: types.Channel, schema: types.Channel):
+        """Declares the step.
+
+        Args:
+            statistics: of the Examples.
+            schema: of the spec.
+        """
+        super().__init__(
+            ExampleValidatorSpec(
+                statistics=statistics,
+                schema=schema,
+                code=source_digest("schemas", "components.example_validator"),
+                anomalies=types.Channel(type=standard_artifacts.ExampleAnomalies),
+            )
+        )

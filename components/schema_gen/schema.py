@@ -1,0 +1,39 @@
+"""From the declared columns to a TensorFlow Metadata schema."""
+
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from schemas.columns import Column, ColumnType, columns
+from schemas.spec import Inputs
+
+_TYPES: dict[ColumnType, int] = {"int": schema_pb2.INT, "float": schema_pb2.FLOAT, "string": schema_pb2.BYTES}
+
+
+def tfmd_schema(inputs: Inputs) -> schema_pb2.Schema:
+    """Returns the schema of the Examples that ingestion writes.
+
+    Required columns are present in every example, scalars have one value, lists any number, binary labels are 0 or 1.
+    No feature has a shape, so that Transform sees all of them as SparseTensors, in training as in serving, where
+    anything may be missing.
+    """
+    return schema_pb2.Schema(feature=[_feature(column) for column in columns(inputs)])
+
+
+def schema_text(inputs: Inputs) -> str:
+    """Returns the schema as schema.pbtxt holds it."""
+    return str(text_format.MessageToString(tfmd_schema(inputs)))
+
+
+def _feature(column: Column) -> schema_pb2.Feature:
+    feature = schema_pb2.Feature(name=column.name, type=_TYPES[column.type])
+    if column.is_required:
+        feature.presence.min_fraction = 1.0
+        feature.presence.min_count = 1
+    if not column.is_list:
+        feature.value_count.max = 1
+        if column.is_required:
+            feature.value_count.min = 1
+    if column.is_binary:
+        feature.int_domain.min = 0
+        feature.int_domain.max = 1
+    return feature
