@@ -11,6 +11,7 @@ from pipelines.report import print_report
 from schemas.errors import UserError
 
 ROOT_IN_USE = 2
+PLAIN_WIDTH = 200
 
 
 def run_and_report(request: RunRequest, build: BuildPipeline | None = None) -> int:
@@ -20,7 +21,9 @@ def run_and_report(request: RunRequest, build: BuildPipeline | None = None) -> i
         request: what to run.
         build: makes the pipeline; that of the spec when left out.
     """
-    console = Console(file=keep_stream(1), highlight=False)
+    terminal = keep_stream(1)
+    # Off a terminal nobody wraps lines: those who read them later want them whole.
+    console = Console(file=terminal, highlight=False, width=None if terminal.isatty() else PLAIN_WIDTH)
     errors = Console(file=keep_stream(2), highlight=False)
     try:
         outcome = run_locally(request, console, build)

@@ -14,7 +14,7 @@ from rich.console import Console
 from pipelines.local import output
 from pipelines.local.lock import locked
 from pipelines.local.progress import TerminalProgress
-from pipelines.local.request import ARTIFACTS, METADATA, RunRequest, run_id
+from pipelines.local.request import ARTIFACTS, RunRequest, run_id
 from pipelines.local.steps import Observer, Step
 from pipelines.local.stopping import Stopped, kill_descendants, stop_on_signals
 from pipelines.outcome import Ending, summarise
@@ -111,7 +111,6 @@ def _run_and_summarise(
         ending = Ending("stopped", str(stopped), time.monotonic() - started)
         stop_code = stopped.exit_code
         _LOG.warning("event=stopped", exc_info=True)
-        _clean_up_after_stop(request)
     except Exception as failure:  # noqa: BLE001 - whatever it was, the run must leave its summary
         ending = Ending("failed", error_text(failure), time.monotonic() - started)
         # The traceback belongs beside the step's own lines.
@@ -131,7 +130,13 @@ def _run(request: RunRequest, run: str, build: Callable[[], Any], observers: Seq
     absl.logging.set_verbosity(absl.logging.INFO)
     pipeline = build()
     recover(metadata_of(pipeline), request.root / ARTIFACTS)
-    run_pipeline(pipeline, run, observers)
+    try:
+        run_pipeline(pipeline, run, observers)
+    except BaseException:
+        # TFX tidies up after an executor's exception, but not after a driver's, nor after a stop.
+        kill_descendants()
+        recover(metadata_of(pipeline), request.root / ARTIFACTS)
+        raise
 
 
 def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
@@ -139,21 +144,6 @@ def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
 
     date = request.date.isoformat() if request.date else ""
     return build(request.spec, Placement(date, str(request.data_root), str(request.root), commit or ""))
-
-
-def _clean_up_after_stop(request: RunRequest) -> None:
-    """Leaves no process and no half-written output: the launcher handles failures, not being stopped."""
-    kill_descendants()
-    metadata_file = request.root / METADATA
-    if not metadata_file.exists():
-        return
-    from tfx import v1 as tfx
-    from tfx.orchestration import metadata
-
-    from pipelines.local.recovery import recover
-
-    config = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(metadata_file))
-    recover(metadata.Metadata(config), request.root / ARTIFACTS)
 
 
 def error_text(error: BaseException) -> str:
