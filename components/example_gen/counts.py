@@ -131,8 +131,8 @@ def _require_rows(splits: Mapping[str, SplitReport], max_dropped_fraction: float
         if fraction > max_dropped_fraction:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in sorted(report.dropped.items()))
             problems.append(
-                f"data.max_dropped_fraction: {num_dropped} of {report.rows_read} rows of split '{split}' cannot be used: "
-                f"{reasons or 'there are none'} (got {fraction:.4g}); at most {max_dropped_fraction:g}: "
+                f"data.max_dropped_fraction: {num_dropped} of {report.rows_read} rows of split '{split}' cannot be "
+                f"used: {reasons or 'there are none'} (got {fraction:.4g}); at most {max_dropped_fraction:g}: "
                 "mend the logs, or raise it if so many may be lost"
             )
     if problems:

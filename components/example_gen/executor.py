@@ -94,8 +94,7 @@ def _read_and_write(pipeline: beam.Pipeline, planned: Plan, request: Request, ur
     _ = (
         counts
         | "AllCounts" >> beam.Flatten()
-        | "WriteCounts"
-        >> beam.io.WriteToText(posixpath.join(uri, _COUNTS_FILE), num_shards=1, shard_name_template="")
+        | "WriteCounts" >> beam.io.WriteToText(posixpath.join(uri, _COUNTS_FILE), num_shards=1, shard_name_template="")
     )
 
 

@@ -115,7 +115,13 @@ def without(files: Files, logs: Logs, empty_paths: Iterable[str]) -> Files:
 def fingerprint(files: Files, data_root: str) -> str:
     """Returns a hash over every file's relative path, size and time of change."""
     rows = [
-        [file.split, file.day, posixpath.relpath(file.path, data_root or "."), file.facts.size_bytes, file.facts.mtime_ns]
+        [
+            file.split,
+            file.day,
+            posixpath.relpath(file.path, data_root or "."),
+            file.facts.size_bytes,
+            file.facts.mtime_ns,
+        ]
         for file in files.files
     ]
     return hashlib.sha256(json.dumps([files.date, rows]).encode()).hexdigest()

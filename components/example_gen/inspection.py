@@ -72,7 +72,9 @@ def _inspected(file: DataFile, logs: Logs, columns: Sequence[Column], open_file:
 
 def _empty_hint(logs: Logs) -> str:
     if isinstance(logs, DayLogs):
-        return "; bring its rows, remove it, or declare `missing_days: skip` under data to pass over empty files and days"
+        return (
+            "; bring its rows, remove it, or declare `missing_days: skip` under data to pass over empty files and days"
+        )
     return "; bring its rows or remove it"
 
 

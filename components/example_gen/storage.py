@@ -13,7 +13,7 @@ class TfxStorage:
 
     def glob(self, pattern: str) -> list[str]:
         """Returns the paths that match, sorted."""
-        return sorted(fileio.glob(pattern))
+        return sorted(str(path) for path in fileio.glob(pattern))
 
     def facts(self, path: str) -> FileFacts | None:
         """Returns size and time of change, None for a folder."""

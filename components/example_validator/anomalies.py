@@ -30,7 +30,6 @@ _ADVICE = "mend the logs, or declare what they are like (`missing:` under a feat
 
 
 def _stated(info: anomalies_pb2.AnomalyInfo) -> str:
-    """Returns the short words and the long ones, in brackets as what was got."""
-    short = (info.short_description or "does not fit its schema").rstrip(".")
-    detail = info.description.rstrip(".")
-    return f"{short[0].lower()}{short[1:]}" + (f" (got: {detail})" if detail else "")
+    # The short description misleads: "Column dropped" is also said of a column with a single null.
+    detail = (info.description or info.short_description).rstrip(".")
+    return f"does not fit its schema (got: {detail})"

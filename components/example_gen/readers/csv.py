@@ -25,7 +25,8 @@ from schemas.problems import listed
 
 _BLOCK_BYTES = 4 * 2**20
 _BAD_VALUE = re.compile(
-    r"In CSV column #(?P<column>\d+): (?:Row #(?P<line>\d+): )?CSV conversion error to [^:]+: invalid value '(?P<value>.*)'",
+    r"In CSV column #(?P<column>\d+): (?:Row #(?P<line>\d+): )?"
+    r"CSV conversion error to [^:]+: invalid value '(?P<value>.*)'",
     re.DOTALL,
 )
 _BAD_ROW = re.compile(r"(?:Row #(?P<line>\d+): )?Expected (?P<wanted>\d+) columns, got (?P<got>\d+)")

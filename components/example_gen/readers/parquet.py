@@ -24,7 +24,9 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     for column in columns:
         count = schema.names.count(column.name)
         if count == 0:
-            problems.append(f"{path}: column '{column.name}': is missing (got {listed(schema.names)}); add it to the logs")
+            problems.append(
+                f"{path}: column '{column.name}': is missing (got {listed(schema.names)}); add it to the logs"
+            )
         elif count > 1:
             problems.append(f"{path}: column '{column.name}': is there {count} times; a name must be unique")
         else:

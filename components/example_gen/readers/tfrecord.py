@@ -73,7 +73,9 @@ def _records(file: BinaryIO, path: str) -> Iterator[bytes]:
                 raise _cut_off(path, num_records)
             length, length_crc = struct.unpack("<QI", head)
             if _masked_crc(head[:8]) != length_crc:
-                raise UserError(f"{path}: is no TFRecord file, or is corrupt after {num_records} records; write it again")
+                raise UserError(
+                    f"{path}: is no TFRecord file, or is corrupt after {num_records} records; write it again"
+                )
             body = plain.read(length + 4)
             if len(body) < length + 4:
                 raise _cut_off(path, num_records)
@@ -93,7 +95,7 @@ def _cut_off(path: str, num_records: int) -> UserError:
 
 
 def _masked_crc(data: bytes) -> int:
-    crc = google_crc32c.value(data)
+    crc: int = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
 
 

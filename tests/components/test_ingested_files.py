@@ -1,0 +1,157 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from components.example_gen.files import Files, fingerprint, resolve, without
+from schemas.data import Logs, SplitLogs
+from schemas.errors import UserError
+from tests.components.small_logs import LocalStorage, day_logs
+
+DAYS = ["2024-02-28", "2024-02-29", "2024-03-01"]
+
+
+def touch(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"x")
+
+
+def resolved(root: Path, logs: Logs | None = None, date: str = "2024-03-01") -> Files:
+    return resolve(logs or day_logs(), date, str(root), LocalStorage())
+
+
+def split_logs(**splits: str) -> SplitLogs:
+    return SplitLogs.model_validate({"kind": "splits", "format": "parquet", "splits": splits})
+
+
+def test_the_last_days_are_evaluated_on_and_those_before_trained_on(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{day}/{name}.parquet" for day in ["2024-02-27", *DAYS, "2024-03-02"] for name in ("b", "a")))
+    files = resolved(tmp_path)
+    assert files.days() == {"train": DAYS[:2], "eval": DAYS[2:]}
+    assert [Path(file.path).relative_to(tmp_path).as_posix() for file in files.of_split("train")] == [
+        "2024-02-28/a.parquet",
+        "2024-02-28/b.parquet",
+        "2024-02-29/a.parquet",
+        "2024-02-29/b.parquet",
+    ]
+
+
+def test_all_missing_days_are_named_at_once(tmp_path: Path) -> None:
+    touch(tmp_path, "2024-02-29/a.parquet")
+    with pytest.raises(
+        UserError, match=r"2 of the window's days .*\(got none for 2024-02-28, 2024-03-01\).*`missing_days: skip`"
+    ):
+        resolved(tmp_path)
+
+
+def test_skipped_days_are_reported(tmp_path: Path) -> None:
+    touch(tmp_path, "2024-02-29/a.parquet", "2024-03-01/a.parquet")
+    files = resolved(tmp_path, day_logs(missing_days="skip"))
+    assert files.missing_days == ("2024-02-28",)
+    assert files.days() == {"train": ["2024-02-29"], "eval": ["2024-03-01"]}
+
+
+def test_a_split_without_any_day_is_an_error_even_with_skip(tmp_path: Path) -> None:
+    touch(tmp_path, "2024-02-28/a.parquet", "2024-02-29/a.parquet")
+    with pytest.raises(UserError, match=r"split 'eval' has no day left \(got no rows for 2024-03-01\)"):
+        resolved(tmp_path, day_logs(missing_days="skip"))
+
+
+def test_a_window_without_any_file_says_where_it_looked(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"\{YYYY\}.*no rows on any day .*from 2024-02-28 to 2024-03-01\)"):
+        resolved(tmp_path)
+
+
+@pytest.mark.parametrize("date", ["yesterday", "2024-3-1", "2024-02-30", "../2024-03-01", ""])
+def test_what_is_no_date_is_an_error(tmp_path: Path, date: str) -> None:
+    with pytest.raises(UserError, match=r"^date: not a date \(got .*YYYY-MM-DD"):
+        resolved(tmp_path, date=date)
+
+
+def test_a_date_before_the_calendar_began_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="^date: .*no calendar"):
+        resolved(tmp_path, date="0001-01-01")
+
+
+def test_markers_and_temporary_files_are_passed_over(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{day}/a.parquet" for day in DAYS))
+    touch(
+        tmp_path, *(f"2024-03-01/{name}" for name in ("_SUCCESS", ".a.parquet", "_b.parquet", "_temporary/c.parquet"))
+    )
+    files = resolved(tmp_path, day_logs(pattern="{YYYY}-{MM}-{DD}/*"))
+    assert len(files.files) == 3
+    deep = resolved(tmp_path, day_logs(pattern="{YYYY}-{MM}-{DD}/*", train_days=1))
+    assert len(deep.files) == 2
+
+
+def test_a_folder_that_a_pattern_names_may_start_with_an_underscore(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"_logs/{day}.parquet" for day in DAYS))
+    assert len(resolved(tmp_path, day_logs(pattern="_logs/{YYYY}-{MM}-{DD}.parquet")).files) == 3
+
+
+def test_a_data_folder_with_brackets_in_its_name_is_read(tmp_path: Path) -> None:
+    touch(tmp_path / "a[1]*", *(f"{day}/a.parquet" for day in DAYS))
+    assert len(resolved(tmp_path / "a[1]*").files) == 3
+
+
+def test_a_file_that_two_days_match_is_an_error(tmp_path: Path) -> None:
+    touch(tmp_path, "2024-02-28_2024-02-29_2024-03-01.parquet")
+    with pytest.raises(UserError, match=r"matches twice \(got train 2024-02-28 and train 2024-02-29\)"):
+        resolved(tmp_path, day_logs(pattern="*{YYYY}-{MM}-{DD}*.parquet"))
+
+
+def test_named_splits_stand_in_order_and_have_no_days(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.parquet", "b/1.parquet", "c/1.parquet")
+    files = resolved(tmp_path, split_logs(train="a/*", eval="b/*", validation="c/*"), date="")
+    assert files.splits == ("train", "validation", "eval")
+    assert files.date is None
+    assert files.days() == {"train": [], "validation": [], "eval": []}
+
+
+def test_every_split_without_files_is_named(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.parquet")
+    with pytest.raises(UserError, match=r"(?s)data.splits.train: no file matches .*data.splits.eval: no file matches"):
+        resolved(tmp_path, split_logs(train="a", eval="b/*"))
+
+
+def test_a_file_in_two_splits_is_an_error(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.parquet")
+    with pytest.raises(UserError, match=r"matches twice \(got train and eval\).*judged on"):
+        resolved(tmp_path, split_logs(train="a/*", eval="a/1*"))
+
+
+def test_a_day_of_empty_files_is_a_missing_day(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{day}/a.parquet" for day in DAYS))
+    logs = day_logs(missing_days="skip")
+    files = resolved(tmp_path, logs)
+    assert without(files, logs, [str(tmp_path / DAYS[0] / "a.parquet")]).missing_days == ("2024-02-28",)
+    with pytest.raises(UserError, match="split 'eval' has no day left"):
+        without(files, logs, [str(tmp_path / DAYS[2] / "a.parquet")])
+
+
+def test_the_fingerprint_tells_every_change_of_the_files(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{day}/a.parquet" for day in DAYS))
+    path = tmp_path / DAYS[0] / "a.parquet"
+
+    def now() -> str:
+        return fingerprint(resolved(tmp_path), str(tmp_path))
+
+    first = now()
+    assert now() == first
+    os.utime(path, ns=(1, 1))
+    changed_time = now()
+    path.write_bytes(b"longer")
+    os.utime(path, ns=(1, 1))
+    changed_size = now()
+    touch(tmp_path, f"{DAYS[0]}/b.parquet")
+    assert len({first, changed_time, changed_size, now()}) == 4
+
+
+def test_the_fingerprint_does_not_depend_on_where_the_data_lies(tmp_path: Path) -> None:
+    for root in ("one", "two"):
+        touch(tmp_path / root, *(f"{day}/a.parquet" for day in DAYS))
+        for day in DAYS:
+            os.utime(tmp_path / root / day / "a.parquet", ns=(1, 1))
+    roots = [tmp_path / "one", tmp_path / "two"]
+    assert len({fingerprint(resolved(root), str(root)) for root in roots}) == 1

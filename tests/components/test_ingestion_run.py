@@ -1,0 +1,276 @@
+"""Ingestion, statistics and validation as TFX runs them; the Beam runs are shared by the tests of the module."""
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.columns import columns
+from schemas.data import DayLogs, Logs
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from schemas.spec import Inputs
+from tests.components.small_logs import (
+    INPUTS,
+    ROWS,
+    SUFFIX,
+    Row,
+    day_logs,
+    expected,
+    table,
+    write,
+    write_days,
+    write_records,
+)
+from tests.golden_files import SPECS
+
+pytestmark = pytest.mark.slow
+
+DATE = "2024-03-01"
+DAYS = ["2024-02-28", "2024-02-29", DATE]
+COLUMNS = columns(INPUTS)
+BEAM_ARGS = [
+    "--runner=DirectRunner",
+    "--direct_running_mode=in_memory",
+    "--direct_num_workers=1",
+    "--sdk_container_image=unused",
+]
+REAL_DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def properties(logs: Logs, root: Path, inputs: Inputs = INPUTS, date: str = DATE) -> dict[str, Any]:
+    return {
+        "logs": logs.model_dump_json(),
+        "inputs": inputs.inputs().model_dump_json(),
+        "date": date,
+        "data_root": str(root),
+        "code": "",
+    }
+
+
+def ingest(logs: Logs, root: Path, uri: Path, **settings: Any) -> Any:
+    """Runs the executor; returns the Examples artifact."""
+    from tfx.types import standard_artifacts
+
+    from components.example_gen.executor import Executor
+
+    examples = standard_artifacts.Examples()
+    examples.uri = str(uri)
+    executor = Executor(Executor.Context(beam_pipeline_args=list(BEAM_ARGS)))
+    executor.Do({}, {"examples": [examples]}, properties(logs, root, **settings))
+    return examples
+
+
+def written(examples: Any, split: str) -> list[dict[str, list[Any]]]:
+    """Returns the values of every Example of a split; a feature without values is left out."""
+    import tensorflow as tf
+
+    files = sorted(str(path) for path in Path(examples.uri, f"Split-{split}").iterdir())
+    found = []
+    for record in tf.data.TFRecordDataset(files, compression_type="GZIP").as_numpy_iterator():
+        features = tf.train.Example.FromString(record).features.feature
+        values = {
+            name: list(getattr(feature, feature.WhichOneof("kind")).value)
+            for name, feature in features.items()
+            if feature.WhichOneof("kind")
+        }
+        found.append({name: each for name, each in values.items() if each})
+    return found
+
+
+def as_set(rows: list[dict[str, list[Any]]]) -> Counter[str]:
+    return Counter(repr(sorted(row.items())) for row in rows)
+
+
+@pytest.fixture(scope="module", params=["parquet", "csv", "tfrecord"])
+def ingested(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    root, uri = tmp_path_factory.mktemp("logs"), tmp_path_factory.mktemp("examples")
+    write_days(root, request.param, {DAYS[0]: ROWS[:3], DATE: [ROWS[3], {**ROWS[2], "like": None}]})
+    return ingest(day_logs(request.param, missing_days="skip", max_dropped_fraction=0.5), root, uri)
+
+
+def test_every_format_gives_the_same_examples(ingested: Any) -> None:
+    assert as_set(written(ingested, "train")) == as_set([expected(row, COLUMNS) for row in ROWS[:3]])
+    assert as_set(written(ingested, "eval")) == as_set([expected(ROWS[3], COLUMNS)])
+
+
+def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
+    from components.example_gen.report import read_ingestion
+
+    report = read_ingestion(ingested.uri)
+    assert report.date == DATE
+    assert report.days == {"train": DAYS[:1], "eval": [DATE]}
+    assert report.missing_days == ["2024-02-29"]
+    assert report.splits["train"].model_dump() == {
+        "num_files": 1,
+        "rows_read": 3,
+        "rows_written": 3,
+        "dropped": {},
+        "ignored": {},
+    }
+    assert report.splits["eval"].rows_read == 2
+    assert report.splits["eval"].dropped == {"label missing: like": 1}
+
+
+def test_the_artifact_says_what_it_holds(ingested: Any) -> None:
+    assert ingested.split_names == '["train", "eval"]'
+    assert ingested.get_string_custom_property("payload_format") == "FORMAT_TF_EXAMPLE"
+    assert ingested.get_string_custom_property("date") == DATE
+    names = sorted(path.relative_to(ingested.uri).as_posix() for path in Path(ingested.uri).rglob("*.*"))
+    assert names == [
+        "Split-eval/data_tfrecord-00000-of-00002.gz",
+        "Split-eval/data_tfrecord-00001-of-00002.gz",
+        "Split-train/data_tfrecord-00000-of-00002.gz",
+        "Split-train/data_tfrecord-00001-of-00002.gz",
+        "ingestion.json",
+    ]
+
+
+def test_mistakes_met_while_reading_end_the_run_with_their_text_alone(tmp_path: Path) -> None:
+    write_days(tmp_path, "csv", dict.fromkeys(DAYS, ROWS))
+    for day, line in ((DAYS[0], "too,few\n"), (DAYS[2], "u,x,,,1,2,0,1,n\n")):
+        with (tmp_path / day / "part-0.csv").open("a") as file:
+            file.write(line)
+    with pytest.raises(UserError) as error:
+        ingest(day_logs("csv"), tmp_path, tmp_path / "out")
+    first, second = str(error.value).splitlines()
+    assert first == f"{tmp_path}/2024-02-28/part-0.csv: line 6: wrong number of cells (got 2); the header has 9"
+    assert second.startswith(f"{tmp_path}/2024-03-01/part-0.csv: line 6: column 'post': not an int (got 'x')")
+    assert not (tmp_path / "out" / "ingestion.json").exists()
+
+
+def test_too_many_unreadable_records_end_the_run(tmp_path: Path) -> None:
+    write_days(tmp_path, "tfrecord", dict.fromkeys(DAYS, ROWS))
+    write_records(tmp_path / DATE / f"bad.{SUFFIX['tfrecord']}", [b"garbage"])
+    with pytest.raises(UserError, match=r"1 of 5 rows of split 'eval' .*: not a tf.Example \(1\) \(got 0.2\)"):
+        ingest(day_logs("tfrecord"), tmp_path, tmp_path / "out")
+
+
+def test_files_that_changed_since_the_run_began_end_it(tmp_path: Path) -> None:
+    from tfx.types import standard_artifacts
+
+    from components.example_gen.executor import Executor
+
+    write_days(tmp_path, "parquet", dict.fromkeys(DAYS, ROWS))
+    examples = standard_artifacts.Examples()
+    examples.uri = str(tmp_path / "out")
+    with pytest.raises(UserError, match="files were added, removed or written since this run began"):
+        Executor().Do(
+            {}, {"examples": [examples]}, properties(day_logs(), tmp_path) | {"fingerprint": "of other files"}
+        )
+
+
+def driven(root: Path, logs: DayLogs, date: str = DATE) -> dict[str, str]:
+    from tfx.orchestration.portable.data_types import ExecutionInfo
+
+    from components.example_gen.driver import Driver
+
+    output = Driver(None).run(ExecutionInfo(exec_properties=properties(logs, root, date=date)))
+    return {name: value.string_value for name, value in output.exec_properties.items()}
+
+
+def test_the_driver_adds_a_fingerprint_that_changes_with_the_files(tmp_path: Path) -> None:
+    write_days(tmp_path, "parquet", dict.fromkeys(DAYS, ROWS))
+    first = driven(tmp_path, day_logs())
+    assert first == driven(tmp_path, day_logs())
+    assert first["date"] == DATE
+    assert first["code"] == ""
+    os.utime(tmp_path / DATE / "part-0.parquet", ns=(1, 1))
+    assert driven(tmp_path, day_logs())["fingerprint"] != first["fingerprint"]
+
+
+def test_without_a_date_the_driver_takes_yesterday(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no rows on any day of the window"):
+        driven(tmp_path, day_logs(), date="")
+
+
+def test_the_component_declares_what_the_executor_reads() -> None:
+    from components.example_gen.component import ExampleGen
+
+    component = ExampleGen(spec=load_spec(SPECS / "online_retail.yaml"), date=DATE, data_root="somewhere")
+    assert set(component.exec_properties) >= {"logs", "inputs", "date", "data_root", "code"}
+    assert list(component.outputs) == ["examples"]
+
+
+def test_a_file_of_any_file_system_is_a_whole_file_object(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    from components.example_gen.storage import remote_file
+
+    path = write(tmp_path / "data", "parquet", ROWS)
+    with remote_file(str(path)) as file:
+        assert pq.ParquetFile(file).read().equals(table(ROWS))
+
+
+def write_statistics(rows: list[Row], path: Path) -> None:
+    """Writes the statistics of rows as ingestion writes them."""
+    import apache_beam as beam
+    import tensorflow_data_validation as tfdv
+    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamples
+
+    from components.example_gen.conversion import convert
+
+    (batch,) = table(rows).to_batches()
+    serialized = RecordBatchToExamples(convert(batch, COLUMNS, "rows").batch)
+    decoded = ExamplesToRecordBatchDecoder().DecodeBatch(serialized)
+    path.parent.mkdir(parents=True)
+    with beam.Pipeline(argv=BEAM_ARGS) as pipeline:
+        _ = (
+            pipeline
+            | beam.Create([decoded], reshuffle=False)
+            | tfdv.GenerateStatistics(tfdv.StatsOptions())
+            | tfdv.WriteStatisticsToBinaryFile(str(path))
+        )
+
+
+def validate(rows: list[Row], root: Path) -> None:
+    """Validates the statistics of rows against the schema of the spec."""
+    from tfx.types import artifact_utils, standard_artifacts
+
+    from components.example_validator.executor import Executor
+    from components.schema_gen.executor import Executor as SchemaGenExecutor
+
+    statistics, schema = standard_artifacts.ExampleStatistics(), standard_artifacts.Schema()
+    anomalies = standard_artifacts.ExampleAnomalies()
+    statistics.uri, schema.uri, anomalies.uri = (str(root / name) for name in ("statistics", "schema", "anomalies"))
+    statistics.split_names = artifact_utils.encode_split_names(["train"])
+    write_statistics(rows, root / "statistics" / "Split-train" / "FeatureStats.pb")
+    SchemaGenExecutor().Do({}, {"schema": [schema]}, {"inputs": INPUTS.model_dump_json()})
+    Executor().Do({"statistics": [statistics], "schema": [schema]}, {"anomalies": [anomalies]}, {})
+
+
+def test_nulls_and_empty_lists_where_they_are_allowed_are_no_anomaly(tmp_path: Path) -> None:
+    validate(ROWS, tmp_path / "some")
+    nothing: Row = {"post": None, "tags": None, "history": [], "price": None}
+    validate([{**row, **nothing} for row in ROWS], tmp_path / "all")
+
+
+def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
+    from components.example_validator.anomalies import DataAnomalies
+
+    with pytest.raises(DataAnomalies) as error:
+        validate([*ROWS, {**ROWS[0], "hour": None, "user": None}], tmp_path)
+    lines = str(error.value).splitlines()
+    assert [line.split(":")[1] for line in lines] == [" column 'hour'", " column 'user'"]
+    assert lines[0].startswith(
+        "split 'train': column 'hour': does not fit its schema (got: The feature was present in fewer examples than "
+        "expected: minimum fraction = 1.000000, actual = 0.800000); mend the logs"
+    )
+
+
+@pytest.mark.real_data
+def test_a_missing_real_day_is_counted(tmp_path: Path) -> None:
+    lines = REAL_DATA / "online_retail" / "lines"
+    if not lines.exists():
+        pytest.skip(f"no {lines}")
+    from components.example_gen.report import read_ingestion
+
+    spec = load_spec(SPECS / "online_retail.yaml")
+    assert isinstance(spec.data, DayLogs)
+    examples = ingest(spec.data.model_copy(update={"train_days": 6}), lines, tmp_path, inputs=spec, date="2011-11-30")
+    report = read_ingestion(examples.uri)
+    assert report.missing_days == ["2011-11-26"]
+    assert len(report.days["train"]) == 5
+    assert report.splits["eval"].rows_written == 2120
