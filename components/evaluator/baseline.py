@@ -25,7 +25,7 @@ def usable_baseline(uri: str | None, *, wanted: Collection[str], examples: Any, 
     A few examples are scored first: features may have been renamed since, and a failure in the midst of Beam would
     stop the judging of every later model.
     """
-    if not uri:
+    if not uri or not wanted:
         return NO_BASELINE
     path = path_utils.serving_model_path(uri)
     if not fileio.exists(os.path.join(path, "saved_model.pb")):
@@ -37,9 +37,9 @@ def usable_baseline(uri: str | None, *, wanted: Collection[str], examples: Any, 
         problem = f"the blessed model {uri} cannot score today's examples ({_in_short(error)})"
         return Baseline(uri=None, tasks=frozenset(), problem=problem)
     tasks = frozenset(wanted) & outputs
-    if not tasks and wanted:
+    if not tasks:
         return Baseline(uri=None, tasks=tasks, problem=f"the blessed model {uri} has none of the tasks")
-    return Baseline(uri=uri if tasks else None, tasks=tasks, problem="")
+    return Baseline(uri=uri, tasks=tasks, problem="")
 
 
 def _in_short(error: Exception) -> str:

@@ -6,7 +6,7 @@ import tensorflow_model_analysis as tfma
 from google.protobuf import wrappers_pb2
 from typing_extensions import assert_never
 
-from components.evaluator import auc
+from components.evaluator import metrics
 from components.evaluator.verdict import BASELINE, CANDIDATE
 from schemas.release import AucGate, Evaluation, Gate, RmseGate
 from schemas.spec import Inputs
@@ -66,23 +66,16 @@ def _gate_of(task: str, gates: Sequence[Gate]) -> Gate | None:
 def _metrics_spec(task: str, declared: Task, gate: Gate | None, *, has_baseline: bool) -> tfma.MetricsSpec:
     match declared:
         case BinaryTask():
-            metrics = [
-                tfma.MetricConfig(class_name=auc.RankAuc.__name__, module=auc.__name__, config='{"name": "auc"}'),
-                tfma.MetricConfig(class_name="BinaryCrossentropy", config='{"name": "log_loss"}'),
-            ]
+            metrics_class = metrics.BinaryMetrics
         case RegressionTask():
-            metrics = [tfma.MetricConfig(class_name="RootMeanSquaredError", config='{"name": "rmse"}')]
+            metrics_class = metrics.RegressionMetrics
         case _:
             assert_never(declared)
+    metric = tfma.MetricConfig(class_name=metrics_class.__name__, module=metrics.__name__)
     if gate is not None:
-        metrics[0].per_slice_thresholds.append(_overall(_threshold(gate, has_baseline=has_baseline)))
-    metrics += [
-        tfma.MetricConfig(class_name="Calibration", config='{"name": "calibration"}'),
-        tfma.MetricConfig(class_name="MeanLabel", config='{"name": "mean_label"}'),
-        tfma.MetricConfig(class_name="ExampleCount", config='{"name": "num_examples"}'),
-    ]
+        metric.per_slice_thresholds.append(_overall(_threshold(gate, has_baseline=has_baseline)))
     names = [CANDIDATE, BASELINE] if has_baseline else [CANDIDATE]
-    return tfma.MetricsSpec(model_names=names, output_names=[task], metrics=metrics)
+    return tfma.MetricsSpec(model_names=names, output_names=[task], metrics=[metric])
 
 
 def _overall(threshold: tfma.MetricThreshold) -> tfma.PerSliceMetricThreshold:
