@@ -16,6 +16,10 @@ from schemas.spec import Spec
 CONTAINER_ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1"}
 """Every process needs it before it imports TensorFlow."""
 
+UNCACHED = frozenset({"example_gen", "evaluator", "pusher"})
+"""Steps whose result depends on what lies outside the pipeline: today's date, the log files, the last blessed model, the
+pushed versions. Locally, drivers bring that into the cache key; KFP runs no drivers, and would repeat old results."""
+
 _DATE, _DATA_ROOT, _PIPELINE_ROOT = "date", "data_root", "pipeline_root"
 
 
@@ -62,7 +66,7 @@ def compile_pipeline(spec: Spec, target: Target) -> str:
     runner = tfx.orchestration.experimental.KubeflowV2DagRunner(config)
     job = runner.run(build(spec, placement), write_out=False)
     compiled = finish(job["pipelineSpec"], defaults)
-    return yaml.safe_dump(compiled, sort_keys=True, width=120)
+    return yaml.dump(compiled, Dumper=_Dumper, sort_keys=True, width=120)
 
 
 def write_compiled(text: str, output: Path) -> None:
@@ -74,7 +78,7 @@ def write_compiled(text: str, output: Path) -> None:
 
 
 def finish(ir: dict[str, Any], defaults: dict[str, str]) -> dict[str, Any]:
-    """Returns TFX's pipeline spec with what TFX leaves out: defaults, environment, and task names that run.
+    """Returns TFX's pipeline spec with what TFX leaves out: defaults, environment, task names that run, true caching.
 
     Args:
         ir: the `pipelineSpec` of TFX's compiler.
@@ -86,7 +90,7 @@ def finish(ir: dict[str, Any], defaults: dict[str, str]) -> dict[str, Any]:
         label: {**executor, "container": _with_environment(executor["container"])}
         for label, executor in ir["deploymentSpec"]["executors"].items()
     }
-    tasks = {_task_name(name): _renamed(task) for name, task in ir["root"]["dag"]["tasks"].items()}
+    tasks = {_task_name(name): _renamed(_with_caching(name, task)) for name, task in ir["root"]["dag"]["tasks"].items()}
     root = {**ir["root"], "dag": {**ir["root"]["dag"], "tasks": tasks}, "inputDefinitions": {"parameters": parameters}}
     return {**ir, "root": root, "deploymentSpec": {**ir["deploymentSpec"], "executors": executors}}
 
@@ -98,6 +102,10 @@ def _parameter(name: str) -> Any:
 def _with_environment(container: dict[str, Any]) -> dict[str, Any]:
     added = [{"name": name, "value": value} for name, value in sorted(CONTAINER_ENVIRONMENT.items())]
     return {**container, "env": [*container.get("env", []), *added]}
+
+
+def _with_caching(node: str, task: dict[str, Any]) -> dict[str, Any]:
+    return {**task, "cachingOptions": {} if node in UNCACHED else {"enableCache": True}}
 
 
 def _task_name(node: str) -> str:
@@ -118,3 +126,14 @@ def _renamed(task: dict[str, Any]) -> dict[str, Any]:
 def _from_renamed(source: dict[str, Any]) -> dict[str, Any]:
     output = source["taskOutputArtifact"]
     return {"taskOutputArtifact": {**output, "producerTask": _task_name(output["producerTask"])}}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as such, so that people can read the file and its changes."""
+
+
+def _represent_text(dumper: _Dumper, text: str) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
