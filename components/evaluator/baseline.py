@@ -15,6 +15,16 @@ from components.evaluator.verdict import Baseline
 
 _LOG = logging.getLogger(__name__)
 _PROBE_EXAMPLES = 64
+_MISFITS = (
+    tf.errors.DataLossError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.NotFoundError,
+    FileNotFoundError,
+    KeyError,
+    ValueError,
+)
+"""What an old model that no longer fits raises. Anything else, such as a store out of reach or too little memory, may
+pass and must not let a worse model through: it ends the run."""
 
 NO_BASELINE = Baseline(uri=None, tasks=frozenset(), problem="no blessed model yet")
 
@@ -32,7 +42,7 @@ def usable_baseline(uri: str | None, *, wanted: Collection[str], examples: Any, 
         return Baseline(uri=None, tasks=frozenset(), problem=f"the blessed model {uri} is gone")
     try:
         outputs = _score(path, _first_examples(examples, split))
-    except Exception as error:  # noqa: BLE001  Whatever is wrong with an old model is told in the verdict's notes.
+    except _MISFITS as error:
         _LOG.warning("baseline=%s unusable=%r", uri, error)
         problem = f"the blessed model {uri} cannot score today's examples ({_in_short(error)})"
         return Baseline(uri=None, tasks=frozenset(), problem=problem)
