@@ -1,0 +1,11 @@
+"""Seeded logs of a feed of short videos, for the demo and the tests: `generate` writes them, `simulate` makes them.
+
+They match `pipelines/specs/short_video.yaml`. Users and posts are Zipf-popular, new ones come every day, and the four
+labels follow from latent factors and plain effects that a ranker can learn.
+"""
+
+from pipelines.synthetic.generate import generate
+from pipelines.synthetic.simulation import SimulatedDay, simulate
+from pipelines.synthetic.world import Scale
+
+__all__ = ["Scale", "SimulatedDay", "generate", "simulate"]
