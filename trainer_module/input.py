@@ -9,6 +9,7 @@ from schemas.spec import Ranker
 from trainer_module.ranker import Batch
 
 _SHUFFLE_SEED = 0x5A17
+_PARTS_PER_WORKER = 4
 
 
 def example_spec(declared: Ranker) -> dict[str, object]:
@@ -56,8 +57,16 @@ def served_batches(declared: Ranker, files: Sequence[str], *, epoch: int, servic
         service: host:port of the dispatcher.
     """
     seed = _SHUFFLE_SEED + declared.training.seed + epoch
-    dataset = tf.data.Dataset.from_tensor_slices(sorted(files)).shuffle(len(files), seed=seed)
-    dataset = dataset.flat_map(lambda file: tf.data.TFRecordDataset(file, compression_type=_compression(files)))
+    # The pool hands out elements of this first dataset to its workers. A part is every k-th record of a file, so that
+    # even one file feeds all workers; reading is cheap beside parsing.
+    parts = -(-_PARTS_PER_WORKER * declared.cluster.data_workers // len(files))
+    pairs = [(file, part) for file in sorted(files) for part in range(parts)]
+    names, numbers = (list(column) for column in zip(*pairs, strict=True))
+    dataset = tf.data.Dataset.from_tensor_slices((names, tf.constant(numbers, tf.int64)))
+    dataset = dataset.shuffle(len(pairs), seed=seed)
+    dataset = dataset.flat_map(
+        lambda file, part: tf.data.TFRecordDataset(file, compression_type=_compression(files)).shard(parts, part)
+    )
     dataset = dataset.shuffle(declared.training.shuffle_buffer, seed=seed)
     dataset = dataset.batch(declared.training.batch_size_per_rank).map(_parser(declared))
     return dataset.apply(

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.tasks import BinaryTask
 from trainer_module import collectives
 from trainer_module.dense.optimizers import DenseState
 from trainer_module.embedding.row_optimizers import row_update
@@ -19,9 +18,9 @@ from trainer_module.embedding.sharded_table import Pulled, ShardedTable
 from trainer_module.input import batch_spec, empty_batch
 from trainer_module.progress import Progress
 from trainer_module.ranker import Batch, Ranker
+from trainer_module.validation import metric_of
 
 _LOG = logging.getLogger(__name__)
-_AUC_THRESHOLDS = 2000
 
 
 class NotFiniteError(RuntimeError):
@@ -155,24 +154,17 @@ class Trainer:
 
     def validate(self, batches: Iterable[Batch], progress: Progress) -> dict[str, dict[str, float]]:
         """Returns {task: {"auc" or "rmse": value}} over all ranks' batches. All ranks call it together."""
-        metrics = {
-            task: tf.keras.metrics.AUC(num_thresholds=_AUC_THRESHOLDS)
-            if isinstance(self.ranker.declared.tasks[task], BinaryTask)
-            else tf.keras.metrics.RootMeanSquaredError()
-            for task in self.ranker.tasks
-        }
+        metrics = {task: metric_of(self.ranker.declared.tasks[task]) for task in self.ranker.tasks}
         for batch in self._until_all_done(batches):
             num_examples = self.ranker.batch_size(batch)
             if int(collectives.allreduce_sum(num_examples, name="validation_examples")) == 0:
                 break
             progress.beat()
-            for task, predictions in self.predict(batch).items():
-                if int(num_examples):
-                    metrics[task].update_state(batch[task][:, None], predictions)
+            logits_BT = self._logits(batch).numpy()
+            for task, logits_B in zip(self.ranker.tasks, logits_BT.T, strict=True):
+                metrics[task].add(batch[task].numpy(), logits_B)
         results = {}
         for task, metric in metrics.items():
-            for position, variable in enumerate(metric.variables):
-                variable.assign(collectives.allreduce_sum(variable.read_value(), name=f"metric_{task}_{position}"))
-            kind = "auc" if isinstance(self.ranker.declared.tasks[task], BinaryTask) else "rmse"
-            results[task] = {kind: float(metric.result())}
+            totals = collectives.allreduce_sum(tf.constant(metric.totals), name=f"metric_{task}").numpy()
+            results[task] = {metric.name: metric.value(totals)}
         return results

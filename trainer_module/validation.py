@@ -1,0 +1,83 @@
+"""Metrics of the validation split as totals that add up over batches and ranks."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import assert_never
+
+from schemas.tasks import BinaryTask, RegressionTask, Task
+
+_BINS = 20_000
+_LARGEST_LOGIT = 16.0
+
+
+class Metric(Protocol):
+    """A number computed from totals.
+
+    Attributes:
+        name: `auc` or `rmse`.
+        totals: what has been seen; adding the totals of two ranks gives those of both.
+    """
+
+    name: str
+    totals: NDArray[np.float64]
+
+    def add(self, labels: NDArray[Any], logits: NDArray[Any]) -> None:
+        """Counts a batch: labels [batch], logits [batch]."""
+
+    def value(self, totals: NDArray[np.float64]) -> float:
+        """Returns the metric of totals, NaN where it is undefined."""
+
+
+class Auc:
+    """Area under the ROC curve from a histogram of logits; examples of one bin (0.0016 of a logit) count as ties."""
+
+    name = "auc"
+
+    def __init__(self) -> None:
+        self.totals: NDArray[np.float64] = np.zeros([2, _BINS])
+
+    def add(self, labels: NDArray[Any], logits: NDArray[Any]) -> None:
+        """See `Metric`."""
+        unit = (np.clip(logits, -_LARGEST_LOGIT, _LARGEST_LOGIT) / _LARGEST_LOGIT + 1.0) / 2.0
+        bins = np.minimum((unit * _BINS).astype(np.int64), _BINS - 1)
+        for label in (0, 1):
+            self.totals[label] += np.bincount(bins[labels == label], minlength=_BINS)
+
+    def value(self, totals: NDArray[np.float64]) -> float:
+        """See `Metric`: the share of pairs in which the positive scores higher, ties counting half."""
+        negatives, positives = totals
+        pairs = negatives.sum() * positives.sum()
+        if pairs == 0:
+            return float("nan")
+        below = np.cumsum(negatives) - negatives
+        return float(np.sum(positives * (below + negatives / 2.0)) / pairs)
+
+
+class Rmse:
+    """Root mean squared error."""
+
+    name = "rmse"
+
+    def __init__(self) -> None:
+        self.totals: NDArray[np.float64] = np.zeros([2])
+
+    def add(self, labels: NDArray[Any], logits: NDArray[Any]) -> None:
+        """See `Metric`."""
+        self.totals += (np.sum(np.square(labels - logits, dtype=np.float64)), len(labels))
+
+    def value(self, totals: NDArray[np.float64]) -> float:
+        """See `Metric`."""
+        return float(np.sqrt(totals[0] / totals[1])) if totals[1] else float("nan")
+
+
+def metric_of(task: Task) -> Metric:
+    """Returns a task's metric, with nothing seen yet."""
+    match task:
+        case BinaryTask():
+            return Auc()
+        case RegressionTask():
+            return Rmse()
+        case _:
+            assert_never(task)
