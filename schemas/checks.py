@@ -1,6 +1,7 @@
 """Mistakes that only the whole spec shows: names that lead nowhere, contradictions, settings without effect."""
 
 from collections.abc import Iterator
+
 from typing_extensions import assert_never
 
 from schemas.columns import Column, feature_column, label_column
@@ -83,7 +84,9 @@ def _numerics(spec: Spec) -> Iterator[Problem]:
             continue
         if feature.clip and feature.clip[0] >= feature.clip[1]:
             yield Problem(
-                ("features", name, "clip"), f"leaves nothing (got {list(feature.clip)})", "write [low, high], low < high"
+                ("features", name, "clip"),
+                f"leaves nothing (got {list(feature.clip)})",
+                "write [low, high], low < high",
             )
         if feature.log and (feature.clip is None or feature.clip[0] < 0):
             yield Problem(
@@ -116,7 +119,9 @@ def _embedded(spec: Spec) -> Iterator[Problem]:
                 wanted = str if feature.type == "string" else int
                 if feature.missing is not None and not isinstance(feature.missing, wanted):
                     yield Problem(
-                        ("features", name, "missing"), f"is no {feature.type} (got {feature.missing!r})", f"a {feature.type}"
+                        ("features", name, "missing"),
+                        f"is no {feature.type} (got {feature.missing!r})",
+                        f"a {feature.type}",
                     )
             case SequenceFeature():
                 if feature.encoder == "positional" and feature.max_length == 1:
@@ -205,7 +210,9 @@ def _slices(spec: Spec) -> Iterator[Problem]:
         for position, name in enumerate(names):
             if name not in ids:
                 yield Problem(
-                    (*loc, position), f"no such feature of kind id (got '{name}')", f"features of kind id: {listed(ids)}"
+                    (*loc, position),
+                    f"no such feature of kind id (got '{name}')",
+                    f"features of kind id: {listed(ids)}",
                 )
 
 

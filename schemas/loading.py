@@ -1,8 +1,7 @@
 """From a YAML file to a spec, or to every mistake in it with its line, the value got and what is allowed."""
 
-import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,13 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from schemas.checks import find_problems
-from schemas.problems import Loc, Problem, SpecError, listed
+from schemas.explaining import explain
+from schemas.problems import Loc, Problem, SpecError
 from schemas.spec import Spec
 
 MAX_FILE_BYTES = 4 * 2**20
+MAX_VALUES = 100_000
+MAX_DEPTH = 30
 
 
 def load_spec(path: Path) -> Spec:
@@ -26,57 +28,132 @@ def load_spec(path: Path) -> Spec:
         SpecError: with all problems found; its text has one line for each.
     """
     document = _parse(path)
+    problems: list[Problem]
     try:
         # Through JSON, so that a YAML list is a JSON array and strict types mean the same as in the JSON Schema.
-        spec = Spec.model_validate_json(json.dumps(document))
-    except TypeError as error:
-        raise SpecError(path, [Problem((), f"holds a value that JSON cannot ({error})", "quote dates")]) from None
+        spec = Spec.model_validate_json(json.dumps(_plain(path, document)))
     except pydantic.ValidationError as error:
-        problems = [_explain(found, document) for found in error.errors(include_url=False)]
-        raise SpecError(path, [_with_line(problem, document) for problem in problems]) from None
-    problems = find_problems(spec)
-    if problems:
-        raise SpecError(path, [_with_line(problem, document) for problem in problems])
-    return spec
+        problems = explain(error.errors(include_url=False), Spec.model_json_schema())
+    else:
+        problems = find_problems(spec)
+        if not problems:
+            return spec
+    raise SpecError(path, [_with_line(problem, document) for problem in problems]) from None
 
 
 def json_schema() -> dict[str, Any]:
     """Returns the JSON Schema of a spec file, for editors."""
-    schema = Spec.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sangam ranker spec"} | schema
+    schema = Spec.model_json_schema() | {"title": "Sangam ranker spec"}
+    for node in _mappings(schema):
+        # Pydantic refuses keys that are no names; its JSON Schema leaves that out.
+        if "patternProperties" in node:
+            node["additionalProperties"] = False
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
+
+
+def _mappings(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _mappings(child)
 
 
 def _parse(path: Path) -> CommentedMap:
-    def fail(what: str, allowed: str, line: int | None = None) -> SpecError:
-        return SpecError(path, [Problem((), what, allowed, line)])
-
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise fail(f"is {path.stat().st_size} bytes long", f"at most {MAX_FILE_BYTES}")
-        document = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise fail("no such file", "give the path of a spec, for example pipelines/specs/short_video.yaml") from None
-    except IsADirectoryError:
-        raise fail("is a folder", "give the path of a YAML file") from None
-    except PermissionError:
-        raise fail("may not be read", "check its permissions") from None
+        document = YAML(typ="rt").load(_read(path))
     except UnicodeDecodeError as error:
-        raise fail(f"is not UTF-8 text ({error.reason} at byte {error.start})", "save it as UTF-8") from None
+        raise _fail(path, f"is not UTF-8 text ({error.reason} at byte {error.start})", "save it as UTF-8") from None
     except DuplicateKeyError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         what = str(error.problem).split(" with value")[0]
-        raise fail(what, "write every key once", line) from None
+        raise _fail(path, what, "write every key once", line) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        raise fail(f"is not YAML: {error.problem or error.context}", "mend the syntax", line) from None
+        raise _fail(
+            path, f"is not YAML: {_one_line(error.problem or error.context)}", "mend the syntax", line
+        ) from None
     except YAMLError as error:
-        raise fail(f"is not YAML: {error}", "mend the syntax") from None
+        raise _fail(path, f"is not YAML: {_one_line(error)}", "mend the syntax") from None
     except RecursionError:
-        raise fail("is nested too deeply", "a spec has few levels") from None
+        raise _fail(path, "is nested too deeply", f"at most {MAX_DEPTH} levels") from None
+    except (ValueError, NotImplementedError, AttributeError, TypeError, LookupError, AssertionError) as error:
+        # What ruamel.yaml lets through for some malformed numbers, dates, directives and tags.
+        raise _fail(path, f"is not YAML: {_one_line(error)}", "mend the syntax") from None
+    if document is None:
+        raise _fail(path, "is empty", "a spec starts with `name:`")
     if not isinstance(document, CommentedMap):
-        raise fail(f"is no mapping (got {type(document).__name__})", "a spec starts with `name:`")
+        raise _fail(path, f"is no mapping (got {_kind_of(document)})", "a spec starts with `name:`")
     return document
+
+
+def _read(path: Path) -> str:
+    try:
+        size = path.stat().st_size
+        if path.is_dir():
+            raise _fail(path, "is a folder", "give the path of a YAML file")
+        if not path.is_file():
+            raise _fail(path, "is no file", "give the path of a YAML file")
+        if size > MAX_FILE_BYTES:
+            raise _fail(path, f"is {size} bytes long", f"at most {MAX_FILE_BYTES}")
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        example = "give the path of a spec, for example pipelines/specs/short_video.yaml"
+        raise _fail(path, "no such file", example) from None
+    except PermissionError:
+        raise _fail(path, "may not be read", "check its permissions") from None
+    except OSError as error:
+        raise _fail(path, f"cannot be read ({error.strerror})", "give the path of a YAML file") from None
+
+
+def _plain(path: Path, document: CommentedMap) -> Any:
+    """Returns the document as JSON has it: dicts, lists, texts, numbers, true, false and null, and no more."""
+    num_values = 0
+
+    def convert(node: Any, loc: Loc) -> Any:
+        nonlocal num_values
+        num_values += 1
+        # An alias counts each time it is used, so that a few lines cannot unfold into gigabytes.
+        if num_values > MAX_VALUES:
+            raise _fail(path, f"has too many values (more than {MAX_VALUES}, aliases unfolded)", "a spec is small")
+        if len(loc) > MAX_DEPTH:
+            raise _fail(path, "is nested too deeply", f"at most {MAX_DEPTH} levels")
+        tag = getattr(getattr(node, "tag", None), "value", None)
+        if tag is not None:
+            raise refused(loc, f"has a tag (got '{_one_line(tag)}')", "a spec holds plain YAML, without tags")
+        if isinstance(node, CommentedMap):
+            for key in node:
+                if not isinstance(key, str):
+                    raise refused(loc, f"has a key that is no text (got {_one_line(key)})", "put quotes round it")
+            return {str(key): convert(value, (*loc, str(key))) for key, value in node.items()}
+        if isinstance(node, CommentedSeq):
+            return [convert(value, (*loc, index)) for index, value in enumerate(node)]
+        if node is None or isinstance(node, bool):
+            return node
+        # ruamel.yaml keeps how numbers and texts were written in subclasses of its own.
+        for kind in (int, float, str):
+            if isinstance(node, kind):
+                return kind(node)
+        raise refused(loc, f"is a {_kind_of(node)} (got {_one_line(node)})", "put quotes round it to make it a text")
+
+    def refused(loc: Loc, what: str, allowed: str) -> SpecError:
+        return SpecError(path, [_with_line(Problem(loc, what, allowed), document)])
+
+    return convert(document, ())
+
+
+def _fail(path: Path, what: str, allowed: str, line: int | None = None) -> SpecError:
+    return SpecError(path, [Problem((), what, allowed, line)])
+
+
+def _one_line(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _kind_of(value: Any) -> str:
+    kinds = {CommentedSeq: "list", bool: "truth value", int: "number", float: "number", str: "text"}
+    return next((name for kind, name in kinds.items() if isinstance(value, kind)), type(value).__name__.lower())
 
 
 def _with_line(problem: Problem, document: CommentedMap) -> Problem:
@@ -97,109 +174,3 @@ def _line(document: CommentedMap, loc: Loc) -> int | None:
         except (KeyError, IndexError, TypeError):
             break
     return line
-
-
-def _explain(error: Any, document: CommentedMap) -> Problem:
-    """Turns an error of pydantic into a problem in the document's own terms."""
-    loc = _in_document(error["loc"], document)
-    kind, got, context = error["type"], _shown(error["input"]), error.get("ctx", {})
-    match kind:
-        case "extra_forbidden":
-            allowed = _keys_at(error["loc"][:-1])
-            close = difflib.get_close_matches(str(loc[-1]), allowed, n=1)
-            hint = f"did you mean '{close[0]}'? " if close else ""
-            return Problem(loc, f"unknown key (got {got})", f"{hint}allowed: {listed(allowed)}")
-        case "missing":
-            return Problem(loc, "is missing", "it must be declared")
-        case "union_tag_not_found":
-            key = context["discriminator"].strip("'")
-            return Problem((*loc, key), "is missing", f"one of: {', '.join(_tags(error['loc']))}")
-        case "union_tag_invalid":
-            key = context["discriminator"].strip("'")
-            return Problem((*loc, key), f"unknown {key} (got '{context['tag']}')", f"one of: {context['expected_tags']}")
-        case "literal_error":
-            return Problem(loc, f"not allowed (got {got})", f"one of: {context['expected']}")
-        case "value_error":
-            return Problem(loc, f"not allowed (got {got})", str(context["error"]))
-        case "string_pattern_mismatch":
-            allowed_name = "lower case letters, digits and _, starting with a letter"
-            return Problem(loc, f"not a name (got {got})", allowed_name)
-        case _:
-            return Problem(loc, f"not allowed (got {got})", _lower_first(error["msg"]))
-
-
-def _in_document(loc: Loc, document: CommentedMap) -> Loc:
-    """Drops the parts of pydantic's location that name a member of a union rather than a key of the document."""
-    kept: list[str | int] = []
-    node: Any = document
-    for position, part in enumerate(loc):
-        present = (isinstance(node, Mapping) and part in node) or (
-            isinstance(node, list) and isinstance(part, int) and part < len(node)
-        )
-        if present:
-            node = node[part]
-            kept.append(part)
-        elif part == "[key]" or (isinstance(part, str) and position < len(loc) - 1):
-            continue
-        elif not isinstance(node, Mapping) or part not in _union_tags():
-            kept.append(part)
-    return tuple(kept)
-
-
-def _union_tags() -> set[str]:
-    tags: set[str] = set()
-    pending: list[Any] = [Spec.model_json_schema()]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            tags.update(node.get("discriminator", {}).get("mapping", {}))
-            pending.extend(node.values())
-        elif isinstance(node, list):
-            pending.extend(node)
-    return tags
-
-
-def _schema_at(loc: Loc) -> dict[str, Any]:
-    """Returns the JSON Schema of the place that pydantic's location, union members included, leads to."""
-    root = Spec.model_json_schema()
-    node = root
-    for part in loc:
-        node = _resolved(node, root)
-        mapping = node.get("discriminator", {}).get("mapping", {})
-        if part in node.get("properties", {}):
-            node = node["properties"][part]
-        elif part in mapping:
-            node = {"$ref": mapping[part]}
-        elif isinstance(part, int):
-            node = node.get("items", {})
-        else:
-            node = node.get("additionalProperties") or {}
-    return _resolved(node, root)
-
-
-def _resolved(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    options = [option for option in node.get("anyOf", []) if option.get("type") != "null"]
-    if len(options) == 1:
-        node = options[0]
-    while "$ref" in node:
-        node = root["$defs"][node["$ref"].rsplit("/", 1)[1]]
-    return node
-
-
-def _keys_at(loc: Loc) -> list[str]:
-    return list(_schema_at(loc).get("properties", {}))
-
-
-def _tags(loc: Loc) -> list[str]:
-    return sorted(_schema_at(loc).get("discriminator", {}).get("mapping", {}))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"a mapping of {listed([str(key) for key in value])}"
-    text = json.dumps(value, default=str) if not isinstance(value, str) else f"'{value}'"
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]

@@ -190,7 +190,7 @@ def zipf(rng: np.random.Generator, num: int, exponent: float) -> Floats:
 
 
 def spread(numbers: Ints, *, salt: int, bits: int = 62) -> Ints:
-    """Returns ids that look random, different for different numbers: multiplication by an odd number permutes 2^bits."""
+    """Returns ids that look random and all differ: multiplication by an odd number permutes 2^bits."""
     odd = 0x9E3779B97F4A7C15 + 2 * salt  # 2^64 / golden ratio, as in Fibonacci hashing (Knuth, TAOCP 3, 6.4)
     mixed = (numbers.astype(np.uint64) + np.uint64(salt * 7_919)) * np.uint64(odd % 2**64)
     return (mixed & np.uint64(2**bits - 1)).astype(np.int64)

@@ -1,0 +1,76 @@
+"""From a run's date to its days and their files."""
+
+import datetime
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.data import DayLogs
+from schemas.days import file_pattern, parse_day, window
+
+DAYS = st.dates(min_value=datetime.date(1970, 1, 1), max_value=datetime.date(9000, 1, 1))
+ONE_DAY = datetime.timedelta(days=1)
+
+
+def _logs(train_days: int, eval_days: int) -> DayLogs:
+    return DayLogs(
+        kind="days", format="csv", pattern="{YYYY}/{MM}/{DD}.csv", train_days=train_days, eval_days=eval_days
+    )
+
+
+def _written(days: list[datetime.date]) -> list[str]:
+    return [day.isoformat() for day in days]
+
+
+@pytest.mark.parametrize(
+    ("date", "train", "evaluation"),
+    [
+        ("2024-03-01", ["2024-02-28", "2024-02-29"], ["2024-03-01"]),
+        ("2023-03-01", ["2023-02-27", "2023-02-28"], ["2023-03-01"]),
+        ("2024-01-01", ["2023-12-30", "2023-12-31"], ["2024-01-01"]),
+        ("2000-03-01", ["2000-02-28", "2000-02-29"], ["2000-03-01"]),
+        ("2100-03-01", ["2100-02-27", "2100-02-28"], ["2100-03-01"]),
+    ],
+)
+def test_window_crosses_leap_days_and_years(date: str, train: list[str], evaluation: list[str]) -> None:
+    days = window(_logs(2, 1), parse_day(date))
+    assert {split: _written(of_split) for split, of_split in days.items()} == {"train": train, "eval": evaluation}
+
+
+@given(date=DAYS, train_days=st.integers(1, 100), eval_days=st.integers(1, 30))
+def test_window_is_one_unbroken_run_of_days_that_ends_with_the_date(
+    date: datetime.date, train_days: int, eval_days: int
+) -> None:
+    days = window(_logs(train_days, eval_days), date)
+    assert (len(days["train"]), len(days["eval"])) == (train_days, eval_days)
+    run = days["train"] + days["eval"]
+    assert run[-1] == date
+    assert all(later - earlier == ONE_DAY for earlier, later in itertools.pairwise(run))
+
+
+@given(date=DAYS)
+def test_a_day_written_is_read_back(date: datetime.date) -> None:
+    assert parse_day(date.isoformat()) == date
+    assert parse_day(file_pattern("{YYYY}-{MM}-{DD}", date)) == date
+
+
+@given(text=st.text(max_size=14))
+def test_what_is_read_as_a_day_is_written_the_same(text: str) -> None:
+    try:
+        assert parse_day(text).isoformat() == text
+    except ValueError as error:
+        assert "write it as YYYY-MM-DD" in str(error)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2024-2-1", "20240201", "2023-02-29", "2024-01-01/..", " 2024-01-01", "yesterday"]
+)
+def test_anything_else_is_no_day(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not a date \(got .*\); write it as YYYY-MM-DD, for example 2011-11-30"):
+        parse_day(text)
+
+
+def test_file_pattern_pads_with_zeros() -> None:
+    assert file_pattern("y={YYYY}/m={MM}/{DD}-*.csv", datetime.date(987, 6, 5)) == "y=0987/m=06/05-*.csv"
