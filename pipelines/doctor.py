@@ -99,7 +99,7 @@ def library_versions(lock: Path) -> Finding:
     """Compares every pinned library with the one installed."""
     if not lock.exists():
         return Finding("libraries", False, f"{lock} is missing", "run from a whole checkout")
-    pins = dict(match.groups() for line in lock.read_text().splitlines() if (match := _PIN.match(line)))
+    pins = {match[1]: match[2] for line in lock.read_text().splitlines() if (match := _PIN.match(line))}
     wrong = []
     for name, wanted in sorted(pins.items()):
         try:

@@ -1,6 +1,7 @@
 """A run on one machine, from the lock on its root to its summary."""
 
 import datetime
+import functools
 import logging
 import os
 import time
@@ -16,7 +17,7 @@ from pipelines.local.lock import locked
 from pipelines.local.progress import TerminalProgress
 from pipelines.local.request import ARTIFACTS, RunRequest, run_id
 from pipelines.local.steps import Observer, Step
-from pipelines.local.stopping import Stopped, kill_descendants, stop_on_signals
+from pipelines.local.stopping import Stopped, StopSignals, kill_descendants
 from pipelines.outcome import Ending, summarise
 from pipelines.provenance import code_folder, git_commit
 from pipelines.summary import Summary, exit_code, write_summary
@@ -81,46 +82,55 @@ def run_locally(request: RunRequest, console: Console, build: BuildPipeline | No
     Raises:
         UserError: the root is in use.
     """
-    with locked(request.root), stop_on_signals():
-        run_folder = _new_run_folder(request)
+    with locked(request.root), StopSignals() as stop:
+        run_folder, commit = _open_run(request)
         logs = run_folder / "logs"
-        logs.mkdir()
-        output.send_output_to(logs / RUN_LOG)
-        output.log_to_stderr()
-        os.environ.update(output.QUIET_ENVIRONMENT)
-        os.environ["SANGAM_LOG_DIR"] = str(logs)
-        commit = git_commit(code_folder())
-        _LOG.info(
-            "event=run_started run=%s spec_digest=%s git_commit=%s", run_folder.name, digest(request.spec), commit
-        )
         console.print(f"run {run_folder.name}, logs in {logs}", highlight=False, markup=False, soft_wrap=True)
-        return _run_and_summarise(request, run_folder, commit, console, build or _build_from_spec)
+        record = _StepRecord(logs, logs / RUN_LOG)
+        make_pipeline = functools.partial(build or _build_from_spec, request, commit)
+        started = time.monotonic()
+        failure: BaseException | None = None
+        try:
+            _run(request, run_folder.name, make_pipeline, [record, TerminalProgress(console, logs)], stop)
+        except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
+            # What came on top of a stop is a consequence of it.
+            failure = stop.request or error
+            # The traceback belongs beside the step's own lines.
+            output.send_output_to(record.log)
+            _LOG.exception("event=run_ended_early")
+        ending = _ending(failure, time.monotonic() - started)
+        summary = summarise(request, run_folder, record.steps, ending, commit)
+        stop_code = stop.request.exit_code if stop.request else 0
+        return Outcome(summary, write_summary(summary), exit_code(summary, stop_code), record.log)
 
 
-def _run_and_summarise(
-    request: RunRequest, run_folder: Path, commit: str | None, console: Console, build: BuildPipeline
-) -> Outcome:
-    started = time.monotonic()
+def _open_run(request: RunRequest) -> tuple[Path, str | None]:
+    """Creates the run's folder, points all output there, and returns it with the code's commit."""
+    run_folder = _new_run_folder(request)
     logs = run_folder / "logs"
-    record = _StepRecord(logs, logs / RUN_LOG)
-    stop_code = 0
-    try:
-        _run(request, run_folder.name, lambda: build(request, commit), [record, TerminalProgress(console, logs)])
-        ending = Ending("succeeded", None, time.monotonic() - started)
-    except Stopped as stopped:
-        ending = Ending("stopped", str(stopped), time.monotonic() - started)
-        stop_code = stopped.exit_code
-        _LOG.warning("event=stopped", exc_info=True)
-    except Exception as failure:  # noqa: BLE001 - whatever it was, the run must leave its summary
-        ending = Ending("failed", error_text(failure), time.monotonic() - started)
-        # The traceback belongs beside the step's own lines.
-        output.send_output_to(record.log)
-        _LOG.exception("event=failed")
-    summary = summarise(request, run_folder, record.steps, ending, commit)
-    return Outcome(summary, write_summary(summary), exit_code(summary, stop_code), record.log)
+    logs.mkdir()
+    output.send_output_to(logs / RUN_LOG)
+    output.log_to_stderr()
+    os.environ.update(output.QUIET_ENVIRONMENT)
+    os.environ["SANGAM_LOG_DIR"] = str(logs)
+    commit = git_commit(code_folder())
+    _LOG.info("event=run_started run=%s spec_digest=%s git_commit=%s", run_folder.name, digest(request.spec), commit)
+    return run_folder, commit
 
 
-def _run(request: RunRequest, run: str, build: Callable[[], Any], observers: Sequence[Observer]) -> None:
+def _ending(failure: BaseException | None, seconds: float) -> Ending:
+    match failure:
+        case None:
+            return Ending("succeeded", None, seconds)
+        case Stopped():
+            return Ending("stopped", str(failure), seconds)
+        case _:
+            return Ending("failed", error_text(failure), seconds)
+
+
+def _run(
+    request: RunRequest, run: str, build: Callable[[], Any], observers: Sequence[Observer], stop: StopSignals
+) -> None:
     import absl.logging
 
     from pipelines.local.recovery import recover
@@ -128,10 +138,12 @@ def _run(request: RunRequest, run: str, build: Callable[[], Any], observers: Seq
 
     # The files hold everything; absl, which TFX and TFMA log through, would drop what is below a warning.
     absl.logging.set_verbosity(absl.logging.INFO)
-    pipeline = build()
-    recover(metadata_of(pipeline), request.root / ARTIFACTS)
+    with stop.raised():
+        pipeline = build()
+        recover(metadata_of(pipeline), request.root / ARTIFACTS)
     try:
-        run_pipeline(pipeline, run, observers)
+        with stop.raised():
+            run_pipeline(pipeline, run, observers)
     except BaseException:
         # TFX tidies up after an executor's exception, but not after a driver's, nor after a stop.
         kill_descendants()

@@ -8,13 +8,17 @@ import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 import psutil
+from typing_extensions import Self
 
 _LOG = logging.getLogger(__name__)
 
 GRACE_S = 30.0
 """From the first signal to the moment when whatever is left is killed."""
+REPEAT_S = 10.0
+"""Longer than any step takes to clean up."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -33,39 +37,72 @@ class Stopped(KeyboardInterrupt):
         return 128 + self.signum
 
 
-@contextlib.contextmanager
-def stop_on_signals(grace_s: float = GRACE_S) -> Iterator[None]:
-    """Raises Stopped in the main thread at the first SIGTERM, SIGINT or SIGHUP; later ones change nothing.
+class StopSignals:
+    """Takes SIGTERM, SIGINT and SIGHUP while it is entered, and turns them into Stopped inside `raised()`.
 
-    Native code may keep the main thread from seeing the exception. Whatever is left `grace_s` after the signal is
-    therefore killed, this process last; the next run recovers from it as from any kill.
+    Whatever is left when the grace is over is killed, this process last; the next run recovers from it as from any kill.
     """
-    stopping = threading.Event()
-    ended = threading.Event()
 
-    def handle(signum: int, frame: FrameType | None) -> None:
-        if stopping.is_set():
-            return
-        stopping.set()
-        threading.Thread(target=_kill_after, args=(grace_s, ended, signum), name="stop-grace", daemon=True).start()
-        raise Stopped(signum)
+    def __init__(self, grace_s: float = GRACE_S, repeat_s: float = REPEAT_S):
+        """Takes the time from the first signal to the kill, and from one exception to the next."""
+        self._grace_s = grace_s
+        self._repeat_s = repeat_s
+        self._signum: int | None = None
+        self._is_raising = False
+        self._is_due = False
+        self._ended = threading.Event()
+        self._previous: dict[int, Any] = {}
 
-    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    previous = {signum: signal.signal(signum, handle) for signum in signals}
-    try:
-        yield
-    finally:
-        ended.set()
-        for signum, handler in previous.items():
+    def __enter__(self) -> Self:
+        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        self._previous = {signum: signal.signal(signum, self._handle) for signum in signals}
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._ended.set()
+        for signum, handler in self._previous.items():
             signal.signal(signum, handler)
 
+    @property
+    def request(self) -> Stopped | None:
+        """The stop that was asked for, if any."""
+        return None if self._signum is None else Stopped(self._signum)
 
-def _kill_after(grace_s: float, ended: threading.Event, signum: int) -> None:
-    if ended.wait(grace_s):
-        return
-    _LOG.error("event=grace_over grace_s=%g action=kill", grace_s)
-    kill_descendants()
-    os._exit(128 + signum)
+    @contextlib.contextmanager
+    def raised(self) -> Iterator[None]:
+        """Raises Stopped inside the block, or on entering it, once a signal has come.
+
+        The user's further signals change nothing, so that impatience does not interrupt the cleaning. But code that
+        calls back into Python may swallow any exception: it is raised again from time to time until the block is left.
+        """
+        self._is_raising = True
+        try:
+            if self.request:
+                raise self.request
+            yield
+        finally:
+            self._is_raising = False
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if self._signum is None:
+            self._signum = signum
+            threading.Thread(target=self._insist, args=(signum,), name="stop-grace", daemon=True).start()
+        elif not self._is_due:
+            return
+        self._is_due = False
+        if self._is_raising:
+            raise Stopped(signum)
+
+    def _insist(self, signum: int) -> None:
+        deadline = time.monotonic() + self._grace_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            if self._ended.wait(min(left_s, self._repeat_s)):
+                return
+            self._is_due = True
+            os.kill(os.getpid(), signum)
+        _LOG.error("event=grace_over grace_s=%g action=kill", self._grace_s)
+        kill_descendants()
+        os._exit(128 + signum)
 
 
 def kill_descendants(wait_s: float = 5.0) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.stopping import Stopped, kill_descendants, stop_on_signals
+from pipelines.local.stopping import Stopped, StopSignals, kill_descendants
 from tests.pipelines.processes import is_running
 
 TOP = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ TOP = Path(__file__).parents[2]
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_is_an_exception_that_runs_finally(signum: signal.Signals, code: int) -> None:
     cleaned = False
-    with pytest.raises(Stopped, match=f"stopped by {signum.name}") as caught, stop_on_signals():
+    with pytest.raises(Stopped, match=f"stopped by {signum.name}") as caught, StopSignals() as stop, stop.raised():
         try:
             os.kill(os.getpid(), signum)
             time.sleep(5)
@@ -34,7 +34,7 @@ def test_no_handler_of_exceptions_swallows_a_stop() -> None:
 
 def test_a_second_signal_does_not_interrupt_the_cleaning() -> None:
     cleaned = False
-    with pytest.raises(Stopped, match="SIGTERM"), stop_on_signals():
+    with pytest.raises(Stopped, match="SIGTERM"), StopSignals() as stop, stop.raised():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(5)
@@ -44,17 +44,37 @@ def test_a_second_signal_does_not_interrupt_the_cleaning() -> None:
     assert cleaned
 
 
+def test_a_stop_that_was_swallowed_is_raised_again() -> None:
+    swallowed = 0
+    with pytest.raises(Stopped, match="SIGTERM"), StopSignals(repeat_s=0.05) as stop, stop.raised():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except Stopped:
+            swallowed += 1
+        time.sleep(5)
+    assert swallowed == 1
+
+
+def test_a_signal_outside_the_block_is_raised_on_entering_it() -> None:
+    with StopSignals(repeat_s=0.05) as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)
+        with pytest.raises(Stopped, match="SIGTERM"), stop.raised():
+            pytest.fail("must not be entered")
+
+
 def test_handlers_are_put_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with stop_on_signals():
+    with StopSignals():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_who_does_not_stop_within_the_grace_is_killed_with_all_it_started() -> None:
     program = (
-        "import subprocess, time\nfrom pipelines.local.stopping import stop_on_signals\n"
-        "with stop_on_signals(grace_s=0.3):\n"
+        "import subprocess, time\nfrom pipelines.local.stopping import StopSignals\n"
+        "with StopSignals(grace_s=0.3) as stop, stop.raised():\n"
         "    child = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
         "    while True:\n"
         "        try:\n            print(child.pid, flush=True)\n            time.sleep(60)\n"
