@@ -30,7 +30,9 @@ class Adagrad(Declaration):
 
     kind: Literal["adagrad"]
     learning_rate: PositiveFloat
-    initial_accumulator: PositiveFloat = 0.1
+    initial_accumulator: PositiveFloat = 1e-6
+    """Gradients are means over the global batch, hence small: a start of 0.1, as is common where they are sums, would
+    keep rows of rare ids from moving."""
 
 
 class Adam(Declaration):
