@@ -6,9 +6,9 @@ os.environ["TF_USE_LEGACY_KERAS"] = "1"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
-from pathlib import Path  # noqa: E402 the environment comes first
+from pathlib import Path
 
-import pytest  # noqa: E402
+import pytest
 
 _ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,0 +1,65 @@
+# The one memory of how things are done here. `make` lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+UV := .tools/bin/uv
+DEMO_FIRST_DAY := 2024-03-01
+DEMO_DATE := 2024-03-07
+PYTEST := $(BIN)/python -m pytest
+
+# TensorFlow Extended imports twice as fast with .pyc files; Keras 2 is what TFRA and Horovod know.
+unexport PYTHONDONTWRITEBYTECODE
+export TF_USE_LEGACY_KERAS := 1
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## make .venv from requirements.lock; quick when nothing changed
+	@bash infra/setup.sh
+
+.PHONY: demo
+demo: setup ## generate logs and run the whole pipeline on them, into ./demo
+	@$(BIN)/sangam generate --output demo/logs --first-day $(DEMO_FIRST_DAY) --days 7
+	@$(BIN)/sangam run pipelines/specs/short_video.yaml --date $(DEMO_DATE) --data demo/logs --root demo/root
+
+.PHONY: test
+test: setup ## all tests that need no GPU and no cluster, end-to-end ones included
+	$(PYTEST)
+
+.PHONY: test-fast
+test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
+	$(PYTEST) -m "not slow and not e2e"
+
+.PHONY: lint
+lint: setup ## style, types, who may import whom, structure; changes nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) -q tests/test_structure.py
+
+.PHONY: format
+format: setup ## mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: golden
+golden: setup ## rewrite the golden files; then review the difference
+	SANGAM_UPDATE_GOLDEN=1 $(PYTEST) -q -k golden
+
+.PHONY: lock
+lock: setup ## resolve pyproject.toml anew; an existing uv.lock keeps its versions
+	$(UV) lock
+	$(UV) export --quiet --format requirements-txt --all-groups --no-emit-project --no-annotate --no-header --locked > requirements.lock.new
+	@! grep -nE 'https?://' requirements.lock.new
+	mv requirements.lock.new requirements.lock
+
+.PHONY: clean
+clean: ## remove what runs and tools leave behind, but not .venv
+	rm -rf demo runs build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -not -path './.venv/*' -not -path './.tools/*' -prune -exec rm -rf {} +

@@ -1,0 +1,113 @@
+"""The hard limits of this repository: sizes, names, and what its files must not hold."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PACKAGES = ("schemas", "components", "trainer_module", "pipelines")
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
+_REPOSITORY = Path(__file__).resolve().parent.parent
+# Written in two parts, so that this file does not hold what it looks for.
+MACHINE_PATH = re.compile(r"/(?:ho" r"me|wo" r"rk|Us" r"ers|ro" r"ot)/[\w.-]+")
+REGISTRY_ADDRESS = re.compile(r"https?://[^\s\"']*(?:py" r"pi|pythonho" r"sted|artifac" r"tory|ne" r"xus)|/simp" r"le/")
+
+
+def _tracked(*suffixes: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=_REPOSITORY,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    paths = [_REPOSITORY / name for name in listed.stdout.split("\0") if name]
+    return [path for path in paths if path.is_file() and (not suffixes or path.suffix in suffixes)]
+
+
+def _modules(*folders: str) -> list[Path]:
+    return [path for path in _tracked(".py") if path.relative_to(_REPOSITORY).parts[0] in folders]
+
+
+def _place(path: Path, line: int | None = None) -> str:
+    return f"{path.relative_to(_REPOSITORY)}{f':{line}' if line else ''}"
+
+
+def test_files_are_short() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in _modules(*PACKAGES, "tests", "bench")}
+    assert not [f"{_place(path)}: {length} lines" for path, length in lengths.items() if length > MAX_FILE_LINES]
+
+
+def test_functions_are_short() -> None:
+    long = []
+    for path in _modules(*PACKAGES):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+                length = node.end_lineno - node.lineno + 1
+                if length > MAX_FUNCTION_LINES:
+                    long.append(f"{_place(path, node.lineno)}: {node.name} has {length} lines")
+    assert not long
+
+
+def test_no_module_is_a_place_for_everything() -> None:
+    assert not [
+        _place(path) for path in _modules(*PACKAGES, "tests") if FORBIDDEN_NAMES & set(path.with_suffix("").parts)
+    ]
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    assert not [
+        name for name in PACKAGES if not ast.get_docstring(ast.parse((_REPOSITORY / name / "__init__.py").read_text()))
+    ]
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATH, REGISTRY_ADDRESS], ids=["machine paths", "registry addresses"])
+def test_no_file_holds(pattern: re.Pattern[str]) -> None:
+    found = []
+    for path in _tracked():
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        found += [_place(path, number) for number, line in enumerate(lines, 1) if pattern.search(line)]
+    assert not found
+
+
+def test_lock_file_has_a_hash_for_each_package_and_no_address() -> None:
+    text = (_REPOSITORY / "requirements.lock").read_text()
+    assert "://" not in text
+    entries = [entry for entry in text.replace("\\\n", " ").splitlines() if entry.strip() and not entry.startswith("#")]
+    assert len(entries) > 100
+    assert not [entry for entry in entries if "==" not in entry or "--hash=sha256:" not in entry]
+
+
+def test_every_dependency_has_its_reason(dependencies: list[str]) -> None:
+    reasons = (_REPOSITORY / "infra" / "adr" / "0003-dependencies.md").read_text()
+    assert not [name for name in dependencies if f"`{name}`" not in reasons]
+
+
+def test_every_dependency_is_locked(dependencies: list[str]) -> None:
+    locked = (_REPOSITORY / "requirements.lock").read_text()
+    assert not [
+        name
+        for name in dependencies
+        if not re.search(rf"(?im)^{re.escape(name.replace('.', '-'))}(\[\w+\])?==", locked)
+    ]
+
+
+@pytest.fixture(scope="module")
+def dependencies() -> list[str]:
+    project = _read_toml(_REPOSITORY / "pyproject.toml")
+    declared = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
+    return [re.split(r"[\[<>=!~ ]", requirement, maxsplit=1)[0] for requirement in declared]
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    import tomli  # Python 3.11 has it as tomllib; pytest brings it for 3.10
+
+    return tomli.loads(path.read_text())
