@@ -1,0 +1,69 @@
+"""Days that must not be learnt from stop the run with a word that says what to mend, and nothing is pushed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.e2e.world import DATE, World, sangam
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> World:
+    made = World(tmp_path_factory.mktemp("bad"), demo_spec_path)
+    made.generate()
+    return made
+
+
+def _logs_with(world: World, name: str, column: str, values: pa.Array | None) -> Path:
+    """Returns a copy of the logs in which a column of the last day is replaced, or dropped."""
+    logs = world.directory / name
+    shutil.copytree(world.logs, logs)
+    [file] = (logs / DATE).glob("*.parquet")
+    table = pq.read_table(file)
+    place = table.schema.get_field_index(column)
+    table = table.remove_column(place) if values is None else table.set_column(place, column, values)
+    pq.write_table(table, file)
+    return logs
+
+
+def _fails(world: World, logs: Path) -> str:
+    root = world.directory / f"root-{logs.name}"
+    done = sangam(*world.arguments(world.spec("bad", {}), logs=logs, root=root))
+    assert done.returncode in {1, 2}, done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    [run] = (root / "runs").iterdir()
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["status"] == "failed"
+    assert summary["error"]
+    assert not (root / "serving").exists()
+    return f"{done.stdout}{done.stderr}step={summary['failed_step']}"
+
+
+def test_a_null_in_a_required_column_is_an_anomaly(world: World) -> None:
+    users = [None, *(f"u{number}" for number in range(1, 3000))]
+    output = _fails(world, _logs_with(world, "nulls", "user_id", pa.array(users)))
+    assert "user_id" in output
+    assert "eval" in output
+    assert "step=example_validator" in output
+
+
+def test_a_missing_column_names_file_and_column(world: World) -> None:
+    output = _fails(world, _logs_with(world, "no_column", "tab", None))
+    assert f"{DATE}/" in output
+    assert "tab" in output
+    assert "step=example_gen" in output
+
+
+def test_a_missing_day_names_the_day_and_how_to_allow_it(world: World) -> None:
+    logs = world.directory / "no_day"
+    shutil.copytree(world.logs, logs)
+    shutil.rmtree(logs / "2026-03-02")
+    output = _fails(world, logs)
+    assert "2026-03-02" in output
+    assert "missing_days: skip" in output

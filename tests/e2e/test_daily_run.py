@@ -1,0 +1,172 @@
+"""The whole pipeline, from logs to a pushed model, as its user meets it. The tests build on one another, in order."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.world import DATE, World, environment, states
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+TASKS = ["like", "share", "download", "long_watch"]
+STEPS = [
+    "example_gen",
+    "schema_gen",
+    "statistics_gen",
+    "example_validator",
+    "transform",
+    "trainer",
+    "evaluator",
+    "pusher",
+]
+
+# A process that knows TensorFlow and nothing of ours or of TFRA.
+SCORE_ALONE = """
+import sys
+import numpy as np, tensorflow as tf
+model, examples, scores = sys.argv[1:]
+signature = tf.saved_model.load(model).signatures["serving_default"]
+raw = list(tf.data.TFRecordDataset(examples).as_numpy_iterator())
+served, expected = signature(examples=tf.constant(raw)), dict(np.load(scores))
+assert set(served) == set(expected), (set(served), set(expected))
+assert not {"tensorflow_recommenders_addons", "horovod", "schemas"} & set(sys.modules)
+print(len(raw), max(float(np.abs(served[t].numpy() - expected[t]).max()) for t in expected))
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> World:
+    made = World(tmp_path_factory.mktemp("daily"), demo_spec_path)
+    made.generate()
+    return made
+
+
+@pytest.fixture(scope="module")
+def first_run(world: World) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
+    return world.run(world.spec("first", {}))
+
+
+def test_a_first_run_is_blessed_and_pushed_and_says_that_there_was_no_baseline(world: World, first_run: Any) -> None:
+    done, summary = first_run
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert summary["status"] == "succeeded"
+    assert summary["date"] == DATE
+    assert summary["days"] == {"train": [f"2026-03-0{day}" for day in range(1, 5)], "eval": [DATE]}
+    assert {split: rows["written"] for split, rows in summary["rows"].items()} == {"train": 12000, "eval": 3000}
+    assert set(states(summary)) == set(STEPS)
+    assert list(summary["tasks"]) == TASKS
+    for task in TASKS:
+        [gate] = summary["tasks"][task]["gates"]
+        assert (gate["kind"], gate["bound"], gate["passed"]) == ("value", 0.3, True)
+        assert gate["value"] == summary["tasks"][task]["auc"]
+    assert [note for note in summary["notes"] if note.startswith("no blessed model yet: like auc max_drop")]
+    assert summary["blessed"]
+    assert summary["baseline"] is None
+    assert world.versions() == ["20260305001"] == [summary["pushed"]["version"]]
+    assert all(step["peak_memory_bytes"] > 2**28 for step in summary["steps"].values())
+    # A user sees the table, the verdicts and where the model is; no library's chatter.
+    for word in [*TASKS, "blessed", summary["pushed"]["path"]]:
+        assert word in done.stdout
+    assert len(done.stdout.splitlines()) < 60
+    assert "WARNING" not in done.stdout + done.stderr
+
+
+def test_the_pushed_model_is_whole_and_its_manifest_knows_it(world: World, first_run: Any) -> None:
+    version = Path(first_run[1]["pushed"]["path"])
+    manifest = json.loads((version / "manifest.json").read_text())
+    assert manifest["spec_digest"] == first_run[1]["spec_digest"]
+    assert manifest["days"] == first_run[1]["days"]
+    files = {str(path.relative_to(version)) for path in version.rglob("*") if path.is_file()} - {"manifest.json"}
+    assert "saved_model.pb" in files
+    assert set(manifest["files"]) == files
+    for name, recorded in manifest["files"].items():
+        assert hashlib.sha256((version / name).read_bytes()).hexdigest() == recorded["sha256"]
+
+
+def test_the_served_model_scores_evaluation_rows_as_the_ranks_do_in_a_process_without_our_code(
+    world: World, first_run: Any, tmp_path: Path
+) -> None:
+    [training] = (world.root / "artifacts" / "trainer" / "training").iterdir()
+    files = [str(training / name) for name in ("check_examples.tfrecord", "check_scores.npz")]
+    script = tmp_path / "score.py"
+    script.write_text(SCORE_ALONE)
+    done = subprocess.run(
+        [sys.executable, str(script), first_run[1]["pushed"]["path"], *files],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={key: value for key, value in environment().items() if key != "PYTHONPATH"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    number, difference = done.stdout.split()
+    assert int(number) == 512
+    assert float(difference) <= 1e-5
+
+
+def test_training_saw_every_example_every_epoch_and_learnt(world: World, first_run: Any) -> None:
+    [training] = (world.root / "artifacts" / "trainer" / "training").iterdir()
+    report = json.loads((training / "training.json").read_text())
+    assert report["ranks"] == 2
+    assert [epoch["examples"] for epoch in report["epochs"]] == [12000, 12000]
+    first, last = (epoch["mean_loss"] for epoch in report["epochs"])
+    assert all(last[task] < first[task] for task in TASKS)
+
+
+def test_a_rerun_is_cached_quick_and_pushes_nothing_twice(world: World, first_run: Any) -> None:
+    done, summary = world.run(world.spec("first", {}))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(states(summary).values()) == {"cached"}
+    assert sum(step["seconds"] for step in summary["steps"].values()) < 10
+    assert summary["tasks"] == first_run[1]["tasks"]
+    assert summary["pushed"] == first_run[1]["pushed"]
+    assert world.versions() == ["20260305001"]
+
+
+def test_one_task_below_its_bound_stops_the_release_though_the_mean_is_fine_and_nothing_is_trained_again(
+    world: World, first_run: Any
+) -> None:
+    aucs = {task: first_run[1]["tasks"][task]["auc"] for task in TASKS}
+    changes: dict[tuple[str | int, ...], Any] = {("gates", 1, "at_least"): 0.999}
+    done, summary = world.run(world.spec("one_task", changes))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert summary["status"] == "succeeded"
+    assert not summary["blessed"]
+    assert summary["pushed"] is None
+    ran = {name for name, state in states(summary).items() if state == "ran"}
+    assert ran == {"evaluator", "pusher"}
+    verdicts = {task: summary["tasks"][task]["gates"][0] for task in TASKS}
+    assert {task for task, gate in verdicts.items() if not gate["passed"]} == {"share"}
+    assert verdicts["share"]["reason"] == f"auc {aucs['share']:.4f} is below the bound 0.9990"
+    assert sum(aucs.values()) / 4 > 0.3
+    assert "share" in done.stdout
+    assert "not blessed" in done.stdout
+    assert world.versions() == ["20260305001"]
+
+
+def test_a_worse_candidate_is_refused_against_the_blessed_model(world: World, first_run: Any) -> None:
+    changes: dict[tuple[str | int, ...], Any] = {
+        ("training", "epochs"): 1,
+        ("training", "dense_optimizer", "learning_rate"): 1e-9,
+        ("training", "embedding_optimizer", "learning_rate"): 1e-9,
+        ("gates", 0, "at_least"): 0.0,
+        ("gates", 1, "at_least"): 0.0,
+        ("gates", 2, "at_least"): 0.0,
+        ("gates", 3, "at_least"): 0.0,
+    }
+    done, summary = world.run(world.spec("worse", changes))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert summary["baseline"] is not None
+    gates = {gate["kind"]: gate for gate in summary["tasks"]["long_watch"]["gates"]}
+    assert gates["value"]["passed"]
+    assert not gates["change"]["passed"]
+    assert "blessed model's" in gates["change"]["reason"]
+    assert "more than max_drop 0.0200" in gates["change"]["reason"]
+    assert world.versions() == ["20260305001"]
+    cached = {name for name, state in states(summary).items() if state == "cached"}
+    assert cached == {"example_gen", "schema_gen", "statistics_gen", "example_validator", "transform"}

@@ -1,0 +1,57 @@
+"""The specs of the real data sets end green: over the whole of Online Retail's window, over a sample of the census."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.e2e.world import sangam, summary_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.real_data]
+
+
+@pytest.fixture(scope="module")
+def data(repository: Path) -> Path:
+    found = repository.parent / "shared" / "data"
+    if not found.exists():
+        pytest.skip(f"needs the real data beside the checkout, in {found}")
+    return found
+
+
+def test_online_retail_trains_on_sixty_days_and_is_blessed(data: Path, repository: Path, tmp_path: Path) -> None:
+    spec = repository / "pipelines" / "specs" / "online_retail.yaml"
+    folders = ["--data", str(data / "online_retail" / "lines"), "--root", str(tmp_path / "root")]
+    done = sangam("run", str(spec), "--date", "2011-11-30", *folders)
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = summary_of(done.stdout)
+    assert {split: rows["written"] for split, rows in summary["rows"].items()} == {"train": 111_982, "eval": 2_120}
+    assert len(summary["days"]["train"]) == 51
+    assert len(summary["missing_days"]) == 9
+    assert summary["tasks"]["reorder"]["auc"] > 0.82
+    assert summary["tasks"]["bulk"]["auc"] > 0.92
+    assert summary["tasks"]["high_value"]["auc"] > 0.88
+    assert Path(summary["pushed"]["path"], "saved_model.pb").exists()
+
+
+def test_a_fifth_of_the_census_trains_without_dates_and_is_blessed(
+    data: Path, repository: Path, tmp_path: Path
+) -> None:
+    for split in ("train", "validation", "test"):
+        table = pq.read_table(data / "census_income" / "nominal" / split / "people.parquet")
+        target = tmp_path / "people" / split
+        target.mkdir(parents=True)
+        pq.write_table(table.take(range(0, table.num_rows, 5)), target / "people.parquet")
+    # A fifth of the data needs more passes over it.
+    text = (repository / "pipelines" / "specs" / "census_income.yaml").read_text()
+    spec = tmp_path / "census.yaml"
+    spec.write_text(text.replace("epochs: 2", "epochs: 5"))
+    done = sangam("run", str(spec), "--data", str(tmp_path / "people"), "--root", str(tmp_path / "root"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = summary_of(done.stdout)
+    assert {split: rows["written"] for split, rows in summary["rows"].items()} == {
+        "train": 39_905,
+        "validation": 9_992,
+        "eval": 9_961,
+    }
+    assert summary["tasks"]["income"]["auc"] > 0.9
+    assert summary["tasks"]["never_married"]["auc"] > 0.98

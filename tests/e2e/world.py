@@ -1,0 +1,134 @@
+"""Runs `sangam` as its user does: as a process, on small generated logs, with changed copies of the demo's spec."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from ruamel.yaml import YAML
+
+DATE = "2026-03-05"
+_NUM_DAYS = 5
+_TIMEOUT_S = 400
+
+
+@dataclass(frozen=True)
+class World:
+    """A folder with logs, a pipeline root and the specs that were tried.
+
+    Attributes:
+        directory: of everything.
+        spec_path: the demo's spec, which variants are made of.
+    """
+
+    directory: Path
+    spec_path: Path
+
+    @property
+    def logs(self) -> Path:
+        """The generated logs."""
+        return self.directory / "logs"
+
+    @property
+    def root(self) -> Path:
+        """The pipeline root."""
+        return self.directory / "root"
+
+    def generate(self) -> None:
+        """Makes the logs."""
+        size = ["--rows-per-day", "3000", "--users", "200", "--posts", "300", "--seed", "3"]
+        done = sangam(
+            "generate", "--output", str(self.logs), "--days", str(_NUM_DAYS), "--first-day", "2026-03-01", *size
+        )
+        assert done.returncode == 0, done.stderr
+
+    def spec(self, name: str, changes: Mapping[tuple[str | int, ...], Any]) -> Path:
+        """Writes a variant of the spec: {path in the document: new value}."""
+        yaml = YAML()
+        document = yaml.load(self.spec_path.read_text())
+        document["data"]["train_days"] = _NUM_DAYS - 1
+        document["training"]["batch_size_per_rank"] = 128
+        for gate in document["gates"]:
+            gate["at_least"] = 0.3
+        for path, value in changes.items():
+            node = document
+            for part in path[:-1]:
+                node = node[part]
+            node[path[-1]] = value
+        target = self.directory / f"{name}.yaml"
+        with target.open("w") as file:
+            yaml.dump(document, file)
+        return target
+
+    def arguments(self, spec: Path, *, logs: Path | None = None, root: Path | None = None) -> list[str]:
+        """Returns the arguments of a run."""
+        folders = ["--data", str(logs or self.logs), "--root", str(root or self.root)]
+        return ["run", str(spec), "--date", DATE, *folders]
+
+    def run(self, spec: Path, **folders: Path) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
+        """Runs a spec to its end; returns the process and its summary."""
+        done = sangam(*self.arguments(spec, **folders))
+        return done, summary_of(done.stdout)
+
+    def versions(self) -> list[str]:
+        """Returns the pushed versions."""
+        folder = self.root / "serving" / "short_video"
+        return sorted(path.name for path in folder.iterdir() if path.name.isdigit()) if folder.exists() else []
+
+
+def sangam(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a command to its end."""
+    command = [sys.executable, "-m", "pipelines.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment())
+
+
+def start(arguments: list[str], log: Path) -> "subprocess.Popen[bytes]":
+    """Starts a command and does not wait; its output goes to a file."""
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "pipelines.cli", *arguments], stdout=output, stderr=output, env=environment()
+        )
+
+
+def environment() -> dict[str, str]:
+    """Returns the environment of a terminal: wide enough that no line is cut."""
+    return {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def summary_of(output: str) -> dict[str, Any]:
+    """Returns the summary that a run says it has written."""
+    [line] = [line for line in output.splitlines() if line.startswith("summary: ")]
+    document: dict[str, Any] = json.loads(Path(line.removeprefix("summary: ")).read_text())
+    return document
+
+
+def states(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Returns what became of each step."""
+    return {name: step["state"] for name, step in summary["steps"].items()}
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 180) -> None:
+    """Waits, and fails with a word when it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.1)
+
+
+def processes_naming(path: Path) -> list[str]:
+    """Returns the living processes that have a path in their command line."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            command = " ".join(process.cmdline())
+            if str(path) in command and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(command)
+        except psutil.NoSuchProcess:
+            continue
+    return found
