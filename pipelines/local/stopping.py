@@ -17,8 +17,8 @@ _LOG = logging.getLogger(__name__)
 
 GRACE_S = 30.0
 """From the first signal to the moment when whatever is left is killed."""
-REPEAT_S = 10.0
-"""Longer than any step takes to clean up."""
+REPEAT_S = 5.0
+"""Longer than a step takes to clean up; what an interrupted cleaning leaves is killed after all."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -40,7 +40,7 @@ class Stopped(KeyboardInterrupt):
 class StopSignals:
     """Takes SIGTERM, SIGINT and SIGHUP while it is entered, and turns them into Stopped inside `raised()`.
 
-    Whatever is left when the grace is over is killed, this process last; the next run recovers from it as from any kill.
+    Whatever is left when the grace is over is killed, this process last; the next run recovers as from any kill.
     """
 
     def __init__(self, grace_s: float = GRACE_S, repeat_s: float = REPEAT_S):
@@ -83,7 +83,7 @@ class StopSignals:
         finally:
             self._is_raising = False
 
-    def _handle(self, signum: int, frame: FrameType | None) -> None:
+    def _handle(self, signum: int, _frame: FrameType | None) -> None:
         if self._signum is None:
             self._signum = signum
             threading.Thread(target=self._insist, args=(signum,), name="stop-grace", daemon=True).start()

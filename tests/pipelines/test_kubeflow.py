@@ -3,6 +3,8 @@
 import datetime
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,16 @@ def test_a_compiled_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     write_compiled("two", tmp_path / "new" / "pipeline.yaml")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["pipeline.yaml"]
     assert (tmp_path / "new" / "pipeline.yaml").read_text() == "two"
+
+
+def test_the_command_writes_the_file_and_no_noise(tmp_path: Path) -> None:
+    output = tmp_path / "pipeline.yaml"
+    command = [sys.executable, "-m", "pipelines.cli", "compile", str(SPECS / "short_video.yaml"), "--image", "image:1"]
+    done = subprocess.run(
+        [*command, "--output", str(output)], check=True, cwd=SPECS.parents[1], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (f"wrote {output}\n", "")
+    assert yaml.safe_load(output.read_text())["schemaVersion"] == "2.1.0"
 
 
 def test_finish_leaves_its_argument_alone() -> None:

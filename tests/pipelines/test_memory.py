@@ -12,7 +12,8 @@ from pipelines.local.memory import PeakMemory, tree_memory_bytes
 
 MIB = 2**20
 # A shell between us and the process that holds the memory: grandchildren count too.
-HOLD = f"{sys.executable} -c \"import time; held = bytearray(b'x') * (100 * {MIB}); print('held', flush=True); time.sleep(60)\"; true"
+PROGRAM = f"import time; held = bytearray(b'x') * (100 * {MIB}); print('held', flush=True); time.sleep(60)"
+HOLD = f'{sys.executable} -c "{PROGRAM}"; true'
 
 
 @pytest.fixture

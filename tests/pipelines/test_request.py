@@ -45,7 +45,7 @@ def test_logs_by_day_need_a_date(by_day: Spec, data: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("date", ["2024-3-7", "20240307", "yesterday", "2024-02-30", ""])
 def test_a_malformed_date_is_refused(by_day: Spec, data: Path, tmp_path: Path, date: str) -> None:
-    with pytest.raises(UserError, match="--date: not a date .*write it as YYYY-MM-DD"):
+    with pytest.raises(UserError, match=r"--date: not a date .*write it as YYYY-MM-DD"):
         check_request(by_day, date, data, tmp_path / "root")
 
 

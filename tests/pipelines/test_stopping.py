@@ -17,13 +17,17 @@ TOP = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_is_an_exception_that_runs_finally(signum: signal.Signals, code: int) -> None:
-    cleaned = False
-    with pytest.raises(Stopped, match=f"stopped by {signum.name}") as caught, StopSignals() as stop, stop.raised():
+    cleaned = []
+
+    def work() -> None:
         try:
             os.kill(os.getpid(), signum)
             time.sleep(5)
         finally:
-            cleaned = True
+            cleaned.append(True)
+
+    with pytest.raises(Stopped, match=f"stopped by {signum.name}") as caught, StopSignals() as stop, stop.raised():
+        work()
     assert cleaned
     assert caught.value.exit_code == code
 
@@ -33,27 +37,35 @@ def test_no_handler_of_exceptions_swallows_a_stop() -> None:
 
 
 def test_a_second_signal_does_not_interrupt_the_cleaning() -> None:
-    cleaned = False
-    with pytest.raises(Stopped, match="SIGTERM"), StopSignals() as stop, stop.raised():
+    cleaned = []
+
+    def work() -> None:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(5)
         finally:
             os.kill(os.getpid(), signal.SIGINT)
-            cleaned = True
+            cleaned.append(True)
+
+    with pytest.raises(Stopped, match="SIGTERM"), StopSignals() as stop, stop.raised():
+        work()
     assert cleaned
 
 
 def test_a_stop_that_was_swallowed_is_raised_again() -> None:
-    swallowed = 0
-    with pytest.raises(Stopped, match="SIGTERM"), StopSignals(repeat_s=0.05) as stop, stop.raised():
+    swallowed = []
+
+    def work() -> None:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(5)
         except Stopped:
-            swallowed += 1
+            swallowed.append(True)
         time.sleep(5)
-    assert swallowed == 1
+
+    with pytest.raises(Stopped, match="SIGTERM"), StopSignals(repeat_s=0.05) as stop, stop.raised():
+        work()
+    assert len(swallowed) == 1
 
 
 def test_a_signal_outside_the_block_is_raised_on_entering_it() -> None:

@@ -1,0 +1,81 @@
+"""What the doctor finds."""
+
+import importlib.metadata
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines import doctor
+from pipelines.doctor import PROBES, library_versions, probe, python_version
+
+
+def test_libraries_as_pinned_are_fine(tmp_path: Path) -> None:
+    version = importlib.metadata.version("pydantic")
+    lock = tmp_path / "requirements.lock"
+    lock.write_text(f"pydantic=={version} ; sys_platform == 'linux' \\\n    --hash=sha256:00\n")
+    finding = library_versions(lock)
+    assert finding.is_ok
+    assert finding.detail == "1 as pinned in requirements.lock"
+
+
+def test_another_version_and_a_missing_library_are_named(tmp_path: Path) -> None:
+    version = importlib.metadata.version("pydantic")
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("pydantic==0.0.1 \\\n    --hash=sha256:00\nno-such-library==2.0\n")
+    finding = library_versions(lock)
+    assert not finding.is_ok
+    assert finding.detail == f"not as pinned: no-such-library 2.0 (got nothing), pydantic 0.0.1 (got {version})"
+    assert "make setup" in finding.fix
+
+
+def test_every_library_here_is_as_pinned(repository: Path) -> None:
+    finding = library_versions(repository / "requirements.lock")
+    assert finding.is_ok, finding.detail
+
+
+def test_a_lock_file_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
+    assert library_versions(tmp_path / "no.lock").fix == "run from a whole checkout"
+
+
+def test_the_interpreter_is_the_one_wanted() -> None:
+    finding = python_version()
+    assert finding.is_ok == (sys.version_info[:2] == (3, 10))
+
+
+@pytest.mark.parametrize(
+    ("program", "detail"),
+    [
+        ("import os; os.abort()", "nothing was printed (killed by signal 6)"),
+        ("raise ImportError('no such op')", "ImportError: no such op (exit code 1)"),
+        ("import time; time.sleep(60)", "no answer within 0.5 s"),
+    ],
+)
+def test_a_probe_that_crashes_fails_or_hangs_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, program: str, detail: str
+) -> None:
+    monkeypatch.setitem(PROBES, "tfra", program)
+    monkeypatch.setattr(doctor, "PROBE_TIMEOUT_S", 0.5 if "sleep" in program else 30)
+    finding = probe("tfra")
+    assert not finding.is_ok
+    assert finding.detail == detail
+    assert finding.fix
+
+
+def test_a_machine_with_too_little_is_told_how_much_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "MIN_MEMORY_GIB", 10**6)
+    finding = doctor.memory()
+    assert not finding.is_ok
+    assert finding.detail.endswith("GiB available, 1e+06 wanted")
+    assert "end other programs" in finding.fix
+
+
+def test_loopback_ports_can_be_bound() -> None:
+    assert doctor.ports().is_ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PROBES))
+def test_the_libraries_here_work(name: str) -> None:
+    finding = probe(name)
+    assert finding.is_ok, finding.detail
