@@ -15,13 +15,13 @@ from pipelines.local.request import ARTIFACTS, METADATA, RunRequest
 from schemas.errors import UserError
 
 
-@component  # type: ignore[misc]
+@component
 def first(number: Parameter[int], written: OutputArtifact[ModelRun]) -> None:
     """Writes a number."""
     (Path(written.uri) / "number.txt").write_text(str(number))
 
 
-@component  # type: ignore[misc]
+@component
 def second(read: InputArtifact[ModelRun], written: OutputArtifact[ModelRun]) -> None:
     """Writes the number plus one; or hangs with a child process, or fails, half of its output written."""
     number = int((Path(read.uri) / "number.txt").read_text())
