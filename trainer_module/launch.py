@@ -37,7 +37,9 @@ class Stopped(BaseException):
 class Child:
     """A process of the job, with its log."""
 
-    def __init__(self, job: TrainJob, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None):
+    def __init__(
+        self, job: TrainJob, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ):
         self.name = name
         self.log = Path(job.log_dir) / f"{name}.log"
         with self.log.open("ab") as log:

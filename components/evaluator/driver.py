@@ -1,4 +1,4 @@
-"""Resolves the blessed model to compare with before the cache is asked, so that a new baseline means a new evaluation."""
+"""Resolves the blessed model to compare with before the cache is asked: a new baseline means a new evaluation."""
 
 from tfx.dsl.components.base import base_driver
 from tfx.orchestration import data_types_utils, metadata

@@ -29,7 +29,7 @@ Artifacts = dict[str, list[Any]]
 
 
 class Executor(tfx_executor.Executor):
-    """TFX's evaluator with a configuration derived from the spec, a baseline from the registry and a written verdict."""
+    """TFX's evaluator with a configuration derived from the spec, a registered baseline and a written verdict."""
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         """Runs TFMA, writes `verdict.json` beside its results, and registers the model if it is blessed."""

@@ -36,10 +36,12 @@ metric_types.register_metric(RegressionMetrics)
 
 
 def _binary(name: str, model_name: str = "", output_name: str = "") -> list[Any]:
+    del name
     return _computations(BinaryTotals, model_name, output_name)
 
 
 def _regression(name: str, model_name: str = "", output_name: str = "") -> list[Any]:
+    del name
     return _computations(RegressionTotals, model_name, output_name)
 
 
@@ -70,10 +72,12 @@ class _Combiner(beam.CombineFn):
         return accumulator
 
     def merge_accumulators(self, accumulators: Iterable[Totals]) -> Totals:
+        # All accumulators of one combiner are of one class, which the union of the two cannot say.
         merged: Any = self._totals()
         for accumulator in accumulators:
             merged.merge(accumulator)
-        return merged  # type: ignore[no-any-return]
+        result: Totals = merged
+        return result
 
     def extract_output(self, accumulator: Totals) -> dict[Any, float]:
         return {self._keys[name]: value for name, value in accumulator.metrics().items()}

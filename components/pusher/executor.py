@@ -49,8 +49,8 @@ class Executor(base_executor.BaseExecutor):
                 _LOG.info("pushed=false reason='push.kind is none'")
             case DirectoryPush():
                 pushed = _push(push, input_dict, verdict, exec_properties)
-                # A copy for whoever follows the artifact; the version's own one is what counts. KFP, unlike a local run,
-                # does not make the folder.
+                # A copy for whoever follows the artifact; the version's own one is what counts.
+                # KFP, unlike a local run, does not make the folder.
                 fileio.makedirs(pushed_model.uri)
                 with fileio.open(os.path.join(pushed_model.uri, manifest.FILE_NAME), "w") as file:
                     file.write(pushed.manifest.text())

@@ -88,8 +88,8 @@ def _read(path: str) -> BlessedModel:
     except (OSError, ValidationError) as error:
         first_line = str(error).splitlines()[0]
         raise UserError(
-            f"{path}: not a readable record of a blessed model (got {first_line}); restore it from a backup, or move it "
-            "away to be compared with the blessing before it"
+            f"{path}: not a readable record of a blessed model (got {first_line}); restore it from a backup, or move "
+            "it away to be compared with the blessing before it"
         ) from error
 
 

@@ -15,16 +15,16 @@ from schemas.spec import Spec
 class TrainerSpec(types.ComponentSpec):
     """Inputs, outputs and parameters of the step."""
 
-    PARAMETERS = {  # noqa: RUF012 - TFX's own way to declare them
+    PARAMETERS = {
         "ranker": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
     }
-    INPUTS = {  # noqa: RUF012
+    INPUTS = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "transformed_examples": ChannelParameter(type=standard_artifacts.Examples),
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
     }
-    OUTPUTS = {  # noqa: RUF012
+    OUTPUTS = {
         "model": ChannelParameter(type=standard_artifacts.Model),
         "training": ChannelParameter(type=standard_artifacts.ModelRun),
     }

@@ -1,4 +1,4 @@
-"""A small world for judging: examples with known labels, SavedModels of stock ops, and the real evaluator's executor."""
+"""A small world for judging: examples with known labels, SavedModels of stock ops, the real evaluator's executor."""
 
 import json
 import os

@@ -70,7 +70,7 @@ def test_what_is_no_date_is_an_error(tmp_path: Path, date: str) -> None:
 
 
 def test_a_date_before_the_calendar_began_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="^date: .*no calendar"):
+    with pytest.raises(UserError, match=r"^date: .*no calendar"):
         resolved(tmp_path, date="0001-01-01")
 
 

@@ -29,7 +29,7 @@ def test_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_only_the_first_ten_problems_are_spelled_out(tmp_path: Path) -> None:
-    write_days(tmp_path, "parquet", dict.fromkeys(DAYS, [{"hour": 1}]))
+    write_days(tmp_path, "parquet", {day: [{"hour": 1}] for day in DAYS})
     with pytest.raises(UserError) as error:
         planned(tmp_path, day_logs())
     lines = str(error.value).splitlines()

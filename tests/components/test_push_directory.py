@@ -92,7 +92,7 @@ def test_a_failed_copy_leaves_nothing(model: Path, target: Path, monkeypatch: py
         destination.write_bytes(source.read_bytes()[:-1])
 
     monkeypatch.setattr("shutil.copyfile", torn)
-    with pytest.raises(RuntimeError, match="files differ from the model .*: saved_model.pb, variables/data"):
+    with pytest.raises(RuntimeError, match=r"files differ from the model .*: saved_model.pb, variables/data"):
         pushed(model, target)
     assert os.listdir(target) == []
 
@@ -122,7 +122,7 @@ def test_a_target_outside_the_pipeline_root_is_refused(path: str, tmp_path: Path
     root = tmp_path / "root"
     root.mkdir()
     (root / "link").symlink_to(tmp_path)
-    with pytest.raises(UserError, match="push.path: leads out of the pipeline root"):
+    with pytest.raises(UserError, match=r"push\.path: leads out of the pipeline root"):
         target_folder(str(root), path)
 
 

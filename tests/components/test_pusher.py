@@ -106,7 +106,7 @@ def test_a_target_behind_a_link_that_leads_out_is_refused(tmp_path: Path) -> Non
     root = tmp_path / "root"
     root.mkdir()
     (root / "serving").symlink_to(tmp_path)
-    with pytest.raises(UserError, match="push.path: leads out of the pipeline root"):
+    with pytest.raises(UserError, match=r"push\.path: leads out of the pipeline root"):
         run(root)
 
 
@@ -140,7 +140,7 @@ def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> N
 def test_a_remote_target_outside_the_pipeline_root_is_refused(path: str) -> None:
     from components.pusher.object_store import target_uri
 
-    with pytest.raises(UserError, match="push.path: leads out of the pipeline root"):
+    with pytest.raises(UserError, match=r"push\.path: leads out of the pipeline root"):
         target_uri("s3://bucket/root", path)
 
 

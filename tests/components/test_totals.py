@@ -1,4 +1,4 @@
-"""The metrics of a slice: those of scikit-learn, exact where TFMA's AUC is coarse, undefined where they mean nothing."""
+"""The metrics of a slice: scikit-learn's, exact where TFMA's AUC is coarse, undefined where they mean nothing."""
 
 import math
 

@@ -96,7 +96,7 @@ def test_ids_become_keys_of_their_table_and_lists_keep_their_head(transformed: A
 
 
 def test_a_request_without_labels_or_values_is_served(transformed: Any) -> None:
-    rows, saved = transformed
+    _, saved = transformed
     columns = {name: spec for name, spec in saved.raw_feature_spec().items() if name not in {"like", "seconds"}}
     request = tf.io.parse_example(tf.constant([tf.train.Example().SerializeToString()]), columns)
     served = saved.transform_features_layer()(request)

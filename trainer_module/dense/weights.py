@@ -54,7 +54,9 @@ class Weight:
 class Layer(Protocol):
     """Whatever is made of weights."""
 
-    weights: tuple[Weight, ...]
+    @property
+    def weights(self) -> tuple[Weight, ...]:
+        """What it needs."""
 
 
 class FlatWeights:
