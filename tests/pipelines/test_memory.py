@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pipelines.local.memory import PeakMemory, tree_memory_bytes
 MIB = 2**20
 # A shell between us and the process that holds the memory: grandchildren count too.
 PROGRAM = f"import time; held = bytearray(b'x') * (100 * {MIB}); print('held', flush=True); time.sleep(60)"
-HOLD = f'{sys.executable} -c "{PROGRAM}"; true'
+HOLD = f'{shlex.quote(sys.executable)} -c "{PROGRAM}"; true'
 
 
 @pytest.fixture
