@@ -1,8 +1,8 @@
 """Memory of a process and its descendants."""
 
 import os
-import subprocess
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
