@@ -76,6 +76,10 @@ class World:
         done = sangam(*self.arguments(spec, **folders))
         return done, summary_of(done.stdout)
 
+    def runs(self) -> set[Path]:
+        """Returns the folders of all runs so far."""
+        return set((self.root / "runs").glob("*"))
+
     def versions(self) -> list[str]:
         """Returns the pushed versions."""
         folder = self.root / "serving" / "short_video"
