@@ -38,12 +38,14 @@ class TerminalProgress:
     def __init__(self, console: Console, logs: Path):
         self._console = console
         self._progress_file = logs / PROGRESS_FILE
+        self._step_started_at = 0.0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def step_started(self, node: str) -> None:
         """Starts to show that the step runs."""
         self._ended.clear()
+        self._step_started_at = time.time()
         show = self._show_live if self._console.is_terminal else self._show_plainly
         self._thread = threading.Thread(target=show, args=(node,), name="progress", daemon=True)
         self._thread.start()
@@ -75,5 +77,10 @@ class TerminalProgress:
             self._console.print(line.rstrip(), highlight=False, markup=False, soft_wrap=True)
 
     def _detail(self) -> str:
+        try:
+            if self._progress_file.stat().st_mtime < self._step_started_at:
+                return ""  # An earlier step's last word.
+        except FileNotFoundError:
+            return ""
         progress = read_progress(self._progress_file)
         return str(progress) if progress else ""

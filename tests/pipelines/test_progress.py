@@ -1,6 +1,7 @@
 """What a run shows while it goes on."""
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -53,14 +54,27 @@ def test_off_a_terminal_a_long_step_says_now_and_then_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "_PLAIN_LINE_EVERY_S", 0.01)
-    (tmp_path / "progress.jsonl").write_text(LINE)
     shown = io.StringIO()
     observer = TerminalProgress(Console(file=shown), tmp_path)
     observer.step_started("trainer")
+    (tmp_path / "progress.jsonl").write_text(LINE)
     while "running  step 20 loss 0.5000" not in shown.getvalue():
         pass
     observer.step_ended(Step("trainer", "ran", 1.0, 0))
     assert "\x1b" not in shown.getvalue()
+
+
+def test_a_step_does_not_show_the_progress_of_one_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_PLAIN_LINE_EVERY_S", 0.01)
+    (tmp_path / "progress.jsonl").write_text(LINE)
+    os.utime(tmp_path / "progress.jsonl", (0, 0))
+    shown = io.StringIO()
+    observer = TerminalProgress(Console(file=shown), tmp_path)
+    observer.step_started("evaluator")
+    while "evaluator" not in shown.getvalue():
+        pass
+    observer.step_ended(Step("evaluator", "ran", 1.0, 0))
+    assert "step 20" not in shown.getvalue()
 
 
 def test_on_a_terminal_the_running_step_is_shown_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
