@@ -66,8 +66,8 @@ def _validation_batches(job: TrainJob, rank: int, ranks: int) -> Iterable[Batch]
 
 
 def _write_state(job: TrainJob, trainer: Trainer) -> None:
-    for dim, table in trainer.tables.items():
-        keys, rows = table.store.contents()
+    for dim, store in trainer.tables.stores.items():
+        keys, rows = store.contents()
         state.write_rows(job.state_dir, dim=dim, rank=trainer.rank, ranks=trainer.ranks, keys=keys, rows=rows)
         _LOG.info("rows dim=%d count=%d bytes=%d", dim, len(keys), rows.nbytes)
     if trainer.rank == 0:
@@ -91,6 +91,7 @@ def _write_report(job: TrainJob, trainer: Trainer, reports: list[EpochReport], s
             {
                 "examples": report.examples,
                 "steps": len(report.step_losses),
+                "seconds": round(report.seconds, 3),
                 "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
                 "validation": report.validation,
             }

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from trainer_module import collectives
 from trainer_module.dense.optimizers import DenseState
 from trainer_module.embedding.row_optimizers import row_update
 from trainer_module.embedding.row_store import RowStore
-from trainer_module.embedding.sharded_table import Pulled, ShardedTable
+from trainer_module.embedding.sharded_tables import ShardedTables, Unique
 from trainer_module.input import batch_spec, empty_batch
 from trainer_module.progress import Progress
 from trainer_module.ranker import Batch, Ranker
@@ -34,11 +35,13 @@ class EpochReport:
     Attributes:
         step_losses: every step's mean loss by task: [steps, tasks].
         step_examples: every step's number of examples: [steps].
+        seconds: of training, without validation.
         validation: by task, `auc` or `rmse` on the validation split; empty without one.
     """
 
     step_losses: list[list[float]] = field(default_factory=list)
     step_examples: list[int] = field(default_factory=list)
+    seconds: float = 0.0
     validation: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -60,16 +63,9 @@ class Trainer:
         training = declared.training
         self.ranker, self.rank, self.ranks = ranker, rank, ranks
         self.dense = DenseState(training.dense_optimizer, ranker.weights.initial(training.seed))
-        self.tables = {
-            dim: ShardedTable(
-                RowStore(
-                    dim=dim, update=row_update(training.embedding_optimizer), seed=training.seed, name=f"dim{dim}"
-                ),
-                num_ranks=ranks,
-                name=f"dim{dim}",
-            )
-            for dim in ranker.dims
-        }
+        update = row_update(training.embedding_optimizer)
+        stores = {dim: RowStore(dim=dim, update=update, seed=training.seed, name=f"dim{dim}") for dim in ranker.dims}
+        self.tables = ShardedTables(stores, num_ranks=ranks)
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self._task_weights = tf.constant([declared.tasks[task].weight for task in ranker.tasks], tf.float32)
         self._empty = empty_batch(declared)
@@ -85,11 +81,12 @@ class Trainer:
         Raises:
             NotFiniteError: on all ranks in the same step.
         """
-        report = EpochReport()
+        report, started = EpochReport(), time.monotonic()
         for batch in self._until_all_done(batches):
             losses_T, count = self._train_step(batch)
             num_examples = int(count)
             if num_examples == 0:
+                report.seconds = time.monotonic() - started
                 return report
             losses = losses_T.numpy().tolist()
             if not all(map(math.isfinite, losses)):
@@ -110,8 +107,8 @@ class Trainer:
 
     def _one_step(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns each task's mean loss over the global batch [tasks] and that batch's size."""
-        pulled = {dim: self.tables[dim].pull(keys) for dim, keys in self.ranker.keys(batch).items()}
-        losses_T, dense_gradient, row_gradients = self._gradients(batch, pulled)
+        pulled = self.tables.pull(self.ranker.keys(batch))
+        losses_T, dense_gradient, row_gradients = self._gradients(batch, pulled.unique)
         mine = tf.cast(self.ranker.batch_size(batch), tf.float32)
         # Sums, not means, cross the wire: the ranks' batches may differ in size. One allreduce carries them all.
         summed = collectives.allreduce_sum(tf.concat([dense_gradient, losses_T, [mine]], 0), name="dense")
@@ -124,27 +121,24 @@ class Trainer:
             return step
 
         step = tf.cond(count > 0, update, lambda: self._step.read_value())
-        for dim, table in self.tables.items():
-            table.push(pulled[dim], row_gradients[dim], scale, step)
+        self.tables.push(pulled, row_gradients, scale, step)
         return summed[self.ranker.weights.size : -1] * scale, count
 
-    def _gradients(self, batch: Batch, pulled: dict[int, Pulled]) -> tuple[tf.Tensor, tf.Tensor, dict[int, tf.Tensor]]:
+    def _gradients(self, batch: Batch, unique: dict[int, Unique]) -> tuple[tf.Tensor, tf.Tensor, dict[int, tf.Tensor]]:
         flat = self.dense.flat.read_value()
-        unique = {dim: rows.embeddings_uD for dim, rows in pulled.items()}
+        rows = {dim: of_dim.embeddings_uD for dim, of_dim in unique.items()}
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch([flat, unique])
-            embeddings = {dim: tf.gather(unique[dim], pulled[dim].unique_of_key_n) for dim in unique}
+            tape.watch([flat, rows])
+            embeddings = {dim: tf.gather(rows[dim], unique[dim].place_n) for dim in unique}
             logits_BT = self.ranker.logits(self.ranker.weights.unpack(flat), batch, embeddings)
             losses_T = self.ranker.loss_sums(logits_BT, batch)
             total = tf.reduce_sum(losses_T * self._task_weights)
-        dense_gradient, row_gradients = tape.gradient(total, [flat, unique])
-        return losses_T, dense_gradient, {dim: tf.convert_to_tensor(rows) for dim, rows in row_gradients.items()}
+        dense_gradient, row_gradients = tape.gradient(total, [flat, rows])
+        return losses_T, dense_gradient, {dim: tf.convert_to_tensor(found) for dim, found in row_gradients.items()}
 
     def _read_logits(self, batch: Batch) -> tf.Tensor:
-        embeddings = {}
-        for dim, keys in self.ranker.keys(batch).items():
-            unique_uD, unique_of_key_n = self.tables[dim].read(keys)
-            embeddings[dim] = tf.gather(unique_uD, unique_of_key_n)
+        found = self.tables.read(self.ranker.keys(batch))
+        embeddings = {dim: tf.gather(unique.embeddings_uD, unique.place_n) for dim, unique in found.items()}
         return self.ranker.logits(self.ranker.weights.unpack(self.dense.flat), batch, embeddings)
 
     def predict(self, batch: Batch | None) -> dict[str, NDArray[Any]]:
