@@ -35,6 +35,10 @@ test: setup ## all tests that need no GPU and no cluster, end-to-end ones includ
 test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
 	$(PYTEST) -m "not slow and not e2e"
 
+.PHONY: bench
+bench: setup ## ratios of speed, measured in turn in one run; needs a quiet machine
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.ranks
+
 .PHONY: lint
 lint: setup ## style, types, who may import whom, structure; changes nothing
 	$(BIN)/ruff check .
