@@ -9,21 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.world import DATE, World, environment, states
+from tests.e2e.world import DATE, STEPS, World, environment, states
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 TASKS = ["like", "share", "download", "long_watch"]
-STEPS = [
-    "example_gen",
-    "schema_gen",
-    "statistics_gen",
-    "example_validator",
-    "transform",
-    "trainer",
-    "evaluator",
-    "pusher",
-]
 
 # A process that knows TensorFlow and nothing of ours or of TFRA.
 SCORE_ALONE = """

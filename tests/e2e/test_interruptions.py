@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.world import World, processes_naming, start, states, wait_until
+from tests.e2e.world import STEPS, World, processes_naming, start, states, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -47,16 +47,6 @@ def test_a_stop_ends_every_process_and_says_so(world: World, number: signal.Sign
     assert summary["pushed"] is None
 
 
-ORDER = [
-    "example_gen",
-    "schema_gen",
-    "statistics_gen",
-    "example_validator",
-    "transform",
-    "trainer",
-    "evaluator",
-    "pusher",
-]
 # The others take a few milliseconds: too short to be met by a kill from outside.
 LONG_STEPS = ["example_gen", "statistics_gen", "transform", "trainer", "evaluator"]
 
@@ -86,7 +76,7 @@ def test_after_kill_9_in_each_step_in_turn_the_next_run_goes_on_from_there(world
         assert not (run / "summary.json").exists()
         output = (world.directory / f"killed-in-{step}.txt").read_text()
         assert {line.split()[0] for line in output.splitlines() if line.endswith("cached")} == finished
-        finished = set(ORDER[: ORDER.index(step)])
+        finished = set(STEPS[: STEPS.index(step)])
         half_written |= _outputs(world, step) - outputs
 
     done, summary = world.run(spec)

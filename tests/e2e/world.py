@@ -14,6 +14,17 @@ import psutil
 from ruamel.yaml import YAML
 
 DATE = "2026-03-05"
+STEPS = [
+    "example_gen",
+    "schema_gen",
+    "statistics_gen",
+    "example_validator",
+    "transform",
+    "trainer",
+    "evaluator",
+    "pusher",
+]
+"""In the order in which a run on one machine takes them."""
 _NUM_DAYS = 5
 _TIMEOUT_S = 400
 
