@@ -152,11 +152,14 @@ def judge(
     blessed = all(gate.passed for task in tasks.values() for gate in task.gates)
     if blessed != validation.validation_ok:
         raise RuntimeError(f"verdict {blessed} contradicts TFMA's validation: {validation}")
-    return Verdict(blessed=blessed, baseline=baseline.uri, notes=_notes(gates, baseline), tasks=tasks)
+    return Verdict(
+        blessed=blessed, baseline=baseline.uri, notes=_notes(list(inputs.tasks), gates, baseline), tasks=tasks
+    )
 
 
-def _notes(gates: Sequence[Gate], baseline: Baseline) -> list[str]:
-    notes = []
+def _notes(tasks: Sequence[str], gates: Sequence[Gate], baseline: Baseline) -> list[str]:
+    gated = {gate.task for gate in gates}
+    notes = [f"{task} has no gate: it was not judged" for task in tasks if task not in gated]
     for gate in gates:
         change = bound_of_change(gate)
         if change is not None and gate.task not in baseline.tasks:

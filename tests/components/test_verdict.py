@@ -1,5 +1,6 @@
 """The sentences of a verdict, and that none of them may contradict TFMA."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def judged(auc: float, *, at_least: float, tfma_says: bool, difference: float | None = None) -> Any:
+def judged(
+    auc: float, *, at_least: float, tfma_says: bool, difference: float | None = None, with_ungated_task: bool = False
+) -> Any:
     """Returns the verdict on one task, from messages like those that TFMA writes."""
     from tensorflow_model_analysis.proto import metrics_for_slice_pb2, validation_result_pb2
 
@@ -16,6 +19,9 @@ def judged(auc: float, *, at_least: float, tfma_says: bool, difference: float | 
     from schemas.spec import Inputs
 
     message = metrics_for_slice_pb2.MetricsForSlice()
+    if with_ungated_task:
+        entry = message.metric_keys_and_values.add()
+        entry.key.name, entry.key.output_name, entry.key.model_name = "auc", "share", "candidate"
     values = [("candidate", False, auc)]
     if difference is not None:
         values += [("baseline", False, auc - difference), ("candidate", True, difference)]
@@ -29,10 +35,9 @@ def judged(auc: float, *, at_least: float, tfma_says: bool, difference: float | 
         failure.metric_key.name, failure.metric_key.output_name = "auc", "like"
         failure.metric_key.is_diff = auc >= at_least
     baseline = Baseline(uri="models/1", tasks=frozenset({"like"} if difference is not None else ()), problem="none yet")
+    tasks = {task: {"kind": "binary"} for task in (["like", "share"] if with_ungated_task else ["like"])}
     return judge(
-        inputs=Inputs.model_validate_json(
-            '{"features": {"x": {"kind": "numeric"}}, "tasks": {"like": {"kind": "binary"}}}'
-        ),
+        inputs=Inputs.model_validate_json(json.dumps({"features": {"x": {"kind": "numeric"}}, "tasks": tasks})),
         evaluation=Evaluation(),
         gates=(AucGate(metric="auc", task="like", at_least=at_least, max_drop=0.02),),
         baseline=baseline,
@@ -67,3 +72,9 @@ def test_a_near_miss_shows_the_digits_that_tell() -> None:
     verdict = judged(0.69999, at_least=0.7, tfma_says=False)
     assert verdict.tasks["like"].gates[0].reason == "auc 0.699990 is below the bound 0.700000"
     assert verdict.notes == ["none yet: like auc max_drop 0.02 was not checked"]
+
+
+def test_a_task_without_a_gate_is_not_passed_in_silence() -> None:
+    verdict = judged(0.75, at_least=0.7, tfma_says=True, difference=0.0, with_ungated_task=True)
+    assert verdict.notes == ["share has no gate: it was not judged"]
+    assert verdict.tasks["share"].gates == []
