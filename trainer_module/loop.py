@@ -1,6 +1,5 @@
 """The training loop: dense layers synchronous over the ranks, embedding rows updated on their owners."""
 
-import logging
 import math
 import time
 from collections.abc import Iterable, Iterator
@@ -20,8 +19,6 @@ from trainer_module.input import batch_spec, empty_batch
 from trainer_module.progress import Progress
 from trainer_module.ranker import Batch, Ranker
 from trainer_module.validation import metric_of
-
-_LOG = logging.getLogger(__name__)
 
 
 class NotFiniteError(RuntimeError):

@@ -23,7 +23,9 @@ from components.pusher.manifest import Provenance
 from schemas.release import DirectoryPush, NoPush, Push
 
 _LOG = logging.getLogger(__name__)
-_PUSH: TypeAdapter[Push] = TypeAdapter(Push)
+# Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
+_PUSH_TYPE: Any = Push
+_PUSH: TypeAdapter[Any] = TypeAdapter(_PUSH_TYPE)
 
 Artifacts = dict[str, list[Any]]
 
@@ -35,7 +37,7 @@ class Executor(base_executor.BaseExecutor):
         """Pushes, or marks the output as not pushed."""
         pushed_model = artifact_utils.get_single_instance(output_dict["pushed_model"])
         pushed_model.set_int_custom_property("pushed", 0)
-        push = _PUSH.validate_json(exec_properties["push"])
+        push: Push = _PUSH.validate_json(exec_properties["push"])
         verdict = _read_verdict(artifact_utils.get_single_uri(input_dict["evaluation"]))
         blessing = artifact_utils.get_single_instance(input_dict["blessing"])
         blessed = model_utils.is_model_blessed(blessing)
