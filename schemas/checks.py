@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing_extensions import assert_never
 
 from schemas.columns import Column, feature_column, label_column
-from schemas.data import SplitLogs
+from schemas.data import DayLogs, SplitLogs
 from schemas.features import EmbeddedFeature, IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.problems import Problem, listed
 from schemas.release import AucGate, Gate, RmseGate
@@ -16,7 +16,7 @@ from schemas.tasks import BinaryTask
 def find_problems(spec: Spec) -> list[Problem]:
     """Returns every mistake in a spec whose parts are each well formed."""
     found: list[Problem] = []
-    for check in (_names, _columns, _tables, _numerics, _embedded, _data, _gates, _slices, _cluster):
+    for check in (_names, _columns, _tables, _numerics, _embedded, _data, _gates, _slices, _cluster, _time):
         found.extend(check(spec))
     return found
 
@@ -222,4 +222,28 @@ def _cluster(spec: Spec) -> Iterator[Problem]:
             ("cluster", "heartbeat_timeout_s"),
             f"has no effect: the deadline comes first (got {spec.cluster.heartbeat_timeout_s})",
             f"less than deadline_s ({spec.cluster.deadline_s})",
+        )
+
+
+def _time(spec: Spec) -> Iterator[Problem]:
+    wanting = sorted(name for name, table in spec.tables.items() if table.needs_event_time)
+    if wanting and spec.event_time is None:
+        yield Problem(
+            ("tables", wanting[0]),
+            "rows go by the time of events, and none is declared (got no event_time)",
+            "declare event_time: the column with seconds since 1970; or evict: least_frequent",
+        )
+    if spec.event_time and not wanting:
+        yield Problem(
+            ("event_time",),
+            f"has no effect: no table expires or evicts by time (got '{spec.event_time}')",
+            "remove it, or declare expire_after_days or capacity for a table",
+        )
+    if spec.event_time in {spec.label_of(task) for task in spec.tasks}:
+        yield Problem(("event_time",), f"is a label (got '{spec.event_time}')", "name a column of its own")
+    if spec.training.mode == "incremental" and not isinstance(spec.data, DayLogs):
+        yield Problem(
+            ("training", "mode"),
+            f"needs logs by day (got 'incremental' with data of kind {spec.data.kind})",
+            "use full, or declare data of kind days",
         )

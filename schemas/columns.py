@@ -9,6 +9,9 @@ from schemas.features import IdFeature, IdsFeature, NumericFeature, SequenceFeat
 from schemas.spec import Inputs
 from schemas.tasks import BinaryTask, RegressionTask
 
+EVENT_TIME = "_event_time"
+"""Name of the event's time among Transform's outputs: no feature can have it."""
+
 ColumnType = Literal["float", "int", "string"]
 
 
@@ -61,6 +64,8 @@ def columns(inputs: Inputs) -> list[Column]:
     """Returns every column read, once, by name. A column is required if one of its readers requires it."""
     read = [feature_column(inputs, name) for name in inputs.features]
     read += [label_column(inputs, name) for name in inputs.tasks]
+    if inputs.event_time:
+        read.append(Column(name=inputs.event_time, type="int"))
     by_name: dict[str, Column] = {}
     for column in read:
         known = by_name.get(column.name)

@@ -1,4 +1,4 @@
-"""Embedding tables and the kinds of features: numeric, one id, several ids, a sequence of ids."""
+"""The kinds of features: numeric, one id, several ids, a sequence of ids."""
 
 from typing import Annotated, Literal
 
@@ -7,12 +7,6 @@ from pydantic import Field
 from schemas.base import ColumnName, Declaration, Name, PositiveInt
 
 IdType = Literal["string", "int"]
-
-
-class Table(Declaration):
-    """An embedding table: one row of `dim` floats for every id that its features have met in training."""
-
-    dim: Annotated[int, Field(gt=0, le=1024)]
 
 
 class _Feature(Declaration):

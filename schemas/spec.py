@@ -6,10 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schemas.base import Declaration, Name
+from schemas.base import ColumnName, Declaration, Name
 from schemas.data import Logs
-from schemas.features import Feature, NumericFeature, Table
+from schemas.features import Feature, NumericFeature
+from schemas.optimizers import RowOptimizer
 from schemas.release import Evaluation, Gate, Push
+from schemas.tables import Table
 from schemas.tasks import Task
 from schemas.training import Cluster, Mmoe, Training
 
@@ -19,6 +21,8 @@ class Inputs(Declaration):
 
     features: Annotated[dict[Name, Feature], Field(min_length=1)]
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
+    event_time: ColumnName | None = None
+    """Column with the time of the event, seconds since 1970 (UTC): rows expire by it."""
 
     def column_of(self, feature: str) -> str:
         """Returns the column of the logs that a feature reads."""
@@ -35,7 +39,12 @@ class Inputs(Declaration):
 
     def inputs(self) -> "Inputs":
         """Returns this part alone."""
-        return Inputs(features=self.features, tasks=self.tasks)
+        return Inputs(features=self.features, tasks=self.tasks, event_time=self.event_time)
+
+    def table_tags(self) -> dict[str, int]:
+        """Returns a number from 1 for every table that a feature reads, by name: the high bits of its ids' keys."""
+        tables = {table for table in map(self.table_of, self.features) if table}
+        return {table: tag for tag, table in enumerate(sorted(tables), start=1)}
 
 
 class Ranker(Inputs):
@@ -46,6 +55,10 @@ class Ranker(Inputs):
     model: Mmoe
     training: Training
     cluster: Cluster = Cluster()
+
+    def optimizer_of(self, table: str) -> RowOptimizer:
+        """Returns the optimizer of a table's rows."""
+        return self.tables[table].optimizer or self.training.embedding_optimizer
 
     def ranker(self) -> "Ranker":
         """Returns this part alone."""

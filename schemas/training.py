@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import Declaration, PositiveFloat, PositiveInt, Units
-
-Fraction = Annotated[float, Field(ge=0, lt=1)]
+from schemas.base import Declaration, PositiveInt, Units
+from schemas.optimizers import DenseOptimizer, RowOptimizer
 
 
 class Mmoe(Declaration):
@@ -18,47 +17,34 @@ class Mmoe(Declaration):
     tower_units: Units = (16,)
 
 
-class Sgd(Declaration):
-    """w <- w - learning_rate * g."""
+class Checkpoint(Declaration):
+    """How often the whole state of training is written, and how many of these are kept."""
 
-    kind: Literal["sgd"]
-    learning_rate: PositiveFloat
-
-
-class Adagrad(Declaration):
-    """a <- a + g^2; w <- w - learning_rate * g / sqrt(a) (Duchi et al., JMLR 2011)."""
-
-    kind: Literal["adagrad"]
-    learning_rate: PositiveFloat
-    initial_accumulator: PositiveFloat = 1e-6
-    """Gradients are means over the global batch, hence small: a start of 0.1, as is common where they are sums, would
-    keep rows of rare ids from moving."""
-
-
-class Adam(Declaration):
-    """Adam (Kingma and Ba, ICLR 2015, algorithm 1); for embedding rows only the rows met in a step move."""
-
-    kind: Literal["adam"]
-    learning_rate: PositiveFloat
-    beta1: Fraction = 0.9
-    beta2: Fraction = 0.999
-    epsilon: PositiveFloat = 1e-7
-
-
-DenseOptimizer = Annotated[Sgd | Adam, Field(discriminator="kind")]
-RowOptimizer = Annotated[Sgd | Adagrad | Adam, Field(discriminator="kind")]
+    every_steps: PositiveInt = 1000
+    keep: PositiveInt = 2
 
 
 class Training(Declaration):
     """How the model learns. One step takes `batch_size_per_rank` examples on every rank."""
 
+    mode: Literal["full", "incremental"] = "full"
+    """`full`: from nothing, on all `train_days`. `incremental`: from the last blessed checkpoint, on the days after
+    it; from nothing where there is none."""
     batch_size_per_rank: PositiveInt
     dense_optimizer: DenseOptimizer
+    dense_precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the dense layers' products; weights, optimizers, embeddings and losses stay float32."""
     embedding_optimizer: RowOptimizer
+    """Of the tables that declare none."""
     epochs: PositiveInt = 1
     shuffle_buffer: PositiveInt = 20_000
     """Examples in each data worker's shuffle buffer; 1 keeps the order of the files."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    max_skipped_steps: Annotated[int, Field(ge=0)] = 10
+    """Steps in a row whose loss or gradients are not finite that are skipped; one more fails the job."""
+    evict_every_steps: PositiveInt = 1000
+    """How often expired rows, and those over a table's capacity, are removed; and once more at the end."""
+    checkpoint: Checkpoint = Checkpoint()
 
 
 class Cluster(Declaration):
@@ -69,6 +55,8 @@ class Cluster(Declaration):
     threads_per_rank: PositiveInt = 1
     data_workers: Annotated[int, Field(ge=0)] = 2
     """tf.data service worker processes; 0: every rank reads by itself, in a fixed order."""
+    retries: Annotated[int, Field(ge=0)] = 2
+    """How many times a job that has lost a process goes on from its last checkpoint before it fails."""
     deadline_s: PositiveInt = 6 * 3600
     """Training that has not ended by then is stopped and fails."""
     heartbeat_timeout_s: PositiveInt = 300

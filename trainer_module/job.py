@@ -17,7 +17,11 @@ class TrainJob(Declaration):
         check_files: raw tf.Examples; a few are scored by the ranks, and the exported model must give the same scores.
         transform_graph: output folder of TensorFlow Transform.
         model_dir: where the SavedModel goes; it must not exist.
-        output_dir: where the trained state and its report go.
+        output_dir: where the report of the training goes.
+        final_checkpoint: where the checkpoint of the trained state is published; it must not exist.
+        checkpoint_dir: checkpoints on the way; outlives a failed job, so that it is resumed from there.
+        base_checkpoint: what training starts from; empty: from nothing.
+        days: that are trained on, oldest first, YYYY-MM-DD; empty for logs without days.
         log_dir: logs, heartbeats, progress; survives a failure.
     """
 
@@ -29,6 +33,10 @@ class TrainJob(Declaration):
     transform_graph: str
     model_dir: str
     output_dir: str
+    final_checkpoint: str
+    checkpoint_dir: str
+    base_checkpoint: str = ""
+    days: tuple[str, ...] = ()
     log_dir: str
 
     @property

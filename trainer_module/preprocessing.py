@@ -1,13 +1,14 @@
 """Transform: generated from the spec. The same graph runs over the training data and inside the served model."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
 from typing_extensions import assert_never
 
-from schemas.columns import feature_column
+from schemas.columns import EVENT_TIME, feature_column
 from schemas.features import IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.spec import Inputs
 from trainer_module.keys import NO_ID, id_keys
@@ -22,9 +23,11 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
 
     Returns:
         Numeric features: float32 [batch]. Id features: int64 keys [batch]. Multi-valued features: int64 keys, sparse
-        [batch, values]. Labels, where the logs have them: float32 [batch], under the task's name.
+        [batch, values]. Labels, where the logs have them: float32 [batch], under the task's name; the event's time
+        likewise, int64.
     """
     declared = Inputs.model_validate_json(custom_config["inputs"])
+    tags = declared.table_tags()
     outputs: dict[str, Any] = {}
     for name, feature in declared.features.items():
         column = inputs[feature_column(declared, name).name]
@@ -32,16 +35,18 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
             case NumericFeature():
                 outputs[name] = _numeric(feature, column)
             case IdFeature():
-                outputs[name] = _scalar(_sparse_keys(feature.table, column), _missing_key(feature))
+                outputs[name] = _scalar(_sparse_keys(tags[feature.table], column), _missing_key(tags, feature))
             case IdsFeature():
-                outputs[name] = _head(_sparse_keys(feature.table, column), feature.max_values)
+                outputs[name] = _head(_sparse_keys(tags[feature.table], column), feature.max_values)
             case SequenceFeature():
-                outputs[name] = _head(_sparse_keys(feature.table, column), feature.max_length)
+                outputs[name] = _head(_sparse_keys(tags[feature.table], column), feature.max_length)
             case _:
                 assert_never(feature)
     for task in declared.tasks:
         column = inputs[declared.label_of(task)]
         outputs[task] = _scalar(tf.cast(column, tf.float32), math.nan)
+    if declared.event_time:
+        outputs[EVENT_TIME] = _scalar(inputs[declared.event_time], tf.constant(0, tf.int64))
     return outputs
 
 
@@ -66,14 +71,14 @@ def _numeric(feature: NumericFeature, column: tf.SparseTensor) -> tf.Tensor:
     return tf.where(tf.math.is_nan(x), tf.zeros_like(x), x)
 
 
-def _missing_key(feature: IdFeature) -> tf.Tensor:
+def _missing_key(tags: Mapping[str, int], feature: IdFeature) -> tf.Tensor:
     if feature.missing is None:
         return tf.constant(NO_ID, tf.int64)
-    return id_keys(feature.table, tf.constant([feature.missing]))[0]
+    return id_keys(tags[feature.table], tf.constant([feature.missing]))[0]
 
 
-def _sparse_keys(table: str, column: tf.SparseTensor) -> tf.SparseTensor:
-    return tf.SparseTensor(column.indices, id_keys(table, column.values), column.dense_shape)
+def _sparse_keys(tag: int, column: tf.SparseTensor) -> tf.SparseTensor:
+    return tf.SparseTensor(column.indices, id_keys(tag, column.values), column.dense_shape)
 
 
 def _scalar(column: tf.SparseTensor, default: Any) -> tf.Tensor:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from schemas.training import Adam, Mmoe, Sgd
+from schemas.optimizers import Adam, Sgd
+from schemas.training import Mmoe
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")

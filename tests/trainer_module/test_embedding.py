@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schemas.training import Adagrad, Adam, Sgd
+from schemas.optimizers import Adagrad, Adam, Sgd
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")

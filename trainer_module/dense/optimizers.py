@@ -3,7 +3,7 @@
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.training import Adam, DenseOptimizer, Sgd
+from schemas.optimizers import Adam, DenseOptimizer, Sgd
 from trainer_module.embedding.row_optimizers import adam
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.training import Adagrad, Adam, RowOptimizer, Sgd
+from schemas.optimizers import Adagrad, Adam, RowOptimizer, Sgd
 
 
 class RowUpdate(Protocol):
