@@ -12,11 +12,14 @@ from schemas.release import AucGate, Gate, RmseGate
 from schemas.spec import Spec
 from schemas.tasks import BinaryTask
 
+MAX_TABLES = 2047
+"""The tag of an id's table has eleven bits of its key."""
+
 
 def find_problems(spec: Spec) -> list[Problem]:
     """Returns every mistake in a spec whose parts are each well formed."""
     found: list[Problem] = []
-    for check in (_names, _columns, _tables, _numerics, _embedded, _data, _gates, _slices, _cluster, _time):
+    for check in (_names, _columns, _tables, _numerics, _embedded, _data, _gates, _slices, _cluster, _time, _eviction):
         found.extend(check(spec))
     return found
 
@@ -72,6 +75,10 @@ def _tables(spec: Spec) -> Iterator[Problem]:
                 f"no such table (got '{feature.table}')",
                 f"declared tables: {listed(list(spec.tables))}",
             )
+    if len(spec.tables) > MAX_TABLES:
+        yield Problem(
+            ("tables",), f"are too many (got {len(spec.tables)})", f"at most {MAX_TABLES}; let features share tables"
+        )
     for name in sorted(set(spec.tables) - used):
         yield Problem(
             ("tables", name), f"has no effect: no feature uses it (got '{name}')", "remove it, or name it in a feature"
@@ -241,9 +248,27 @@ def _time(spec: Spec) -> Iterator[Problem]:
         )
     if spec.event_time in {spec.label_of(task) for task in spec.tasks}:
         yield Problem(("event_time",), f"is a label (got '{spec.event_time}')", "name a column of its own")
+    for name in spec.features:
+        column = feature_column(spec, name)
+        if column.name == spec.event_time and (column.type, column.is_list) != ("int", False):
+            yield Problem(
+                ("event_time",),
+                f"feature '{name}' reads it as {_kind(column)} (got '{spec.event_time}')",
+                "the time of an event is an int: seconds since 1970",
+            )
     if spec.training.mode == "incremental" and not isinstance(spec.data, DayLogs):
         yield Problem(
             ("training", "mode"),
             f"needs logs by day (got 'incremental' with data of kind {spec.data.kind})",
             "use full, or declare data of kind days",
+        )
+
+
+def _eviction(spec: Spec) -> Iterator[Problem]:
+    declared = "evict_every_steps" in spec.training.model_fields_set
+    if declared and not any(table.keeps_books for table in spec.tables.values()):
+        yield Problem(
+            ("training", "evict_every_steps"),
+            f"has no effect: no table gives up rows (got {spec.training.evict_every_steps})",
+            "remove it, or declare expire_after_days or capacity for a table",
         )

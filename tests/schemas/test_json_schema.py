@@ -42,6 +42,11 @@ def test_specs_of_the_repository_are_valid(repository: Path, name: str) -> None:
         {"gates.0.at_least": 2},
         {"training.batch_size_per_rank": "16"},
         {"push": {"kind": "none", "path": "x"}},
+        {"tables.users.admission": {"kind": "count"}},
+        {"tables.users.admission": {"kind": "random", "probability": 1}},
+        {"tables.users.capacity": {"evict": "least_recent"}},
+        {"tables.users.optimizer": {"kind": "adamw", "learning_rate": 0.1}},
+        {"training.checkpoint": {"every": 3}},
     ],
     ids=str,
 )

@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 
 from schemas.loading import load_spec
 from schemas.problems import SpecError
-from tests.schemas.specs import VALID, write
+from tests.schemas.specs import changed, write
 
+DOCUMENT = changed(
+    {
+        "event_time": "at",
+        "tables.users.admission": {"kind": "count", "at_least": 2},
+        "tables.users.capacity": {"rows": 9},
+        "tables.tags.optimizer": {"kind": "ftrl", "learning_rate": 0.1},
+        "training.checkpoint": {"keep": 3},
+    }
+)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["id", "binary"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -56,7 +65,7 @@ def _mutated(document: Any, value: Any, rng: random.Random) -> Any:
 @QUICK
 @given(values=st.lists(ANYTHING, min_size=1, max_size=3), seed=st.integers(0, 2**32))
 def test_a_mutated_document_is_a_spec_or_a_spec_error(tmp_path: Path, values: list[Any], seed: int) -> None:
-    rng, document = random.Random(seed), VALID
+    rng, document = random.Random(seed), DOCUMENT
     for value in values:
         document = _mutated(document, value, rng)
     _load(write(tmp_path / "spec.yaml", document))

@@ -37,7 +37,7 @@ SHAPES: list[Case] = [
         "data.splits",
         "unknown key (got a mapping of train); allowed: eval_days, format",
     ),
-    ({"tables.users.dimm": 3}, "tables.users.dimm", "unknown key (got 3); did you mean 'dim'? allowed: dim"),
+    ({"tables.users.dimm": 3}, "tables.users.dimm", "unknown key (got 3); did you mean 'dim'? allowed: admission"),
     ({"tables.users.dim": 2_000}, "tables.users.dim", "not allowed (got 2000); input should be less than or equal"),
     ({"tables.Users": {"dim": 3}}, "tables.Users", "not a name (got 'Users'); lower case letters"),
     ({"features": {}}, "features", "has 0 items (got a mapping of none); at least 1 item"),
