@@ -12,6 +12,7 @@ from components.pusher.component import Pusher
 from components.schema_gen.component import SchemaGen
 from components.source_digest import source_digest
 from components.trainer.component import Trainer
+from components.transform.component import Transform
 from pipelines.local.request import ARTIFACTS, METADATA
 from schemas.spec import Spec, digest
 
@@ -51,7 +52,9 @@ class Placement:
 def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
     """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
     root = placement.pipeline_root
-    example_gen = ExampleGen(spec=spec, date=placement.date, data_root=placement.data_root).with_id("example_gen")
+    example_gen = ExampleGen(spec=spec, date=placement.date, data_root=placement.data_root, pipeline_root=root).with_id(
+        "example_gen"
+    )
     examples = example_gen.outputs["examples"]
     statistics_gen = tfx.components.StatisticsGen(examples=examples).with_id("statistics_gen")
     schema_gen = SchemaGen(inputs=spec).with_id("schema_gen")
@@ -60,16 +63,12 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
         "example_validator"
     )
     # Transform's default splits are the right ones: statistics over `train` alone, applied to every split.
-    transform = tfx.components.Transform(
+    transform = Transform(
+        inputs=spec,
+        preprocessing_fn=PREPROCESSING_FN,
+        preprocessing_digest=source_digest("schemas", "trainer_module.preprocessing", "trainer_module.keys"),
         examples=examples,
         schema=schema,
-        preprocessing_fn=PREPROCESSING_FN,
-        custom_config={
-            "inputs": spec.inputs().model_dump_json(),
-            "code": source_digest("schemas", "trainer_module.preprocessing", "trainer_module.keys"),
-        },
-        disable_statistics=True,
-        disable_analyzer_cache=True,
     ).with_id("transform")
     # Nothing flows from the validator, but nothing may be learnt from data that it has not passed.
     transform.add_upstream_node(example_validator)
@@ -78,9 +77,12 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
         examples=examples,
         transformed_examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
+        pipeline_root=root,
     ).with_id("trainer")
     model = trainer.outputs["model"]
-    evaluator = Evaluator(spec=spec, examples=examples, model=model, pipeline_root=root).with_id("evaluator")
+    evaluator = Evaluator(
+        spec=spec, examples=examples, model=model, checkpoint=trainer.outputs["checkpoint"], pipeline_root=root
+    ).with_id("evaluator")
     pusher = Pusher(
         spec=spec,
         examples=examples,

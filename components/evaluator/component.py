@@ -11,6 +11,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 from components.evaluator.driver import Driver
 from components.evaluator.executor import Executor
+from components.registry.checkpoint import RankerCheckpoint
 from components.source_digest import source_digest
 from schemas.spec import Spec, digest
 
@@ -21,6 +22,7 @@ class EvaluatorSpec(ComponentSpec):
     INPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "model": ChannelParameter(type=standard_artifacts.Model),
+        "checkpoint": ChannelParameter(type=RankerCheckpoint),
     }
     OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
@@ -54,13 +56,18 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         spec: Spec,
         examples: types.BaseChannel,
         model: types.BaseChannel,
+        checkpoint: types.BaseChannel,
         pipeline_root: str | data_types.RuntimeParameter,
     ) -> None:
-        """Takes from the spec the parts that a verdict depends on, so that no other change evaluates again."""
+        """Takes from the spec the parts that a verdict depends on, so that no other change evaluates again.
+
+        The checkpoint goes into the record of a blessed model, for an incremental training to start from.
+        """
         super().__init__(
             spec=EvaluatorSpec(
                 examples=examples,
                 model=model,
+                checkpoint=checkpoint,
                 name=spec.name,
                 inputs=spec.inputs().model_dump_json(),
                 slicing=spec.evaluation.model_dump_json(),

@@ -6,6 +6,7 @@ from tfx.orchestration.portable import base_driver as ir_base_driver
 from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import driver_output_pb2
 
+from components.evaluator.baseline_days import evaluation_days
 from components.registry.blessed import baseline_for, folder, read_all
 
 
@@ -21,7 +22,8 @@ class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
         """Reads the registry."""
         properties = execution_info.exec_properties
         models = read_all(folder(properties["pipeline_root"], properties["name"]))
-        baseline = baseline_for(execution_info.input_dict["model"][0].uri, models)
+        inputs = execution_info.input_dict
+        baseline = baseline_for(inputs["model"][0].uri, models, evaluation_days(inputs["examples"][0]))
         result = driver_output_pb2.DriverOutput()
         for key, value in (properties | {"baseline_uri": baseline or ""}).items():
             if value is not None:

@@ -1,6 +1,7 @@
 """Judges the candidate against its gates and the last blessed model, on Beam, and says why."""
 
 import datetime
+import json
 import logging
 import os
 from typing import Any
@@ -14,9 +15,11 @@ from tfx.types import standard_component_specs as keys
 from tfx.utils import json_utils, proto_utils
 
 from components.evaluator.baseline import usable_baseline
+from components.evaluator.baseline_days import evaluation_days
 from components.evaluator.eval_config import eval_config
 from components.evaluator.extractors import custom_extractors
 from components.evaluator.verdict import FILE_NAME, Baseline, Verdict, bound_of_change, judge
+from components.registry import checkpoint as checkpoints
 from components.registry.blessed import BlessedModel, baseline_for, folder, read_all, record
 from schemas.data import EVAL
 from schemas.release import Evaluation, Gate
@@ -37,18 +40,20 @@ class Executor(tfx_executor.Executor):
         evaluation = Evaluation.model_validate_json(exec_properties["slicing"])
         gates = _GATES.validate_json(exec_properties["gates"])
         candidate = artifact_utils.get_single_uri(input_dict[keys.MODEL_KEY])
+        examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
         blessings = folder(exec_properties["pipeline_root"], exec_properties["name"])
         compared = {gate.task for gate in gates if bound_of_change(gate) is not None}
         baseline = usable_baseline(
             # Kubeflow Pipelines runs no driver.
-            exec_properties.get("baseline_uri") or baseline_for(candidate, read_all(blessings)),
+            exec_properties.get("baseline_uri")
+            or baseline_for(candidate, read_all(blessings), evaluation_days(examples)),
             wanted=compared,
-            examples=artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY]),
+            examples=examples,
             split=EVAL,
         )
         config = eval_config(inputs=inputs, evaluation=evaluation, gates=gates, baseline_tasks=baseline.tasks)
         super().Do(
-            _with_baseline(input_dict, baseline),
+            _with_baseline({key: input_dict[key] for key in (keys.EXAMPLES_KEY, keys.MODEL_KEY)}, baseline),
             output_dict,
             {
                 keys.EVAL_CONFIG_KEY: proto_utils.proto_to_json(config),
@@ -75,8 +80,19 @@ class Executor(tfx_executor.Executor):
                     ranker_digest=exec_properties["ranker_digest"],
                     blessed_at=datetime.datetime.now(datetime.timezone.utc),
                     metrics=metrics,
+                    **_checkpoint_record(artifact_utils.get_single_instance(input_dict["checkpoint"])),
                 ),
             )
+
+
+def _checkpoint_record(checkpoint: Any) -> dict[str, Any]:
+    """Returns what the record of a blessed model says of its checkpoint."""
+    return {
+        "checkpoint_uri": checkpoint.uri,
+        "days": json.loads(checkpoint.get_string_custom_property(checkpoints.DAYS)),
+        "transform_graph_uri": checkpoint.get_string_custom_property(checkpoints.TRANSFORM_GRAPH),
+        "inputs_digest": checkpoint.get_string_custom_property(checkpoints.INPUTS_DIGEST),
+    }
 
 
 def _with_baseline(input_dict: Artifacts, baseline: Baseline) -> Artifacts:

@@ -14,13 +14,17 @@ from schemas.spec import Spec
 
 
 class ExampleGenSpec(ComponentSpec):
-    """What goes in and out; the driver fills `fingerprint` in."""
+    """What goes in and out; the driver fills `start` and `fingerprint` in."""
 
     PARAMETERS = {
         "logs": ExecutionParameter(type=str),
         "inputs": ExecutionParameter(type=str),
         "date": ExecutionParameter(type=str),
         "data_root": ExecutionParameter(type=str),
+        "name": ExecutionParameter(type=str),
+        "mode": ExecutionParameter(type=str),
+        "pipeline_root": ExecutionParameter(type=str),
+        "start": ExecutionParameter(type=str, optional=True),
         "fingerprint": ExecutionParameter(type=str, optional=True),
         "code": ExecutionParameter(type=str),
     }
@@ -35,13 +39,14 @@ class ExampleGen(base_component.BaseComponent):
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
     DRIVER_CLASS = Driver
 
-    def __init__(self, *, spec: Spec, date: Any, data_root: Any):
+    def __init__(self, *, spec: Spec, date: Any, data_root: Any, pipeline_root: Any):
         """Declares the step.
 
         Args:
-            spec: of which only the data section, the features and the tasks count here.
+            spec: of which only the data section, the features, the tasks and training.mode count here.
             date: YYYY-MM-DD, or empty for yesterday (UTC); a str or a RuntimeParameter.
             data_root: folder that the spec's patterns are relative to; a str or a RuntimeParameter.
+            pipeline_root: where the blessings lie, for training.mode incremental; a str or a RuntimeParameter.
         """
         super().__init__(
             ExampleGenSpec(
@@ -49,7 +54,10 @@ class ExampleGen(base_component.BaseComponent):
                 inputs=spec.inputs().model_dump_json(),
                 date=date,
                 data_root=data_root,
-                code=source_digest("schemas", "components.example_gen"),
+                name=spec.name,
+                mode=spec.training.mode,
+                pipeline_root=pipeline_root,
+                code=source_digest("schemas", "components.example_gen", "components.registry"),
                 examples=types.Channel(type=standard_artifacts.Examples),
             )
         )

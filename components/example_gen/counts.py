@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from components.example_gen.files import Files
+from components.registry.base import Base
 from schemas.columns import Column
 from schemas.data import Logs
 from schemas.errors import UserError
@@ -69,12 +70,17 @@ class IngestionReport(_Report):
         days: that each split has, empty for logs without dates.
         missing_days: days of the window without rows.
         splits: by name.
+        base: the checkpoint that training starts from, because of which `days` holds only the days after it; None:
+            training starts from nothing.
+        notes: what the user should know about that.
     """
 
     date: str | None
     days: dict[str, list[str]]
     missing_days: list[str]
     splits: dict[str, SplitReport]
+    base: Base | None = None
+    notes: list[str] = []
 
 
 def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]) -> IngestionReport:

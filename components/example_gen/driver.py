@@ -1,4 +1,4 @@
-"""What runs before TFX looks into its cache: days and files become part of the cache key."""
+"""What runs before TFX looks into its cache: days, files and the base become part of the cache key."""
 
 from tfx.dsl.components.base import base_driver
 from tfx.orchestration import metadata
@@ -7,12 +7,13 @@ from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import driver_output_pb2
 
 from components.example_gen.files import fingerprint, resolve
-from components.example_gen.request import DATE, FINGERPRINT, parse, today_utc
+from components.example_gen.request import DATE, FINGERPRINT, START, parse, today_utc
+from components.example_gen.start import starting_point
 from components.example_gen.storage import TfxStorage
 
 
 class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
-    """Resolves an empty date, and adds the fingerprint of the files, so that changed data is read again."""
+    """Resolves an empty date and the base, and adds the files' fingerprint, so that changed data is read again."""
 
     def __init__(self, metadata_handle: metadata.Metadata) -> None:
         """Keeps the connection for both of TFX's kinds of drivers; BaseComponent asks for the older one."""
@@ -20,17 +21,18 @@ class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
         ir_base_driver.BaseDriver.__init__(self, metadata_handle)
 
     def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
-        """Returns the exec properties with date and fingerprint filled in.
+        """Returns the exec properties with date, start and fingerprint filled in.
 
         Raises:
             UserError: for days or splits without files.
         """
         properties = execution_info.exec_properties
         request = parse(properties, today_utc())
-        files = resolve(request.logs, request.date, request.data_root, TfxStorage())
+        start = starting_point(request, TfxStorage())
+        files = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
         output = driver_output_pb2.DriverOutput()
-        resolved = {**properties, DATE: request.date, FINGERPRINT: fingerprint(files, request.data_root)}
-        for name, value in resolved.items():
+        found = {DATE: request.date, START: start.model_dump_json(), FINGERPRINT: fingerprint(files, request.data_root)}
+        for name, value in {**properties, **found}.items():
             if value is not None:
                 output.exec_properties[name].string_value = str(value)
         return output

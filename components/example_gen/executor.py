@@ -23,6 +23,7 @@ from components.example_gen.inspection import Plan, plan
 from components.example_gen.readers import formats
 from components.example_gen.report import write_ingestion
 from components.example_gen.request import Request, parse, today_utc
+from components.example_gen.start import Start, starting_point
 from components.example_gen.storage import TfxStorage, open_file
 from schemas.columns import Column
 from schemas.data import Logs
@@ -50,17 +51,19 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         del input_dict
         request = parse(exec_properties, today_utc())
         examples = artifact_utils.get_single_instance(output_dict["examples"])
-        files = resolve(request.logs, request.date, request.data_root, TfxStorage())
+        start = starting_point(request, TfxStorage())
+        files = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
         _require_unchanged(request, request.fingerprint, files)
         planned = plan(files, request.logs, request.columns, open_file)
-        _LOG.info("ingestion date=%s num_files=%d", files.date, len(planned.files.files))
+        _LOG.info("ingestion date=%s num_files=%d after=%s", files.date, len(planned.files.files), start.after)
         with self._make_beam_pipeline() as pipeline:
             _read_and_write(pipeline, planned, request, examples.uri)
         counts = _read_counts(examples.uri)
         report = summed(planned.files, counts, request.logs, request.columns)
-        again = resolve(request.logs, request.date, request.data_root, TfxStorage())
+        report = report.model_copy(update={"base": start.base, "notes": list(start.notes)})
+        again = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
         _require_unchanged(request, fingerprint(files, request.data_root), again)
-        _describe(examples, planned.files, report)
+        _describe(examples, planned.files, report, start)
         write_ingestion(examples.uri, report)
         for split, of_split in report.splits.items():
             _LOG.info("ingested split=%s %s", split, of_split.model_dump_json())
@@ -151,10 +154,14 @@ def _read_counts(uri: str) -> list[FileCounts]:
     return counts
 
 
-def _describe(examples: types.Artifact, files: Files, report: IngestionReport) -> None:
+def _describe(examples: types.Artifact, files: Files, report: IngestionReport, start: Start) -> None:
     examples.split_names = artifact_utils.encode_split_names(list(files.splits))
     examples_utils.set_payload_format(examples, example_gen_pb2.FORMAT_TF_EXAMPLE)
     examples_utils.set_file_format(examples, "tfrecords_gzip")
     if report.date:
         examples.set_string_custom_property("date", report.date)
         examples.set_string_custom_property("days", json.dumps(report.days))
+    if start.base:
+        examples.set_string_custom_property("base", start.base.checkpoint_uri)
+        examples.set_string_custom_property("base_days", json.dumps(start.base.days))
+        examples.set_string_custom_property("base_transform_graph", start.base.transform_graph_uri)

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from typing_extensions import assert_never
 
-from schemas.data import DayLogs, Logs, SplitLogs
-from schemas.days import file_pattern, parse_day, window
+from schemas.data import TRAIN, DayLogs, Logs, SplitLogs
+from schemas.days import Day, file_pattern, parse_day, window
 from schemas.errors import UserError
 
 
@@ -75,7 +75,7 @@ class Files:
         return {split: sorted({file.day for file in self.of_split(split) if file.day}) for split in self.splits}
 
 
-def resolve(logs: Logs, date: str, data_root: str, storage: Storage) -> Files:
+def resolve(logs: Logs, date: str, data_root: str, storage: Storage, *, after: str = "") -> Files:
     """Returns the files that a run reads.
 
     Args:
@@ -83,17 +83,39 @@ def resolve(logs: Logs, date: str, data_root: str, storage: Storage) -> Files:
         date: YYYY-MM-DD; not looked at for logs without dates.
         data_root: folder that the patterns are relative to.
         storage: where to look.
+        after: YYYY-MM-DD: train only on later days of the window, as an earlier training knows the others.
 
     Raises:
         UserError: for a date that is none, days or splits without files (all of them at once), files in two places.
     """
     match logs:
         case DayLogs():
-            return _resolve_days(logs, date, data_root, storage)
+            return _resolve_days(logs, date, data_root, storage, after)
         case SplitLogs():
             return _resolve_splits(logs, data_root, storage)
         case _:
             assert_never(logs)
+
+
+def days_of_window(logs: DayLogs, date: str) -> dict[str, list[Day]]:
+    """Returns the days of each split for a run of `date`, oldest first.
+
+    Raises:
+        UserError: for a date that is none.
+    """
+    try:
+        day = parse_day(date)
+    except ValueError as error:
+        raise UserError(f"date: {error}") from None
+    try:
+        return window(logs, day)
+    except OverflowError:
+        raise UserError(f"date: {logs.train_days} days before it there is no calendar (got {date})") from None
+
+
+def has_files(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
+    """Says whether there is anything to read for a day."""
+    return bool(_listed(file_pattern(logs.pattern, day), "", day.isoformat(), data_root, storage))
 
 
 def without(files: Files, logs: Logs, empty_paths: Iterable[str]) -> Files:
@@ -127,15 +149,9 @@ def fingerprint(files: Files, data_root: str) -> str:
     return hashlib.sha256(json.dumps([files.date, rows]).encode()).hexdigest()
 
 
-def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage) -> Files:
-    try:
-        day = parse_day(date)
-    except ValueError as error:
-        raise UserError(f"date: {error}") from None
-    try:
-        days_of = window(logs, day)
-    except OverflowError:
-        raise UserError(f"date: {logs.train_days} days before it there is no calendar (got {date})") from None
+def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, after: str) -> Files:
+    days_of = days_of_window(logs, date)
+    days_of[TRAIN] = [each for each in days_of[TRAIN] if each.isoformat() > after]
     found: list[DataFile] = []
     for split, days in days_of.items():
         for each in days:

@@ -12,6 +12,7 @@ from schemas.data import DayLogs, Logs
 from schemas.spec import Inputs
 
 LOGS, INPUTS, DATE, DATA_ROOT, FINGERPRINT, CODE = "logs", "inputs", "date", "data_root", "fingerprint", "code"
+NAME, MODE, PIPELINE_ROOT, START = "name", "mode", "pipeline_root", "start"
 """Names of the exec properties."""
 
 
@@ -24,14 +25,22 @@ class Request:
         columns: the declared ones.
         date: YYYY-MM-DD; empty for logs without dates.
         data_root: folder that the patterns are relative to.
+        name: of the ranker.
+        mode: of training: full or incremental.
+        pipeline_root: where the blessings lie.
         fingerprint: of the files when the run was planned; empty where no driver runs.
+        start: what the driver found to start from, as JSON; empty where no driver runs.
     """
 
     logs: Logs
     columns: tuple[Column, ...]
     date: str
     data_root: str
-    fingerprint: str
+    name: str
+    mode: str
+    pipeline_root: str
+    fingerprint: str = ""
+    start: str = ""
 
 
 def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
@@ -45,7 +54,11 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
         columns=tuple(columns(Inputs.model_validate_json(properties[INPUTS]))),
         date=(properties.get(DATE) or yesterday) if isinstance(logs, DayLogs) else "",
         data_root=properties[DATA_ROOT],
+        name=properties[NAME],
+        mode=properties[MODE],
+        pipeline_root=properties[PIPELINE_ROOT],
         fingerprint=properties.get(FINGERPRINT) or "",
+        start=properties.get(START) or "",
     )
 
 

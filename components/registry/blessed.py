@@ -26,6 +26,10 @@ class BlessedModel(BaseModel):
         ranker_digest: of the part of the spec that the model depends on.
         blessed_at: UTC.
         metrics: task to metric to value over all evaluation examples.
+        checkpoint_uri: of the checkpoint artifact; empty in records older than checkpoints, as the rest is.
+        days: that the model has learnt from, its bases' included, oldest first; empty for logs without days.
+        transform_graph_uri: of the graph of Transform that the model was trained with.
+        inputs_digest: of the part of the spec that the graph was made from.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -34,6 +38,10 @@ class BlessedModel(BaseModel):
     ranker_digest: str
     blessed_at: datetime.datetime
     metrics: dict[str, dict[str, float | None]]
+    checkpoint_uri: str = ""
+    days: tuple[str, ...] = ()
+    transform_graph_uri: str = ""
+    inputs_digest: str = ""
 
 
 def folder(pipeline_root: str, name: str) -> str:
@@ -50,12 +58,17 @@ def read_all(directory: str) -> list[BlessedModel]:
     return [_read(os.path.join(directory, name)) for name in _entries(directory)]
 
 
-def baseline_for(model_uri: str, models: Sequence[BlessedModel]) -> str | None:
-    """Returns the model blessed last before `model_uri` was, or last of all if that has not been blessed.
+def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequence[str] = ()) -> str | None:
+    """Returns the newest model blessed before `model_uri` was, or of all if that has not been blessed.
 
-    So a rerun over a model that is blessed by now meets the same baseline as the first run.
+    So a rerun over a model that is blessed by now meets the same baseline as the first run. Newest is the one that has
+    learnt from the latest day, as it is with the versions that are pushed; of equally new ones, the one blessed last.
+    A model that has learnt from the days it would be judged on is no measure for one that has not, and passed over.
     """
-    uris = [model.model_uri for model in models]
+    first = min(eval_days, default="")
+    fair = [model for model in models if not first or not model.days or model.days[-1] < first]
+    # Sorting is stable: equally new ones stay in the order of their blessings.
+    uris = [model.model_uri for model in sorted(fair, key=lambda found: found.days[-1:])]
     before = uris[: uris.index(model_uri)] if model_uri in uris else uris
     return before[-1] if before else None
 

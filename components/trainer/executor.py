@@ -11,57 +11,95 @@ from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
-from components.trainer.process_group import run_group
+from components.example_gen.report import IngestionReport, read_ingestion
+from components.registry import checkpoint as checkpoints
+from components.trainer.attempts import run_to_the_end
+from components.trainer.unfinished import checkpoint_dir, forget
 from schemas.data import EVAL, TRAIN, VALIDATION
 from schemas.errors import UserError
 from schemas.spec import Ranker, digest
 
 _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
-_LAUNCHER = "trainer_module.launch"
-_FAILURE_FILE = "failure.txt"
+_MANIFEST = "manifest.json"
 
-
-class TrainingFailed(UserError):
-    """The training job failed; the text holds the end of the failing process's log."""
+Artifacts = dict[str, list[Any]]
 
 
 class Executor(base_executor.BaseExecutor):
     """Runs one training job to its end."""
 
-    def Do(self, input_dict: dict[str, Any], output_dict: dict[str, Any], exec_properties: dict[str, Any]) -> None:
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         """Trains and exports.
 
         Raises:
             TrainingFailed: when a process of the job failed, hung, or took too long.
         """
         ranker = Ranker.model_validate_json(exec_properties["ranker"])
-        model = artifact_utils.get_single_instance(output_dict["model"])
-        training = artifact_utils.get_single_instance(output_dict["training"])
-        transformed = input_dict["transformed_examples"]
+        report = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
         log_dir = _log_dir()
-        job = {
-            "ranker": json.loads(exec_properties["ranker"]),
-            "spec_digest": digest(ranker),
-            "train_files": _files(transformed, TRAIN),
-            "validation_files": _files(transformed, VALIDATION),
-            "check_files": _files(input_dict["examples"], EVAL),
-            "transform_graph": _local(artifact_utils.get_single_uri(input_dict["transform_graph"])),
-            "model_dir": _local(path_utils.serving_model_dir(model.uri)),
-            "output_dir": _local(training.uri),
-            "log_dir": str(log_dir),
-        }
+        job = _job(ranker, report, input_dict, output_dict, exec_properties) | {"log_dir": str(log_dir)}
         job_file = log_dir / "job.json"
         job_file.write_text(json.dumps(job, indent=2))
-        code = run_group([_LAUNCHER, str(job_file), str(os.getpid())], log=log_dir / "launch.log")
-        if code != 0:
-            failure = log_dir / _FAILURE_FILE
-            reason = failure.read_text() if failure.exists() else f"training: the launcher ended with code {code}"
-            raise TrainingFailed(f"{reason}\nAll logs: {log_dir}")
-        report = json.loads(Path(job["output_dir"], "training.json").read_text())
-        _LOG.info("trained examples=%d seconds=%.1f", report["examples"], report["seconds"])
-        for artifact in (model, training):
+        run_to_the_end(job_file, job, retries=ranker.cluster.retries)
+        training = json.loads(Path(job["output_dir"], "training.json").read_text())
+        _LOG.info("trained examples=%d seconds=%.1f", training["examples"], training["seconds"])
+        for key in ("model", "training"):
+            artifact = artifact_utils.get_single_instance(output_dict[key])
             artifact.set_string_custom_property("spec_digest", job["spec_digest"])
+        _describe(artifact_utils.get_single_instance(output_dict["checkpoint"]), job, report, input_dict)
+        # Last: until here, a rerun would go on from there.
+        forget(Path(job["checkpoint_dir"]))
+
+
+def _job(
+    ranker: Ranker,
+    report: IngestionReport,
+    input_dict: Artifacts,
+    output_dict: Artifacts,
+    exec_properties: dict[str, Any],
+) -> dict[str, Any]:
+    """Returns the fields of the job file, the log folder apart."""
+    transformed = input_dict["transformed_examples"]
+    train_files = _files(transformed, TRAIN)
+    base = os.path.join(_local(report.base.checkpoint_uri), checkpoints.FOLDER) if report.base else ""
+    checkpoint = artifact_utils.get_single_uri(output_dict["checkpoint"])
+    unfinished = checkpoint_dir(
+        _local(exec_properties["pipeline_root"]),
+        ranker=ranker,
+        code=exec_properties["code"],
+        train_files=train_files,
+        base=base,
+    )
+    return {
+        "ranker": ranker.model_dump(mode="json"),
+        "spec_digest": digest(ranker),
+        "train_files": train_files,
+        "validation_files": _files(transformed, VALIDATION),
+        "check_files": _files(input_dict["examples"], EVAL),
+        "transform_graph": _local(artifact_utils.get_single_uri(input_dict["transform_graph"])),
+        "model_dir": _local(path_utils.serving_model_dir(artifact_utils.get_single_uri(output_dict["model"]))),
+        "output_dir": _local(artifact_utils.get_single_uri(output_dict["training"])),
+        "final_checkpoint": os.path.join(_local(checkpoint), checkpoints.FOLDER),
+        "checkpoint_dir": str(unfinished),
+        "base_checkpoint": base,
+        "days": report.days.get(TRAIN, []),
+    }
+
+
+def _describe(checkpoint: Any, job: dict[str, Any], report: IngestionReport, input_dict: Artifacts) -> None:
+    """Notes on the checkpoint what a later training and the registry need to know."""
+    manifest = json.loads(Path(job["final_checkpoint"], _MANIFEST).read_text())
+    days = sorted({*job["days"], *(report.base.days if report.base else ())})
+    for name, text in {
+        checkpoints.DAYS: json.dumps(days),
+        checkpoints.BASE: report.base.checkpoint_uri if report.base else "",
+        checkpoints.SPEC_DIGEST: job["spec_digest"],
+        checkpoints.TRANSFORM_GRAPH: artifact_utils.get_single_uri(input_dict["transform_graph"]),
+        checkpoints.INPUTS_DIGEST: digest(Ranker.model_validate_json(json.dumps(job["ranker"])).inputs()),
+    }.items():
+        checkpoint.set_string_custom_property(name, text)
+    checkpoint.set_int_custom_property(checkpoints.STEP, int(manifest["step"]))
 
 
 def _log_dir() -> Path:

@@ -12,6 +12,7 @@ from tfx.types import standard_artifacts
 
 from components.evaluator.executor import Executor
 from components.evaluator.verdict import Verdict
+from components.registry.checkpoint import RankerCheckpoint
 from schemas.release import AucGate, Gate, RmseGate
 from schemas.spec import Inputs
 
@@ -105,6 +106,22 @@ def export_model(
     tf.saved_model.save(module, str(uri / "Format-Serving"), signatures={"serving_default": serve})
 
 
+CHECKPOINT_PROPERTIES = {
+    "days": '["2024-02-28", "2024-02-29"]',
+    "transform_graph": "graph",
+    "inputs_digest": "i1",
+}
+
+
+def checkpoint_artifact(uri: Path) -> Any:
+    """Returns the artifact of the checkpoint that belongs to a model."""
+    artifact = RankerCheckpoint()
+    artifact.uri = f"{uri}-checkpoint"
+    for name, value in CHECKPOINT_PROPERTIES.items():
+        artifact.set_string_custom_property(name, value)
+    return artifact
+
+
 @dataclass(frozen=True)
 class Judged:
     """What an evaluation left behind."""
@@ -146,8 +163,13 @@ def evaluate(
     os.makedirs(evaluation.uri)
     os.makedirs(blessing.uri)
     context = Executor.Context(beam_pipeline_args=BEAM_ARGS, tmp_dir=str(folder / "tmp"), unique_id="1")
+    inputs_of_step = {
+        "examples": [examples_artifact(examples)],
+        "model": [model_artifact(model)],
+        "checkpoint": [checkpoint_artifact(model)],
+    }
     Executor(context).Do(
-        {"examples": [examples_artifact(examples)], "model": [model_artifact(model)]},
+        inputs_of_step,
         {"evaluation": [evaluation], "blessing": [blessing]},
         {
             "name": "tiny",

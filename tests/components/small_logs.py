@@ -1,9 +1,7 @@
 """Small logs with everything that is easily lost: zeros, nulls, empty lists, negative numbers, letters of all kinds."""
 
 import csv
-import glob
 import gzip
-import os
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
-from components.example_gen.files import FileFacts
 from schemas.columns import Column
 from schemas.data import DayLogs
 from schemas.spec import Inputs
@@ -178,21 +175,6 @@ def _framed(record: bytes) -> bytes:
 def _crc(data: bytes) -> int:
     crc: int = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-class LocalStorage:
-    """The local file system, without TensorFlow."""
-
-    def glob(self, pattern: str) -> list[str]:
-        """Returns the paths that match, sorted."""
-        return sorted(glob.glob(pattern))
-
-    def facts(self, path: str) -> FileFacts | None:
-        """Returns size and time of change, None for a folder."""
-        if os.path.isdir(path):
-            return None
-        found = os.stat(path)
-        return FileFacts(size_bytes=found.st_size, mtime_ns=found.st_mtime_ns)
 
 
 def expected(row: Row, columns: Sequence[Column]) -> dict[str, list[Any]]:

@@ -11,11 +11,15 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def make(uri: str) -> Any:
+def make(uri: str, *days: str) -> Any:
     from components.registry.blessed import BlessedModel
 
     now = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
-    return BlessedModel(model_uri=uri, ranker_digest="d", blessed_at=now, metrics={"like": {"auc": 0.7, "rmse": None}})
+    metrics = {"like": {"auc": 0.7, "rmse": None}}
+    checkpoint = f"{uri}-checkpoint" if days else ""
+    return BlessedModel(
+        model_uri=uri, ranker_digest="d", blessed_at=now, metrics=metrics, checkpoint_uri=checkpoint, days=days
+    )
 
 
 def register(directory: str, *uris: str) -> None:
@@ -64,6 +68,25 @@ def test_baseline_is_the_model_blessed_before_the_candidate(candidate: str, base
     assert baseline_for(candidate, [make("a"), make("b")]) == baseline
 
 
+def test_a_model_that_has_learnt_from_the_evaluation_days_is_no_baseline() -> None:
+    from components.registry.blessed import baseline_for
+
+    models = [make("old", "2024-01-01"), make("newer", "2024-01-01", "2024-01-03"), make("rerun of old", "2024-01-01")]
+    assert baseline_for("x", models, ["2024-01-04"]) == "newer"
+    assert baseline_for("x", models, ["2024-01-03"]) == "rerun of old"
+    assert baseline_for("rerun of old", models, ["2024-01-03"]) == "old"
+    assert baseline_for("x", models, ["2024-01-01"]) is None
+
+
+def test_a_record_of_before_checkpoints_is_read(tmp_path: Path) -> None:
+    from components.registry.blessed import read_all
+
+    record = {"model_uri": "a", "ranker_digest": "d", "blessed_at": "2024-01-01T00:00:00Z", "metrics": {}}
+    (tmp_path / "00000001.json").write_text(json.dumps(record))
+    [model] = read_all(str(tmp_path))
+    assert (model.checkpoint_uri, model.days) == ("", ())
+
+
 def test_without_blessings_there_is_no_baseline(tmp_path: Path) -> None:
     from components.registry.blessed import baseline_for, read_all
 
@@ -91,7 +114,8 @@ def test_driver_puts_the_baseline_into_the_exec_properties(tmp_path: Path) -> No
         model = standard_artifacts.Model()
         model.uri = uri
         properties = {"pipeline_root": str(tmp_path), "name": "tiny", "gates": json.dumps([])}
-        output = Driver(None).run(ExecutionInfo(input_dict={"model": [model]}, exec_properties=properties))
+        inputs = {"model": [model], "examples": [standard_artifacts.Examples()]}
+        output = Driver(None).run(ExecutionInfo(input_dict=inputs, exec_properties=properties))
         assert set(output.exec_properties) == {"pipeline_root", "name", "gates", "baseline_uri"}
         return str(output.exec_properties["baseline_uri"].string_value)
 

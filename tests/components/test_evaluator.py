@@ -107,6 +107,15 @@ def test_first_model_is_blessed_and_says_that_nothing_was_there_to_compare_with(
     assert blessed_uris(root) == [str(models / "good")]
 
 
+def test_the_record_of_a_blessed_model_says_what_a_later_training_needs(first: Any, models: Path) -> None:
+    from components.registry.blessed import folder, read_all
+
+    [record] = read_all(folder(str(first[1]), "tiny"))
+    assert record.checkpoint_uri == str(models / "good-checkpoint")
+    assert record.days == ("2024-02-28", "2024-02-29")
+    assert (record.transform_graph_uri, record.inputs_digest) == ("graph", "i1")
+
+
 def test_a_gate_that_passes_says_why(first: Any) -> None:
     tasks = first[0].verdict.tasks
     auc = tasks["like"].metrics["auc"]

@@ -17,6 +17,7 @@ def build(root: Path, model: Path) -> Any:
     from tfx.types import standard_artifacts
 
     from components.evaluator.component import Evaluator
+    from components.registry.checkpoint import RankerCheckpoint
     from schemas.release import Evaluation
     from tests.components import evaluation_world as world
 
@@ -35,16 +36,22 @@ def build(root: Path, model: Path) -> Any:
         custom_properties={"payload_format": "FORMAT_TF_EXAMPLE"},
     ).with_id("examples")
     trained = tfx.dsl.Importer(source_uri=str(model), artifact_type=standard_artifacts.Model).with_id("trained")
+    checkpoint = tfx.dsl.Importer(
+        source_uri=f"{model}-checkpoint",
+        artifact_type=RankerCheckpoint,
+        custom_properties=world.CHECKPOINT_PROPERTIES,
+    ).with_id("checkpoint")
     evaluator = Evaluator(
         spec=spec,
         examples=examples.outputs["result"],
         model=trained.outputs["result"],
+        checkpoint=checkpoint.outputs["result"],
         pipeline_root=str(root / "pipeline"),
     )
     return tfx.dsl.Pipeline(
         pipeline_name="tiny",
         pipeline_root=str(root / "pipeline"),
-        components=[examples, trained, evaluator],
+        components=[examples, trained, checkpoint, evaluator],
         enable_cache=True,
         metadata_connection_config=tfx.orchestration.metadata.sqlite_metadata_connection_config(str(root / "mlmd")),
         beam_pipeline_args=world.BEAM_ARGS,
@@ -74,5 +81,6 @@ def test_a_rerun_is_cached_and_a_new_model_meets_the_blessed_one(tmp_path: Path)
     for model in ("first", "first", "second", "second", "first"):
         tfx.orchestration.LocalDagRunner().run(build(tmp_path, tmp_path / model))
     assert evaluations(tmp_path) == ["COMPLETE", "CACHED", "COMPLETE", "CACHED", "CACHED"]
-    verdicts = sorted(tmp_path.glob("pipeline/Evaluator/evaluation/*/verdict.json"))
+    found = tmp_path.glob("pipeline/Evaluator/evaluation/*/verdict.json")
+    verdicts = sorted(found, key=lambda verdict: int(verdict.parent.name))
     assert ["was not checked" in verdict.read_text() for verdict in verdicts] == [True, False]

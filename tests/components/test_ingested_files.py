@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 
 from components.example_gen.files import Files, fingerprint, resolve, without
+from components.example_gen.local_files import LocalStorage
 from schemas.data import Logs, SplitLogs
 from schemas.errors import UserError
-from tests.components.small_logs import LocalStorage, day_logs
+from tests.components.small_logs import day_logs
 
 DAYS = ["2024-02-28", "2024-02-29", "2024-03-01"]
 

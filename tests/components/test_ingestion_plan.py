@@ -4,10 +4,11 @@ import pytest
 
 from components.example_gen.files import resolve
 from components.example_gen.inspection import Plan, plan
+from components.example_gen.local_files import LocalStorage
 from schemas.columns import columns
 from schemas.data import DayLogs
 from schemas.errors import UserError
-from tests.components.small_logs import INPUTS, ROWS, LocalStorage, day_logs, write_days
+from tests.components.small_logs import INPUTS, ROWS, day_logs, write_days
 
 DAYS = ["2024-02-28", "2024-02-29", "2024-03-01"]
 

@@ -46,6 +46,9 @@ def properties(logs: Logs, root: Path, inputs: Inputs = INPUTS, date: str = DATE
         "inputs": inputs.inputs().model_dump_json(),
         "date": date,
         "data_root": str(root),
+        "name": "tiny",
+        "mode": "full",
+        "pipeline_root": "unused",
         "code": "",
     }
 
@@ -189,8 +192,8 @@ def test_without_a_date_the_driver_takes_yesterday(tmp_path: Path) -> None:
 def test_the_component_declares_what_the_executor_reads() -> None:
     from components.example_gen.component import ExampleGen
 
-    component = ExampleGen(spec=load_spec(SPECS / "online_retail.yaml"), date=DATE, data_root="somewhere")
-    assert set(component.exec_properties) >= {"logs", "inputs", "date", "data_root", "code"}
+    component = ExampleGen(spec=load_spec(SPECS / "online_retail.yaml"), date=DATE, data_root="d", pipeline_root="p")
+    assert set(component.exec_properties) >= {"logs", "inputs", "date", "data_root", "mode", "code"}
     assert list(component.outputs) == ["examples"]
 
 

@@ -1,0 +1,26 @@
+"""The artifact that a training leaves for the next one to start from."""
+
+import os
+
+from tfx.dsl.io import fileio
+from tfx.types import artifact
+
+FOLDER = "checkpoint"
+"""Of the checkpoint itself, below the artifact's uri."""
+DAYS, BASE, SPEC_DIGEST, STEP = "days", "base", "spec_digest", "step"
+TRANSFORM_GRAPH, INPUTS_DIGEST = "transform_graph", "inputs_digest"
+"""Names of the custom properties: all days learnt from, as a JSON list; the checkpoint that training started from, ""
+where there was none; the ranker's digest; the number of steps; Transform's graph, and what that was declared by."""
+
+
+class RankerCheckpoint(artifact.Artifact):
+    """Dense weights, tables, optimizer state: all that it takes to go on training."""
+
+    # KFP carries the type by this name and imports the class from it: one lower-case word, a dot, a class.
+    # https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/orchestration/kubeflow/v2/compiler_utils.py
+    TYPE_NAME = "components.RankerCheckpoint"
+
+
+def is_there(uri: str) -> bool:
+    """Says whether the artifact still holds a checkpoint."""
+    return bool(fileio.isdir(os.path.join(uri, FOLDER)))

@@ -1,0 +1,1 @@
+"""TensorFlow Transform; an incremental training goes on with the graph that its weights were trained with."""

@@ -1,0 +1,45 @@
+"""Declares Transform: TFX's own, with an executor that can go on with an earlier graph."""
+
+from tfx import types
+from tfx.components.transform import component
+from tfx.dsl.components.base import executor_spec
+
+from components.source_digest import source_digest
+from components.transform.executor import Executor
+from schemas.spec import Inputs
+
+
+class Transform(component.Transform):
+    """Computes statistics over the split `train` and maps every split to what the ranker takes."""
+
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+
+    def __init__(
+        self,
+        *,
+        inputs: Inputs,
+        preprocessing_fn: str,
+        preprocessing_digest: str,
+        examples: types.BaseChannel,
+        schema: types.BaseChannel,
+    ):
+        """Declares the step.
+
+        Args:
+            inputs: what the examples' columns mean.
+            preprocessing_fn: dotted path of the function.
+            preprocessing_digest: of the function's source, so that a change of it is no cached result.
+            examples: channel of the raw examples, with the report of ingestion beside them.
+            schema: channel of their schema.
+        """
+        super().__init__(
+            examples=examples,
+            schema=schema,
+            preprocessing_fn=preprocessing_fn,
+            custom_config={
+                "inputs": inputs.inputs().model_dump_json(),
+                "code": f"{preprocessing_digest} {source_digest('components.transform')}",
+            },
+            disable_statistics=True,
+            disable_analyzer_cache=True,
+        )
