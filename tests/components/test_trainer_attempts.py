@@ -1,0 +1,94 @@
+"""A killed launcher is started again, and a rerun of an unfinished training finds its checkpoints."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.trainer.attempts import TrainingFailed, run_to_the_end
+from components.trainer.unfinished import checkpoint_dir, forget
+from schemas.loading import load_spec
+from tests.golden_files import SPECS
+
+RANKER = load_spec(SPECS / "short_video.yaml").ranker()
+
+
+def job(folder: Path, **settings: Any) -> dict[str, Any]:
+    written = {
+        "log_dir": str(folder),
+        "checkpoint_dir": str(folder / "working"),
+        "final_checkpoint": str(folder / "final"),
+        "model_dir": str(folder / "model"),
+        "kills": 0,
+        "signal": "SIGKILL",
+        "gives_up": False,
+    } | settings
+    (folder / "job.json").write_text(json.dumps(written))
+    return written
+
+
+def run(folder: Path, retries: int, **settings: Any) -> None:
+    run_to_the_end(
+        folder / "job.json", job(folder, **settings), retries=retries, launcher="tests.components.stubborn_launcher"
+    )
+
+
+def attempts(folder: Path) -> int:
+    return int((folder / "working" / "attempts").read_text())
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM", "SIGSEGV"])
+def test_a_killed_launcher_is_started_again(tmp_path: Path, signal: str) -> None:
+    run(tmp_path, retries=2, kills=2, signal=signal)
+    assert json.loads((tmp_path / "final" / "manifest.json").read_text()) == {"step": 2}
+
+
+def test_a_launcher_that_is_killed_once_too_often_fails_the_training(tmp_path: Path) -> None:
+    with pytest.raises(TrainingFailed, match="training: the launcher was ended by SIGKILL\nAll logs: "):
+        run(tmp_path, retries=1, kills=2)
+    assert attempts(tmp_path) == 2
+
+
+def test_a_job_that_its_launcher_gave_up_is_not_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "failure.txt").write_text("of another training")
+    with pytest.raises(TrainingFailed, match="training: rank-1 ended with code 1\nAll logs: "):
+        run(tmp_path, retries=2, kills=1, gives_up=True)
+    assert attempts(tmp_path) == 2
+
+
+def identity(root: Path, **changes: Any) -> Path:
+    (root / "examples").write_text("examples")
+    given = {"ranker": RANKER, "code": "c", "train_files": [str(root / "examples")], "base": ""} | changes
+    return checkpoint_dir(str(root), **given)
+
+
+def test_the_same_training_finds_its_checkpoints_again(tmp_path: Path) -> None:
+    found = identity(tmp_path)
+    assert found == identity(tmp_path)
+    assert found.parent == tmp_path / "checkpoints" / "short_video"
+
+
+def test_another_training_finds_others(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("examples")
+    seeded = RANKER.training.model_copy(update={"seed": 7})
+    others = [
+        identity(tmp_path),
+        identity(tmp_path, ranker=RANKER.model_copy(update={"training": seeded})),
+        identity(tmp_path, code="d"),
+        identity(tmp_path, train_files=[str(tmp_path / "other")]),
+        identity(tmp_path, base="b"),
+    ]
+    (tmp_path / "other").write_text("longer examples")
+    others.append(identity(tmp_path, train_files=[str(tmp_path / "other")]))
+    assert len(set(others)) == len(others)
+
+
+def test_what_has_ended_well_is_forgotten(tmp_path: Path) -> None:
+    first, second = identity(tmp_path), identity(tmp_path, code="d")
+    for directory in (first, second):
+        (directory / "step-000000000001").mkdir(parents=True)
+    forget(first)
+    assert [path.name for path in first.parent.iterdir()] == [second.name]
+    forget(second)
+    assert not first.parent.exists()
