@@ -66,7 +66,7 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
     transform = Transform(
         inputs=spec,
         preprocessing_fn=PREPROCESSING_FN,
-        preprocessing_digest=source_digest("schemas", "trainer_module.preprocessing", "trainer_module.keys"),
+        code=source_digest("schemas", "trainer_module.preprocessing", "trainer_module.keys", "components.transform"),
         examples=examples,
         schema=schema,
     ).with_id("transform")

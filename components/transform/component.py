@@ -4,7 +4,6 @@ from tfx import types
 from tfx.components.transform import component
 from tfx.dsl.components.base import executor_spec
 
-from components.source_digest import source_digest
 from components.transform.executor import Executor
 from schemas.spec import Inputs
 
@@ -19,7 +18,7 @@ class Transform(component.Transform):
         *,
         inputs: Inputs,
         preprocessing_fn: str,
-        preprocessing_digest: str,
+        code: str,
         examples: types.BaseChannel,
         schema: types.BaseChannel,
     ):
@@ -28,7 +27,7 @@ class Transform(component.Transform):
         Args:
             inputs: what the examples' columns mean.
             preprocessing_fn: dotted path of the function.
-            preprocessing_digest: of the function's source, so that a change of it is no cached result.
+            code: digest of the sources that the result depends on, so that a change of them is no cached result.
             examples: channel of the raw examples, with the report of ingestion beside them.
             schema: channel of their schema.
         """
@@ -36,10 +35,7 @@ class Transform(component.Transform):
             examples=examples,
             schema=schema,
             preprocessing_fn=preprocessing_fn,
-            custom_config={
-                "inputs": inputs.inputs().model_dump_json(),
-                "code": f"{preprocessing_digest} {source_digest('components.transform')}",
-            },
+            custom_config={"inputs": inputs.inputs().model_dump_json(), "code": code},
             disable_statistics=True,
             disable_analyzer_cache=True,
         )
