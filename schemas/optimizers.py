@@ -69,7 +69,7 @@ class Ftrl(Declaration):
 
     kind: Literal["ftrl"]
     learning_rate: PositiveFloat
-    beta: NonNegativeFloat = 1.0
+    beta: PositiveFloat = 1.0
     l1: NonNegativeFloat = 0.0
     l2: NonNegativeFloat = 0.0
 

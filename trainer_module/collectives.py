@@ -20,6 +20,11 @@ def allreduce_sum(tensor: tf.Tensor, *, name: str) -> tf.Tensor:
     return tensor if hvd.size() == 1 else hvd.allreduce(tensor, op=hvd.Sum, name=name)
 
 
+def allreduce_max(tensor: tf.Tensor, *, name: str) -> tf.Tensor:
+    """Returns the largest over the ranks, element by element."""
+    return tensor if hvd.size() == 1 else hvd.allreduce(tensor, op=hvd.Max, name=name)
+
+
 def alltoall(tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> tuple[tf.Tensor, tf.Tensor]:
     """Sends the first splits[0] rows to rank 0, the next splits[1] to rank 1, and so on.
 

@@ -1,10 +1,9 @@
 """The training loop: dense layers synchronous over the ranks, embedding rows updated on their owners."""
 
-import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,17 +11,37 @@ from numpy.typing import NDArray
 
 from trainer_module import collectives
 from trainer_module.dense.optimizers import DenseState
-from trainer_module.embedding.row_optimizers import row_update
+from trainer_module.embedding.eviction import evict, rank_share
+from trainer_module.embedding.persistence import restore, snapshot_of
 from trainer_module.embedding.row_store import RowStore
 from trainer_module.embedding.sharded_tables import ShardedTables, Unique
+from trainer_module.embedding.statistics import statistics
 from trainer_module.input import batch_spec, empty_batch
 from trainer_module.progress import Progress
 from trainer_module.ranker import Batch, Ranker
+from trainer_module.snapshot import Snapshot
 from trainer_module.validation import metric_of
 
 
+_WEIGHTS = "weights"
+
+
 class NotFiniteError(RuntimeError):
-    """The loss is NaN or infinite."""
+    """Losses or gradients were NaN or infinite too many steps in a row."""
+
+
+class StepResult(NamedTuple):
+    """What a step of all ranks came to.
+
+    Attributes:
+        losses_T: each task's mean loss over the global batch.
+        count: examples in the global batch.
+        is_finite: whether losses and gradients were; otherwise nothing was updated.
+    """
+
+    losses_T: tf.Tensor
+    count: tf.Tensor
+    is_finite: tf.Tensor
 
 
 @dataclass
@@ -32,12 +51,14 @@ class EpochReport:
     Attributes:
         step_losses: every step's mean loss by task: [steps, tasks].
         step_examples: every step's number of examples: [steps].
+        skipped: steps left out of both, for losses or gradients that were not finite.
         seconds: of training, without validation.
         validation: by task, `auc` or `rmse` on the validation split; empty without one.
     """
 
     step_losses: list[list[float]] = field(default_factory=list)
     step_examples: list[int] = field(default_factory=list)
+    skipped: int = 0
     seconds: float = 0.0
     validation: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -55,88 +76,202 @@ class EpochReport:
 class Trainer:
     """A ranker in training: its weights and tables, and one step over all ranks."""
 
-    def __init__(self, ranker: Ranker, *, rank: int, ranks: int):
-        declared = ranker.declared
-        training = declared.training
+    def __init__(self, ranker: Ranker, *, rank: int, ranks: int, last_minute: int | None = None):
+        """Makes a trainer whose weights are at their start and whose tables are empty.
+
+        Args:
+            ranker: the model.
+            rank: this one.
+            ranks: how many train together.
+            last_minute: minutes since 1970; an event after it counts as at it, so that one wrong clock in the logs
+                cannot make all other rows look old.
+        """
+        training = ranker.declared.training
         self.ranker, self.rank, self.ranks = ranker, rank, ranks
         self.dense = DenseState(training.dense_optimizer, ranker.weights.initial(training.seed))
-        update = row_update(training.embedding_optimizer)
-        stores = {dim: RowStore(dim=dim, update=update, seed=training.seed, name=f"dim{dim}") for dim in ranker.dims}
+        stores = {}
+        for name, group in ranker.groups.items():
+            capacities = [table.capacity.rows for table in group.tables.values() if table.capacity]
+            expected = sum(rank_share(rows, rank, ranks) for rows in capacities)
+            stores[name] = RowStore(group, seed=training.seed, expected_rows=expected)
         self.tables = ShardedTables(stores, num_ranks=ranks)
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-        self._task_weights = tf.constant([declared.tasks[task].weight for task in ranker.tasks], tf.float32)
-        self._empty = empty_batch(declared)
-        signature = [batch_spec(declared)]
-        self._train_step = tf.function(self._one_step, input_signature=signature, autograph=False)
+        self._newest = tf.Variable(0, dtype=tf.int32, trainable=False, name="newest_minute")
+        self._last_minute = last_minute
+        self._skipped_in_a_row = 0
+        self._task_weights = tf.constant(
+            [ranker.declared.tasks[task].weight for task in ranker.tasks], tf.float32
+        )
+        self._empty = empty_batch(ranker.declared)
+        signature = [batch_spec(ranker.declared)]
+        self.train_step = tf.function(self._one_step, input_signature=signature, autograph=False)
         self._logits = tf.function(self._read_logits, input_signature=signature, autograph=False)
 
-    def train_epoch(self, batches: Iterable[Batch], progress: Progress) -> EpochReport:
+    @property
+    def step(self) -> int:
+        """Number of updates so far: skipped steps do not count."""
+        return int(self._step)
+
+    def train_epoch(
+        self,
+        batches: Iterable[Batch],
+        progress: Progress,
+        after_step: Callable[[], None] = lambda: None,
+    ) -> EpochReport:
         """Trains until no rank has a batch left. All ranks call it together.
 
         A rank that has run out takes part with empty batches; every example counts once and equally.
+
+        Args:
+            batches: of this rank.
+            progress: told of every step.
+            after_step: called on every rank after each step of all of them, the last one included.
 
         Raises:
             NotFiniteError: on all ranks in the same step.
         """
         report, started = EpochReport(), time.monotonic()
+        evict_every = self.ranker.declared.training.evict_every_steps
         for batch in self._until_all_done(batches):
-            losses_T, count = self._train_step(batch)
-            num_examples = int(count)
+            result = self.train_step(batch)
+            num_examples = int(result.count)
             if num_examples == 0:
-                report.seconds = time.monotonic() - started
-                return report
-            losses = losses_T.numpy().tolist()
-            if not all(map(math.isfinite, losses)):
-                by_task = dict(zip(self.ranker.tasks, losses, strict=True))
-                raise NotFiniteError(
-                    f"training: the loss is not finite at step {int(self._step)} (got {by_task}); "
-                    "lower training.dense_optimizer.learning_rate or training.embedding_optimizer.learning_rate"
-                )
-            report.step_examples.append(num_examples)
-            report.step_losses.append(losses)
+                break
+            losses = result.losses_T.numpy().tolist()
+            if self._note_skipped(bool(result.is_finite), losses):
+                report.skipped += 1
+            else:
+                report.step_examples.append(num_examples)
+                report.step_losses.append(losses)
+                if self.step % evict_every == 0:
+                    self.evict()
             progress.stepped(num_examples, sum(losses))
-        raise AssertionError("unreachable: empty batches never end")
+            after_step()
+        self.evict()
+        report.seconds = time.monotonic() - started
+        return report
 
     def _until_all_done(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         yield from batches
         while True:
             yield self._empty
 
-    def _one_step(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns each task's mean loss over the global batch [tasks] and that batch's size."""
-        pulled = self.tables.pull(self.ranker.keys(batch))
-        losses_T, dense_gradient, row_gradients = self._gradients(batch, pulled.unique)
+    def _note_skipped(self, is_finite: bool, losses: list[float]) -> bool:
+        """Returns whether the step was skipped; too many in a row are an error, on all ranks together."""
+        if is_finite:
+            self._skipped_in_a_row = 0
+            return False
+        self._skipped_in_a_row += 1
+        allowed = self.ranker.declared.training.max_skipped_steps
+        if self._skipped_in_a_row > allowed:
+            by_task = dict(zip(self.ranker.tasks, losses, strict=True))
+            raise NotFiniteError(
+                f"training: losses or gradients were not finite {self._skipped_in_a_row} steps in a row, after step "
+                f"{self.step} (got losses {by_task}; training.max_skipped_steps is {allowed}); lower the learning "
+                "rates, or look for extreme values of features or labels"
+            )
+        return True
+
+    def _one_step(self, batch: Batch) -> StepResult:
+        next_step = self._step + 1
+        minutes = self._observed_minutes(batch)
+        pulled = self.tables.pull(self.ranker.keys(batch), minutes, next_step)
+        with tf.name_scope("dense"):
+            losses_T, dense_gradient, row_gradients = self._gradients(batch, pulled.unique)
         mine = tf.cast(self.ranker.batch_size(batch), tf.float32)
-        # Sums, not means, cross the wire: the ranks' batches may differ in size. One allreduce carries them all.
-        summed = collectives.allreduce_sum(tf.concat([dense_gradient, losses_T, [mine]], 0), name="dense")
-        count = summed[-1]
+        rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in row_gradients.values()]
+        not_finite = 1.0 - tf.cast(tf.reduce_all(tf.stack([True, *rows_are_finite])), tf.float32)
+        # Sums, not means, cross the wire: the ranks' batches may differ in size. One allreduce carries them all, and
+        # with them whether any rank must skip the step: a sum with NaN or infinity in it is not finite on all ranks.
+        with tf.name_scope("exchange"):
+            message = tf.concat([dense_gradient, losses_T, [mine, not_finite]], 0)
+            summed = collectives.allreduce_sum(message, name="dense")
+        count = summed[-2]
+        is_finite = tf.reduce_all(tf.math.is_finite(summed)) & tf.equal(summed[-1], 0.0)
         scale = tf.math.reciprocal_no_nan(count)
+        apply_rows = self.tables.send_gradients(pulled, row_gradients)
 
         def update() -> tf.Tensor:
             step = self._step.assign_add(1)
-            self.dense.apply(summed[: self.ranker.weights.size] * scale, step)
-            return step
+            with tf.name_scope("dense_update"):
+                self.dense.apply(summed[: self.ranker.weights.size] * scale, step)
+            with tf.name_scope("update"):
+                self.tables.apply(pulled, apply_rows, scale, step)
+            return tf.identity(step)
 
-        step = tf.cond(count > 0, update, lambda: self._step.read_value())
-        self.tables.push(pulled, row_gradients, scale, step)
-        return summed[self.ranker.weights.size : -1] * scale, count
+        tf.cond(is_finite & (count > 0.0), update, lambda: tf.identity(self._step.read_value()))
+        return StepResult(summed[self.ranker.weights.size : -2] * scale, count, is_finite)
 
-    def _gradients(self, batch: Batch, unique: dict[int, Unique]) -> tuple[tf.Tensor, tf.Tensor, dict[int, tf.Tensor]]:
+    def _observed_minutes(self, batch: Batch) -> dict[str, tf.Tensor]:
+        minutes = self.ranker.minutes(batch)
+        if self._last_minute is not None:
+            minutes = {group: tf.minimum(of_group, self._last_minute) for group, of_group in minutes.items()}
+        for of_group in minutes.values():
+            # Of no events the largest is the least int32.
+            self._newest.assign(tf.maximum(self._newest, tf.reduce_max(of_group)))
+        return minutes
+
+    def _gradients(self, batch: Batch, unique: dict[str, Unique]) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
         flat = self.dense.flat.read_value()
-        rows = {dim: of_dim.embeddings_uD for dim, of_dim in unique.items()}
+        rows = {group: of_group.embeddings_uD for group, of_group in unique.items()}
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([flat, rows])
-            embeddings = {dim: tf.gather(rows[dim], unique[dim].place_n) for dim in unique}
+            embeddings = {group: tf.gather(rows[group], unique[group].place_n) for group in unique}
             logits_BT = self.ranker.logits(self.ranker.weights.unpack(flat), batch, embeddings)
             losses_T = self.ranker.loss_sums(logits_BT, batch)
             total = tf.reduce_sum(losses_T * self._task_weights)
         dense_gradient, row_gradients = tape.gradient(total, [flat, rows])
-        return losses_T, dense_gradient, {dim: tf.convert_to_tensor(found) for dim, found in row_gradients.items()}
+        return losses_T, dense_gradient, {group: tf.convert_to_tensor(found) for group, found in row_gradients.items()}
 
     def _read_logits(self, batch: Batch) -> tf.Tensor:
         found = self.tables.read(self.ranker.keys(batch))
-        embeddings = {dim: tf.gather(unique.embeddings_uD, unique.place_n) for dim, unique in found.items()}
+        embeddings = {group: tf.gather(unique.embeddings_uD, unique.place_n) for group, unique in found.items()}
         return self.ranker.logits(self.ranker.weights.unpack(self.dense.flat), batch, embeddings)
+
+    @property
+    def newest_minute(self) -> int:
+        """Minutes since 1970 of the newest event trained on by any rank; 0 without times. All ranks together."""
+        return int(collectives.allreduce_max(self._newest.read_value(), name="newest_minute"))
+
+    def evict(self) -> None:
+        """Removes the rows that the tables' declarations say, on all ranks together."""
+        if not any(group.counts_occurrences for group in self.ranker.groups.values()):
+            return
+        now = self.newest_minute
+        for store in self.tables.stores.values():
+            evict(store, now=now, rank=self.rank, ranks=self.ranks)
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """Returns numbers by table over all ranks, see `embedding.statistics`. All ranks call it together."""
+        return statistics(self.tables.stores, rank=self.rank, ranks=self.ranks)
+
+    def snapshot(self) -> Snapshot:
+        """Returns a copy of all that this rank would need to go on. All ranks call it together, between steps."""
+        flats = {_WEIGHTS: self.dense.flat, **self.dense.moments}
+        dense = {
+            f"{kind}/{name}": array.copy()
+            for kind, flat in flats.items()
+            for name, array in self.ranker.weights.by_name(flat.numpy()).items()
+        }
+        groups = {name: snapshot_of(store) for name, store in self.tables.stores.items()}
+        extra = {"newest_minute": np.array([self.newest_minute], np.int32)}
+        return Snapshot(step=self.step, dense=dense, groups=groups, extra=extra)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Takes a snapshot into a fresh trainer; its rows must be those that this rank owns.
+
+        Weights and moments that it lacks keep their start; so do groups.
+        """
+        for kind, flat in {_WEIGHTS: self.dense.flat, **self.dense.moments}.items():
+            arrays = self.ranker.weights.by_name(flat.numpy())
+            arrays |= {name: snapshot.dense[f"{kind}/{name}"] for name in arrays if f"{kind}/{name}" in snapshot.dense}
+            flat.assign(np.concatenate([arrays[weight.name].ravel() for weight in self.ranker.weights.weights]))
+        for name, store in self.tables.stores.items():
+            if name in snapshot.groups:
+                restore(store, snapshot.groups[name], rank=self.rank, ranks=self.ranks)
+        self._step.assign(snapshot.step)
+        if "newest_minute" in snapshot.extra:
+            self._newest.assign(int(snapshot.extra["newest_minute"][0]))
 
     def predict(self, batch: Batch | None) -> dict[str, NDArray[Any]]:
         """Returns {task: [batch, 1]} without making rows. All ranks call it together; None is an empty batch."""

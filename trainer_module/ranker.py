@@ -1,7 +1,8 @@
 """The model, from keys to predictions. Read this first: the trainer, the export and the tests all run it.
 
 A batch is a dict of tensors as Transform made them: numeric features float32 [B], id features int64 keys [B],
-multi-valued features ragged int64 keys [B, (values)], labels float32 [B] under the task's name.
+multi-valued features ragged int64 keys [B, (values)], labels float32 [B] under the task's name, the event's time int64
+[B] under `EVENT_TIME` where one is declared.
 """
 
 from collections.abc import Mapping
@@ -9,16 +10,20 @@ from collections.abc import Mapping
 import tensorflow as tf
 from typing_extensions import assert_never
 
+from schemas.columns import EVENT_TIME
 from schemas.features import EmbeddedFeature, IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.spec import Ranker as Declared
 from schemas.tasks import BinaryTask, RegressionTask
 from trainer_module import pooling
 from trainer_module.dense.weights import FlatWeights, Weight, Weights
+from trainer_module.embedding.groups import groups_of
 from trainer_module.models import build_model
 
 Batch = Mapping[str, tf.Tensor | tf.RaggedTensor]
 
-# Shape suffixes: B batch, n keys of a dimension, D dimension, I model inputs, T tasks.
+_SECONDS_A_MINUTE = 60
+
+# Shape suffixes: B batch, n keys of a group of tables, D dimension, I model inputs, T tasks.
 
 
 class Ranker:
@@ -28,12 +33,16 @@ class Ranker:
         self.declared = declared
         self.tasks = tuple(declared.tasks)
         self._numeric = [name for name, feature in declared.features.items() if isinstance(feature, NumericFeature)]
-        self._embedded: dict[int, dict[str, EmbeddedFeature]] = {}
+        self.groups = groups_of(declared)
+        group_of = {table: name for name, group in self.groups.items() for table in group.tags}
+        self._embedded: dict[str, dict[str, EmbeddedFeature]] = {name: {} for name in self.groups}
         for name, feature in declared.features.items():
             if not isinstance(feature, NumericFeature):
-                self._embedded.setdefault(declared.tables[feature.table].dim, {})[name] = feature
-        self.dims = tuple(sorted(self._embedded))
-        inputs = len(self._numeric) + sum(dim * len(features) for dim, features in self._embedded.items())
+                self._embedded[group_of[feature.table]][name] = feature
+        inputs = len(self._numeric) + sum(
+            group.dim * len(self._embedded[name]) for name, group in self.groups.items()
+        )
+        self._compute_type = tf.as_dtype(declared.training.dense_precision)
         self._model = build_model(declared.model, inputs=inputs, tasks=self.tasks)
         self.weights = FlatWeights([*self._model.weights, *self._position_weights()])
 
@@ -45,28 +54,45 @@ class Ranker:
             if isinstance(feature, SequenceFeature) and feature.encoder == "positional"
         ]
 
-    def keys(self, batch: Batch) -> dict[int, tf.Tensor]:
-        """Returns all keys of the batch by dimension, feature after feature: {dim: [n] int64}."""
-        return {dim: tf.concat([_flat(batch[name]) for name in self._embedded[dim]], 0) for dim in self.dims}
+    def keys(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns all keys of the batch by group of tables, feature after feature: {group: [n] int64}."""
+        return {
+            group: tf.concat([_flat(batch[name]) for name in features], 0)
+            for group, features in self._embedded.items()
+        }
 
-    def logits(self, weights: Weights, batch: Batch, embeddings: Mapping[int, tf.Tensor]) -> tf.Tensor:
+    def minutes(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the time of each of `keys(batch)`, minutes since 1970, for groups that keep books: {group: [n]}."""
+        if not self.declared.event_time:
+            return {}
+        minutes_B = tf.cast(batch[EVENT_TIME] // _SECONDS_A_MINUTE, tf.int32)
+        return {
+            group: tf.concat([_of_values(minutes_B, batch[name]) for name in features], 0)
+            for group, features in self._embedded.items()
+            if self.groups[group].keeps_books
+        }
+
+    def logits(self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Returns [batch, tasks].
 
         Args:
             weights: dense weights by name.
             batch: features.
-            embeddings: {dim: [n, dim]}, one row for each of `keys(batch)`.
+            embeddings: {group: [n, dim]}, one row for each of `keys(batch)`.
         """
         parts_BI = [batch[name][:, None] for name in self._numeric]
-        for dim in self.dims:
-            features = self._embedded[dim]
+        for group, features in self._embedded.items():
             sizes = [tf.size(_flat(batch[name])) for name in features]
-            rows = tf.split(embeddings[dim], sizes, num=len(sizes))
+            rows = tf.split(embeddings[group], sizes, num=len(sizes))
             parts_BI += [
                 _encoded(name, feature, batch[name], values_nD, weights)
                 for (name, feature), values_nD in zip(features.items(), rows, strict=True)
             ]
-        return self._model(weights, tf.concat(parts_BI, axis=1))
+        x_BI = tf.concat(parts_BI, axis=1)
+        if self._compute_type == tf.float32:
+            return self._model(weights, x_BI)
+        weights = {name: tf.cast(weight, self._compute_type) for name, weight in weights.items()}
+        return tf.cast(self._model(weights, tf.cast(x_BI, self._compute_type)), tf.float32)
 
     def loss_sums(self, logits_BT: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Returns each task's loss, summed over the batch: [tasks]."""
@@ -97,6 +123,13 @@ class Ranker:
 
 def _rows(column: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
     return column.nrows() if isinstance(column, tf.RaggedTensor) else tf.shape(column, tf.int64)[0]
+
+
+def _of_values(of_example_B: tf.Tensor, column: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+    """Returns the example's number for each of a column's values."""
+    if isinstance(column, tf.RaggedTensor):
+        return tf.gather(of_example_B, column.value_rowids())
+    return of_example_B
 
 
 def _flat(column: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:

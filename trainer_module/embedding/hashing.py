@@ -43,6 +43,15 @@ def initial_rows(keys: tf.Tensor, dim: int, scale: float, seed: int) -> tf.Tenso
     """
     streams = mix64(tf.bitcast(keys, tf.uint64) + _u64((seed + 1) * _GOLDEN))
     counters = tf.constant([((column + 1) * _GOLDEN) & (2**64 - 1) for column in range(dim)], tf.uint64)
-    bits = tf.bitwise.right_shift(mix64(streams[:, None] + counters[None, :]), _u64(40))
-    unit = tf.cast(tf.bitcast(bits, tf.int64), tf.float32) * 2.0**-24
-    return (2.0 * unit - 1.0) * scale
+    return (2.0 * _unit(mix64(streams[:, None] + counters[None, :])) - 1.0) * scale
+
+
+def uniform(keys: tf.Tensor, stream: tf.Tensor) -> tf.Tensor:
+    """Returns one draw from [0, 1) for each key: a function of the key and the stream, [n] int64 and uint64 scalar."""
+    return _unit(mix64(tf.bitcast(keys, tf.uint64) + mix64(stream * _u64(_GOLDEN))))
+
+
+def _unit(bits: tf.Tensor) -> tf.Tensor:
+    """Returns the high 24 bits of uint64 as float32 in [0, 1)."""
+    high = tf.bitwise.right_shift(bits, _u64(40))
+    return tf.cast(tf.bitcast(high, tf.int64), tf.float32) * 2.0**-24

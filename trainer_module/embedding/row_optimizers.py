@@ -1,33 +1,38 @@
-"""Optimizers of embedding rows: pure functions of a packed row `[embedding | slots]` and its summed gradient.
+"""Optimizers of embedding rows: pure functions of embeddings, slots and summed gradients.
 
-Only rows met in a step move ("lazy"): a row's slots stay as they are while its id is not seen.
+Only rows met in a step move ("lazy"): a row's slots stay as they are while its id is not seen. Hyperparameters are a
+number, or [n, 1] where the tables of a group differ.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.optimizers import Adagrad, Adam, RowOptimizer, Sgd
+from schemas.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
+from trainer_module.embedding.groups import Group
+from trainer_module.embedding.per_table import PerTable
+
+Number = Any
+"""A float, or a float32 tensor that broadcasts."""
 
 
 class RowUpdate(Protocol):
-    """How a row changes.
+    """How a row changes."""
 
-    Attributes:
-        num_slots: vectors of the embedding's width kept beside it.
-        slot_start: what a new row's slots hold.
-    """
+    def start(self, keys: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+        """Returns the slots of new rows: keys [n], embeddings [n, dim] to [n, slot floats]."""
 
-    num_slots: int
-    slot_start: float
-
-    def __call__(self, rows: tf.Tensor, gradients: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-        """Returns the new rows.
+    def __call__(
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """Returns the new embeddings and, as one or more tensors side by side, the new slots.
 
         Args:
-            rows: [n, dim * (1 + num_slots)] float32.
-            gradients: [n, dim] float32, duplicates of a key already summed.
+            keys: [n] int64, each once.
+            w: [n, dim] float32.
+            slots: [n, slot floats] float32.
+            g: [n, dim], duplicates of a key already summed.
             step: global step, from 1; int64 scalar.
         """
 
@@ -35,16 +40,20 @@ class RowUpdate(Protocol):
 class SgdUpdate:
     """w <- w - lr * g."""
 
-    num_slots = 0
-    slot_start = 0.0
+    def __init__(self, group: Group):
+        self._rate = _hyperparameter(group, "learning_rate")
 
-    def __init__(self, declared: Sgd):
-        self._declared = declared
-
-    def __call__(self, rows: tf.Tensor, gradients: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    def start(self, keys: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
         """See `RowUpdate`."""
-        del step
-        return rows - self._declared.learning_rate * gradients
+        del keys
+        return w[:, :0]
+
+    def __call__(
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """See `RowUpdate`."""
+        del slots, step
+        return (w - self._rate(keys) * g,)
 
 
 class AdagradUpdate:
@@ -53,60 +62,143 @@ class AdagradUpdate:
     Reference: Duchi, Hazan, Singer: Adaptive subgradient methods, JMLR 2011, figure 1 (diagonal).
     """
 
-    num_slots = 1
+    def __init__(self, group: Group):
+        self._rate = _hyperparameter(group, "learning_rate")
+        self._start = _hyperparameter(group, "initial_accumulator")
 
-    def __init__(self, declared: Adagrad):
-        self._declared = declared
-        self.slot_start = declared.initial_accumulator
+    def start(self, keys: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+        """See `RowUpdate`."""
+        return tf.zeros_like(w) + self._start(keys)
 
-    def __call__(self, rows: tf.Tensor, gradients: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    def __call__(
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
         del step
-        embedding, accumulator = tf.split(rows, 2, axis=1)
-        accumulator += tf.square(gradients)
-        embedding -= self._declared.learning_rate * gradients * tf.math.rsqrt(accumulator)
-        return tf.concat([embedding, accumulator], axis=1)
+        accumulator = slots + tf.square(g)
+        return w - self._rate(keys) * g * tf.math.rsqrt(accumulator), accumulator
+
+
+class RowwiseAdagradUpdate:
+    """a <- a + mean(g^2); w <- w - lr * g / sqrt(a), with one a for a row.
+
+    Reference: Gupta et al.: Training recommender systems at scale: communication-efficient model and data parallelism,
+    2020, section 2; FBGEMM's EXACT_ROWWISE_ADAGRAD.
+    """
+
+    def __init__(self, group: Group):
+        self._rate = _hyperparameter(group, "learning_rate")
+        self._start = _hyperparameter(group, "initial_accumulator")
+
+    def start(self, keys: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+        """See `RowUpdate`."""
+        return tf.zeros_like(w[:, :1]) + self._start(keys)
+
+    def __call__(
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """See `RowUpdate`."""
+        del step
+        accumulator = slots + tf.reduce_mean(tf.square(g), axis=1, keepdims=True)
+        return w - self._rate(keys) * tf.math.rsqrt(accumulator) * g, accumulator
 
 
 class AdamUpdate:
-    """m <- b1 m + (1 - b1) g; v <- b2 v + (1 - b2) g^2; w <- w - lr * m^ / (sqrt(v^) + eps).
+    """See `adam`. The bias correction uses the global step."""
 
-    The bias correction uses the global step.
-    Reference: Kingma, Ba: Adam, ICLR 2015, algorithm 1, in the form of its section 2's last paragraph.
-    """
+    def __init__(self, group: Group):
+        self._rate = _hyperparameter(group, "learning_rate")
+        self._beta1 = _hyperparameter(group, "beta1")
+        self._beta2 = _hyperparameter(group, "beta2")
+        self._epsilon = _hyperparameter(group, "epsilon")
 
-    num_slots = 2
-    slot_start = 0.0
-
-    def __init__(self, declared: Adam):
-        self._declared = declared
-
-    def __call__(self, rows: tf.Tensor, gradients: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    def start(self, keys: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
         """See `RowUpdate`."""
-        embedding, m, v = tf.split(rows, 3, axis=1)
-        embedding, m, v = adam(self._declared, embedding, m, v, gradients, step)
-        return tf.concat([embedding, m, v], axis=1)
+        del keys
+        return tf.zeros_like(tf.concat([w, w], 1))
+
+    def __call__(
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """See `RowUpdate`."""
+        m, v = tf.split(slots, 2, axis=1)
+        betas = self._beta1(keys), self._beta2(keys)
+        return adam(w, m, v, g, step, rate=self._rate(keys), betas=betas, epsilon=self._epsilon(keys))
 
 
 def adam(
-    declared: Adam, w: tf.Tensor, m: tf.Tensor, v: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+    w: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
+    g: tf.Tensor,
+    step: tf.Tensor,
+    *,
+    rate: Number,
+    betas: tuple[Number, Number],
+    epsilon: Number,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns (w, m, v) after one Adam step; all tensors of one shape, `step` from 1."""
-    t = tf.cast(step, tf.float32)
-    m = declared.beta1 * m + (1.0 - declared.beta1) * g
-    v = declared.beta2 * v + (1.0 - declared.beta2) * tf.square(g)
-    rate = declared.learning_rate * tf.sqrt(1.0 - declared.beta2**t) / (1.0 - declared.beta1**t)
-    return w - rate * m / (tf.sqrt(v) + declared.epsilon), m, v
+    """Returns (w, m, v) after m <- b1 m + (1 - b1) g; v <- b2 v + (1 - b2) g^2; w <- w - lr_t m / (sqrt(v) + eps).
+
+    All tensors have one shape; `step` counts from 1. lr_t = lr sqrt(1 - b2^t) / (1 - b1^t).
+    Reference: Kingma, Ba: Adam, ICLR 2015, algorithm 1, in the form of its section 2's last paragraph.
+    """
+    t, (beta1, beta2) = tf.cast(step, tf.float32), betas
+    m = beta1 * m + (1.0 - beta1) * g
+    v = beta2 * v + (1.0 - beta2) * tf.square(g)
+    corrected = rate * tf.sqrt(1.0 - tf.pow(beta2, t)) / (1.0 - tf.pow(beta1, t))
+    return w - corrected * m / (tf.sqrt(v) + epsilon), m, v
 
 
-def row_update(declared: RowOptimizer) -> RowUpdate:
-    """Returns the update of a declared optimizer."""
+class FtrlUpdate:
+    """n' = n + g^2; z' = z + g - (sqrt(n') - sqrt(n)) / lr * w; w' = the minimiser for z' and n'.
+
+    w' = 0 where |z'| <= l1, else -(z' - sign(z') l1) / ((beta + sqrt(n')) / lr + l2). A new row's n is 0 and its z such
+    that its starting vector is the minimiser: it keeps its random start until gradients move it.
+    Reference: McMahan et al.: Ad click prediction: a view from the trenches, KDD 2013, algorithm 1.
+    """
+
+    def __init__(self, group: Group):
+        self._rate = _hyperparameter(group, "learning_rate")
+        self._beta = _hyperparameter(group, "beta")
+        self._l1 = _hyperparameter(group, "l1")
+        self._l2 = _hyperparameter(group, "l2")
+
+    def start(self, keys: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+        """See `RowUpdate`: [z | n]."""
+        z = -w * (self._beta(keys) / self._rate(keys) + self._l2(keys)) - tf.sign(w) * self._l1(keys)
+        return tf.concat([z, tf.zeros_like(w)], 1)
+
+    def __call__(
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """See `RowUpdate`."""
+        del step
+        rate, l1 = self._rate(keys), self._l1(keys)
+        z, n = tf.split(slots, 2, axis=1)
+        new_n = n + tf.square(g)
+        new_z = z + g - (tf.sqrt(new_n) - tf.sqrt(n)) / rate * w
+        curvature = (self._beta(keys) + tf.sqrt(new_n)) / rate + self._l2(keys)
+        shrunk = tf.sign(new_z) * tf.maximum(tf.abs(new_z) - l1, 0.0)
+        return -shrunk / curvature, new_z, new_n
+
+
+def _hyperparameter(group: Group, name: str) -> PerTable:
+    return PerTable(group.tags, lambda table: getattr(group.optimizers[table], name))
+
+
+def row_update(group: Group) -> RowUpdate:
+    """Returns the update of a group's rows."""
+    declared = next(iter(group.optimizers.values()))
     match declared:
         case Sgd():
-            return SgdUpdate(declared)
+            return SgdUpdate(group)
         case Adagrad():
-            return AdagradUpdate(declared)
+            return AdagradUpdate(group)
+        case RowwiseAdagrad():
+            return RowwiseAdagradUpdate(group)
         case Adam():
-            return AdamUpdate(declared)
+            return AdamUpdate(group)
+        case Ftrl():
+            return FtrlUpdate(group)
         case _:
             assert_never(declared)

@@ -1,120 +1,244 @@
-"""One rank's rows of one dimension: a TFRA hash table finds a key's row number, the rows lie in one variable.
+"""One rank's rows of one group: a TFRA hash table finds a key's row number, the rows lie in one variable.
 
 A look-up in the hash table costs ten times a read by row number, so the table holds 8 bytes a key and nothing else.
+Row 0 belongs to no key. The table answers 0 for an unknown key, and the row is zeros before and after every step: so
+ids without a row read as zeros, and their gradients go nowhere, without a branch or a mask.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
 
+from trainer_module.embedding.admission import Gatekeeper
+from trainer_module.embedding.bookkeeping import merged_books, new_books
+from trainer_module.embedding.groups import BOOK_FLOATS, Group
 from trainer_module.embedding.hashing import initial_rows
-from trainer_module.embedding.row_optimizers import RowUpdate
+from trainer_module.embedding.per_table import PerTable
+from trainer_module.embedding.row_optimizers import row_update
+from trainer_module.keys import NO_ID, tags_of
 
-_ABSENT = -1
 _FIRST_CAPACITY = 1 << 14
+_INSERT_AT_ONCE = 1 << 18
 INITIAL_SCALE = 0.05
 """New rows start uniform in [-0.05, 0.05), the default of Keras' embeddings."""
 
+COUNTERS = ("asked", "unique", "admitted", "rejected", "evicted", "expired")
+"""What is counted by table: ids of this rank's batches, and how many were unique in each batch; rows made; unique keys
+of a step left without a row; rows removed for the capacity, and for their age."""
+
+
+class Observed(NamedTuple):
+    """What a step has seen of the keys that this rank owns.
+
+    Attributes:
+        occurrences: [n] int32.
+        newest: [n] int32, minutes since 1970 of the newest event; 0 where no time is declared.
+    """
+
+    occurrences: tf.Tensor
+    newest: tf.Tensor
+
 
 class RowStore(tf.Module):
-    """Rows `[embedding | optimizer slots]`, found by key, made on first sight, growing by doubling."""
+    """Rows found by key, made when their id is admitted, growing by doubling."""
 
-    def __init__(self, *, dim: int, update: RowUpdate, seed: int, name: str):
+    def __init__(self, group: Group, *, seed: int, expected_rows: int = 0):
         """Makes an empty store.
 
         Args:
-            dim: floats per embedding.
-            update: the rows' optimizer; it says how many slots a row has.
-            seed: of the initial vectors.
-            name: unique in the process.
+            group: whose rows it holds.
+            seed: of the initial vectors and of admission.
+            expected_rows: room to take at once. Growing later copies the rows and stalls a step.
         """
-        super().__init__(name=name)
-        self.dim = dim
-        self.width = dim * (1 + update.num_slots)
-        self._update = update
-        self._seed = seed
-        self._row_of_key = de.CuckooHashTable(
+        super().__init__(name=group.name)
+        self.group = group
+        self.seed = seed
+        self.gatekeeper = Gatekeeper(group, seed=seed)
+        self._update = row_update(group)
+        self._default = PerTable(group.tags, lambda table: group.tables[table].default_value)
+        num_tags = max(group.tags.values()) + 1
+        self.counters = {
+            name: tf.Variable(tf.zeros([num_tags], tf.int64), trainable=False, name=f"{group.name}_{name}")
+            for name in COUNTERS
+        }
+        self.removed: list[NDArray[Any]] = []
+        """Keys of rows removed since the last export."""
+        self._make_room(max(_FIRST_CAPACITY, expected_rows + 1))
+
+    def _make_room(self, capacity: int) -> None:
+        name, width = self.group.name, self.group.width
+        self.index = de.CuckooHashTable(
             key_dtype=tf.int64,
             value_dtype=tf.int64,
-            default_value=tf.constant([_ABSENT], tf.int64),
+            default_value=tf.constant([0], tf.int64),
             name=f"{name}_index",
             checkpoint=False,
-            init_size=_FIRST_CAPACITY,
+            init_size=capacity,
         )
-        self._rows = tf.Variable(
-            tf.zeros([_FIRST_CAPACITY, self.width]), shape=[None, self.width], trainable=False, name=f"{name}_rows"
+        # Memory that was never written is not taken from the machine: room for later rows is free.
+        self.rows = tf.Variable(
+            _untouched([capacity, width], tf.float32), shape=[None, width], trainable=False, name=f"{name}_rows"
         )
-        self._num_rows = tf.Variable(0, dtype=tf.int64, trainable=False, name=f"{name}_num_rows")
+        self.keys = tf.Variable(
+            _untouched([capacity], tf.int64), shape=[None], trainable=False, name=f"{name}_keys"
+        )
+        self.touched = tf.Variable(tf.zeros([capacity], tf.bool), shape=[None], trainable=False, name=f"{name}_touched")
+        self.end = tf.Variable(1, dtype=tf.int64, trainable=False, name=f"{name}_end")
+        self._clear_row_of_no_key()
+
+    def _clear_row_of_no_key(self) -> tf.Operation:
+        return self.rows.scatter_update(tf.IndexedSlices(tf.zeros([1, self.group.width]), [0]))
 
     def find(self, keys: tf.Tensor) -> tf.Tensor:
-        """Returns row numbers, -1 for unknown keys: [n] int64 to [n] int64. Inserts nothing."""
-        return tf.reshape(self._row_of_key.lookup(keys), [-1])
+        """Returns row numbers, 0 for keys without a row: [n] int64 to [n] int64. Inserts nothing."""
+        return tf.reshape(self.index.lookup(keys), [-1])
 
-    def find_or_make(self, keys: tf.Tensor) -> tf.Tensor:
-        """Returns row numbers, making a row for every unknown key.
+    def find_or_make(self, keys: tf.Tensor, observed: Observed | None, step: tf.Tensor) -> tf.Tensor:
+        """Returns row numbers, making a row for every unknown key that is admitted; 0 for the others.
 
         Args:
             keys: [n] int64, each once.
+            observed: [n]; needed where the group declares admission, expiry or a capacity.
+            step: that this is; int64 scalar.
         """
         found = self.find(keys)
-        is_new = tf.equal(found, _ABSENT)
-        num_new = tf.reduce_sum(tf.cast(is_new, tf.int64))
-        return tf.cond(num_new > 0, lambda: self._make(keys, found, is_new, num_new), lambda: found)
+        is_unknown = tf.equal(found, 0)
+        return tf.cond(
+            tf.reduce_any(is_unknown), lambda: self._admit(keys, found, is_unknown, observed, step), lambda: found
+        )
 
-    def _make(self, keys: tf.Tensor, found: tf.Tensor, is_new: tf.Tensor, num_new: tf.Tensor) -> tf.Tensor:
-        new_keys = tf.boolean_mask(keys, is_new)
-        first = self._num_rows.read_value()
-        numbers = first + tf.range(num_new)
-        with tf.control_dependencies([self._grow_to(first + num_new)]):
-            embeddings = initial_rows(new_keys, self.dim, INITIAL_SCALE, self._seed)
-            slots = tf.fill([num_new, self.width - self.dim], self._update.slot_start)
-            fresh = tf.IndexedSlices(tf.concat([embeddings, slots], 1), numbers)
+    def _admit(
+        self, keys: tf.Tensor, found: tf.Tensor, is_unknown: tf.Tensor, observed: Observed | None, step: tf.Tensor
+    ) -> tf.Tensor:
+        places = tf.reshape(tf.where(is_unknown & tf.not_equal(keys, NO_ID)), [-1])
+        newest = None
+        if not self.gatekeeper.admits_all:
+            assert observed is not None
+            candidates = tf.gather(keys, places)
+            admitted = self.gatekeeper.admits(candidates, tf.gather(observed.occurrences, places), step)
+            self.count("rejected", tf.boolean_mask(candidates, ~admitted))
+            places = tf.boolean_mask(places, admitted)
+        new_keys = tf.gather(keys, places)
+        if self.group.keeps_books:
+            assert observed is not None
+            newest = tf.gather(observed.newest, places)
+        self.count("admitted", new_keys)
+        numbers = self._append(new_keys, newest)
+        return tf.tensor_scatter_nd_update(found, places[:, None], numbers)
+
+    def _append(self, keys: tf.Tensor, newest: tf.Tensor | None) -> tf.Tensor:
+        """Makes rows behind the last one and returns their numbers."""
+        first = self.end.read_value()
+        numbers = first + tf.range(tf.size(keys, tf.int64))
+        end = first + tf.size(keys, tf.int64)
+        with tf.control_dependencies([self._grow_to(end)]):
+            w = initial_rows(keys, self.group.dim, INITIAL_SCALE, self.seed)
+            parts = [w, self._update.start(keys, w)]
+            if newest is not None:
+                parts.append(new_books(newest))
             writes = [
-                self._rows.scatter_update(fresh),
-                self._row_of_key.insert(new_keys, numbers[:, None]),
-                self._num_rows.assign(first + num_new),
+                self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers)),
+                self.keys.scatter_update(tf.IndexedSlices(keys, numbers)),
+                self.touched.scatter_update(tf.IndexedSlices(tf.ones_like(keys, tf.bool), numbers)),
+                self.index.insert(keys, numbers[:, None]),
+                self.end.assign(end),
             ]
         with tf.control_dependencies(writes):
-            return tf.tensor_scatter_nd_update(found, tf.where(is_new), numbers)
+            return tf.identity(numbers)
 
     def _grow_to(self, needed: tf.Tensor) -> tf.Tensor:
-        capacity = tf.shape(self._rows, tf.int64)[0]
+        capacity = tf.shape(self.keys, tf.int64)[0]
 
-        def double() -> tf.Tensor:
-            extra = tf.maximum(capacity, needed - capacity)
-            grown = tf.concat([self._rows.read_value(), tf.zeros([extra, self.width])], 0)
-            with tf.control_dependencies([self._rows.assign(grown)]):
+        def grow() -> tf.Tensor:
+            more = tf.maximum(needed, 2 * capacity)
+            places = tf.range(capacity)
+            writes = []
+            for variable in (self.rows, self.keys, self.touched):
+                old = variable.read_value()
+                shape = tf.concat([[more], tf.shape(old, tf.int64)[1:]], 0)
+                larger = tf.zeros(shape, tf.bool) if variable.dtype == tf.bool else _untouched(shape, variable.dtype)
+                with tf.control_dependencies([variable.assign(larger)]):
+                    writes.append(variable.scatter_update(tf.IndexedSlices(old, places)))
+            with tf.control_dependencies(writes):
                 return tf.constant(True)
 
-        return tf.cond(needed > capacity, double, lambda: tf.constant(False))
+        return tf.cond(needed > capacity, grow, lambda: tf.constant(False))
 
     def read(self, numbers: tf.Tensor) -> tf.Tensor:
         """Returns whole rows by number: [n] int64 to [n, width]."""
-        return tf.gather(self._rows, numbers)
+        return tf.gather(self.rows, numbers)
 
-    def embeddings_or_zeros(self, keys: tf.Tensor) -> tf.Tensor:
-        """Returns embeddings by key, zeros for unknown ones: [n] int64 to [n, dim]. Inserts nothing."""
-        numbers = self.find(keys)
-        known = tf.cast(numbers >= 0, tf.float32)[:, None]
-        return tf.gather(self._rows, tf.maximum(numbers, 0))[:, : self.dim] * known
+    def embeddings(self, keys: tf.Tensor, numbers: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Returns the embeddings of rows, the declared default of keys without one: [n, width] to [n, dim]."""
+        w = rows[:, : self.group.dim]
+        if self._default.same == 0.0:
+            return w
+        no_row = tf.equal(numbers, 0) & tf.not_equal(keys, NO_ID)
+        return w + tf.cast(no_row, tf.float32)[:, None] * self._default(keys)
 
-    def apply(self, numbers: tf.Tensor, rows: tf.Tensor, gradients: tf.Tensor, step: tf.Tensor) -> tf.Operation:
+    def apply(
+        self,
+        keys: tf.Tensor,
+        numbers: tf.Tensor,
+        rows: tf.Tensor,
+        gradients: tf.Tensor,
+        observed: Observed | None,
+        step: tf.Tensor,
+    ) -> None:
         """Writes rows back after one optimizer step.
 
         Args:
-            numbers: [n] int64, each once.
+            keys: [n] int64, each once.
+            numbers: [n] int64, as `find_or_make` gave them.
             rows: [n, width], as `read` gave them.
             gradients: [n, dim].
+            observed: [n]; needed where the group keeps books.
             step: global step, from 1.
         """
-        return self._rows.scatter_update(tf.IndexedSlices(self._update(rows, gradients, step), numbers))
+        dim, slots = self.group.dim, self.group.num_slot_floats
+        w, kept = rows[:, :dim], rows[:, dim : dim + slots]
+        parts = list(self._update(keys, w, kept, gradients, step))
+        if self.group.keeps_books:
+            assert observed is not None
+            parts.append(merged_books(rows[:, dim + slots :], observed.newest, observed.occurrences))
+        new_rows = tf.concat(parts, 1) if len(parts) > 1 else parts[0]
+        writes = [
+            self.rows.scatter_update(tf.IndexedSlices(new_rows, numbers)),
+            self.touched.scatter_update(tf.IndexedSlices(tf.ones_like(numbers, tf.bool), numbers)),
+        ]
+        with tf.control_dependencies(writes):
+            self._clear_row_of_no_key()
+
+    def count(self, counter: str, keys: tf.Tensor) -> None:
+        """Adds keys to a counter of their tables."""
+        variable = self.counters[counter]
+        size = variable.shape[0]
+        variable.assign_add(tf.math.bincount(tags_of(keys), minlength=size, maxlength=size, dtype=tf.int64))
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return int(self.end) - 1
 
     def contents(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Returns all keys, sorted, and their whole rows: [n] int64, [n, width] float32."""
-        keys, numbers = (part.numpy() for part in self._row_of_key.export())
-        order = np.argsort(keys)
-        keys, numbers = keys[order], numbers.reshape(-1)[order]
-        return keys, tf.gather(self._rows, numbers).numpy()
+        """Returns copies of all keys and their whole rows, in the order of row numbers: [n] int64, [n, width]."""
+        end = self.end.read_value()
+        return self.keys[1:end].numpy(), self.rows[1:end].numpy()
+
+    def fill(self, keys: NDArray[Any], rows: NDArray[Any]) -> None:
+        """Takes rows into an empty store: keys [n], each once, rows [n, width]."""
+        self._make_room(max(_FIRST_CAPACITY, len(keys) + len(keys) // 8 + 1))
+        for start in range(0, len(keys), _INSERT_AT_ONCE):
+            part = slice(start, start + _INSERT_AT_ONCE)
+            numbers = tf.range(start + 1, start + 1 + len(keys[part]), dtype=tf.int64)
+            self.rows.scatter_update(tf.IndexedSlices(rows[part], numbers))
+            self.keys.scatter_update(tf.IndexedSlices(keys[part], numbers))
+            self.index.insert(tf.constant(keys[part]), numbers[:, None])
+        self.end.assign(len(keys) + 1)
+
+
+def _untouched(shape: Any, dtype: tf.DType) -> tf.Tensor:
+    return tf.raw_ops.Empty(shape=tf.cast(shape, tf.int32), dtype=dtype, init=False)

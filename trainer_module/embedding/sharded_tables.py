@@ -1,7 +1,7 @@
 """Tables spread over the ranks: every key has one owner, which alone holds and updates its row.
 
-One exchange a step each way, whatever the number of features and dimensions: keys out, embeddings back; later
-gradients out. Keys are de-duplicated before the wire and again on the owner, so a row is read and written once a step.
+One exchange a step each way, whatever the number of features and tables: keys out, embeddings back; later gradients
+out. Keys are de-duplicated before the wire and again on the owner, so a row is found once, and written once a step.
 """
 
 from collections.abc import Mapping
@@ -10,121 +10,224 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from trainer_module import collectives
+from trainer_module.embedding.groups import Group
 from trainer_module.embedding.hashing import owner_of
-from trainer_module.embedding.row_store import RowStore
+from trainer_module.embedding.row_store import Observed, RowStore
 from trainer_module.embedding.wire import pack, unpack
 
 # Shape suffixes: n keys asked for, u unique keys on this rank, r keys received from all ranks, o unique ones of these,
-# D dimension, W width of a row, R ranks, G dimensions ("groups"), each one's table a group on the wire.
+# D dimension, W width of a row, R ranks, G groups of tables, P parts of the message of keys.
+
+
+class _Sent(NamedTuple):
+    """The way of one group's keys to their owners, kept for the way back. One rank keeps its keys as they are."""
+
+    owner_order_u: tf.Tensor | None
+    owned_of_received_r: tf.Tensor | None
+
+
+class _Owned(NamedTuple):
+    """What an owner has been asked for."""
+
+    keys_o: tf.Tensor
+    observed_o: Observed | None
 
 
 class _Route(NamedTuple):
-    """The way of the keys to their owners, kept for the way back. Dictionaries are by dimension."""
-
-    owner_order_u: dict[int, tf.Tensor]
-    owned_of_received_r: dict[int, tf.Tensor]
+    sent: dict[str, _Sent]
     sent_RG: tf.Tensor
     received_RG: tf.Tensor
 
 
 class Unique(NamedTuple):
-    """Embeddings of a dimension's unique keys [u, dim], and for each key asked for its place among them [n]."""
+    """Embeddings of a group's unique keys [u, dim], and for each key asked for its place among them [n]."""
 
     embeddings_uD: tf.Tensor
     place_n: tf.Tensor
 
 
 class Pulled(NamedTuple):
-    """What a training step knows of the rows it has asked for, by dimension."""
+    """What a training step knows of the rows it has asked for, by group."""
 
-    unique: dict[int, Unique]
-    row_numbers_o: dict[int, tf.Tensor]
-    rows_oW: dict[int, tf.Tensor]
+    unique: dict[str, Unique]
+    owned: dict[str, _Owned]
+    numbers_o: dict[str, tf.Tensor]
+    rows_oW: dict[str, tf.Tensor]
     route: _Route
 
 
 class ShardedTables:
-    """All rows of all dimensions, over all ranks."""
+    """All rows of all groups, over all ranks."""
 
-    def __init__(self, stores: Mapping[int, RowStore], *, num_ranks: int):
-        """Takes this rank's store of each dimension; there may be none."""
-        self.stores = dict(sorted(stores.items()))
+    def __init__(self, stores: Mapping[str, RowStore], *, num_ranks: int):
+        """Takes this rank's store of each group; there may be none."""
+        self.stores = dict(stores)
         self._num_ranks = num_ranks
-        self._dims = tuple(self.stores)
+        self._groups: dict[str, Group] = {name: store.group for name, store in stores.items()}
 
-    def pull(self, keys: Mapping[int, tf.Tensor]) -> Pulled:
-        """Fetches the rows of a training batch, making those of new keys: {dim: [n] int64}. All ranks together."""
-        if not self._dims:
-            return Pulled({}, {}, {}, _Route({}, {}, tf.zeros([0, 0]), tf.zeros([0, 0])))
-        places, owned, route = self._send_keys(keys, "train")
-        numbers = {dim: store.find_or_make(owned[dim]) for dim, store in self.stores.items()}
-        rows = {dim: store.read(numbers[dim]) for dim, store in self.stores.items()}
-        embeddings = self._send_back({dim: rows[dim][:, :dim] for dim in self._dims}, route, "train")
-        unique = {dim: Unique(embeddings[dim], places[dim]) for dim in self._dims}
-        return Pulled(unique, numbers, rows, route)
+    def pull(
+        self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor], step: tf.Tensor
+    ) -> Pulled:
+        """Fetches the rows of a training batch, making those of admitted new keys. All ranks together.
 
-    def read(self, keys: Mapping[int, tf.Tensor]) -> dict[int, Unique]:
-        """Fetches embeddings without making any; unknown keys read as zeros. All ranks together."""
-        if not self._dims:
-            return {}
-        places, owned, route = self._send_keys(keys, "read")
-        found = {dim: store.embeddings_or_zeros(owned[dim]) for dim, store in self.stores.items()}
-        embeddings = self._send_back(found, route, "read")
-        return {dim: Unique(embeddings[dim], places[dim]) for dim in self._dims}
+        Args:
+            keys: [n] int64 by group.
+            minutes: [n] int32, the time of each key's event, for groups that keep books; may be empty.
+            step: that this is.
+        """
+        places, owned, route = self._send_keys(keys, minutes, "train")
+        with tf.name_scope("lookup"):
+            numbers = {
+                name: store.find_or_make(owned[name].keys_o, owned[name].observed_o, step)
+                for name, store in self.stores.items()
+            }
+            rows = {name: store.read(numbers[name]) for name, store in self.stores.items()}
+        embeddings = self._answer(owned, numbers, rows, route, "train")
+        unique = {name: Unique(embeddings[name], places[name]) for name in self._groups}
+        return Pulled(unique, owned, numbers, rows, route)
 
-    def push(self, pulled: Pulled, gradients_uD: Mapping[int, tf.Tensor], scale: tf.Tensor, step: tf.Tensor) -> None:
-        """Sums the gradients of all ranks on the owners, multiplies by `scale` and updates every row once."""
-        if not self._dims:
-            return
-        route = pulled.route
-        sent = {dim: tf.gather(gradients_uD[dim], route.owner_order_u[dim]) for dim in self._dims}
-        received = self._exchange(sent, route.sent_RG, route.received_RG, name="gradients")
-        for dim, store in self.stores.items():
-            owners, num_owned = route.owned_of_received_r[dim], tf.size(pulled.row_numbers_o[dim])
-            summed_oD = tf.math.unsorted_segment_sum(received[dim], owners, num_owned)
-            store.apply(pulled.row_numbers_o[dim], pulled.rows_oW[dim], summed_oD * scale, step)
+    def read(self, keys: Mapping[str, tf.Tensor]) -> dict[str, Unique]:
+        """Fetches embeddings without making any; unknown keys read as their table's default. All ranks together."""
+        places, owned, route = self._send_keys(keys, None, "read")
+        numbers = {name: store.find(owned[name].keys_o) for name, store in self.stores.items()}
+        rows = {name: store.read(numbers[name]) for name, store in self.stores.items()}
+        embeddings = self._answer(owned, numbers, rows, route, "read")
+        return {name: Unique(embeddings[name], places[name]) for name in self._groups}
+
+    def _answer(
+        self,
+        owned: Mapping[str, _Owned],
+        numbers: Mapping[str, tf.Tensor],
+        rows: Mapping[str, tf.Tensor],
+        route: _Route,
+        use: str,
+    ) -> dict[str, tf.Tensor]:
+        """Returns the embeddings of this rank's unique keys: {group: [u, dim]}."""
+        found = {
+            name: store.embeddings(owned[name].keys_o, numbers[name], rows[name])
+            for name, store in self.stores.items()
+        }
+        if self._num_ranks == 1 or not self._groups:
+            return found
+        with tf.name_scope("exchange"):
+            answers = {name: tf.gather(w_oD, route.sent[name].owned_of_received_r) for name, w_oD in found.items()}
+            received = self._exchange(answers, route.received_RG, route.sent_RG, name=f"{use}_embeddings")
+            return {
+                name: tf.gather(received[name], tf.math.invert_permutation(route.sent[name].owner_order_u))
+                for name in self._groups
+            }
+
+    def send_gradients(self, pulled: Pulled, gradients_uD: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
+        """Returns the gradients of the keys this rank owns, summed over the ranks: {group: [o, dim]}. All together."""
+        if self._num_ranks == 1 or not self._groups:
+            return gradients_uD
+        with tf.name_scope("exchange"):
+            route = pulled.route
+            ordered = {name: tf.gather(gradients_uD[name], route.sent[name].owner_order_u) for name in self._groups}
+            received = self._exchange(ordered, route.sent_RG, route.received_RG, name="gradients")
+            return {
+                name: tf.math.unsorted_segment_sum(
+                    received[name], route.sent[name].owned_of_received_r, tf.size(pulled.numbers_o[name])
+                )
+                for name in self._groups
+            }
+
+    def apply(
+        self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor
+    ) -> None:
+        """Updates every row that this rank owns once, with its gradient times `scale`."""
+        for name, store in self.stores.items():
+            keys_o, observed_o = pulled.owned[name]
+            gradient_oD = gradients_oD[name] * scale
+            store.apply(keys_o, pulled.numbers_o[name], pulled.rows_oW[name], gradient_oD, observed_o, step)
 
     def _send_keys(
-        self, keys: Mapping[int, tf.Tensor], use: str
-    ) -> tuple[dict[int, tf.Tensor], dict[int, tf.Tensor], _Route]:
-        """Returns each key's place among the unique ones [n], the owned keys [o], and the route."""
-        places, orders, to_send, counts_R = {}, {}, [], []
-        for dim in self._dims:
-            keys_u, places[dim] = tf.unique(keys[dim])
-            owners_u = owner_of(keys_u, self._num_ranks)
-            orders[dim] = tf.argsort(owners_u, stable=True)
-            to_send.append(tf.gather(keys_u, orders[dim]))
-            counts_R.append(tf.math.bincount(owners_u, minlength=self._num_ranks, maxlength=self._num_ranks))
-        sent_RG = tf.ensure_shape(tf.stack(counts_R, axis=1), [self._num_ranks, len(self._dims)])
-        # The counts travel ahead of the keys they count, in the same message.
-        header_1 = tf.fill([self._num_ranks, 1], len(self._dims))
-        packed = pack([tf.reshape(tf.cast(sent_RG, tf.int64), [-1]), *to_send], tf.concat([header_1, sent_RG], axis=1))
-        lengths_R = len(self._dims) + tf.reduce_sum(sent_RG, axis=1)
-        received, received_lengths_R = collectives.alltoall(packed, lengths_R, name=f"{use}_keys")
-        starts_R = tf.cumsum(received_lengths_R, exclusive=True)
-        received_RG = tf.gather(received, starts_R[:, None] + tf.range(len(self._dims))[None, :])
-        received_RG = tf.ensure_shape(tf.cast(received_RG, tf.int32), [self._num_ranks, len(self._dims)])
-        _, *received_keys = unpack(received, tf.concat([header_1, received_RG], axis=1))
-        owned, owned_of_received = {}, {}
-        for dim, keys_r in zip(self._dims, received_keys, strict=True):
-            owned[dim], owned_of_received[dim] = tf.unique(keys_r)
-        return places, owned, _Route(orders, owned_of_received, sent_RG, received_RG)
+        self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor] | None, use: str
+    ) -> tuple[dict[str, tf.Tensor], dict[str, _Owned], _Route]:
+        """Returns each key's place among the unique ones [n], the owned keys [o], and the route.
 
-    def _send_back(self, embeddings_oD: Mapping[int, tf.Tensor], route: _Route, use: str) -> dict[int, tf.Tensor]:
-        """Returns the embeddings of this rank's unique keys: {dim: [u, dim]}."""
-        answers = {dim: tf.gather(embeddings_oD[dim], route.owned_of_received_r[dim]) for dim in self._dims}
-        received = self._exchange(answers, route.received_RG, route.sent_RG, name=f"{use}_embeddings")
-        return {
-            dim: tf.gather(received[dim], tf.math.invert_permutation(route.owner_order_u[dim])) for dim in self._dims
-        }
+        Args:
+            keys: as in `pull`.
+            minutes: as in `pull`; None where nothing is to be observed.
+            use: prefix of the collectives' names.
+        """
+        places, uniques = {}, {}
+        with tf.name_scope("unique"):
+            for name, group in self._groups.items():
+                keys_u, places[name], occurrences_u = tf.unique_with_counts(keys[name])
+                observed_u = None
+                if minutes is not None:
+                    self._count_unique(name, keys[name], keys_u)
+                    if group.counts_occurrences:
+                        newest_u = _newest(minutes.get(name), places[name], occurrences_u)
+                        observed_u = Observed(occurrences_u, newest_u)
+                uniques[name] = _Owned(keys_u, observed_u)
+        if self._num_ranks == 1 or not self._groups:
+            none = tf.zeros([1, len(self._groups)], tf.int32)
+            return places, uniques, _Route({name: _Sent(None, None) for name in self._groups}, none, none)
+        with tf.name_scope("exchange"):
+            owned, route = self._to_owners(uniques, use)
+        return places, owned, route
+
+    def _to_owners(self, uniques: Mapping[str, _Owned], use: str) -> tuple[dict[str, _Owned], _Route]:
+        ranks, groups = self._num_ranks, len(self._groups)
+        orders, counts, parts, part_groups = {}, [], [], []
+        for place, (name, (keys_u, observed_u)) in enumerate(uniques.items()):
+            owners_u = owner_of(keys_u, ranks)
+            by_owner = tf.dynamic_partition(tf.range(tf.size(keys_u)), owners_u, ranks)
+            orders[name] = tf.concat(by_owner, 0)
+            counts.append(tf.stack([tf.size(part) for part in by_owner]))
+            parts.append(tf.gather(keys_u, orders[name]))
+            part_groups.append(place)
+            if observed_u is not None:
+                both = tf.stack([observed_u.occurrences, observed_u.newest], 1)
+                parts.append(tf.bitcast(tf.gather(both, orders[name]), tf.int64))
+                part_groups.append(place)
+        sent_RG = tf.stack(counts, axis=1)
+        # The counts travel ahead of the keys they count, in the same message.
+        header_1 = tf.fill([ranks, 1], groups)
+        sizes_RP = tf.concat([header_1, tf.gather(sent_RG, part_groups, axis=1)], axis=1)
+        packed = pack([tf.reshape(tf.cast(sent_RG, tf.int64), [-1]), *parts], sizes_RP)
+        received, lengths_R = collectives.alltoall(packed, tf.reduce_sum(sizes_RP, axis=1), name=f"{use}_keys")
+        starts_R = tf.cumsum(lengths_R, exclusive=True)
+        received_RG = tf.cast(tf.gather(received, starts_R[:, None] + tf.range(groups)[None, :]), tf.int32)
+        received_RG = tf.ensure_shape(received_RG, [ranks, groups])
+        sizes_RP = tf.concat([header_1, tf.gather(received_RG, part_groups, axis=1)], axis=1)
+        _, *received_parts = unpack(received, sizes_RP)
+        owned, sent = {}, {}
+        for name, (_, observed_u) in uniques.items():
+            keys_o, owned_of_received_r = tf.unique(received_parts.pop(0))
+            observed_o = None
+            if observed_u is not None:
+                both_r2 = tf.bitcast(received_parts.pop(0), tf.int32)
+                observed_o = Observed(
+                    tf.math.unsorted_segment_sum(both_r2[:, 0], owned_of_received_r, tf.size(keys_o)),
+                    tf.math.unsorted_segment_max(both_r2[:, 1], owned_of_received_r, tf.size(keys_o)),
+                )
+            owned[name] = _Owned(keys_o, observed_o)
+            sent[name] = _Sent(orders[name], owned_of_received_r)
+        return owned, _Route(sent, sent_RG, received_RG)
 
     def _exchange(
-        self, rows: Mapping[int, tf.Tensor], sent_RG: tf.Tensor, received_RG: tf.Tensor, *, name: str
-    ) -> dict[int, tf.Tensor]:
-        """Sends rows of every dimension, ordered by rank, in one message to each rank: {dim: [rows, dim]}."""
-        dims_G = tf.constant(self._dims, tf.int32)
+        self, rows: Mapping[str, tf.Tensor], sent_RG: tf.Tensor, received_RG: tf.Tensor, *, name: str
+    ) -> dict[str, tf.Tensor]:
+        """Sends rows of every group, ordered by rank, in one message to each rank: {group: [rows, dim]}."""
+        dims_G = tf.constant([group.dim for group in self._groups.values()], tf.int32)
         sent_floats_RG, received_floats_RG = sent_RG * dims_G, received_RG * dims_G
-        packed = pack([tf.reshape(rows[dim], [-1]) for dim in self._dims], sent_floats_RG)
+        packed = pack([tf.reshape(rows[group], [-1]) for group in self._groups], sent_floats_RG)
         received, _ = collectives.alltoall(packed, tf.reduce_sum(sent_floats_RG, axis=1), name=name)
         flats = unpack(received, received_floats_RG)
-        return {dim: tf.reshape(flat, [-1, dim]) for dim, flat in zip(self._dims, flats, strict=True)}
+        return {
+            name: tf.reshape(flat, [-1, group.dim])
+            for (name, group), flat in zip(self._groups.items(), flats, strict=True)
+        }
+
+    def _count_unique(self, name: str, keys_n: tf.Tensor, keys_u: tf.Tensor) -> None:
+        for counter, counted in (("asked", keys_n), ("unique", keys_u)):
+            self.stores[name].count(counter, counted)
+
+
+def _newest(minutes_n: tf.Tensor | None, places_n: tf.Tensor, occurrences_u: tf.Tensor) -> tf.Tensor:
+    if minutes_n is None:
+        return tf.zeros_like(occurrences_u)
+    return tf.math.unsorted_segment_max(minutes_n, places_n, tf.size(occurrences_u))
