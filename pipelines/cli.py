@@ -81,6 +81,31 @@ def run(
 
 
 @app.command(
+    epilog="Example: sangam backfill pipelines/specs/short_video.yaml --from 2024-03-05 --to 2024-03-07 "
+    "--data demo/logs --root demo/root\n\n"
+    "Exit codes: 0 every date ended, blessed or refused by a gate; 1 a date failed; 2 the command was given something "
+    "wrong; 130 or 143 the backfill was stopped."
+)
+def backfill(
+    spec: SpecArgument,
+    first: Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="The first date.")],
+    last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="The last date.")],
+    data: Annotated[Path, typer.Option(help="Folder of the logs; the spec's file patterns are relative to it.")],
+    root: Annotated[Path, typer.Option(help="Folder for everything the runs leave; created where it does not exist.")],
+) -> None:
+    """Runs a spec for each date of a period, in order, and prints every task's metric by date.
+
+    A date is judged on its day before a later one trains on it. The same command goes on where an earlier one was
+    stopped or killed; dates that ended with this spec and code are not run again. A date without logs is skipped where
+    the spec has `missing_days: skip`. Output and record are in ROOT/backfill/NAME.
+    """
+    from pipelines.backfill import check_backfill, run_backfill
+
+    checked = check_backfill(spec, first, last, data, root)
+    raise typer.Exit(run_backfill(checked, Console(highlight=False, width=None if sys.stdout.isatty() else 200)))
+
+
+@app.command(
     name="compile",
     epilog="Example: sangam compile pipelines/specs/short_video.yaml --image registry.example/sangam:1 "
     "--output short_video.pipeline.yaml",
@@ -162,6 +187,40 @@ def generate(
             progress=lambda day, rows: bar.advance(task),
         )
     _say(f"wrote {days} days of {rows_per_day} rows: {folders[0]} to {folders[-1].name}")
+
+
+@app.command(epilog="Example: sangam plan pipelines/specs/short_video.yaml --rows users=80e6,posts=55e6 --ranks 8")
+def plan(
+    spec: SpecArgument,
+    rows: Annotated[
+        str, typer.Option(help="Rows by table: users=80e6,posts=55M. Tables left out have their declared capacity.")
+    ] = "",
+    ranks: Annotated[int | None, typer.Option(min=1, help="Left out: cluster.ranks of the spec.")] = None,
+    memory_per_rank: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="For example 64GB. Left out: this machine's, shared by the ranks."),
+    ] = None,
+    ranks_per_host: Annotated[
+        int | None, typer.Option(min=1, help="Also print what a host of so many ranks needs.")
+    ] = None,
+) -> None:
+    """Prints the memory that a ranker takes, by table and by rank; exits with 2 if it does not fit."""
+    import pipelines.plan as printing
+    from schemas.loading import load_spec
+    from schemas.plan import plan as plan_of
+    from schemas.quantities import parse_bytes, parse_rows
+
+    loaded = load_spec(spec)
+    made = plan_of(loaded, rows=parse_rows("--rows", rows), ranks=ranks or loaded.cluster.ranks)
+    if memory_per_rank is None:
+        room = printing.this_machine(ranks_per_host or made.ranks)
+    else:
+        room = printing.Room(parse_bytes("--memory-per-rank", memory_per_rank), "given as --memory-per-rank")
+    printing.print_plan(
+        made, room, Console(highlight=False, width=None if sys.stdout.isatty() else 200), ranks_per_host
+    )
+    printing.refuse_unfit(made, room)
+    _say("it fits")
 
 
 @app.command(epilog="Example: sangam doctor")

@@ -58,7 +58,7 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, is_there: Callabl
         before: the newest day to train on: a base that knows it already leaves nothing to learn.
         is_there: says whether a checkpoint still exists.
     """
-    notes = []
+    notes: list[str] = []
     fitting = [model for model in models if model.checkpoint_uri and model.days and model.days[-1] < before]
     # Sorting is stable: the one blessed last stays last.
     for model in reversed(sorted(fitting, key=lambda found: found.days[-1])):

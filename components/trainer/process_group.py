@@ -36,11 +36,19 @@ def run_group(module_and_arguments: Sequence[str], *, log: Path) -> int:
         end_group(leader)
 
 
-def end_group(leader: "subprocess.Popen[bytes]") -> None:
-    """Ends every process of the leader's group and reaps the leader."""
+def end_group(
+    leader: "subprocess.Popen[bytes]", number: signal.Signals = signal.SIGTERM, grace_s: float = _GRACE_S
+) -> None:
+    """Ends every process of the leader's group and reaps the leader.
+
+    Args:
+        leader: started in a session of its own.
+        number: of the signal to ask with.
+        grace_s: from there to SIGKILL.
+    """
     if leader.poll() is None:
-        _signal_group(leader.pid, signal.SIGTERM)
-        deadline = time.monotonic() + _GRACE_S
+        _signal_group(leader.pid, number)
+        deadline = time.monotonic() + grace_s
         while leader.poll() is None and time.monotonic() < deadline:
             time.sleep(_POLL_S)
     _signal_group(leader.pid, signal.SIGKILL)

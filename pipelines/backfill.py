@@ -1,0 +1,219 @@
+"""The dates of a past period in order, each a run of its own: judged on its day before a later date trains on it."""
+
+import datetime
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from components.example_gen.files import has_files
+from components.example_gen.local_files import LocalStorage
+from pipelines.backfill_record import RECORD_FILE, DateRecord, MetricValue, identity_of, read_record, write_record
+from pipelines.local.child_run import CHILD_GRACE_S, run_child
+from pipelines.local.request import RunRequest, check_request
+from pipelines.local.stopping import Stopped, StopSignals
+from pipelines.summary import SUMMARY_FILE
+from schemas.data import DayLogs
+from schemas.days import Day, parse_day
+from schemas.errors import UserError
+from schemas.loading import load_spec
+
+FAILED = 1
+_BLESSED, _REJECTED = 0, 3
+_TAIL_LINES = 15
+
+RunDate = Callable[[list[str], Path, StopSignals], int]
+"""Runs `sangam` with arguments, its output into a file, and returns the exit code."""
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """What to run.
+
+    Attributes:
+        spec_path: as the user gave it.
+        request: of the first date.
+        dates: all of them, in order.
+    """
+
+    spec_path: Path
+    request: RunRequest
+    dates: tuple[Day, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Of the record and the runs' output."""
+        return self.request.root / "backfill" / self.request.spec.name
+
+
+class DateFailed(Exception):
+    """A date whose run failed; the text says why, and how to go on."""
+
+
+def check_backfill(spec_path: Path, first: str, last: str, data: Path, root: Path) -> Backfill:
+    """Returns what to run, or says what is wrong with it.
+
+    Raises:
+        UserError: a spec without days, dates that are none or in the wrong order, folders that cannot be used.
+    """
+    spec = load_spec(spec_path)
+    if not isinstance(spec.data, DayLogs):
+        raise UserError(f"backfill: needs logs by day (got spec '{spec.name}', which reads named splits); use `run`")
+    bounds = []
+    for option, text in (("--from", first), ("--to", last)):
+        try:
+            bounds.append(parse_day(text))
+        except ValueError as error:
+            raise UserError(f"{option}: {error}") from None
+    if bounds[1] < bounds[0]:
+        raise UserError(f"--to: lies before --from (got {last}, --from {first}); give the first date and the last")
+    number = (bounds[1] - bounds[0]).days + 1
+    dates = tuple(bounds[0] + datetime.timedelta(days=offset) for offset in range(number))
+    backfill = Backfill(spec_path, check_request(spec, first, data, root), dates)
+    if not any(_has_logs(backfill.request, date) for date in dates):
+        raise UserError(
+            f"--from, --to: no date has logs (got {first} to {last}, --data {data}); check the dates and the folder"
+        )
+    return backfill
+
+
+def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_child) -> int:
+    """Runs every date that is not done yet, prints a line for each and a table of all, and returns the exit code.
+
+    Args:
+        backfill: what to run.
+        console: for lines and table.
+        run_date: runs one date.
+    """
+    backfill.folder.mkdir(parents=True, exist_ok=True)
+    record = read_record(backfill.folder, backfill.request.spec.name)
+    first, last = backfill.dates[0], backfill.dates[-1]
+    _plain(console, f"backfill {record.name} {first} to {last}, output in {backfill.folder}")
+    # What is run must not change on the way.
+    spec = backfill.folder / "spec.yaml"
+    shutil.copyfile(backfill.spec_path, spec)
+    code = 0
+    with StopSignals(grace_s=2 * CHILD_GRACE_S) as stop:
+        try:
+            for date in backfill.dates:
+                known = record.dates.get(date.isoformat())
+                is_done = known is not None and known.identity == identity_of(backfill.request)
+                done = known if known and is_done else _run(backfill, spec, date, stop, run_date)
+                record = record.with_date(done)
+                write_record(backfill.folder, record)
+                _plain(console, _line(done, is_done))
+        except DateFailed as failure:
+            _plain(console, str(failure))
+            code = FAILED
+        except Stopped as stopped:
+            _plain(console, f"{stopped}; the same command goes on from there")
+            code = stopped.exit_code
+    identity = identity_of(backfill.request)
+    known_dates = [record.dates[text] for text in map(str, backfill.dates) if text in record.dates]
+    console.print(_table([done for done in known_dates if done.identity == identity], backfill.request.spec.tasks))
+    _plain(console, f"record: {backfill.folder / RECORD_FILE}")
+    return code
+
+
+def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date: RunDate) -> DateRecord:
+    request, text = backfill.request, date.isoformat()
+    identity = identity_of(request)
+    assert isinstance(request.spec.data, DayLogs)
+    if request.spec.data.missing_days == "skip" and not _has_logs(request, date):
+        note = f"{text} has no logs to judge a model on"
+        return DateRecord(date=text, state="skipped", identity=identity, notes=[note])
+    log = backfill.folder / f"{text}.log"
+    runs = request.root / "runs"
+    known = set(runs.glob("*"))
+    arguments = ["run", str(spec), "--date", text, "--data", str(request.data_root), "--root", str(request.root)]
+    code = run_date(arguments, log, stop)
+    summaries = [run / SUMMARY_FILE for run in set(runs.glob("*")) - known if (run / SUMMARY_FILE).exists()]
+    if code not in (_BLESSED, _REJECTED) or not summaries:
+        raise DateFailed(
+            f"{text} failed with exit code {code}; mend it, and give the same command again to go on from there. "
+            f"The end of {log}:\n{_tail(log)}"
+        )
+    return _record_of(text, identity, code == _BLESSED, max(summaries))
+
+
+def _record_of(date: str, identity: str, is_blessed: bool, summary: Path) -> DateRecord:
+    document: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
+    tasks = {}
+    for name, task in document["tasks"].items():
+        metric = "auc" if task["auc"] is not None or task["rmse"] is None else "rmse"
+        tasks[name] = MetricValue(metric=metric, value=task[metric])
+    return DateRecord(
+        date=date,
+        state="blessed" if is_blessed else "rejected",
+        identity=identity,
+        mode=document["mode"],
+        base_last_day=document["base_last_day"],
+        num_train_days=len(document["days"].get("train", [])),
+        tasks=tasks,
+        seconds=document["total_seconds"],
+        trainer_seconds=document["steps"]["trainer"]["seconds"],
+        notes=document["notes"],
+        summary=str(summary),
+    )
+
+
+def _has_logs(request: RunRequest, date: Day) -> bool:
+    assert isinstance(request.spec.data, DayLogs)
+    return has_files(request.spec.data, date, str(request.data_root), LocalStorage())
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return "\n".join(lines[-_TAIL_LINES:])
+
+
+def _line(done: DateRecord, was_done: bool) -> str:
+    how = "done before" if was_done else f"{done.seconds:.0f} s"
+    return f"{done.date} {done.state:<8} {how}"
+
+
+def _table(dates: Iterable[DateRecord], tasks: Iterable[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("date", "verdict", "trained on", *tasks):
+        table.add_column(name)
+    table.add_column("train s", justify="right")
+    table.add_column("run s", justify="right")
+    judged = []
+    for done in dates:
+        if done.state == "skipped":
+            table.add_row(done.date, "skipped", "no logs", *("" for _ in tasks), "", "")
+            continue
+        judged.append(done)
+        values = [_value(done.tasks[task]) if task in done.tasks else "" for task in tasks]
+        table.add_row(
+            done.date, done.state, _trained_on(done), *values, f"{done.trainer_seconds:.1f}", f"{done.seconds:.1f}"
+        )
+    sums = [f"{sum(getattr(done, name) for done in judged):.1f}" for name in ("trainer_seconds", "seconds")]
+    means = [_value(mean(judged, task)) for task in tasks]
+    table.add_row("", "", "mean; seconds in all", *means, *sums, style="bold")
+    return table
+
+
+def mean(dates: Iterable[DateRecord], task: str) -> MetricValue:
+    """Returns the mean of a task's metric over the dates that have one."""
+    found = [done.tasks[task] for done in dates if task in done.tasks and done.tasks[task].value is not None]
+    values = [metric.value for metric in found if metric.value is not None]
+    return MetricValue(metric=found[0].metric if found else "", value=sum(values) / len(values) if values else None)
+
+
+def _value(value: MetricValue) -> str:
+    return f"{value.metric} {value.value:.4f}" if value.value is not None else f"{value.metric} unknown".strip()
+
+
+def _trained_on(done: DateRecord) -> str:
+    days = f"{done.num_train_days} day{'s' if done.num_train_days != 1 else ''}"
+    return f"{days} after {done.base_last_day}" if done.base_last_day else f"{days} from nothing"
+
+
+def _plain(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
