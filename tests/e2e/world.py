@@ -77,14 +77,18 @@ class World:
             yaml.dump(document, file)
         return target
 
-    def arguments(self, spec: Path, *, logs: Path | None = None, root: Path | None = None) -> list[str]:
+    def arguments(
+        self, spec: Path, *, date: str = DATE, logs: Path | None = None, root: Path | None = None
+    ) -> list[str]:
         """Returns the arguments of a run."""
         folders = ["--data", str(logs or self.logs), "--root", str(root or self.root)]
-        return ["run", str(spec), "--date", DATE, *folders]
+        return ["run", str(spec), "--date", date, *folders]
 
-    def run(self, spec: Path, **folders: Path) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
+    def run(
+        self, spec: Path, *, date: str = DATE, root: Path | None = None
+    ) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
         """Runs a spec to its end; returns the process and its summary."""
-        done = sangam(*self.arguments(spec, **folders))
+        done = sangam(*self.arguments(spec, date=date, root=root))
         return done, summary_of(done.stdout)
 
     def runs(self) -> set[Path]:

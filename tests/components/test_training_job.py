@@ -1,0 +1,96 @@
+"""What the trainer's step asks of a training job, and what it notes on the checkpoint."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.registry.base import Base
+from schemas.loading import load_spec
+from schemas.spec import digest
+from tests.golden_files import SPECS
+from trainer_module.job import read_job
+
+pytestmark = pytest.mark.slow
+
+RANKER = load_spec(SPECS / "short_video.yaml").ranker()
+
+
+def report(base: Base | None) -> Any:
+    from components.example_gen.report import IngestionReport
+
+    days = {"train": ["2024-03-02", "2024-03-03"], "eval": ["2024-03-04"]}
+    return IngestionReport(date="2024-03-04", days=days, missing_days=[], splits={}, base=base)
+
+
+def artifacts(root: Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    from tfx.types import artifact_utils, standard_artifacts
+
+    from components.registry.checkpoint import RankerCheckpoint
+
+    inputs = {
+        "examples": standard_artifacts.Examples(),
+        "transformed_examples": standard_artifacts.Examples(),
+        "transform_graph": standard_artifacts.TransformGraph(),
+    }
+    outputs = {
+        "model": standard_artifacts.Model(),
+        "training": standard_artifacts.ModelRun(),
+        "checkpoint": RankerCheckpoint(),
+    }
+    for key, artifact in {**inputs, **outputs}.items():
+        artifact.uri = str(root / key)
+    for key in ("examples", "transformed_examples"):
+        inputs[key].split_names = artifact_utils.encode_split_names(["train", "eval"])
+        for split in ("train", "eval"):
+            (root / key / f"Split-{split}").mkdir(parents=True)
+            (root / key / f"Split-{split}" / "part.gz").write_text("examples")
+    return {key: [value] for key, value in inputs.items()}, {key: [value] for key, value in outputs.items()}
+
+
+def job_of(root: Path, base: Base | None) -> tuple[dict[str, Any], dict[str, list[Any]], dict[str, list[Any]]]:
+    from components.trainer.executor import _job
+
+    inputs, outputs = artifacts(root)
+    properties = {"ranker": RANKER.model_dump_json(), "pipeline_root": str(root), "code": "c"}
+    return _job(RANKER, report(base), inputs, outputs, properties), inputs, outputs
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Base:
+    uri = str(tmp_path / "base")
+    return Base(checkpoint_uri=uri, days=("2024-02-29", "2024-03-01"), transform_graph_uri="graph", inputs_digest="i")
+
+
+def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_path: Path, base: Base) -> None:
+    job, _, _ = job_of(tmp_path, base)
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(job | {"log_dir": str(tmp_path)}))
+    read = read_job(file)
+    assert read.ranker == RANKER
+    assert read.base_checkpoint == str(tmp_path / "base" / "checkpoint")
+    assert read.days == ("2024-03-02", "2024-03-03")
+    assert read.final_checkpoint == str(tmp_path / "checkpoint" / "checkpoint")
+    assert Path(read.checkpoint_dir).parent == tmp_path / "checkpoints" / "short_video"
+
+
+def test_without_a_base_training_starts_from_nothing(tmp_path: Path) -> None:
+    assert job_of(tmp_path, None)[0]["base_checkpoint"] == ""
+
+
+def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(tmp_path: Path, base: Base) -> None:
+    from components.trainer.executor import _describe
+
+    job, inputs, outputs = job_of(tmp_path, base)
+    Path(job["final_checkpoint"]).mkdir(parents=True)
+    Path(job["final_checkpoint"], "manifest.json").write_text(json.dumps({"step": 12}))
+    [checkpoint] = outputs["checkpoint"]
+    _describe(checkpoint, job, report(base), inputs)
+    found = {name: checkpoint.get_string_custom_property(name) for name in ("days", "base", "transform_graph")}
+    days = ["2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03"]
+    assert json.loads(found["days"]) == days
+    assert found["base"] == str(tmp_path / "base")
+    assert found["transform_graph"] == str(tmp_path / "transform_graph")
+    assert checkpoint.get_string_custom_property("inputs_digest") == digest(RANKER.inputs())
+    assert checkpoint.get_int_custom_property("step") == 12
