@@ -1,29 +1,36 @@
-"""One rank of a training job: `python -m trainer_module JOB_FILE PARENT_PID`, started by `launch`."""
+"""One rank of a training job: `python -m trainer_module JOB_FILE PARENT_PID SERVICE`, started by `launch`."""
 
-import json
 import logging
+import shutil
 import sys
-import time
 from collections.abc import Iterable
+from datetime import date, timedelta
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 
-from trainer_module import collectives, state
+from schemas.errors import UserError
+from trainer_module import collectives
 from trainer_module.check import write_check
-from trainer_module.input import own_batches, served_batches
+from trainer_module.checkpoint import folder
+from trainer_module.checkpoint.schedule import Schedule
+from trainer_module.checkpoint.writer import Writer
+from trainer_module.input import own_batches
 from trainer_module.job import TrainJob, read_job
-from trainer_module.loop import EpochReport, Trainer
-from trainer_module.processes import end_with_parent
+from trainer_module.loop import EpochReport, NotFiniteError, Trainer
+from trainer_module.processes import MISTAKE, end_with_parent
 from trainer_module.progress import Progress
 from trainer_module.ranker import Batch, Ranker
+from trainer_module.report import write_report
+from trainer_module.start import Start, take_up
+from trainer_module.train_input import TrainInput
 
 _LOG = logging.getLogger("trainer_module.rank")
+_MINUTES_A_DAY = 24 * 60
 
 
-def main(job_file: str, parent_pid: str, service: str) -> None:
-    """Trains one rank's part and leaves its state behind."""
+def main(job_file: str, parent_pid: str, service: str) -> int:
+    """Trains as one rank; returns the exit code."""
     end_with_parent(int(parent_pid))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     job = read_job(Path(job_file))
@@ -33,30 +40,76 @@ def main(job_file: str, parent_pid: str, service: str) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
     rank, ranks = collectives.start()
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
+    try:
+        train(job, service, rank=rank, ranks=ranks)
+    except (UserError, NotFiniteError) as error:
+        job.mistake_file(rank).write_text(str(error))
+        _LOG.error("%s", error)
+        return MISTAKE
+    collectives.stop()
+    return 0
+
+
+def train(job: TrainJob, service: str, *, rank: int, ranks: int) -> None:
+    """Trains one rank's part, from where the job was left, and leaves the final checkpoint and the report behind."""
     progress = Progress(job, rank)
-    progress.beat()
-    trainer = Trainer(Ranker(job.ranker), rank=rank, ranks=ranks)
-    started = time.monotonic()
-    reports = []
-    for epoch in range(job.ranker.training.epochs):
-        report = trainer.train_epoch(_train_batches(job, epoch, rank, ranks, service), progress)
+    trainer = Trainer(Ranker(job.ranker), rank=rank, ranks=ranks, last_minute=_last_minute(job))
+    with progress.beating():
+        if rank == 0:
+            _tidy(job)
+        collectives.barrier(name="tidied")
+        start = take_up(job, trainer)
+    schedule = _schedule(job, service, trainer, start, progress)
+    history = start.history
+    progress.resume(step=history.num_steps, examples=history.examples)
+    for epoch in range(start.position.epoch, job.ranker.training.epochs):
+        if epoch == len(history.reports):
+            history.reports.append(EpochReport())
+        report = history.reports[epoch]
+        schedule.begin_epoch()
+        batches = schedule.source.batches(epoch, progress.examples)
+        trainer.train_epoch(batches, progress, schedule.after_step, report)
         if job.validation_files:
             report.validation = trainer.validate(_validation_batches(job, rank, ranks), progress)
         _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
-        reports.append(report)
-    seconds = time.monotonic() - started
-    _write_state(job, trainer)
-    write_check(job, trainer)
-    collectives.barrier(name="state_written")
+    with progress.beating():
+        schedule.write_final(Path(job.final_checkpoint))
+        tables = trainer.statistics()
+        write_check(job, trainer)
+        collectives.barrier(name="all_written")
     if rank == 0:
-        _write_report(job, trainer, reports, seconds)
-    collectives.stop()
+        write_report(job, trainer, history, tables=tables, seconds=history.seconds + schedule.seconds)
 
 
-def _train_batches(job: TrainJob, epoch: int, rank: int, ranks: int, service: str) -> Iterable[Batch]:
-    if service:
-        return served_batches(job.ranker, job.train_files, epoch=epoch, service=service)
-    return own_batches(job.ranker, job.train_files, epoch=epoch, rank=rank, ranks=ranks)
+def _tidy(job: TrainJob) -> None:
+    for path in folder.clear(Path(job.checkpoint_dir), job.digest):
+        _LOG.info("removed checkpoint=%s of another job", path)
+    shutil.rmtree(folder.being_written(Path(job.final_checkpoint)), ignore_errors=True)
+
+
+def _last_minute(job: TrainJob) -> int | None:
+    """Returns the end of the last day, minutes since 1970: events that claim to be later have a wrong clock."""
+    if not job.days:
+        return None
+    return (date.fromisoformat(max(job.days)) + timedelta(days=1) - date(1970, 1, 1)).days * _MINUTES_A_DAY
+
+
+def _schedule(job: TrainJob, service: str, trainer: Trainer, start: Start, progress: Progress) -> Schedule:
+    source = TrainInput(
+        job, rank=trainer.rank, ranks=trainer.ranks, service=service, start=start.position, trained=start.trained
+    )
+    declared = job.ranker.training.checkpoint
+    return Schedule(
+        trainer=trainer,
+        source=source,
+        history=start.history,
+        progress=progress,
+        manifest=start.manifest,
+        directory=Path(job.checkpoint_dir),
+        every_steps=declared.every_steps,
+        keep=declared.keep,
+        writer=Writer(trainer.rank),
+    )
 
 
 def _validation_batches(job: TrainJob, rank: int, ranks: int) -> Iterable[Batch]:
@@ -65,41 +118,5 @@ def _validation_batches(job: TrainJob, rank: int, ranks: int) -> Iterable[Batch]
     return own_batches(declared, job.validation_files, epoch=0, rank=rank, ranks=ranks)
 
 
-def _write_state(job: TrainJob, trainer: Trainer) -> None:
-    for dim, store in trainer.tables.stores.items():
-        keys, rows = store.contents()
-        state.write_rows(job.state_dir, dim=dim, rank=trainer.rank, ranks=trainer.ranks, keys=keys, rows=rows)
-        _LOG.info("rows dim=%d count=%d bytes=%d", dim, len(keys), rows.nbytes)
-    if trainer.rank == 0:
-        state.write_dense(job.state_dir, trainer.ranker.weights, trainer.dense.flat.numpy())
-
-
-def _write_report(job: TrainJob, trainer: Trainer, reports: list[EpochReport], seconds: float) -> None:
-    """Writes training.json, and every step's losses by task as losses.npy [steps, tasks]."""
-    tasks = trainer.ranker.tasks
-    losses = np.array([losses for report in reports for losses in report.step_losses], np.float32)
-    np.save(Path(job.output_dir) / "losses.npy", losses)
-    examples = sum(report.examples for report in reports)
-    document = {
-        "spec_digest": job.spec_digest,
-        "ranks": trainer.ranks,
-        "parameters_dense": trainer.ranker.weights.size,
-        "examples": examples,
-        "seconds": round(seconds, 3),
-        "examples_per_s": round(examples / seconds, 1),
-        "epochs": [
-            {
-                "examples": report.examples,
-                "steps": len(report.step_losses),
-                "seconds": round(report.seconds, 3),
-                "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
-                "validation": report.validation,
-            }
-            for report in reports
-        ],
-    }
-    (Path(job.output_dir) / "training.json").write_text(json.dumps(document, indent=2) + "\n")
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    sys.exit(main(*sys.argv[1:4]))

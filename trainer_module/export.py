@@ -16,9 +16,13 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from numpy.typing import NDArray
 
-from trainer_module import state
 from trainer_module.check import as_batch, read_check
+from trainer_module.checkpoint.files import CheckpointError
+from trainer_module.checkpoint.manifest import Manifest, read_manifest
+from trainer_module.checkpoint.restore import read_dense, read_parts
+from trainer_module.embedding.groups import Group
 from trainer_module.job import TrainJob, read_job
+from trainer_module.keys import tags_of
 from trainer_module.processes import end_with_parent
 from trainer_module.ranker import Ranker
 
@@ -27,41 +31,70 @@ CHECK_TOLERANCE = 1e-5
 
 
 class FrozenTable(tf.Module):
-    """Embeddings of one dimension, read-only: an unknown key reads as zeros and changes nothing."""
+    """Embeddings of one group of tables, read-only: an unknown id reads as its table's default and changes nothing."""
 
-    def __init__(self, keys: NDArray[Any], embeddings: NDArray[Any]):
+    def __init__(self, keys: NDArray[Any], embeddings: NDArray[Any], group: Group):
         """Takes sorted keys [n] int64 and their embeddings [n, dim] float32."""
         super().__init__()
-        # One row of zeros at the end, for unknown keys; one key so that an empty table can be searched.
+        # Behind the rows, what unknown ids read: a row for each tag, zeros for `NO_ID`, whose tag is 0.
+        defaults = np.zeros([max(group.tags.values()) + 1, group.dim], np.float32)
+        for table, tag in group.tags.items():
+            defaults[tag] = group.tables[table].default_value
+        # One key at least, so that an empty table can be searched.
         self._keys = tf.Variable(keys if len(keys) else np.zeros(1, np.int64), trainable=False)
-        self._rows = tf.Variable(np.pad(embeddings, ((0, 1), (0, 0))), trainable=False)
-        self._num_rows = len(keys)
+        self._rows = tf.Variable(np.concatenate([embeddings, defaults]), trainable=False)
+        self._num_rows, self._last_tag = len(keys), len(defaults) - 1
 
     def __call__(self, keys: tf.Tensor) -> tf.Tensor:
         """Returns [n, dim] for [n] int64 keys."""
         places = tf.minimum(tf.searchsorted(self._keys, keys, out_type=tf.int64), max(self._num_rows - 1, 0))
         is_known = tf.equal(tf.gather(self._keys, places), keys) & (self._num_rows > 0)
-        return tf.gather(self._rows, tf.where(is_known, places, self._num_rows))
+        unknown = self._num_rows + tf.cast(tf.minimum(tags_of(keys), self._last_tag), tf.int64)
+        return tf.gather(self._rows, tf.where(is_known, places, unknown))
 
 
 class ServedRanker(tf.Module):
     """What is served: raw tf.Examples in, one prediction per task out."""
 
-    def __init__(self, ranker: Ranker, transform: tft.TFTransformOutput, state_dir: Path):
+    def __init__(self, ranker: Ranker, transform: tft.TFTransformOutput, checkpoint: Path):
         super().__init__()
         self._ranker = ranker
-        self._flat = tf.Variable(state.read_dense(state_dir, ranker.weights), trainable=False)
-        self._tables = {str(dim): FrozenTable(*state.read_embeddings(state_dir, dim=dim)) for dim in ranker.dims}
+        manifest = read_manifest(checkpoint)
+        self._flat = tf.Variable(_flat_weights(checkpoint, manifest, ranker), trainable=False)
+        self._tables = {
+            name: FrozenTable(*embeddings_of(checkpoint, manifest, group), group)
+            for name, group in ranker.groups.items()
+        }
         self._transform = transform.transform_features_layer()
-        labels = {ranker.declared.label_of(task) for task in ranker.tasks}
-        self._columns = {name: spec for name, spec in transform.raw_feature_spec().items() if name not in labels}
+        read = {ranker.declared.column_of(feature) for feature in ranker.declared.features}
+        self._columns = {name: spec for name, spec in transform.raw_feature_spec().items() if name in read}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
     def serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {task: [batch, 1]} for serialized raw tf.Examples [batch]."""
         batch = as_batch(self._transform(tf.io.parse_example(examples, self._columns)))
-        embeddings = {dim: self._tables[str(dim)](keys) for dim, keys in self._ranker.keys(batch).items()}
+        embeddings = {group: self._tables[group](keys) for group, keys in self._ranker.keys(batch).items()}
         return self._ranker.predictions(self._ranker.logits(self._ranker.weights.unpack(self._flat), batch, embeddings))
+
+
+def _flat_weights(checkpoint: Path, manifest: Manifest, ranker: Ranker) -> NDArray[Any]:
+    dense = read_dense(checkpoint, manifest)
+    return np.concatenate([dense[f"weights/{weight.name}"].ravel() for weight in ranker.weights.weights])
+
+
+def embeddings_of(checkpoint: Path, manifest: Manifest, group: Group) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Returns all keys of a group, sorted, and their embeddings without slots: [n] int64, [n, dim] float32.
+
+    Raises:
+        CheckpointError: when a file is damaged or a key has two owners.
+    """
+    parts = [(keys, rows[:, : group.dim]) for keys, rows in read_parts(checkpoint, manifest, group.name)]
+    keys = np.concatenate([keys for keys, _ in parts])
+    order = np.argsort(keys)
+    keys = keys[order]
+    if np.any(keys[1:] == keys[:-1]):
+        raise CheckpointError(f"{checkpoint}: a key of {group.name} has two owners; train anew with mode: full")
+    return keys, np.concatenate([rows for _, rows in parts])[order]
 
 
 def export(job: TrainJob) -> None:
@@ -70,7 +103,7 @@ def export(job: TrainJob) -> None:
     Raises:
         ValueError: when its scores differ from the ranks'.
     """
-    served = ServedRanker(Ranker(job.ranker), tft.TFTransformOutput(job.transform_graph), job.state_dir)
+    served = ServedRanker(Ranker(job.ranker), tft.TFTransformOutput(job.transform_graph), Path(job.final_checkpoint))
     final = Path(job.model_dir)
     aside = final.with_name(f".{final.name}.tmp")
     shutil.rmtree(aside, ignore_errors=True)

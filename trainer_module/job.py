@@ -1,9 +1,13 @@
 """The one file that crosses from the trainer component to the processes of a training job."""
 
+import hashlib
+import json
+from functools import cached_property
 from pathlib import Path
 
 from schemas.base import Declaration
 from schemas.spec import Ranker
+from schemas.training import Cluster
 
 
 class TrainJob(Declaration):
@@ -39,10 +43,27 @@ class TrainJob(Declaration):
     days: tuple[str, ...] = ()
     log_dir: str
 
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of all that decides what is learnt and from which examples in which order, but for the ranks.
+
+        A checkpoint of an equal job is one to go on from. Files count by name and size: the folder of a step that was
+        run again may be another.
+        """
+        cluster = Cluster(data_workers=self.ranker.cluster.data_workers)
+        files = [(path.name, path.stat().st_size) for path in map(Path, self.train_files)]
+        meaning = {
+            "ranker": self.ranker.model_copy(update={"cluster": cluster}).model_dump(mode="json"),
+            "files": sorted(files),
+            "base": self.base_checkpoint,
+            "days": self.days,
+        }
+        return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
+
     @property
-    def state_dir(self) -> Path:
-        """Where every rank writes its part of the trained state."""
-        return Path(self.output_dir) / "state"
+    def report_file(self) -> Path:
+        """The report of the training, written last: whoever finds it finds the final checkpoint too."""
+        return Path(self.output_dir) / "training.json"
 
     @property
     def progress_file(self) -> Path:
@@ -52,6 +73,10 @@ class TrainJob(Declaration):
     def heartbeat_file(self, rank: int) -> Path:
         """Touched by a rank whenever it has made progress."""
         return Path(self.log_dir) / f"heartbeat-{rank}"
+
+    def mistake_file(self, rank: int) -> Path:
+        """The text of an error that trying again cannot mend."""
+        return Path(self.log_dir) / f"mistake-{rank}.txt"
 
 
 def read_job(path: Path) -> TrainJob:

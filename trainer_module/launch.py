@@ -1,13 +1,14 @@
 """Runs one training job on this machine: `python -m trainer_module.launch JOB_FILE PARENT_PID`.
 
 Starts the tf.data service pool and the ranks, watches them, then exports, each as processes of this one's process
-group, so that one signal to the group ends them all. What went wrong is left in `failure.txt` in the log folder.
+group, so that one signal to the group ends them all. When a process is lost, all are started again and go on from the
+last checkpoint. What went wrong in the end is left in `failure.txt` in the log folder.
 """
 
+import json
 import logging
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,96 +16,25 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
+from schemas.errors import UserError
+from trainer_module.checkpoint.manifest import MANIFEST, read_manifest
+from trainer_module.children import Child, JobFailedError, Watch
 from trainer_module.job import TrainJob, read_job
-from trainer_module.processes import end_with_parent, tail
+from trainer_module.processes import end_with_parent
 from trainer_module.rendezvous import Rendezvous
 
 _LOG = logging.getLogger("trainer_module.launch")
 _POLL_S = 0.2
 _START_S = 120.0
-_GRACE_S = 5.0
 FAILURE_FILE = "failure.txt"
-
-
-class JobFailedError(RuntimeError):
-    """The job cannot go on; the text says which process, why, and the end of its log."""
 
 
 class Stopped(BaseException):
     """SIGTERM has come."""
 
 
-class Child:
-    """A process of the job, with its log."""
-
-    def __init__(
-        self, job: TrainJob, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
-    ):
-        self.name = name
-        self.log = Path(job.log_dir) / f"{name}.log"
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        _LOG.info("started name=%s pid=%d", name, self._process.pid)
-
-    def exit_code(self) -> int | None:
-        """Returns how the process ended, None while it runs; negative: by that signal."""
-        return self._process.poll()
-
-    def stop(self) -> None:
-        """Ends the process: SIGTERM, and SIGKILL for one that does not listen."""
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(_GRACE_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-
-    def failure(self) -> JobFailedError:
-        """Returns the error for a process that has ended when it should not have, or badly."""
-        code = self.exit_code()
-        how = f"was ended by {signal.Signals(-code).name}" if code and code < 0 else f"ended with code {code}"
-        return JobFailedError(f"training: {self.name} {how}; the end of {self.log}:\n{tail(self.log)}")
-
-
-class Watch:
-    """Deadline and heartbeats of a job."""
-
-    def __init__(self, job: TrainJob):
-        self._job = job
-        self._cluster = job.ranker.cluster
-        self._started = time.monotonic()
-
-    def check_deadline(self) -> None:
-        """Raises when the job has taken too long."""
-        if time.monotonic() - self._started > self._cluster.deadline_s:
-            raise JobFailedError(
-                f"training: not done after {self._cluster.deadline_s} s; raise cluster.deadline_s, or train on less"
-            )
-
-    def check_heartbeats(self, ranks: Sequence[Child]) -> None:
-        """Raises when a rank has not made progress for too long."""
-        for number, child in enumerate(ranks):
-            if child.exit_code() is not None:
-                continue
-            beat = self._job.heartbeat_file(number)
-            last = beat.stat().st_mtime if beat.exists() else child.log.stat().st_ctime
-            silent_s = time.time() - last
-            if silent_s > self._cluster.heartbeat_timeout_s:
-                raise JobFailedError(
-                    f"training: {child.name} has made no progress for {silent_s:.0f} s (cluster.heartbeat_timeout_s is "
-                    f"{self._cluster.heartbeat_timeout_s}); the end of {child.log}:\n{tail(child.log)}"
-                )
-
-
 def run(job_file: Path, job: TrainJob) -> None:
-    """Trains and exports.
+    """Trains and exports; goes on from the last checkpoint, up to `cluster.retries` times, when a process is lost.
 
     Raises:
         JobFailedError: with the reason; no process of the job is left.
@@ -112,16 +42,56 @@ def run(job_file: Path, job: TrainJob) -> None:
     watch = Watch(job)
     # stderr of a rank is a file; TensorFlow's start-up chatter would bury what matters.
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", "PYTHONUNBUFFERED": "1"}
-    threads = str(job.ranker.cluster.threads_per_rank)
+    retries = job.ranker.cluster.retries
+    for attempt in range(retries + 1):
+        try:
+            if not _is_trained(job):
+                _train(job_file, job, environment, watch)
+            _export(job_file, job, environment, watch)
+            return
+        except JobFailedError as error:
+            if attempt == retries or not error.may_retry:
+                raise
+            _LOG.warning("retry=%d of=%d after: %s", attempt + 1, retries, error)
+            with job.progress_file.open("a") as file:
+                line = {"retry": attempt + 1, "of": retries, "reason": str(error).splitlines()[0]}
+                file.write(json.dumps(line) + "\n")
+
+
+def _is_trained(job: TrainJob) -> bool:
+    """Returns whether an earlier attempt has done all but the export."""
+    final = Path(job.final_checkpoint)
+    return job.report_file.exists() and (final / MANIFEST).exists() and read_manifest(final).job_digest == job.digest
+
+
+def _train(job_file: Path, job: TrainJob, environment: Mapping[str, str], watch: Watch) -> None:
+    cluster = job.ranker.cluster
+    for rank in range(cluster.ranks):
+        # Of an earlier attempt they would count for this one.
+        job.heartbeat_file(rank).unlink(missing_ok=True)
+        job.mistake_file(rank).unlink(missing_ok=True)
     with ExitStack() as stack:
-        rendezvous = stack.enter_context(Rendezvous(job.ranker.cluster.ranks))
+        rendezvous = stack.enter_context(Rendezvous(cluster.ranks))
         service, pool = _start_pool(job, environment, stack, watch)
         ranks = []
-        for rank in range(job.ranker.cluster.ranks):
+        for rank in range(cluster.ranks):
             arguments = ["trainer_module", str(job_file), str(os.getpid()), service]
-            own = {**environment, **rendezvous.environment(rank), "OMP_NUM_THREADS": threads}
+            own = {**environment, **rendezvous.environment(rank), "OMP_NUM_THREADS": str(cluster.threads_per_rank)}
             ranks.append(_started(Child(job, f"rank-{rank}", arguments, own), stack))
-        _wait_for(ranks, pool, watch)
+        try:
+            _wait_for(ranks, pool, watch)
+        except JobFailedError as error:
+            raise _mistake(job, stack) or error from error
+
+
+def _mistake(job: TrainJob, stack: ExitStack) -> JobFailedError | None:
+    """Returns the mistake that a rank has found, if that is why the ranks have ended."""
+    stack.close()  # the ranks first end, so that whoever found it has said so
+    files = [job.mistake_file(rank) for rank in range(job.ranker.cluster.ranks)]
+    return next((JobFailedError(file.read_text()) for file in files if file.exists()), None)
+
+
+def _export(job_file: Path, job: TrainJob, environment: Mapping[str, str], watch: Watch) -> None:
     with ExitStack() as stack:
         export = Child(job, "export", ["trainer_module.export", str(job_file), str(os.getpid())], environment)
         _wait_for([_started(export, stack)], [], watch)
@@ -142,6 +112,7 @@ def _start_pool(
 
     def start(name: str, role: str, *more: str) -> tuple[Child, Path]:
         address = Path(job.log_dir) / f"{name}.address"
+        address.unlink(missing_ok=True)
         arguments = ["trainer_module.data_service", role, *parent, "--address-file", str(address), *more]
         return _started(Child(job, name, arguments, environment), stack), address
 
@@ -160,7 +131,9 @@ def _address(child: Child, file: Path, watch: Watch) -> str:
         if child.exit_code() is not None:
             raise child.failure()
         if time.monotonic() > given_up:
-            raise JobFailedError(f"training: {child.name} did not start in {_START_S:.0f} s; see {child.log}")
+            raise JobFailedError(
+                f"training: {child.name} did not start in {_START_S:.0f} s; see {child.log}", may_retry=True
+            )
         watch.check_deadline()
         time.sleep(_POLL_S)
     return file.read_text()
@@ -201,11 +174,11 @@ def main(job_file: str, parent_pid: str) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     job = read_job(Path(job_file))
     _LOG.info("start spec_digest=%s", job.spec_digest)
-    for directory in (Path(job.log_dir), Path(job.output_dir), job.state_dir):
-        directory.mkdir(parents=True, exist_ok=True)
+    for directory in (job.log_dir, job.output_dir, job.checkpoint_dir, Path(job.final_checkpoint).parent):
+        Path(directory).mkdir(parents=True, exist_ok=True)
     try:
         run(Path(job_file), job)
-    except JobFailedError as error:
+    except (JobFailedError, UserError) as error:
         (Path(job.log_dir) / FAILURE_FILE).write_text(str(error))
         _LOG.error("%s", error)
         return 1

@@ -99,9 +99,7 @@ class Trainer:
         self._newest = tf.Variable(0, dtype=tf.int32, trainable=False, name="newest_minute")
         self._last_minute = last_minute
         self._skipped_in_a_row = 0
-        self._task_weights = tf.constant(
-            [ranker.declared.tasks[task].weight for task in ranker.tasks], tf.float32
-        )
+        self._task_weights = tf.constant([ranker.declared.tasks[task].weight for task in ranker.tasks], tf.float32)
         self._empty = empty_batch(ranker.declared)
         signature = [batch_spec(ranker.declared)]
         self.train_step = tf.function(self._one_step, input_signature=signature, autograph=False)
@@ -117,6 +115,7 @@ class Trainer:
         batches: Iterable[Batch],
         progress: Progress,
         after_step: Callable[[], None] = lambda: None,
+        report: EpochReport | None = None,
     ) -> EpochReport:
         """Trains until no rank has a batch left. All ranks call it together.
 
@@ -126,11 +125,12 @@ class Trainer:
             batches: of this rank.
             progress: told of every step.
             after_step: called on every rank after each step of all of them, the last one included.
+            report: of the same epoch before it was interrupted; continued.
 
         Raises:
             NotFiniteError: on all ranks in the same step.
         """
-        report, started = EpochReport(), time.monotonic()
+        report, started = report or EpochReport(), time.monotonic()
         evict_every = self.ranker.declared.training.evict_every_steps
         for batch in self._until_all_done(batches):
             result = self.train_step(batch)
@@ -148,7 +148,7 @@ class Trainer:
             progress.stepped(num_examples, sum(losses))
             after_step()
         self.evict()
-        report.seconds = time.monotonic() - started
+        report.seconds += time.monotonic() - started
         return report
 
     def _until_all_done(self, batches: Iterable[Batch]) -> Iterator[Batch]:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 
+MISTAKE = 3
+"""Exit code of a process that trying again cannot help: what it was given is wrong, and it has said so."""
+
 
 def end_with_parent(parent_pid: int, signal_number: signal.Signals = signal.SIGKILL) -> None:
     """Asks the kernel to signal this process when its parent dies, however it dies.

@@ -1,8 +1,10 @@
 """What a rank tells the outside while it trains: a heartbeat, and from rank 0 a line of progress now and then."""
 
 import json
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from trainer_module.job import TrainJob
@@ -19,8 +21,13 @@ class Progress:
         self._file = job.progress_file if rank == 0 else None
         self._clock = clock
         self._started = self._next_line = self._next_beat = clock()
+        self._resumed_examples = 0
         self.examples = 0
         self.step = 0
+
+    def resume(self, *, step: int, examples: int) -> None:
+        """Says what was done before this process; the rate is of this process alone."""
+        self.step, self.examples, self._resumed_examples = step, examples, examples
 
     def beat(self) -> None:
         """Says that the rank is alive and getting on; cheap enough for every step."""
@@ -28,6 +35,24 @@ class Progress:
         if now >= self._next_beat:
             self._heartbeat.touch()
             self._next_beat = now + _HEARTBEAT_EVERY_S
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Says that the rank is alive while it reads or writes a checkpoint, however long that takes."""
+        done = threading.Event()
+
+        def beat() -> None:
+            while not done.wait(_HEARTBEAT_EVERY_S):
+                self._heartbeat.touch()
+
+        self._heartbeat.touch()
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
     def stepped(self, examples: int, loss: float) -> None:
         """Counts a step of all ranks together and, now and then, writes a line."""
@@ -37,7 +62,7 @@ class Progress:
         now = self._clock()
         if self._file and now >= self._next_line:
             self._next_line = now + _PROGRESS_EVERY_S
-            rate = self.examples / max(now - self._started, 1e-9)
+            rate = (self.examples - self._resumed_examples) / max(now - self._started, 1e-9)
             line = {"step": self.step, "examples": self.examples, "loss": loss, "examples_per_s": round(rate, 1)}
             with self._file.open("a") as file:
                 file.write(json.dumps(line) + "\n")

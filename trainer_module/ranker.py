@@ -39,11 +39,10 @@ class Ranker:
         for name, feature in declared.features.items():
             if not isinstance(feature, NumericFeature):
                 self._embedded[group_of[feature.table]][name] = feature
-        inputs = len(self._numeric) + sum(
-            group.dim * len(self._embedded[name]) for name, group in self.groups.items()
-        )
+        numbers = [(name, 1) for name in self._numeric]
+        vectors = [(name, group.dim) for group in self.groups.values() for name in self._embedded[group.name]]
         self._compute_type = tf.as_dtype(declared.training.dense_precision)
-        self._model = build_model(declared.model, inputs=inputs, tasks=self.tasks)
+        self._model = build_model(declared.model, inputs=(*numbers, *vectors), tasks=self.tasks)
         self.weights = FlatWeights([*self._model.weights, *self._position_weights()])
 
     def _position_weights(self) -> list[Weight]:
@@ -57,8 +56,7 @@ class Ranker:
     def keys(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns all keys of the batch by group of tables, feature after feature: {group: [n] int64}."""
         return {
-            group: tf.concat([_flat(batch[name]) for name in features], 0)
-            for group, features in self._embedded.items()
+            group: tf.concat([_flat(batch[name]) for name in features], 0) for group, features in self._embedded.items()
         }
 
     def minutes(self, batch: Batch) -> dict[str, tf.Tensor]:

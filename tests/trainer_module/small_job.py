@@ -2,21 +2,38 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from schemas.columns import EVENT_TIME
 from schemas.spec import Ranker, digest
 from trainer_module.job import TrainJob
+from trainer_module.keys import ID_BITS
+from trainer_module.rendezvous import Rendezvous
+
+FIRST_EVENT_S = 1_709_251_200
+"""2024-03-01 00:00 UTC."""
 
 NUM_EXAMPLES = 1003
 """Odd, so that last batches are uneven and ranks run out of data at different times."""
 
 
-def declared(**changes: Any) -> Ranker:
-    """Returns the small ranker; `changes` replace parts of its training or cluster sections by name."""
+_CLUSTER = {"ranks", "data_workers", "retries", "deadline_s", "heartbeat_timeout_s"}
+
+
+def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = None, **changes: Any) -> Ranker:
+    """Returns the small ranker.
+
+    Args:
+        tables: more settings of its tables, by name.
+        event_time: column with the time of the event.
+        changes: replace parts of its training or cluster sections by name.
+    """
     training: dict[str, Any] = {
         "batch_size_per_rank": 64,
         "shuffle_buffer": 1,
@@ -25,12 +42,14 @@ def declared(**changes: Any) -> Ranker:
     }
     cluster: dict[str, Any] = {"ranks": 1, "data_workers": 0}
     for key, value in changes.items():
-        (cluster if key in {"ranks", "data_workers", "deadline_s", "heartbeat_timeout_s"} else training)[key] = value
+        (cluster if key in _CLUSTER else training)[key] = value
+    dims = {"users": 8, "posts": 8, "tags": 4}
     return Ranker.model_validate_json(
         json.dumps(
             {
                 "name": "small",
-                "tables": {"users": {"dim": 8}, "posts": {"dim": 8}, "tags": {"dim": 4}},
+                "event_time": event_time,
+                "tables": {name: {"dim": dim, **(tables or {}).get(name, {})} for name, dim in dims.items()},
                 "features": {
                     "user": {"kind": "id", "type": "int", "table": "users"},
                     "post": {"kind": "id", "type": "int", "table": "posts"},
@@ -54,20 +73,22 @@ def declared(**changes: Any) -> Ranker:
 
 
 def write_examples(directory: Path, num_files: int = 3) -> tuple[str, ...]:
-    """Writes transformed examples with something to learn; returns the files."""
+    """Writes transformed examples with something to learn, an event a minute; returns the files."""
     generator = np.random.default_rng(0)
     directory.mkdir(parents=True, exist_ok=True)
     files = [str(directory / f"part-{number}.gz") for number in range(num_files)]
+    users, posts, tags = (declared().table_tags()[table] << ID_BITS for table in ("users", "posts", "tags"))
     writers = [tf.io.TFRecordWriter(file, options="GZIP") for file in files]
     for number in range(NUM_EXAMPLES):
         user, post = int(generator.integers(1, 60)), int(generator.integers(1000, 1080))
         age = float(generator.normal())
         logit = ((user * 7) % 13 - 6) / 3 + ((post * 5) % 11 - 5) / 3 + age
         ints = {
-            "user": [user],
-            "post": [post],
-            "history": generator.integers(1000, 1080, generator.integers(0, 6)).tolist(),
-            "tags": generator.integers(5000, 5020, generator.integers(0, 4)).tolist(),
+            "user": [users | user],
+            "post": [posts | post],
+            "history": (posts | generator.integers(1000, 1080, generator.integers(0, 6))).tolist(),
+            "tags": (tags | generator.integers(5000, 5020, generator.integers(0, 4))).tolist(),
+            EVENT_TIME: [FIRST_EVENT_S + 60 * number],
         }
         floats = {"age": [age], "like": [float(generator.random() < 1 / (1 + np.exp(-logit)))], "watch": [logit]}
         feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=value)) for name, value in ints.items()}
@@ -80,7 +101,7 @@ def write_examples(directory: Path, num_files: int = 3) -> tuple[str, ...]:
     return tuple(files)
 
 
-def job(directory: Path, ranker: Ranker, files: tuple[str, ...]) -> TrainJob:
+def job(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: Path | None = None) -> TrainJob:
     """Returns a job in its own folder; without Transform's graph it can be trained but not exported."""
     return TrainJob(
         ranker=ranker,
@@ -90,24 +111,51 @@ def job(directory: Path, ranker: Ranker, files: tuple[str, ...]) -> TrainJob:
         transform_graph="",
         model_dir=str(directory / "model"),
         output_dir=str(directory / "output"),
+        final_checkpoint=str(directory / "final"),
+        checkpoint_dir=str(directory / "checkpoints"),
+        base_checkpoint=str(base or ""),
         log_dir=str(directory / "logs"),
     )
 
 
-def write_job(directory: Path, ranker: Ranker, files: tuple[str, ...]) -> Path:
+def write_job(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: Path | None = None) -> Path:
     """Writes a job file and its folders; returns the file."""
-    made = job(directory, ranker, files)
-    for folder in (made.log_dir, made.output_dir, made.state_dir):
+    made = job(directory, ranker, files, base=base)
+    for folder in (made.log_dir, made.output_dir, made.checkpoint_dir):
         os.makedirs(folder, exist_ok=True)
     path = directory / "job.json"
     path.write_text(made.model_dump_json())
     return path
 
 
-def read_rows(directory: Path, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns all ranks' keys and whole rows of a dimension, sorted by key."""
-    parts = [np.load(file) for file in sorted((directory / "output" / "state").glob(f"rows-{dim}-*.npz"))]
-    keys = np.concatenate([part["keys"] for part in parts])
-    rows = np.concatenate([part["rows"] for part in parts])
+def run_ranks(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: Path | None = None) -> np.ndarray:
+    """Runs the ranks of a job as processes, without a launcher; returns the losses: [steps, tasks]."""
+    job_file = write_job(directory, ranker, files, base=base)
+    with Rendezvous(ranker.cluster.ranks) as rendezvous:
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-m", "trainer_module", str(job_file), str(os.getpid()), ""],
+                env={**os.environ, **rendezvous.environment(rank)},
+                stderr=(directory / f"rank-{rank}.log").open("wb"),
+            )
+            for rank in range(ranker.cluster.ranks)
+        ]
+        codes = [process.wait(120) for process in ranks]
+    assert codes == [0] * len(ranks), (directory / "rank-0.log").read_text()[-3000:]
+    losses: np.ndarray = np.load(directory / "output" / "losses.npy")
+    return losses
+
+
+def read_rows(checkpoint: Path, group: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns all ranks' keys and whole rows of a group of tables, sorted by key."""
+    keys, rows = (
+        np.concatenate([np.load(file) for file in sorted(checkpoint.glob(f"rank-*.{group}.{array}.npy"))])
+        for array in ("keys", "rows")
+    )
     order = np.argsort(keys)
     return keys[order], rows[order]
+
+
+def read_dense(checkpoint: Path) -> dict[str, np.ndarray]:
+    """Returns the flat vectors of the dense weights and their moments, by name."""
+    return {file.name.split(".")[1]: np.load(file) for file in checkpoint.glob("dense.*.npy")}

@@ -19,7 +19,7 @@ def test_mmoe_equals_numpy() -> None:
     from trainer_module.models.mmoe import MmoeModel
 
     model = MmoeModel(
-        Mmoe(kind="mmoe", num_experts=3, expert_units=(5, 4), tower_units=(2,)), inputs=6, tasks=("a", "b")
+        Mmoe(kind="mmoe", num_experts=3, expert_units=(5, 4), tower_units=(2,)), inputs=(("x", 6),), tasks=("a", "b")
     )
     layout = FlatWeights(model.weights)
     flat = np.random.default_rng(0).normal(size=layout.size).astype(np.float32)

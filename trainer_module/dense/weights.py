@@ -14,6 +14,9 @@ from typing_extensions import assert_never
 Weights = Mapping[str, tf.Tensor]
 """Weights by name, each in its own shape."""
 
+Blocks = tuple[tuple[str, int], ...]
+"""Named runs of places along an axis."""
+
 
 @dataclass(frozen=True)
 class Weight:
@@ -25,12 +28,15 @@ class Weight:
         start: `glorot`: uniform in +-sqrt(6 / (fan in + fan out)) over the last two dimensions (Glorot, Bengio:
             Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010, equation 16).
         columns: how many equal blocks of columns are separate matrices, each with its own fan out.
+        blocks: for each axis, None or the named runs of places it consists of, (name, size) in turn. After a feature
+            or a task has come or gone, a warm start finds the rest of the weight by these names.
     """
 
     name: str
     shape: tuple[int, ...]
     start: Literal["glorot", "zeros"] = "glorot"
     columns: int = 1
+    blocks: tuple[Blocks | None, ...] = ()
 
     @property
     def size(self) -> int:

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 
 from schemas.training import Mmoe
+from trainer_module.dense.weights import Blocks
 from trainer_module.models.mmoe import MmoeModel
 
 
-def build_model(declared: Mmoe, *, inputs: int, tasks: Sequence[str]) -> MmoeModel:
+def build_model(declared: Mmoe, *, inputs: Blocks, tasks: Sequence[str]) -> MmoeModel:
     """Returns the declared architecture.
 
     Args:
         declared: the spec's `model`.
-        inputs: width of the concatenated features.
+        inputs: the concatenated features and their widths, in turn.
         tasks: names, in the order of the logits.
     """
     return MmoeModel(declared, inputs=inputs, tasks=tasks)

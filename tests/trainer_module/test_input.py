@@ -1,0 +1,102 @@
+"""Batches: every example once, in an order that a resumed epoch takes up where it was left."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from schemas.spec import Ranker
+from tests.trainer_module.small_job import NUM_EXAMPLES, declared, write_examples
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[str]:
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    workers = [service.WorkerServer(service.WorkerConfig(dispatcher_address=address)) for _ in range(2)]
+    yield address
+    del workers, dispatcher
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_examples(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def many_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_examples(tmp_path_factory.mktemp("many"), num_files=13)
+
+
+def _ages(batches: Sequence[dict]) -> np.ndarray:  # type: ignore[type-arg]
+    """The `age` of an example is as good as its name."""
+    return np.concatenate([batch["age"].numpy() for batch in batches])
+
+
+def _own(ranker: Ranker, files: tuple[str, ...], *, ranks: int, skip: int = 0, epoch: int = 0) -> np.ndarray:
+    from trainer_module.input import own_batches
+
+    parts = [list(own_batches(ranker, files, epoch=epoch, rank=rank, ranks=ranks, skip=skip)) for rank in range(ranks)]
+    return np.concatenate([_ages(of_step) for of_step in zip(*parts, strict=True)])
+
+
+@pytest.mark.parametrize("shuffle_buffer", [1, 300])
+def test_read_by_the_ranks_examples_come_in_one_order_whatever_the_number_of_ranks_and_the_start(
+    files: tuple[str, ...], shuffle_buffer: int
+) -> None:
+    ranker = declared(shuffle_buffer=shuffle_buffer)
+    whole = _own(ranker, files, ranks=1)
+    assert len(np.unique(whole)) == NUM_EXAMPLES
+    np.testing.assert_array_equal(_own(ranker, files, ranks=3), whole)
+    np.testing.assert_array_equal(_own(ranker, files, ranks=2, skip=128), whole[128:])
+    assert np.array_equal(_own(ranker, files, ranks=1, epoch=1), whole) == (shuffle_buffer == 1)
+
+
+def _pool_epoch(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray | None = None):  # type: ignore[no-untyped-def]
+    from trainer_module.pool_input import PoolEpoch, num_parts
+
+    return PoolEpoch(
+        ranker,
+        files,
+        epoch=epoch,
+        service=pool,
+        parts=num_parts(ranker, len(files)),
+        trained=np.zeros([0, 2], np.int64) if trained is None else trained,
+    )
+
+
+@pytest.mark.parametrize("name", ["files", "many_files"])
+def test_an_epoch_of_the_pool_goes_on_with_exactly_the_examples_that_were_left(
+    request: pytest.FixtureRequest, pool: str, name: str
+) -> None:
+    files = request.getfixturevalue(name)
+    ranker = declared(data_workers=2, shuffle_buffer=100, batch_size_per_rank=16, ranks=2)
+    epoch = {"files": 0, "many_files": 10}[name]
+    first = _pool_epoch(ranker, files, pool, epoch)
+    seen = []
+    for batch in first:
+        seen.append(batch)
+        first.stepped()
+        if len(seen) == 20:
+            break
+    trained = first.trained()
+    assert trained.shape == (20, 2)
+    second = _resumed(ranker, files, pool, epoch, trained)
+    left = _ages(second)
+    assert len(left) + 20 * 16 >= NUM_EXAMPLES
+    both = np.concatenate([_ages(seen), left])
+    assert len(both) == len(np.unique(both)) == NUM_EXAMPLES
+
+
+def _resumed(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray) -> list:  # type: ignore[type-arg]
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+    found = list(_pool_epoch(ranker, files, address, epoch, trained))
+    del worker, dispatcher
+    return found

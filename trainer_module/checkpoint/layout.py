@@ -1,0 +1,53 @@
+"""What a ranker's checkpoints hold by its declaration, and whether a checkpoint fits it."""
+
+from collections.abc import Iterable, Mapping
+
+from schemas.spec import Ranker
+from trainer_module.checkpoint.files import CheckpointError
+from trainer_module.checkpoint.manifest import GroupLayout, WeightLayout
+from trainer_module.dense.weights import Weight
+from trainer_module.embedding.groups import groups_of
+
+
+def group_layouts(declared: Ranker) -> dict[str, GroupLayout]:
+    """Returns the layout of every group of tables, by name."""
+    return {
+        name: GroupLayout(
+            dim=group.dim,
+            optimizer=group.optimizer_kind,
+            tables=group.tags,
+            width=group.width,
+            keeps_books=group.keeps_books,
+        )
+        for name, group in groups_of(declared).items()
+    }
+
+
+def weight_layouts(weights: Iterable[Weight]) -> tuple[WeightLayout, ...]:
+    """Returns the layout of the dense weights."""
+    return tuple(WeightLayout(name=weight.name, shape=weight.shape, blocks=weight.blocks) for weight in weights)
+
+
+def refuse_changed_tables(held: Mapping[str, GroupLayout], wanted: Mapping[str, GroupLayout], *, source: str) -> None:
+    """Checks that a table's rows are as wide as before and have the same slots.
+
+    Args:
+        held: groups of the checkpoint.
+        wanted: groups of the spec.
+        source: the checkpoint, for the message.
+
+    Raises:
+        CheckpointError: for the first table of both whose dimension or kind of optimizer differs.
+    """
+    before = {table: group for group in held.values() for table in group.tables}
+    after = {table: group for group in wanted.values() for table in group.tables}
+    for table in sorted(set(before) & set(after)):
+        for what, old, new in (
+            ("dim", before[table].dim, after[table].dim),
+            ("optimizer.kind", before[table].optimizer, after[table].optimizer),
+        ):
+            if old != new:
+                raise CheckpointError(
+                    f"tables.{table}.{what}: differs from the checkpoint's (got {new}; {source} has {old}); "
+                    "give the table another name to start it anew, or train with mode: full"
+                )

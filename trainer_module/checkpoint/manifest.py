@@ -1,0 +1,134 @@
+"""What a checkpoint holds: the one file that makes a folder of arrays a checkpoint."""
+
+import json
+import re
+import zlib
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from schemas.base import Declaration
+from trainer_module.checkpoint.files import CheckpointError, FileRecord
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_SAFE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class GroupLayout(Declaration):
+    """A group of tables that share a physical table; see `trainer_module.embedding`."""
+
+    dim: int
+    optimizer: str
+    tables: dict[str, int]
+    """Tags by name: the high bits of the keys."""
+    width: int
+    keeps_books: bool
+
+
+class WeightLayout(Declaration):
+    """A dense weight; `blocks` as in `trainer_module.dense.weights.Weight`."""
+
+    name: str
+    shape: tuple[int, ...]
+    blocks: tuple[tuple[tuple[str, int], ...] | None, ...] = ()
+
+
+class Position(Declaration):
+    """How far the input has been trained on: equal on all ranks. With a pool, each rank adds the batches it has taken.
+
+    Attributes:
+        epoch: from 0; equal to the number of epochs when training is done.
+        examples: of this epoch, over all ranks.
+        parts: into which the pool has cut the files; 0 without a pool.
+    """
+
+    epoch: int = 0
+    examples: int = 0
+    parts: int = 0
+
+
+class Manifest(Declaration):
+    """What one checkpoint holds."""
+
+    format: int = FORMAT
+    step: int
+    ranks: int
+    spec_digest: str
+    job_digest: str
+    """Of all that decides what the job learns and from which examples: only an equal job goes on from here."""
+    seed: int
+    days: tuple[str, ...]
+    """All days learnt from, those of the base included."""
+    position: Position
+    groups: dict[str, GroupLayout]
+    weights: tuple[WeightLayout, ...]
+    files: dict[str, FileRecord] = Field(default_factory=dict)
+
+
+def rows_file(rank: int, group: str, array: str) -> str:
+    """Returns the name of a rank's `keys`, `rows` or, under its own name, other array of a group."""
+    return f"rank-{rank:05d}.{_safe(group)}.{_safe(array)}.npy"
+
+
+def batches_file(rank: int) -> str:
+    """Returns the name of a rank's list of the pool's batches it has trained on."""
+    return f"rank-{rank:05d}.batches.npy"
+
+
+def dense_file(moment: str) -> str:
+    """Returns the name of the file of all dense weights, or one moment of them: the weights of the manifest in turn."""
+    return f"dense.{_safe(moment)}.npy"
+
+
+def extra_file(name: str) -> str:
+    """Returns the name of the file of an array that is equal on all ranks."""
+    return f"all.{_safe(name)}.npy"
+
+
+def _safe(name: str) -> str:
+    if not _SAFE.fullmatch(name):
+        raise ValueError(f"checkpoint: a name becomes part of a file's (got {name!r}); letters, digits, _ and - only")
+    return name
+
+
+def encode(manifest: Manifest) -> bytes:
+    """Returns the manifest as it is written: one line of JSON, and its checksum on the next."""
+    body = manifest.model_dump_json().encode()
+    return body + _seal(body)
+
+
+def _seal(body: bytes) -> bytes:
+    return b"\n" + json.dumps({"crc32": zlib.crc32(body)}).encode() + b"\n"
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Reads a checkpoint's manifest.
+
+    Raises:
+        CheckpointError: when there is none, it is damaged, or of another format.
+    """
+    path = directory / MANIFEST
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"{directory}: is no checkpoint (got {error.strerror} for {MANIFEST}); name a folder that holds one"
+        ) from error
+    body = content.split(b"\n", 1)[0]
+    if content != body + _seal(body):
+        raise CheckpointError(
+            f"{path}: is not what was written (got {len(content)} bytes whose checksum differs); "
+            f"the checkpoint is damaged: remove {directory} to go on from the one before it"
+        )
+    written = json.loads(body).get("format")
+    if written != FORMAT:
+        raise CheckpointError(
+            f"{path}: another format (got {written}; this version reads {FORMAT}); train anew with mode: full"
+        )
+    try:
+        return Manifest.model_validate_json(body)
+    except ValidationError as error:
+        raise CheckpointError(
+            f"{path}: is not what this version writes ({error}); train anew with mode: full"
+        ) from error

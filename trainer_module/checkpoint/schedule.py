@@ -1,0 +1,100 @@
+"""When a training writes its checkpoints, and what goes into them besides the weights and rows."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import tensorflow as tf
+
+from trainer_module import collectives
+from trainer_module.checkpoint import folder
+from trainer_module.checkpoint.manifest import Manifest
+from trainer_module.checkpoint.writer import Contents, Writer
+from trainer_module.history import History
+from trainer_module.loop import Trainer
+from trainer_module.progress import Progress
+from trainer_module.train_input import TrainInput
+
+
+@dataclass
+class Schedule:
+    """Writes a checkpoint every so many steps, and one at the end.
+
+    Attributes:
+        trainer: whose state is written.
+        source: of the batches; says how far they have been trained on.
+        history: grows while training goes on.
+        progress: counts the examples.
+        manifest: what all checkpoints of the job have in common.
+        directory: for those on the way.
+        every_steps: how often.
+        keep: how many of the last ones stay.
+        writer: of this rank.
+    """
+
+    trainer: Trainer
+    source: TrainInput
+    history: History
+    progress: Progress
+    manifest: Manifest
+    directory: Path
+    every_steps: int
+    keep: int
+    writer: Writer
+
+    def __post_init__(self) -> None:
+        self._next = self._due_after(self.trainer.step)
+        self._started = self._epoch_started = time.monotonic()
+
+    def _due_after(self, step: int) -> int:
+        return (step // self.every_steps + 1) * self.every_steps
+
+    @property
+    def seconds(self) -> float:
+        """Since this process has begun to train."""
+        return time.monotonic() - self._started
+
+    def begin_epoch(self) -> None:
+        """Says that an epoch begins, or is taken up."""
+        self._epoch_started = time.monotonic()
+
+    def after_step(self) -> None:
+        """Writes a checkpoint where one is due; all ranks call it after every step.
+
+        Raises:
+            Whatever kept the last one from being written.
+        """
+        self.source.stepped()
+        self.writer.check()
+        if self.trainer.step < self._next:
+            return
+        # Asked only when one is due. If the disk is slower than training, the checkpoint waits for a later step, on
+        # all ranks alike: a snapshot is a second copy of the rows, and there is never a third.
+        is_writing = tf.constant(int(self.writer.is_writing))
+        if int(collectives.allreduce_sum(is_writing, name="checkpoint_busy")) > 0:
+            return
+        started = time.monotonic()
+        self._next = self._due_after(self.trainer.step)
+        contents = self._contents(epoch_s=started - self._epoch_started)
+        self.writer.start(folder.step_folder(self.directory, self.trainer.step), contents, keep=self.keep)
+        self.history.num_checkpoints += 1
+        self.history.blocked_s += time.monotonic() - started
+
+    def write_final(self, target: Path) -> None:
+        """Writes the last checkpoint and waits for it; rank 0 returns when it is published."""
+        self.writer.finish()
+        self.writer.start(target, self._contents(epoch_s=0.0))
+        self.writer.finish()
+
+    def _contents(self, *, epoch_s: float) -> Contents:
+        snapshot = self.trainer.snapshot()
+        self.history.examples = self.progress.examples
+        history, arrays = self.history.encode(epoch_s=epoch_s, seconds=self.seconds)
+        position = self.source.position(self.progress.examples)
+        return Contents(
+            manifest=self.manifest.model_copy(update={"step": snapshot.step, "position": position}),
+            snapshot=snapshot,
+            batches=self.source.trained(),
+            history=history,
+            arrays=arrays,
+        )

@@ -1,0 +1,80 @@
+"""Dense weights of another spec: what has the same name and shape, or the same named blocks, is taken over."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer_module.checkpoint.manifest import WeightLayout
+from trainer_module.dense.weights import Weight
+from trainer_module.snapshot import Arrays
+
+_WEIGHTS = "weights"
+
+Places = list[NDArray[Any]]
+
+
+def matching_places(held: WeightLayout, wanted: WeightLayout) -> tuple[Places, Places] | None:
+    """Returns, for each axis, which places of the old weight go to which of the new; None where nothing matches."""
+    if len(held.shape) != len(wanted.shape):
+        return None
+    found: tuple[Places, Places] = ([], [])
+    for axis, (old_size, new_size) in enumerate(zip(held.shape, wanted.shape, strict=True)):
+        old_blocks, new_blocks = _blocks(held, axis), _blocks(wanted, axis)
+        if old_blocks is None or new_blocks is None:
+            if old_size != new_size:
+                return None
+            places: tuple[list[int], list[int]] = (list(range(old_size)), list(range(new_size)))
+        else:
+            places = _common(old_blocks, new_blocks)
+        for side, of_side in zip(found, places, strict=True):
+            side.append(np.array(of_side, np.int64))
+    return found if all(len(places) for places in found[0]) else None
+
+
+def _blocks(layout: WeightLayout, axis: int) -> tuple[tuple[str, int], ...] | None:
+    return layout.blocks[axis] if layout.blocks else None
+
+
+def _common(
+    old_blocks: Sequence[tuple[str, int]], new_blocks: Sequence[tuple[str, int]]
+) -> tuple[list[int], list[int]]:
+    """Returns the places of the blocks that both have in the same size, in the order of the new ones."""
+    starts, start = {}, 0
+    for name, size in old_blocks:
+        starts[name, size] = start
+        start += size
+    old: list[int] = []
+    new: list[int] = []
+    start = 0
+    for name, size in new_blocks:
+        if (name, size) in starts:
+            old += range(starts[name, size], starts[name, size] + size)
+            new += range(start, start + size)
+        start += size
+    return old, new
+
+
+def started_from(held: Arrays, old: WeightLayout, weight: Weight, new: WeightLayout, seed: int) -> Arrays | None:
+    """Returns a weight and its moments, `<moment>/<name>`, the rest at their start; None where nothing matches."""
+    places = matching_places(old, new)
+    if places is None:
+        return None
+    found: Arrays = {}
+    for moment in sorted({name.split("/", 1)[0] for name in held}):
+        start = weight.initial(seed) if moment == _WEIGHTS else np.zeros(weight.shape, np.float32)
+        start[np.ix_(*places[1])] = held[f"{moment}/{weight.name}"][np.ix_(*places[0])]
+        found[f"{moment}/{weight.name}"] = start
+    return found
+
+
+def changed_blocks(old: WeightLayout, new: WeightLayout) -> tuple[list[str], list[str]]:
+    """Returns the blocks that only the new weight has, and those that only the old one had: `weight[block]`."""
+    sides = [
+        {block for axis in range(len(layout.shape)) for block in _blocks(layout, axis) or ()} for layout in (new, old)
+    ]
+    only_new, only_old = sides[0] - sides[1], sides[1] - sides[0]
+    return [f"{new.name}[{name}]" for name, _ in sorted(only_new)], [
+        f"{old.name}[{name}]" for name, _ in sorted(only_old)
+    ]

@@ -1,0 +1,150 @@
+"""Training that starts from another training's checkpoint: tables by name, dense weights by name and block.
+
+What the spec has and the base has not starts anew; what only the base has is dropped. Both are told.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables, weight_layouts
+from trainer_module.checkpoint.manifest import GroupLayout, Manifest
+from trainer_module.checkpoint.restore import is_owned, read_dense, read_extra, read_extras, read_parts
+from trainer_module.checkpoint.warm_dense import changed_blocks, started_from
+from trainer_module.embedding.bookkeeping import MINUTES_A_DAY
+from trainer_module.embedding.groups import BOOK_FLOATS
+from trainer_module.keys import ID_BITS
+from trainer_module.ranker import Ranker
+from trainer_module.snapshot import Arrays, RowsSnapshot, Snapshot, merged_extra
+
+NEWEST_MINUTE = "newest_minute"
+_SKETCH = "sketch_"
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """A rank's state to start from, and what became of the base.
+
+    Attributes:
+        snapshot: what was found; whatever it lacks starts anew.
+        loaded: tables and weights taken over, `tables.<name>` and `weights.<name>`.
+        new: those that start anew; `weights.<name>[<feature or task>]` for a part of one.
+        dropped: those that only the base has.
+    """
+
+    snapshot: Snapshot
+    loaded: tuple[str, ...]
+    new: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def warm_start(directory: Path, manifest: Manifest, ranker: Ranker, *, rank: int, ranks: int) -> WarmStart:
+    """Returns what of a checkpoint fits a ranker.
+
+    Raises:
+        CheckpointError: when a table of the same name has other rows, or a file is damaged.
+    """
+    wanted = group_layouts(ranker.declared)
+    refuse_changed_tables(manifest.groups, wanted, source=str(directory))
+    extra = read_extra(directory, manifest)
+    newest = _newest_minute(manifest, extra)
+    groups = {
+        name: _rows(directory, manifest, layout, newest, rank=rank, ranks=ranks) for name, layout in wanted.items()
+    }
+    before = {table for group in manifest.groups.values() for table in group.tables}
+    after = {table for group in wanted.values() for table in group.tables}
+    dense, loaded, new, dropped = _dense(read_dense(directory, manifest), manifest, ranker)
+    snapshot = Snapshot(
+        step=manifest.step,
+        dense=dense,
+        groups=groups,
+        extra={name: array for name, array in extra.items() if name == NEWEST_MINUTE},
+    )
+    return WarmStart(
+        snapshot=snapshot,
+        loaded=(*_named("tables", before & after), *_named("weights", loaded)),
+        new=(*_named("tables", after - before), *_named("weights", new)),
+        dropped=(*_named("tables", before - after), *_named("weights", dropped)),
+    )
+
+
+def _named(kind: str, names: Sequence[str] | set[str]) -> list[str]:
+    return [f"{kind}.{name}" for name in sorted(names)]
+
+
+def _dense(held: Arrays, manifest: Manifest, ranker: Ranker) -> tuple[Arrays, list[str], list[str], list[str]]:
+    """Returns the weights and moments found, and the names loaded, new and dropped."""
+    before = {layout.name: layout for layout in manifest.weights}
+    found: Arrays = {}
+    loaded, new = [], []
+    dropped = [name for name in before if name not in {weight.name for weight in ranker.weights.weights}]
+    seed = ranker.declared.training.seed
+    for weight, layout in zip(ranker.weights.weights, weight_layouts(ranker.weights.weights), strict=True):
+        old = before.get(weight.name)
+        arrays = started_from(held, old, weight, layout, seed) if old else None
+        if old is None or arrays is None:
+            new.append(weight.name)
+            dropped += [weight.name] if old else []
+            continue
+        found |= arrays
+        loaded.append(weight.name)
+        only_new, only_old = changed_blocks(old, layout)
+        new += only_new
+        dropped += only_old
+    return found, loaded, new, dropped
+
+
+def _newest_minute(manifest: Manifest, extra: Arrays) -> int:
+    """Returns when the base's ids were last seen at the latest: its newest event, or the end of its last day."""
+    newest = int(extra[NEWEST_MINUTE][0]) if NEWEST_MINUTE in extra else 0
+    if newest == 0 and manifest.days:
+        end = date.fromisoformat(manifest.days[-1]) + timedelta(days=1)
+        newest = (end - date(1970, 1, 1)).days * MINUTES_A_DAY
+    return newest
+
+
+def _rows(
+    directory: Path, manifest: Manifest, wanted: GroupLayout, newest: int, *, rank: int, ranks: int
+) -> RowsSnapshot:
+    """Returns this rank's rows of a group, wherever its tables were in the base."""
+    keys, rows = [np.zeros(0, np.int64)], [np.zeros([0, wanted.width], np.float32)]
+    extra: Arrays = {}
+    for name, held in manifest.groups.items():
+        moved = {held.tables[table]: tag for table, tag in wanted.tables.items() if table in held.tables}
+        if not moved:
+            continue
+        for of_part, rows_of_part in read_parts(directory, manifest, name):
+            new_keys, is_kept = _remapped(of_part, moved)
+            is_kept &= is_owned(new_keys, rank, ranks)
+            keys.append(new_keys[is_kept])
+            rows.append(_with_books(rows_of_part[is_kept], held, wanted, newest))
+        if held.tables == wanted.tables:
+            # Counts of ids in waiting are by key: they hold as long as no key has changed.
+            parts = read_extras(directory, manifest, name)
+            merged = parts[rank] if ranks == manifest.ranks else merged_extra(parts, rank)
+            extra = {name: array for name, array in merged.items() if name.startswith(_SKETCH)}
+    return RowsSnapshot(keys=np.concatenate(keys), rows=np.concatenate(rows), extra=extra)
+
+
+def _remapped(keys: NDArray[Any], moved: dict[int, int]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Returns the keys with their tables' new tags, and which are of a table that is still there."""
+    new_tags = np.zeros(max(moved) + 1, np.int64)
+    new_tags[list(moved)] = list(moved.values())
+    tags = keys >> ID_BITS
+    new_tag = np.where(tags < len(new_tags), new_tags[np.minimum(tags, len(new_tags) - 1)], 0)
+    return (keys & ((1 << ID_BITS) - 1)) | (new_tag << ID_BITS), new_tag > 0
+
+
+def _with_books(rows: NDArray[Any], held: GroupLayout, wanted: GroupLayout, newest: int) -> NDArray[Any]:
+    """Returns rows whose bookkeeping is as the spec wants it: kept, cut off, or begun."""
+    if held.keeps_books == wanted.keeps_books:
+        return rows
+    if held.keeps_books:
+        return rows[:, :-BOOK_FLOATS]
+    books = np.tile(np.array([newest, 1], np.int32), (len(rows), 1)).view(np.float32)
+    return np.concatenate([rows, books], axis=1)

@@ -1,0 +1,117 @@
+"""Batches from a tf.data service pool, each with a name, so that an epoch can go on where it was left.
+
+The pool's workers take parts of the files as they get free, and hand batches to whichever rank asks. A part is the same
+stream in every run, and a batch is the n-th of its part: the names of the trained ones say all about the position.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from schemas.spec import Ranker
+from trainer_module.input import compression, parser, shuffle_seed
+from trainer_module.ranker import Batch
+
+_PARTS_PER_WORKER = 4
+_PART_SEEDS = 1_000_003
+_FILES_IN_TURN = 8
+
+
+def num_parts(declared: Ranker, num_files: int) -> int:
+    """Returns into how many parts the pool cuts the files: some for each worker, and equally many of each file."""
+    wanted = _PARTS_PER_WORKER * declared.cluster.data_workers
+    return wanted if num_files >= wanted else num_files * -(-wanted // num_files)
+
+
+class PoolEpoch:
+    """One rank's batches of an epoch, and which of them it has trained on."""
+
+    def __init__(
+        self, declared: Ranker, files: Sequence[str], *, epoch: int, service: str, parts: int, trained: NDArray[Any]
+    ):
+        """Takes the epoch up.
+
+        Args:
+            declared: of the model; says batch size, shuffle buffer and seed.
+            files: of transformed examples.
+            epoch: from 0; epochs are shuffled differently.
+            service: host:port of the dispatcher.
+            parts: into how many the files are cut.
+            trained: [n, 2] int64, the batches (part, number in part) that all ranks have trained on before.
+        """
+        self._dataset = served_batches(declared, files, epoch=epoch, service=service, parts=parts, trained=trained)
+        self._taken: list[tuple[int, int]] = []
+        self._steps = 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        for part, number, batch in self._dataset:
+            self._taken.append((int(part), int(number)))
+            yield batch
+
+    def stepped(self) -> None:
+        """Says that one more step has been trained: on the next batch taken, or on none if there was none left."""
+        self._steps += 1
+
+    def trained(self) -> NDArray[Any]:
+        """Returns the batches that this rank has trained on since it took the epoch up: [n, 2] int64."""
+        # What has been fetched ahead of its step does not count.
+        return np.array(self._taken[: self._steps], np.int64).reshape(-1, 2)
+
+
+def served_batches(
+    declared: Ranker, files: Sequence[str], *, epoch: int, service: str, parts: int, trained: NDArray[Any]
+) -> tf.data.Dataset:
+    """Returns (part, number in part, batch) of one epoch: every batch goes to exactly one of the ranks.
+
+    All ranks must ask for the same. See `PoolEpoch` for the arguments.
+    """
+    # The pool hands out elements of this first dataset, a few at a time, to its workers. It is not shuffled by
+    # tf.data: the first worker to come would take all into its buffer.
+    order = np.random.default_rng(shuffle_seed(declared, epoch)).permutation(parts)
+    dataset = tf.data.Dataset.from_tensor_slices(tf.constant(order, tf.int64))
+    dataset = dataset.flat_map(lambda part: _part(declared, files, epoch, parts, part))
+    if len(trained):
+        is_trained = np.zeros([parts, int(trained[:, 1].max()) + 2], np.bool_)
+        is_trained[trained[:, 0], trained[:, 1]] = True
+        dataset = dataset.filter(lambda part, number, _: ~_look_up(is_trained, part, number))
+    parse = parser(declared)
+    dataset = dataset.map(lambda part, number, serialized: (part, number, parse(serialized)))
+    return dataset.apply(
+        tf.data.experimental.service.distribute(
+            processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
+            service=f"grpc://{service}",
+            job_name=f"train-epoch-{epoch}",
+        )
+    ).prefetch(2)
+
+
+def _look_up(is_trained: NDArray[np.bool_], part: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    # The last column is False: it stands for all numbers beyond the table.
+    return tf.constant(is_trained)[part, tf.minimum(number, is_trained.shape[1] - 1)]
+
+
+def _part(declared: Ranker, files: Sequence[str], epoch: int, parts: int, part: tf.Tensor) -> tf.data.Dataset:
+    """Returns (part, number, serialized examples [batch]) of one part, a function of its arguments alone."""
+    training = declared.training
+    dataset = _records_of_part(sorted(files), parts, part)
+    if training.shuffle_buffer > 1:
+        seed = part * _PART_SEEDS + shuffle_seed(declared, epoch)
+        # Reshuffled, a part's order would depend on how many parts its worker has read before.
+        dataset = dataset.shuffle(training.shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
+    dataset = dataset.batch(training.batch_size_per_rank).enumerate()
+    return dataset.map(lambda number, serialized: (part, number, serialized))
+
+
+def _records_of_part(files: Sequence[str], parts: int, part: tf.Tensor) -> tf.data.Dataset:
+    if len(files) < parts:
+        # Every k-th record of a file, so that even one file feeds all workers; reading is cheap beside parsing.
+        per_file = parts // len(files)
+        file = tf.constant(files)[part // per_file]
+        return tf.data.TFRecordDataset(file, compression_type=compression(files)).shard(per_file, part % per_file)
+    kind = compression(files)
+    return tf.data.Dataset.from_tensor_slices(tf.constant(files)[part::parts]).interleave(
+        lambda file: tf.data.TFRecordDataset(file, compression_type=kind), cycle_length=_FILES_IN_TURN, block_length=1
+    )

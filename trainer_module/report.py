@@ -1,0 +1,51 @@
+"""training.json, the report of a whole training, and losses.npy, every step's losses by task [steps, tasks]."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer_module.history import History
+from trainer_module.job import TrainJob
+from trainer_module.loop import Trainer
+
+
+def write_report(
+    job: TrainJob, trainer: Trainer, history: History, *, tables: dict[str, dict[str, Any]], seconds: float
+) -> None:
+    """Writes both, training.json last and whole."""
+    tasks = trainer.ranker.tasks
+    np.save(Path(job.output_dir) / "losses.npy", history.losses())
+    examples = sum(report.examples for report in history.reports)
+    document = {
+        "spec_digest": job.spec_digest,
+        "ranks": trainer.ranks,
+        "parameters_dense": trainer.ranker.weights.size,
+        "examples": examples,
+        "seconds": round(seconds, 3),
+        "examples_per_s": round(examples / seconds, 1),
+        "skipped_steps": sum(report.skipped for report in history.reports),
+        "tables": tables,
+        "warm_start": history.warm_start,
+        "resumed_from_step": history.resumed_from,
+        "checkpoint": {
+            "final_step": trainer.step,
+            "written": history.num_checkpoints,
+            "blocked_s": round(history.blocked_s, 3),
+        },
+        "epochs": [
+            {
+                "examples": report.examples,
+                "steps": len(report.step_losses),
+                "seconds": round(report.seconds, 3),
+                "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
+                "validation": report.validation,
+            }
+            for report in history.reports
+        ],
+    }
+    whole = job.report_file.with_suffix(".tmp")
+    whole.write_text(json.dumps(document, indent=2) + "\n")
+    os.rename(whole, job.report_file)
