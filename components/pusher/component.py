@@ -74,6 +74,7 @@ class Pusher(base_component.BaseComponent):
                     "components.evaluator.verdict",
                     "components.example_gen.report",
                     "components.example_gen.counts",
+                    "components.registry.base",
                 ),
                 pushed_model=types.Channel(type=standard_artifacts.PushedModel),
             )

@@ -71,6 +71,7 @@ def _push(push: DirectoryPush, input_dict: Artifacts, verdict: Verdict, exec_pro
         git_commit=exec_properties["git_commit"],
         days={split: [str(day) for day in days] for split, days in ingestion.days.items()},
         missing_days=[str(day) for day in ingestion.missing_days],
+        base_days=list(ingestion.base.days) if ingestion.base else [],
         metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
         baseline=verdict.baseline,
         notes=verdict.notes,

@@ -68,6 +68,8 @@ def test_a_rejected_day_is_no_base_and_the_day_after_makes_up_for_it(world: Worl
     assert third["rows"]["train"]["written"] == 6000
     record = _records(world.root)[-1]
     assert record["days"] == ["2026-03-01", "2026-03-02", FIRST, SECOND]
+    manifest = json.loads(Path(third["pushed"]["path"], "manifest.json").read_text())
+    assert (manifest["base_days"], manifest["days"]["train"]) == (["2026-03-01", "2026-03-02"], [FIRST, SECOND])
 
 
 def test_training_goes_on_with_the_weights_and_the_inputs_of_the_base(world: World, first: dict[str, Any]) -> None:
