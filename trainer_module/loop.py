@@ -22,7 +22,6 @@ from trainer_module.ranker import Batch, Ranker
 from trainer_module.snapshot import Snapshot
 from trainer_module.validation import metric_of
 
-
 _WEIGHTS = "weights"
 
 

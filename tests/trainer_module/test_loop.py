@@ -35,7 +35,7 @@ def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type
 
 def test_predicting_makes_no_rows_and_unknown_ids_read_as_zeros(tmp_path: Path, files: tuple[str, ...]) -> None:
     trainer, _ = _trained(declared(), files, tmp_path)
-    before = {dim: store.contents()[0] for dim, store in trainer.tables.stores.items()}
+    before = {group: store.contents()[0] for group, store in trainer.tables.stores.items()}
     strangers = tf.ragged.constant([[7_000_001], []], tf.int64)
     batch = {
         "user": tf.constant([9_000_001, 9_000_002], tf.int64),
@@ -48,17 +48,17 @@ def test_predicting_makes_no_rows_and_unknown_ids_read_as_zeros(tmp_path: Path, 
     }
     scores = trainer.predict(batch)
     np.testing.assert_array_equal(scores["like"][0], scores["like"][1])
-    for dim, store in trainer.tables.stores.items():
-        np.testing.assert_array_equal(store.contents()[0], before[dim])
+    for group, store in trainer.tables.stores.items():
+        np.testing.assert_array_equal(store.contents()[0], before[group])
 
 
-def test_a_loss_that_is_not_finite_ends_training_with_the_task_and_the_step(
+def test_losses_that_stay_infinite_end_training_with_the_task_and_the_step(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
     from trainer_module.loop import NotFiniteError
 
     diverging = declared(dense_optimizer={"kind": "sgd", "learning_rate": 1e30})
-    with pytest.raises(NotFiniteError, match=r"not finite at step \d+ \(got .*'watch': .*lower training"):
+    with pytest.raises(NotFiniteError, match=r"not finite 11 steps in a row, after step \d+ \(got .*'watch': .*lower"):
         _trained(diverging, files, tmp_path)
 
 
@@ -69,3 +69,58 @@ def test_a_ranker_of_numbers_alone_needs_no_table(tmp_path: Path, files: tuple[s
     _, report = _trained(Declared.model_validate_json(json.dumps(document)), files, tmp_path)
     watch = np.array(report.step_losses)[:, 1]
     assert watch[-60:].mean() < 0.9 * watch[:60].mean()
+
+
+def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_expires_nothing(
+    tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    from trainer_module.input import own_batches
+    from trainer_module.loop import Trainer
+    from trainer_module.progress import Progress
+    from trainer_module.ranker import Ranker
+
+    tables = {"users": {"expire_after_days": 1}, "posts": {"capacity": {"rows": 30}}}
+    ranker = declared(tables=tables, event_time="time")
+    (tmp_path / "logs").mkdir()
+    batches = list(own_batches(ranker, files, epoch=0, rank=0, ranks=1))
+    newest = max(int(tf.reduce_max(batch["_event_time"])) for batch in batches) // 60
+    batches[-1] = {**batches[-1], "_event_time": batches[-1]["_event_time"] + 400 * 86_400}
+
+    def rows_after(last_minute: int | None) -> dict[str, int]:
+        trainer = Trainer(Ranker(ranker), rank=0, ranks=1, last_minute=last_minute)
+        trainer.train_epoch(batches, Progress(job(tmp_path, ranker, files), 0))
+        return {table: numbers["rows"] for table, numbers in trainer.statistics().items()}
+
+    guarded, fooled = rows_after(newest), rows_after(None)
+    assert guarded["posts"] == fooled["posts"] == 30
+    assert guarded["users"] == 59
+    assert fooled["users"] < 59
+
+
+def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, files: tuple[str, ...]) -> None:
+    from trainer_module.input import own_batches
+    from trainer_module.loop import Trainer
+    from trainer_module.progress import Progress
+    from trainer_module.ranker import Ranker
+
+    admission = {"kind": "count", "at_least": 3, "counters": 1024}
+    ranker = declared(tables={"users": {"admission": admission}, "posts": {"admission": admission}})
+    (tmp_path / "logs").mkdir()
+    progress = Progress(job(tmp_path, ranker, files), 0)
+    batches = list(own_batches(ranker, files, epoch=0, rank=0, ranks=1))
+    whole = Trainer(Ranker(ranker), rank=0, ranks=1)
+    expected = whole.train_epoch(batches, progress).step_losses
+    first, second = (Trainer(Ranker(ranker), rank=0, ranks=1) for _ in range(2))
+    losses = first.train_epoch(batches[:7], progress).step_losses
+    second.restore(first.snapshot())
+    assert losses + second.train_epoch(batches[7:], progress).step_losses == expected
+    assert second.statistics() == whole.statistics()
+
+
+def test_bfloat16_is_for_products_alone(tmp_path: Path, files: tuple[str, ...]) -> None:
+    half, half_report = _trained(declared(dense_precision="bfloat16"), files, tmp_path)
+    (tmp_path / "full").mkdir()
+    full, full_report = _trained(declared(), files, tmp_path / "full")
+    assert {array.dtype for array in half.snapshot().dense.values()} == {np.dtype(np.float32)}
+    assert half_report.step_losses != full_report.step_losses
+    np.testing.assert_allclose(half_report.mean_losses(), full_report.mean_losses(), rtol=0.02)

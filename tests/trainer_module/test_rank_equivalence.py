@@ -1,55 +1,145 @@
-"""Two Horovod ranks learn what one process learns on the same global batches."""
+"""N Horovod ranks learn what one process learns on the same global batches, and skip the same steps."""
 
-import os
-import subprocess
-import sys
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker
-from tests.trainer_module.small_job import NUM_EXAMPLES, declared, read_rows, write_examples, write_job
-from trainer_module.rendezvous import Rendezvous
+from schemas.spec import Ranker as Declared
+from tests.trainer_module.rank_processes import run_on_ranks
+from tests.trainer_module.small_job import declared, job, write_examples
 
 pytestmark = pytest.mark.slow
 
-
-def _train(directory: Path, ranker: Ranker, files: tuple[str, ...]) -> np.ndarray:
-    """Runs the ranks of a job as processes and returns the losses: [steps, tasks]."""
-    job_file = write_job(directory, ranker, files)
-    with Rendezvous(ranker.cluster.ranks) as rendezvous:
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, "-m", "trainer_module", str(job_file), str(os.getpid()), ""],
-                env={**os.environ, **rendezvous.environment(rank)},
-                stderr=(directory / f"rank-{rank}.log").open("wb"),
-            )
-            for rank in range(ranker.cluster.ranks)
-        ]
-        codes = [process.wait(120) for process in ranks]
-    assert codes == [0] * len(ranks), (directory / "rank-0.log").read_text()[-3000:]
-    return np.load(directory / "output" / "losses.npy")
+GLOBAL_BATCH = 66
+OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad", "adam", "ftrl")
+TOLERANCE = 1e-5
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
-def test_two_ranks_equal_one_process_on_the_same_global_batches(tmp_path: Path, optimizer: str) -> None:
-    files = write_examples(tmp_path / "data")
-    rows_of = {"embedding_optimizer": {"kind": optimizer, "learning_rate": 0.02}}
-    alone = _train(tmp_path / "one", declared(ranks=1, batch_size_per_rank=64, **rows_of), files)
-    together = _train(tmp_path / "two", declared(ranks=2, batch_size_per_rank=32, **rows_of), files)
+def _declared(optimizer: str, ranks: int) -> Declared:
+    """Returns the small ranker with a rule of admission and expiry, and one table with another optimizer."""
+    ranker = declared(
+        ranks=ranks,
+        batch_size_per_rank=GLOBAL_BATCH // ranks,
+        embedding_optimizer={"kind": optimizer, "learning_rate": 0.02},
+        evict_every_steps=4,
+    )
+    document = ranker.model_dump(mode="json", exclude_unset=True)
+    document["tables"]["users"]["admission"] = {"kind": "count", "at_least": 4}
+    document["tables"]["posts"]["optimizer"] = {"kind": "adam", "learning_rate": 0.01}
+    document["tables"]["tags"]["admission"] = {"kind": "random", "probability": 0.3}
+    return Declared.model_validate_json(json.dumps(document))
 
-    assert alone.shape == (-(-NUM_EXAMPLES // 64), 2)
-    np.testing.assert_allclose(together, alone, atol=1e-5)
-    assert alone[-1, 0] < alone[0, 0]
-    for dim in (4, 8):
-        keys, rows = read_rows(tmp_path / "one", dim)
-        keys_of_two, rows_of_two = read_rows(tmp_path / "two", dim)
-        np.testing.assert_array_equal(keys_of_two, keys)
-        np.testing.assert_allclose(rows_of_two, rows, atol=1e-5)
-    owned = [len(np.load(file)["keys"]) for file in (tmp_path / "two" / "output" / "state").glob("rows-8-*.npz")]
-    assert len(owned) == 2
-    assert min(owned) > 0.35 * sum(owned)
-    dense, dense_of_two = (np.load(tmp_path / run / "output" / "state" / "dense.npz") for run in ("one", "two"))
-    for name in dense:
-        np.testing.assert_allclose(dense_of_two[name], dense[name], atol=1e-5, err_msg=name)
+
+def train(rank: int, ranks: int, directory: Path) -> None:
+    """Runs on every rank: one epoch for each optimizer, its results to files."""
+    from trainer_module.input import own_batches
+    from trainer_module.loop import Trainer
+    from trainer_module.progress import Progress
+    from trainer_module.ranker import Ranker
+
+    files = tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))
+    for optimizer in OPTIMIZERS:
+        ranker = _declared(optimizer, ranks)
+        trainer = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
+        batches = own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks)
+        report = trainer.train_epoch(batches, Progress(job(directory, ranker, files), rank))
+        snapshot = trainer.snapshot()
+        arrays = {f"dense/{name}": array for name, array in snapshot.dense.items()}
+        for group, rows in snapshot.groups.items():
+            arrays |= {f"keys/{group}": rows.keys, f"rows/{group}": rows.rows}
+        np.savez(directory / f"{optimizer}-{rank}.npz", losses=np.array(report.step_losses), **arrays)
+        (directory / f"{optimizer}-{rank}.json").write_text(json.dumps(trainer.statistics()))
+
+
+def _read(directory: Path, optimizer: str, ranks: int) -> dict[str, np.ndarray]:
+    """Returns dense weights, losses, and the rows of all ranks in the order of their keys."""
+    parts = [dict(np.load(directory / f"{optimizer}-{rank}.npz")) for rank in range(ranks)]
+    result = {name: array for name, array in parts[0].items() if name.startswith(("dense/", "losses"))}
+    for name in parts[0]:
+        if name.startswith("keys/"):
+            group = name.removeprefix("keys/")
+            keys = np.concatenate([part[name] for part in parts])
+            order = np.argsort(keys)
+            result[name] = keys[order]
+            result[f"rows/{group}"] = np.concatenate([part[f"rows/{group}"] for part in parts])[order]
+    return result
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("ranks")
+    write_examples(root / "data")
+    for ranks in (1, 2, 3):
+        (root / f"{ranks}" / "logs").mkdir(parents=True)
+        run_on_ranks(train, ranks, root / f"{ranks}")
+    return root
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_ranks_equal_one_process_on_the_same_global_batches(runs: Path, optimizer: str, ranks: int) -> None:
+    alone, together = _read(runs / "1", optimizer, 1), _read(runs / f"{ranks}", optimizer, ranks)
+    assert alone["losses"][-5:].mean() < alone["losses"][:5].mean()
+    assert together.keys() == alone.keys()
+    for name, expected in alone.items():
+        if name.startswith("keys/"):
+            assert len(expected) > 10
+            np.testing.assert_array_equal(together[name], expected, err_msg=name)
+        else:
+            np.testing.assert_allclose(together[name], expected, atol=TOLERANCE, rtol=TOLERANCE, err_msg=name)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_rank_owns_its_share_and_the_statistics_are_those_of_one_process(runs: Path, ranks: int) -> None:
+    alone, together = (json.loads((runs / f"{number}" / "adam-0.json").read_text()) for number in (1, ranks))
+    for table, expected in alone.items():
+        for name in ("rows", "bytes", "admitted", "rejected", "evicted", "expired"):
+            assert together[table][name] == expected[name], (table, name)
+        assert 1.0 <= together[table]["load_max_over_mean"] < 1.7
+        assert 0.0 < together[table]["unique_share"] <= 1.0
+    assert alone["users"]["rejected"] > 0
+    assert alone["tags"]["rejected"] > 0
+
+
+def skip(rank: int, ranks: int, directory: Path) -> None:
+    """Runs on every rank: the last one is given a batch whose feature is infinite, once, then for ever."""
+    import tensorflow as tf
+
+    from trainer_module.input import own_batches
+    from trainer_module.loop import NotFiniteError, Trainer
+    from trainer_module.progress import Progress
+    from trainer_module.ranker import Ranker
+
+    files = tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))
+    ranker = declared(ranks=ranks, batch_size_per_rank=32, max_skipped_steps=2)
+    progress = Progress(job(directory, ranker, files), rank)
+    batches = list(own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks))[:6]
+    bad = {**batches[3], "age": tf.fill(tf.shape(batches[3]["age"]), float("nan" if rank == ranks - 1 else "0"))}
+    with_one_bad = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
+    report = with_one_bad.train_epoch([*batches[:3], bad, *batches[3:]], progress)
+    assert report.skipped == 1
+    assert len(report.step_losses) == 6
+    without = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
+    without.train_epoch(batches, progress)
+    for ours, expected in zip(
+        (with_one_bad.snapshot(), without.snapshot()), (without.snapshot(), with_one_bad.snapshot()), strict=True
+    ):
+        assert ours.step == expected.step == 6
+        for name, array in expected.dense.items():
+            np.testing.assert_array_equal(ours.dense[name], array)
+        for group, rows in expected.groups.items():
+            np.testing.assert_array_equal(ours.groups[group].rows, rows.rows)
+    try:
+        without.train_epoch([bad, bad, bad], progress)
+    except NotFiniteError as error:
+        assert "not finite 3 steps in a row, after step 6" in str(error)
+        (directory / f"raised-{rank}").touch()
+
+
+def test_a_step_that_is_not_finite_on_one_rank_is_skipped_by_all_and_too_many_are_an_error(tmp_path: Path) -> None:
+    write_examples(tmp_path / "data")
+    (tmp_path / "run" / "logs").mkdir(parents=True)
+    run_on_ranks(skip, 2, tmp_path / "run")
+    assert [(tmp_path / "run" / f"raised-{rank}").exists() for rank in (0, 1)] == [True, True]

@@ -44,7 +44,9 @@ def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
         if table.capacity is not None:
             surplus = len(places) - rank_share(table.capacity.rows, rank, ranks)
             if surplus > 0:
-                is_gone[places[_first_to_go(table.capacity, seen[places], count[places], keys[places])[:surplus]]] = True
+                is_gone[places[_first_to_go(table.capacity, seen[places], count[places], keys[places])[:surplus]]] = (
+                    True
+                )
                 _count(store, "evicted", tag, surplus)
     remove(store, np.flatnonzero(is_gone) + 1)
 
@@ -54,9 +56,7 @@ def rank_share(rows: int, rank: int, ranks: int) -> int:
     return rows * (rank + 1) // ranks - rows * rank // ranks
 
 
-def _first_to_go(
-    capacity: Capacity, seen: NDArray[Any], count: NDArray[Any], keys: NDArray[Any]
-) -> NDArray[Any]:
+def _first_to_go(capacity: Capacity, seen: NDArray[Any], count: NDArray[Any], keys: NDArray[Any]) -> NDArray[Any]:
     """Returns the order in which rows go; the key decides between equals, so that the order is always the same."""
     if capacity.evict == "least_recent":
         return np.lexsort((keys, count, seen))

@@ -7,14 +7,13 @@ ids without a row read as zeros, and their gradients go nowhere, without a branc
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
 
 from trainer_module.embedding.admission import Gatekeeper
 from trainer_module.embedding.bookkeeping import merged_books, new_books
-from trainer_module.embedding.groups import BOOK_FLOATS, Group
+from trainer_module.embedding.groups import Group
 from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.row_optimizers import row_update
@@ -82,9 +81,7 @@ class RowStore(tf.Module):
         self.rows = tf.Variable(
             _untouched([capacity, width], tf.float32), shape=[None, width], trainable=False, name=f"{name}_rows"
         )
-        self.keys = tf.Variable(
-            _untouched([capacity], tf.int64), shape=[None], trainable=False, name=f"{name}_keys"
-        )
+        self.keys = tf.Variable(_untouched([capacity], tf.int64), shape=[None], trainable=False, name=f"{name}_keys")
         self.touched = tf.Variable(tf.zeros([capacity], tf.bool), shape=[None], trainable=False, name=f"{name}_touched")
         self.end = tf.Variable(1, dtype=tf.int64, trainable=False, name=f"{name}_end")
         self._clear_row_of_no_key()

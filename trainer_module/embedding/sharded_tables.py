@@ -65,9 +65,7 @@ class ShardedTables:
         self._num_ranks = num_ranks
         self._groups: dict[str, Group] = {name: store.group for name, store in stores.items()}
 
-    def pull(
-        self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor], step: tf.Tensor
-    ) -> Pulled:
+    def pull(self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor], step: tf.Tensor) -> Pulled:
         """Fetches the rows of a training batch, making those of admitted new keys. All ranks together.
 
         Args:
@@ -104,8 +102,7 @@ class ShardedTables:
     ) -> dict[str, tf.Tensor]:
         """Returns the embeddings of this rank's unique keys: {group: [u, dim]}."""
         found = {
-            name: store.embeddings(owned[name].keys_o, numbers[name], rows[name])
-            for name, store in self.stores.items()
+            name: store.embeddings(owned[name].keys_o, numbers[name], rows[name]) for name, store in self.stores.items()
         }
         if self._num_ranks == 1 or not self._groups:
             return found
@@ -132,9 +129,7 @@ class ShardedTables:
                 for name in self._groups
             }
 
-    def apply(
-        self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor
-    ) -> None:
+    def apply(self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor) -> None:
         """Updates every row that this rank owns once, with its gradient times `scale`."""
         for name, store in self.stores.items():
             keys_o, observed_o = pulled.owned[name]
