@@ -47,9 +47,8 @@ def run_to_the_end(job_file: Path, job: Mapping[str, Any], *, retries: int, laun
         if failure.exists() or killer is None or attempt == retries:
             break
         _LOG.warning("event=launcher_killed by=%s attempt=%d retries=%d", killer, attempt + 1, retries)
-        # What it had published may be the better part of the results, and not the rest of them.
-        for path in (job["final_checkpoint"], job["model_dir"]):
-            shutil.rmtree(path, ignore_errors=True)
+        # Written last, so the job was done but for its end; the export does not replace a model.
+        shutil.rmtree(job["model_dir"], ignore_errors=True)
     how = f"was ended by {killer}" if killer else f"ended with code {code}"
     reason = failure.read_text() if failure.exists() else f"training: the launcher {how}"
     raise TrainingFailed(f"{reason}\nAll logs: {log_dir}")

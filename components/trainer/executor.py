@@ -21,7 +21,6 @@ from schemas.spec import Ranker, digest
 
 _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
-_MANIFEST = "manifest.json"
 
 Artifacts = dict[str, list[Any]]
 
@@ -47,7 +46,9 @@ class Executor(base_executor.BaseExecutor):
         for key in ("model", "training"):
             artifact = artifact_utils.get_single_instance(output_dict[key])
             artifact.set_string_custom_property("spec_digest", job["spec_digest"])
-        _describe(artifact_utils.get_single_instance(output_dict["checkpoint"]), job, report, input_dict)
+        checkpoint = artifact_utils.get_single_instance(output_dict["checkpoint"])
+        checkpoint.set_int_custom_property(checkpoints.STEP, training["checkpoint"]["final_step"])
+        _describe(checkpoint, job, report, input_dict)
         # Last: until here, a rerun would go on from there.
         forget(Path(job["checkpoint_dir"]))
 
@@ -89,7 +90,6 @@ def _job(
 
 def _describe(checkpoint: Any, job: dict[str, Any], report: IngestionReport, input_dict: Artifacts) -> None:
     """Notes on the checkpoint what a later training and the registry need to know."""
-    manifest = json.loads(Path(job["final_checkpoint"], _MANIFEST).read_text())
     days = sorted({*job["days"], *(report.base.days if report.base else ())})
     for name, text in {
         checkpoints.DAYS: json.dumps(days),
@@ -99,7 +99,6 @@ def _describe(checkpoint: Any, job: dict[str, Any], report: IngestionReport, inp
         checkpoints.INPUTS_DIGEST: digest(Ranker.model_validate_json(json.dumps(job["ranker"])).inputs()),
     }.items():
         checkpoint.set_string_custom_property(name, text)
-    checkpoint.set_int_custom_property(checkpoints.STEP, int(manifest["step"]))
 
 
 def _log_dir() -> Path:

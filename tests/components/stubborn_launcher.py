@@ -15,15 +15,15 @@ def main(job_file: str, parent_pid: str) -> int:
     attempts = working / "attempts"
     attempt = int(attempts.read_text()) if attempts.exists() else 0
     attempts.write_text(str(attempt + 1))
-    final = Path(job["final_checkpoint"])
-    # A real one refuses to publish over what is there.
-    final.mkdir()
+    # A real one does not replace a model that is there.
+    model = Path(job["model_dir"])
+    model.mkdir()
     if attempt < job["kills"]:
         os.kill(os.getpid(), getattr(signal, job["signal"]))
     if job["gives_up"]:
         Path(job["log_dir"], "failure.txt").write_text("training: rank-1 ended with code 1")
         return 1
-    (final / "manifest.json").write_text(json.dumps({"step": attempt}))
+    (model / "attempt.json").write_text(json.dumps(attempt))
     return 0
 
 

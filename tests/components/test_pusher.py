@@ -150,11 +150,13 @@ def test_components_can_be_built_from_a_spec() -> None:
 
     from components.evaluator.component import Evaluator
     from components.pusher.component import Pusher
+    from components.registry.checkpoint import RankerCheckpoint
     from schemas.loading import load_spec
 
     spec = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml")
     examples, model = types.Channel(type=kinds.Examples), types.Channel(type=kinds.Model)
-    evaluator = Evaluator(spec=spec, examples=examples, model=model, pipeline_root="root")
+    given = {"examples": examples, "model": model, "checkpoint": types.Channel(type=RankerCheckpoint)}
+    evaluator = Evaluator(spec=spec, **given, pipeline_root="root")
     pusher = Pusher(
         spec=spec,
         examples=examples,
@@ -169,7 +171,7 @@ def test_components_can_be_built_from_a_spec() -> None:
     gates = spec.gates[:1]
     assert (
         evaluator.exec_properties["ranker_digest"]
-        == Evaluator(
-            spec=spec.model_copy(update={"gates": gates}), examples=examples, model=model, pipeline_root="root"
-        ).exec_properties["ranker_digest"]
+        == Evaluator(spec=spec.model_copy(update={"gates": gates}), **given, pipeline_root="root").exec_properties[
+            "ranker_digest"
+        ]
     )

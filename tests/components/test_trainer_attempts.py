@@ -41,7 +41,7 @@ def attempts(folder: Path) -> int:
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM", "SIGSEGV"])
 def test_a_killed_launcher_is_started_again(tmp_path: Path, signal: str) -> None:
     run(tmp_path, retries=2, kills=2, signal=signal)
-    assert json.loads((tmp_path / "final" / "manifest.json").read_text()) == {"step": 2}
+    assert json.loads((tmp_path / "model" / "attempt.json").read_text()) == 2
 
 
 def test_a_launcher_that_is_killed_once_too_often_fails_the_training(tmp_path: Path) -> None:

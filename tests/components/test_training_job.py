@@ -83,8 +83,6 @@ def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(
     from components.trainer.executor import _describe
 
     job, inputs, outputs = job_of(tmp_path, base)
-    Path(job["final_checkpoint"]).mkdir(parents=True)
-    Path(job["final_checkpoint"], "manifest.json").write_text(json.dumps({"step": 12}))
     [checkpoint] = outputs["checkpoint"]
     _describe(checkpoint, job, report(base), inputs)
     found = {name: checkpoint.get_string_custom_property(name) for name in ("days", "base", "transform_graph")}
@@ -93,4 +91,3 @@ def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(
     assert found["base"] == str(tmp_path / "base")
     assert found["transform_graph"] == str(tmp_path / "transform_graph")
     assert checkpoint.get_string_custom_property("inputs_digest") == digest(RANKER.inputs())
-    assert checkpoint.get_int_custom_property("step") == 12
