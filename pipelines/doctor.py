@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from pipelines.provenance import code_folder
+from trainer_module.memory import available_bytes
 
 LOCK_FILE = "requirements.lock"
 PYTHON = (3, 10)
@@ -143,9 +142,8 @@ def ports() -> Finding:
 
 def memory() -> Finding:
     """Checks the memory that is free for a run, within the limits of this container."""
-    available = min(psutil.virtual_memory().available, *_cgroup_left_bytes())
     fix = f"a run wants {MIN_MEMORY_GIB} GiB: end other programs, or raise the container's limit"
-    return _enough("memory", available / _GIB, MIN_MEMORY_GIB, "GiB available", fix)
+    return _enough("memory", available_bytes() / _GIB, MIN_MEMORY_GIB, "GiB available", fix)
 
 
 def cores() -> Finding:
@@ -172,18 +170,3 @@ def shared_memory() -> Finding:
 def _enough(name: str, got: float, wanted: float, unit: str, fix: str) -> Finding:
     detail = f"{got:,.4g} {unit}, {wanted:g} wanted"
     return Finding(name, got >= wanted, detail, "" if got >= wanted else fix)
-
-
-def _cgroup_left_bytes() -> list[float]:
-    """Returns what a cgroup (version 2) leaves; infinity where there is no limit or none can be read."""
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-        statistics = Path("/sys/fs/cgroup/memory.stat").read_text().splitlines()
-    except (OSError, ValueError):
-        return [float("inf")]
-    if limit == "max":
-        return [float("inf")]
-    # The page cache of files counts as used, but makes room when it is needed.
-    reclaimable = sum(int(line.split()[1]) for line in statistics if line.startswith("inactive_file "))
-    return [float(int(limit) - used + reclaimable)]

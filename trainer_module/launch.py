@@ -17,9 +17,11 @@ from pathlib import Path
 from types import FrameType
 
 from schemas.errors import UserError
+from schemas.plan import refuse_unfit
 from trainer_module.checkpoint.manifest import MANIFEST, read_manifest
 from trainer_module.children import Child, JobFailedError, Watch
 from trainer_module.job import TrainJob, read_job
+from trainer_module.memory import available_bytes
 from trainer_module.processes import end_with_parent
 from trainer_module.rendezvous import Rendezvous
 
@@ -42,6 +44,8 @@ def run(job_file: Path, job: TrainJob) -> None:
     watch = Watch(job)
     # stderr of a rank is a file; TensorFlow's start-up chatter would bury what matters.
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", "PYTHONUNBUFFERED": "1"}
+    # TensorFlow's own allocator keeps what was freed: every copy of the rows would stay resident (docs/planning.md).
+    environment["TF_ONEDNN_USE_SYSTEM_ALLOCATOR"] = "1"
     retries = job.ranker.cluster.retries
     for attempt in range(retries + 1):
         try:
@@ -177,6 +181,7 @@ def main(job_file: str, parent_pid: str) -> int:
     for directory in (job.log_dir, job.output_dir, job.checkpoint_dir, Path(job.final_checkpoint).parent):
         Path(directory).mkdir(parents=True, exist_ok=True)
     try:
+        refuse_unfit(job.ranker, available_bytes())
         run(Path(job_file), job)
     except (JobFailedError, UserError) as error:
         (Path(job.log_dir) / FAILURE_FILE).write_text(str(error))

@@ -8,7 +8,9 @@ from pathlib import Path
 from schemas.data import DayLogs
 from schemas.days import Day, parse_day
 from schemas.errors import UserError
+from schemas.plan import refuse_unfit
 from schemas.spec import Spec, digest
+from trainer_module.memory import available_bytes
 
 ARTIFACTS = "artifacts"
 METADATA = "metadata.sqlite"
@@ -36,9 +38,11 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
     """Returns the request, or says what is wrong with it.
 
     Raises:
-        UserError: a date that is missing, malformed or without effect; folders that cannot be used.
+        UserError: a date that is missing, malformed or without effect; folders that cannot be used; tables whose
+            capacity does not fit this machine.
     """
     day = check_date(spec, date)
+    refuse_unfit(spec, available_bytes())
     data, root = data.resolve(), root.resolve()
     if not data.is_dir():
         what = "is no folder" if data.exists() else "no such folder"

@@ -35,7 +35,15 @@ def test_validate_takes_less_than_two_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--help",), ("validate", SHORT_VIDEO), ("run", "--help"), ("backfill", "--help"), ("schema",)]
+    "arguments",
+    [
+        ("--help",),
+        ("validate", SHORT_VIDEO),
+        ("run", "--help"),
+        ("backfill", "--help"),
+        ("schema",),
+        ("plan", SHORT_VIDEO),
+    ],
 )
 def test_quick_commands_load_no_tensorflow(arguments: tuple[str, ...]) -> None:
     program = (
@@ -83,7 +91,7 @@ def test_an_unknown_option_is_a_usage_error() -> None:
 def test_every_command_has_help_with_an_example() -> None:
     top = sangam("--help")
     assert top.returncode == 0
-    for command in ("validate", "run", "backfill", "compile", "generate", "schema", "doctor", "version"):
+    for command in ("validate", "run", "backfill", "compile", "generate", "schema", "doctor", "plan", "version"):
         assert command in top.stdout
         done = sangam(command, "--help")
         assert done.returncode == 0

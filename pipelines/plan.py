@@ -1,0 +1,118 @@
+"""What `sangam plan` prints: memory by table and by rank, and whether it fits."""
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from schemas.errors import UserError
+from schemas.plan import Plan, RankPlan
+from schemas.quantities import shown_bytes, shown_count
+from schemas.sizes import DEVIATIONS
+from trainer_module.memory import available_bytes
+
+
+@dataclass(frozen=True)
+class Room:
+    """The memory that the ranks are given.
+
+    Attributes:
+        per_rank_bytes: of each.
+        source: where the number comes from, in words.
+    """
+
+    per_rank_bytes: int
+    source: str
+
+
+def this_machine(ranks: int) -> Room:
+    """Returns the memory available here, shared by so many ranks."""
+    return Room(available_bytes() // ranks, f"available here for each of {ranks} ranks")
+
+
+def print_plan(plan: Plan, room: Room, console: Console, ranks_per_host: int | None = None) -> None:
+    """Prints the tables, a rank and the whole, each in bytes."""
+    if plan.tables:
+        console.print(_tables(plan))
+        console.print()
+    console.print(_ranks(plan))
+    embedded, dense = shown_count(plan.parameters_embedded), shown_count(plan.parameters_dense)
+    lines = [
+        f"parameters: {shown_count(plan.parameters_embedded + plan.parameters_dense)} "
+        f"(embedded {embedded}, dense {dense}), optimizers not counted",
+        f"export, in one process after training: at least {shown_bytes(plan.export_bytes)} of keys and embeddings",
+    ]
+    if ranks_per_host is not None:
+        lines.append(f"a host of {ranks_per_host} ranks: {shown_bytes(ranks_per_host * plan.high.peak)} at its peak")
+    lines.append(f"memory per rank: {shown_bytes(room.per_rank_bytes)} ({room.source})")
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def refuse_unfit(plan: Plan, room: Room) -> None:
+    """Refuses a plan whose ranks need more than they have.
+
+    Raises:
+        UserError: with what is missing, and what would help.
+    """
+    needed = plan.high.peak
+    if needed <= room.per_rank_bytes:
+        return
+    # Rows, and with them nearly everything, shrink with the number of ranks; the rest does not.
+    fixed = plan.high.process + plan.high.dense + plan.high.counters
+    hint = "take an optimizer with fewer slots, a smaller dim, or evict rows (capacity, expire_after_days)"
+    if room.per_rank_bytes > 2 * fixed:
+        ranks = round(plan.ranks * (needed - fixed) / (room.per_rank_bytes - fixed) + 1)
+        hint = f"about {ranks} ranks of this size would do; or {hint}"
+    raise UserError(
+        f"plan: a rank does not fit (got {shown_bytes(needed)} at its peak, {shown_bytes(room.per_rank_bytes)} "
+        f"{room.source}); {hint}"
+    )
+
+
+def _tables(plan: Plan) -> Table:
+    shown = Table("table", "dim", "optimizer", box=None, pad_edge=False)
+    for column in ("rows", "embedding", "slots", "books", "key", "index", "bytes/row", "total"):
+        shown.add_column(column, justify="right")
+    for table in plan.tables.values():
+        key_bytes = table.stored_bytes - table.embedding_bytes - table.slot_bytes - table.book_bytes
+        parts = (table.embedding_bytes, table.slot_bytes, table.book_bytes, key_bytes, table.index_bytes)
+        sizes = [f"{part:,.0f}" for part in (*parts, table.row_bytes)]
+        total = shown_bytes(table.total_bytes)
+        shown.add_row(table.name, str(table.dim), table.optimizer, f"{table.rows:,}", *sizes, total)
+    return shown
+
+
+def _ranks(plan: Plan) -> Table:
+    shown = Table(f"each of {plan.ranks} ranks", box=None, pad_edge=False)
+    for column in ("mean", f"mean + {DEVIATIONS} sigma"):
+        shown.add_column(column, justify="right")
+    shown.add_row("rows", f"{plan.mean.rows:,.0f}", f"{plan.high.rows:,.0f}")
+    for label, mean, high in zip(_LABELS, _parts(plan.mean), _parts(plan.high), strict=True):
+        shown.add_row(label, shown_bytes(mean), shown_bytes(high))
+    return shown
+
+
+_LABELS = (
+    "rows, keys, index",
+    "counters of admission",
+    "dense weights and optimizer",
+    "TensorFlow before all that",
+    "held all the time",
+    "copy while a checkpoint is written",
+    "copy while the largest group grows",
+    "peak",
+)
+
+
+def _parts(rank: RankPlan) -> tuple[float, ...]:
+    return (
+        rank.tables,
+        rank.counters,
+        rank.dense,
+        rank.process,
+        rank.held,
+        rank.checkpoint,
+        rank.growth,
+        rank.peak,
+    )

@@ -1,0 +1,80 @@
+"""Numbers as people write them on a command line: rows by table, sizes of memory."""
+
+import math
+import re
+
+from schemas.errors import UserError
+
+_NUMBER = re.compile(r"^(\d+(?:\.\d+)?(?:e\+?\d{1,2})?)\s*([a-z]*)$")
+_ROWS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+_BYTES = {
+    "b": 1,
+    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", start=1)},
+    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", start=1)},
+}
+_MOST = 1e18
+"""Numbers beyond are slips of the pen, and would not be exact."""
+
+
+def parse_rows(option: str, text: str) -> dict[str, int]:
+    """Returns rows by table from `users=80e6,posts=55M`.
+
+    Args:
+        option: name of the option, for the error.
+        text: what was given; empty for nothing.
+
+    Raises:
+        UserError: a part that is no `table=number`, or a table twice.
+    """
+    rows: dict[str, int] = {}
+    for part in text.split(",") if text.strip() else ():
+        table, equals, number = (piece.strip() for piece in part.partition("="))
+        if not (table and equals):
+            raise UserError(f"{option}: is no list of table=rows (got '{part}'); write users=80e6,posts=55e6")
+        value = _value(number, _ROWS)
+        if value is None or value < 1 or value != int(value):
+            raise UserError(f"{option}: is no number of rows for '{table}' (got '{number}'); write 80e6 or 80M")
+        if table in rows:
+            raise UserError(f"{option}: gives table '{table}' twice (got '{text}'); give every table once")
+        rows[table] = int(value)
+    return rows
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """Returns bytes from `64GB` (1000^3) or `64GiB` (1024^3).
+
+    Raises:
+        UserError: no number, or no unit.
+    """
+    value = _value(text, _BYTES)
+    if value is None or value < 1:
+        raise UserError(f"{option}: is no size (got '{text}'); write a number and its unit, for example 64GB or 64GiB")
+    return int(value)
+
+
+def _value(text: str, units: dict[str, int]) -> float | None:
+    """Returns number times unit; None for what is not of this form."""
+    match = _NUMBER.match(text.strip().lower().replace("_", ""))
+    if match is None or match[2] not in units:
+        return None
+    value = round(float(match[1]) * units[match[2]], 6)
+    return value if value <= _MOST else None
+
+
+def shown_bytes(size: float) -> str:
+    """Returns a size with three digits in decimal units: `13.1 GB`."""
+    return _scaled(size, (" B", " kB", " MB", " GB", " TB", " PB"))
+
+
+def shown_count(number: float) -> str:
+    """Returns a number with three digits, in words: `6.63 billion`."""
+    return _scaled(number, ("", " thousand", " million", " billion", " trillion", " quadrillion"))
+
+
+def _scaled(number: float, units: tuple[str, ...]) -> str:
+    # 999.6 has three digits as 1.00 of the next unit.
+    power = 0 if number < 999.5 else int(math.log10(number * 1000 / 999.5)) // 3
+    power = min(power, len(units) - 1)
+    scaled = number / 1000**power
+    digits = 0 if power == 0 or scaled >= 99.95 else 1 if scaled >= 9.995 else 2
+    return f"{scaled:,.{digits}f}{units[power]}"

@@ -1,0 +1,110 @@
+"""What each part of a trained ranker takes in memory: a row, its place in the index, the dense weights.
+
+The engine's own numbers (`trainer_module/embedding/row_store.py`); a test compares them with the engine.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from schemas.features import NumericFeature, SequenceFeature
+from schemas.spec import Ranker
+from schemas.training import Mmoe
+
+FLOAT_BYTES = 4
+BOOK_BYTES = 8
+"""Minutes of the newest event and number of occurrences, in rows of groups with expiry or a capacity."""
+KEY_BYTES = 9
+"""A row's key, and whether it was touched since the last export."""
+INDEX_BYTES_PER_SLOT = 18
+"""libcuckoo: buckets of four slots, each slot 16 bytes of key and row number, a byte of the hash, a byte of use."""
+INDEX_ROOM = 9 / 8
+"""Slots that a restored index asks for, per row. A growing one is filled to 0.95; this is the larger of both."""
+INDEX_FIXED_BYTES = 13_000_000
+"""Its 65,536 locks and their predecessors; measured."""
+MIN_ROWS = 1 << 14
+"""Room of an empty table; what is not written is not taken, except in the index."""
+COUNTER_BYTES = 16
+"""Four rows of int32 in a count-min sketch."""
+PROCESS_BYTES = 600_000_000
+"""A rank or a data worker before it holds anything: TensorFlow, TFRA and Horovod loaded; measured."""
+DEVIATIONS = 6
+"""Keys go to ranks by a mixed hash, so a rank's share is binomial: one rank in a billion is so many standard
+deviations over the mean."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A physical table.
+
+    Attributes:
+        dim: floats per embedding.
+        slot_bytes, book_bytes: what a row holds beside its embedding.
+        counters: of admission, on every rank.
+        tables: that share it.
+    """
+
+    dim: int
+    slot_bytes: int
+    book_bytes: int
+    counters: int
+    tables: tuple[str, ...]
+
+    @property
+    def stored_bytes(self) -> int:
+        """What a row and its key take without the index."""
+        return self.dim * FLOAT_BYTES + self.slot_bytes + self.book_bytes + KEY_BYTES
+
+
+def groups_of(ranker: Ranker) -> dict[str, Group]:
+    """Returns the physical tables by name; the engine makes the same (`trainer_module/embedding/groups.py`)."""
+    members: dict[str, list[str]] = {}
+    for table in ranker.table_tags():
+        members.setdefault(f"{ranker.optimizer_of(table).kind}_{ranker.tables[table].dim}", []).append(table)
+    groups = {}
+    for name, names in sorted(members.items()):
+        tables = [ranker.tables[table] for table in names]
+        dim = tables[0].dim
+        groups[name] = Group(
+            dim=dim,
+            slot_bytes=ranker.optimizer_of(names[0]).slot_floats(dim) * FLOAT_BYTES,
+            book_bytes=BOOK_BYTES if any(table.keeps_books for table in tables) else 0,
+            counters=sum(getattr(table.admission, "counters", 0) for table in tables),
+            tables=tuple(names),
+        )
+    return groups
+
+
+def high_share(rows: int, ranks: int) -> float:
+    """Returns the rows of a rank that got `DEVIATIONS` standard deviations more than its even share."""
+    mean = rows / ranks
+    return min(rows, mean + DEVIATIONS * math.sqrt(mean * (1 - 1 / ranks)))
+
+
+def index_bytes(rows: float) -> int:
+    """Returns what the index of one rank's group takes for so many rows: the slots are a power of two."""
+    slots = 1 << math.ceil(math.log2(max(rows * INDEX_ROOM, MIN_ROWS)))
+    return slots * INDEX_BYTES_PER_SLOT + INDEX_FIXED_BYTES
+
+
+def dense_parameters(ranker: Ranker) -> int:
+    """Returns the number of dense weights."""
+    features = ranker.features.values()
+    inputs = sum(1 if isinstance(feature, NumericFeature) else ranker.tables[feature.table].dim for feature in features)
+    positions = sum(
+        feature.max_length
+        for feature in features
+        if isinstance(feature, SequenceFeature) and feature.encoder == "positional"
+    )
+    return _mmoe_parameters(ranker.model, inputs, len(ranker.tasks)) + positions
+
+
+def _mmoe_parameters(model: Mmoe, inputs: int, tasks: int) -> int:
+    expert = _mlp_parameters(inputs, *model.expert_units)
+    tower = _mlp_parameters(model.expert_units[-1], *model.tower_units, 1)
+    gate = _mlp_parameters(inputs, model.num_experts)
+    return model.num_experts * expert + tasks * (tower + gate)
+
+
+def _mlp_parameters(*widths: int) -> int:
+    return sum((before + 1) * after for before, after in itertools.pairwise(widths))

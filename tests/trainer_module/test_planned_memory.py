@@ -1,0 +1,89 @@
+"""What the planner counts is what the engine makes: groups, weights, and resident memory."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from schemas import sizes
+from schemas.loading import load_spec
+from schemas.sizes import dense_parameters, high_share
+from schemas.spec import Ranker as Declared
+from tests.schemas.specs import loaded
+from tests.trainer_module.small_job import declared as small_ranker
+from tests.trainer_module.small_job import write_job
+from trainer_module.embedding.groups import groups_of
+from trainer_module.embedding.hashing import owner_of
+from trainer_module.job import read_job
+from trainer_module.ranker import Ranker
+
+pytestmark = pytest.mark.slow
+
+SPECS = ("short_video", "online_retail", "census_income")
+VARIED = {
+    "tables.users.optimizer": {"kind": "ftrl", "learning_rate": 0.1},
+    "tables.tags.optimizer": {"kind": "rowwise_adagrad", "learning_rate": 0.1},
+    "tables.users.admission": {"kind": "count", "at_least": 2, "counters": 2048},
+    "tables.tags.capacity": {"rows": 100, "evict": "least_frequent"},
+    "model": {"kind": "mmoe", "num_experts": 3, "expert_units": [32, 16, 8], "tower_units": [8, 4]},
+}
+
+
+@pytest.fixture(params=[*SPECS, "varied"])
+def declared(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Declared:
+    if request.param == "varied":
+        return loaded(tmp_path, VARIED)
+    return load_spec(repository / "pipelines" / "specs" / f"{request.param}.yaml")
+
+
+def test_groups_are_those_of_the_engine(declared: Declared) -> None:
+    made, planned = groups_of(declared), sizes.groups_of(declared)
+    assert list(made) == list(planned)
+    for name, group in made.items():
+        counted = planned[name]
+        assert (counted.dim, counted.tables, counted.counters) == (group.dim, tuple(group.tables), group.num_counters)
+        assert counted.stored_bytes == group.width * sizes.FLOAT_BYTES + sizes.KEY_BYTES
+
+
+def test_dense_weights_are_those_of_the_model(declared: Declared) -> None:
+    assert dense_parameters(declared) == Ranker(declared).weights.size
+
+
+def test_the_hash_keeps_every_rank_under_its_high_share() -> None:
+    keys = np.random.default_rng(0).integers(1, 2**52, 1_000_000)
+    for ranks in (2, 8, 30):
+        rows_by_rank = np.bincount(owner_of(tf.constant(keys), ranks).numpy(), minlength=ranks)
+        assert rows_by_rank.max() <= high_share(len(keys), ranks)
+
+
+def test_a_store_holds_what_is_planned(tmp_path: Path) -> None:
+    measured = _measured(tmp_path)
+    assert measured["rows"] >= 1_100_000
+    # Just behind a doubling: room that is not written must not be resident.
+    assert 0.8 * measured["planned_held"] < measured["held"] < 1.1 * measured["planned_held"]
+    assert measured["peak"] < 1.1 * measured["planned_peak"]
+
+
+def _measured(folder: Path) -> dict[str, float]:
+    output = folder / "measured.json"
+    environment = os.environ | {"TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.trainer_module.fill_store", "1100000", str(output)]
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(output.read_text()))
+
+
+def test_a_job_whose_tables_cannot_fit_starts_no_process(tmp_path: Path) -> None:
+    huge = {"users": {"capacity": {"rows": 10**12, "evict": "least_frequent"}}}
+    job_file = write_job(tmp_path, small_ranker(tables=huge), ())
+    command = [sys.executable, "-m", "trainer_module.launch", str(job_file), str(os.getpid())]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    failure = (Path(read_job(job_file).log_dir) / "failure.txt").read_text()
+    assert failure.startswith("tables: do not fit this machine when filled to their capacity (got users: ")
+    assert "started name=" not in done.stderr
