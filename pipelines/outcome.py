@@ -36,6 +36,8 @@ def summarise(
 ) -> Summary:
     """Returns the summary of a run, reading what its finished steps have left."""
     by_node = {step.node: step for step in steps}
+    ingested, judged = _ingested(by_node.get("example_gen")), _judged(by_node.get("evaluator"))
+    notes = [*ingested.pop("notes"), *_transformed(by_node.get("transform")), *judged.pop("notes")]
     failed = [step.node for step in steps if step.state in ("failed", "stopped")]
     return Summary(
         run=run_folder.name,
@@ -45,8 +47,10 @@ def summarise(
         error=ending.error,
         failed_step=failed[0] if failed else None,
         date=request.date.isoformat() if request.date else None,
-        **_ingested(by_node.get("example_gen")),
-        **_judged(by_node.get("evaluator")),
+        mode=request.spec.training.mode,
+        **ingested,
+        **judged,
+        notes=notes,
         pushed=_pushed(by_node.get("pusher")),
         steps={step.node: _step(step) for step in steps},
         total_seconds=round(ending.seconds, 3),
@@ -66,7 +70,7 @@ def _step(step: Step) -> StepSummary:
 
 def _ingested(step: Step | None) -> dict[str, Any]:
     if step is None or "examples" not in step.outputs:
-        return {"days": {}, "missing_days": [], "rows": {}}
+        return {"days": {}, "missing_days": [], "rows": {}, "notes": []}
     from components.example_gen.report import read_ingestion
 
     report = read_ingestion(step.outputs["examples"].uri)
@@ -75,7 +79,20 @@ def _ingested(step: Step | None) -> dict[str, Any]:
         for name, split in report.splits.items()
     }
     days = {name: [str(day) for day in split_days] for name, split_days in report.days.items()}
-    return {"days": days, "missing_days": [str(day) for day in report.missing_days], "rows": rows}
+    return {
+        "days": days,
+        "missing_days": [str(day) for day in report.missing_days],
+        "rows": rows,
+        "base": report.base.checkpoint_uri if report.base else None,
+        "base_last_day": report.base.last_day if report.base else None,
+        "notes": list(report.notes),
+    }
+
+
+def _transformed(step: Step | None) -> list[str]:
+    graph = step.outputs.get("transform_graph") if step else None
+    note = graph.properties.get("note") if graph else None
+    return [str(note)] if note else []
 
 
 def _judged(step: Step | None) -> dict[str, Any]:

@@ -49,7 +49,11 @@ class StepSummary(_Record):
 
 
 class Summary(_Record):
-    """A run, whichever way it ended. What a failed run did not come to is null or empty."""
+    """A run, whichever way it ended. What a failed run did not come to is null or empty.
+
+    `base` is the checkpoint that training started from, if any, and `base_last_day` the last day that it knows; `days`
+    then has the days of this run alone.
+    """
 
     run: str
     path: str
@@ -58,6 +62,9 @@ class Summary(_Record):
     error: str | None
     failed_step: str | None
     date: str | None
+    mode: Literal["full", "incremental"] = "full"
+    base: str | None = None
+    base_last_day: str | None = None
     days: dict[str, list[str]]
     missing_days: list[str]
     rows: dict[str, RowsSummary]

@@ -30,7 +30,8 @@ def checkpoint_dir(pipeline_root: str, *, ranker: Ranker, code: str, train_files
 
 
 def forget(directory: Path) -> None:
-    """Removes the checkpoints of a training that has ended well, and the ranker's folder when it was the last."""
+    """Removes the checkpoints of a training that has ended well, and the folders above when it was the last."""
     shutil.rmtree(directory, ignore_errors=True)
     with contextlib.suppress(OSError):
         directory.parent.rmdir()
+        directory.parent.parent.rmdir()

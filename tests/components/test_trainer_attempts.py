@@ -91,4 +91,4 @@ def test_what_has_ended_well_is_forgotten(tmp_path: Path) -> None:
     forget(first)
     assert [path.name for path in first.parent.iterdir()] == [second.name]
     forget(second)
-    assert not first.parent.exists()
+    assert not (tmp_path / "checkpoints").exists()
