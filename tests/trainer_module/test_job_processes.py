@@ -1,16 +1,12 @@
 """A training job as processes: it sees every example once, and whatever ends it, nothing is left running."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
+from tests.trainer_module.launched_job import failure, group_of, launch, process_with, rank_process, wait_until
 from tests.trainer_module.small_job import NUM_EXAMPLES, declared, write_examples, write_job
 
 pytestmark = pytest.mark.slow
@@ -21,104 +17,71 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return write_examples(tmp_path_factory.mktemp("data"))
 
 
-def _launch(job_file: Path) -> "subprocess.Popen[bytes]":
-    log = (job_file.parent / "launch.log").open("wb")
-    command = [sys.executable, "-m", "trainer_module.launch", str(job_file), str(os.getpid())]
-    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-
-
-def _group(leader: int) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if os.getpgid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except (ProcessLookupError, psutil.NoSuchProcess):
-            continue
-    return found
-
-
-def _wait_until(condition, seconds: float, what: str) -> None:  # type: ignore[no-untyped-def]
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.1)
-
-
 def _wait_for_training(job_file: Path) -> None:
-    _wait_until((job_file.parent / "logs" / "progress.jsonl").exists, 90, "training has started")
-
-
-def _find(group: list[psutil.Process], word: str) -> psutil.Process:
-    return next(process for process in group if any(word in part for part in process.cmdline()))
-
-
-def _failure(job_file: Path) -> str:
-    return (job_file.parent / "logs" / "failure.txt").read_text()
+    wait_until((job_file.parent / "logs" / "progress.jsonl").exists, 90, "training has started")
 
 
 def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: Path, files: tuple[str, ...]) -> None:
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=2, shuffle_buffer=500), files)
-    launched = _launch(job_file)
+    launched = launch(job_file)
     # Without Transform's graph the export cannot work; the ranks have finished by then.
     assert launched.wait(240) == 1
-    assert "export ended with code 1" in _failure(job_file)
+    assert "export ended with code 1" in failure(job_file)
     report = json.loads((tmp_path / "output" / "training.json").read_text())
     assert [epoch["examples"] for epoch in report["epochs"]] == [NUM_EXAMPLES, NUM_EXAMPLES]
     assert report["epochs"][1]["validation"]["like"]["auc"] > 0.6
-    assert _group(launched.pid) == []
+    assert group_of(launched.pid) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, ...], number: signal.Signals) -> None:
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=1, epochs=100_000), files)
-    launched = _launch(job_file)
+    launched = launch(job_file)
     _wait_for_training(job_file)
-    assert len(_group(launched.pid)) == 5
+    assert len(group_of(launched.pid)) == 5
     launched.send_signal(number)
     assert launched.wait(30) == (143 if number == signal.SIGTERM else -9)
-    _wait_until(lambda: _group(launched.pid) == [], 10, "the group is empty")
+    wait_until(lambda: group_of(launched.pid) == [], 10, "the group is empty")
 
 
-def test_a_killed_rank_ends_the_job_with_its_name_and_its_log(tmp_path: Path, files: tuple[str, ...]) -> None:
-    job_file = write_job(tmp_path, declared(ranks=2, data_workers=0, epochs=100_000), files)
-    launched = _launch(job_file)
+def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
+    tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    job_file = write_job(tmp_path, declared(ranks=2, data_workers=0, epochs=100_000, retries=0), files)
+    launched = launch(job_file)
     _wait_for_training(job_file)
-    ranks = [process for process in _group(launched.pid) if "trainer_module" in process.cmdline()]
-    victim = next(process for process in ranks if process.environ()["HOROVOD_RANK"] == "1")
-    victim.kill()
+    rank_process(launched.pid, 1).kill()
     assert launched.wait(60) == 1
-    assert "rank-1 was ended by SIGKILL" in _failure(job_file)
-    assert "start rank=1 ranks=2" in _failure(job_file)
-    assert _group(launched.pid) == []
+    assert "rank-1 was ended by SIGKILL" in failure(job_file)
+    assert "start rank=1 ranks=2" in failure(job_file)
+    assert group_of(launched.pid) == []
 
 
 def test_a_rank_that_hangs_is_noticed_by_its_heartbeat(tmp_path: Path, files: tuple[str, ...]) -> None:
-    ranker = declared(ranks=1, data_workers=0, epochs=100_000, heartbeat_timeout_s=5, deadline_s=300)
+    ranker = declared(ranks=1, data_workers=0, epochs=100_000, retries=0, heartbeat_timeout_s=5, deadline_s=300)
     job_file = write_job(tmp_path, ranker, files)
-    launched = _launch(job_file)
+    launched = launch(job_file)
     _wait_for_training(job_file)
-    rank = next(process for process in _group(launched.pid) if "trainer_module" in process.cmdline())
-    rank.send_signal(signal.SIGSTOP)
+    rank_process(launched.pid, 0).send_signal(signal.SIGSTOP)
     assert launched.wait(60) == 1
-    assert "rank-0 has made no progress for" in _failure(job_file)
-    assert _group(launched.pid) == []
+    assert "rank-0 has made no progress for" in failure(job_file)
+    assert group_of(launched.pid) == []
 
 
 def test_a_job_past_its_deadline_is_ended(tmp_path: Path, files: tuple[str, ...]) -> None:
     ranker = declared(ranks=1, data_workers=0, epochs=100_000, deadline_s=12, heartbeat_timeout_s=11)
     job_file = write_job(tmp_path, ranker, files)
-    launched = _launch(job_file)
+    launched = launch(job_file)
     assert launched.wait(60) == 1
-    assert "not done after 12 s; raise cluster.deadline_s" in _failure(job_file)
-    assert _group(launched.pid) == []
+    assert "not done after 12 s; raise cluster.deadline_s" in failure(job_file)
+    assert group_of(launched.pid) == []
 
 
-def test_a_lost_data_worker_ends_the_job(tmp_path: Path, files: tuple[str, ...]) -> None:
-    job_file = write_job(tmp_path, declared(ranks=1, data_workers=1, epochs=100_000), files)
-    launched = _launch(job_file)
+def test_a_lost_data_worker_ends_a_job_without_retries(tmp_path: Path, files: tuple[str, ...]) -> None:
+    job_file = write_job(tmp_path, declared(ranks=1, data_workers=1, epochs=100_000, retries=0), files)
+    launched = launch(job_file)
     _wait_for_training(job_file)
-    _find(_group(launched.pid), "data-worker-0.address").kill()
+    process_with(launched.pid, "data-worker-0.address").kill()
     assert launched.wait(60) == 1
-    assert "data-worker-0 was ended by SIGKILL" in _failure(job_file)
-    assert _group(launched.pid) == []
+    assert "data-worker-0 was ended by SIGKILL" in failure(job_file)
+    assert group_of(launched.pid) == []

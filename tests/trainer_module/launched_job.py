@@ -1,0 +1,66 @@
+"""A training job under its launcher, to be watched and disturbed."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from trainer_module.checkpoint.folder import published
+
+
+def launch(job_file: Path) -> "subprocess.Popen[bytes]":
+    """Starts a job's launcher as the leader of its own process group."""
+    log = (job_file.parent / "launch.log").open("ab")
+    command = [sys.executable, "-m", "trainer_module.launch", str(job_file), str(os.getpid())]
+    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+
+def group_of(leader: int) -> list[psutil.Process]:
+    """Returns the living processes of a group."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getpgid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            continue
+    return found
+
+
+def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
+    """Waits for something to come true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+def last_step(job_file: Path) -> int:
+    """Returns the step of the job's last checkpoint, 0 without one."""
+    found = published(job_file.parent / "checkpoints")
+    return int(found[-1].name.removeprefix("step-")) if found else 0
+
+
+def wait_for_step(job_file: Path, step: int) -> None:
+    """Waits for a checkpoint of this step or a later one."""
+    wait_until(lambda: last_step(job_file) >= step, 90, f"a checkpoint of step {step}")
+
+
+def rank_process(leader: int, rank: int) -> psutil.Process:
+    """Returns the process of a rank."""
+    ranks = [process for process in group_of(leader) if "trainer_module" in process.cmdline()]
+    return next(process for process in ranks if process.environ()["HOROVOD_RANK"] == str(rank))
+
+
+def process_with(leader: int, word: str) -> psutil.Process:
+    """Returns the process that was started with a word among its arguments."""
+    return next(process for process in group_of(leader) if any(word in part for part in process.cmdline()))
+
+
+def failure(job_file: Path) -> str:
+    """Returns why the job failed."""
+    return (job_file.parent / "logs" / "failure.txt").read_text()
