@@ -92,7 +92,8 @@ class Trainer:
         for name, group in ranker.groups.items():
             capacities = [table.capacity.rows for table in group.tables.values() if table.capacity]
             expected = sum(rank_share(rows, rank, ranks) for rows in capacities)
-            stores[name] = RowStore(group, seed=training.seed, expected_rows=expected)
+            # Between evictions there may be more; room that is not used costs nothing.
+            stores[name] = RowStore(group, seed=training.seed, expected_rows=expected + expected // 8)
         self.tables = ShardedTables(stores, num_ranks=ranks)
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self._newest = tf.Variable(0, dtype=tf.int32, trainable=False, name="newest_minute")

@@ -11,12 +11,12 @@ import tensorflow as tf
 from typing_extensions import assert_never
 
 from schemas.columns import EVENT_TIME
-from schemas.features import EmbeddedFeature, IdFeature, IdsFeature, NumericFeature, SequenceFeature
+from schemas.features import IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.spec import Ranker as Declared
 from schemas.tasks import BinaryTask, RegressionTask
 from trainer_module import pooling
 from trainer_module.dense.weights import FlatWeights, Weight, Weights
-from trainer_module.embedding.groups import groups_of
+from trainer_module.embedding.groups import Group, groups_of
 from trainer_module.models import build_model
 
 Batch = Mapping[str, tf.Tensor | tf.RaggedTensor]
@@ -35,12 +35,25 @@ class Ranker:
         self._numeric = [name for name, feature in declared.features.items() if isinstance(feature, NumericFeature)]
         self.groups = groups_of(declared)
         group_of = {table: name for name, group in self.groups.items() for table in group.tags}
-        self._embedded: dict[str, dict[str, EmbeddedFeature]] = {name: {} for name in self.groups}
+        # Features of one id come first in a group: their rows, example after example, are model inputs as they lie.
+        self._single: dict[str, list[str]] = {name: [] for name in self.groups}
+        self._several: dict[str, dict[str, IdsFeature | SequenceFeature]] = {name: {} for name in self.groups}
         for name, feature in declared.features.items():
-            if not isinstance(feature, NumericFeature):
-                self._embedded[group_of[feature.table]][name] = feature
+            match feature:
+                case NumericFeature():
+                    pass
+                case IdFeature():
+                    self._single[group_of[feature.table]].append(name)
+                case IdsFeature() | SequenceFeature():
+                    self._several[group_of[feature.table]][name] = feature
+                case _:
+                    assert_never(feature)
         numbers = [(name, 1) for name in self._numeric]
-        vectors = [(name, group.dim) for group in self.groups.values() for name in self._embedded[group.name]]
+        vectors = [
+            (name, group.dim)
+            for group in self.groups.values()
+            for name in (*self._single[group.name], *self._several[group.name])
+        ]
         self._compute_type = tf.as_dtype(declared.training.dense_precision)
         self._model = build_model(declared.model, inputs=(*numbers, *vectors), tasks=self.tasks)
         self.weights = FlatWeights([*self._model.weights, *self._position_weights()])
@@ -48,27 +61,40 @@ class Ranker:
     def _position_weights(self) -> list[Weight]:
         return [
             Weight(f"positions/{name}", (feature.max_length,), "zeros")
-            for features in self._embedded.values()
+            for features in self._several.values()
             for name, feature in features.items()
             if isinstance(feature, SequenceFeature) and feature.encoder == "positional"
         ]
 
     def keys(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns all keys of the batch by group of tables, feature after feature: {group: [n] int64}."""
+        """Returns all keys of the batch by group of tables: {group: [n] int64}.
+
+        First those of features of one id, example after example; then feature after feature.
+        """
         return {
-            group: tf.concat([_flat(batch[name]) for name in features], 0) for group, features in self._embedded.items()
+            group: self._joined(group, batch, [batch[name].flat_values for name in self._several[group]])
+            for group in self.groups
         }
+
+    def _joined(self, group: str, single: Batch, several: list[tf.Tensor]) -> tf.Tensor:
+        """Returns numbers in the order of `keys`, given those of features of one id, and the others flat."""
+        columns = [single[name] for name in self._single[group]]
+        together = [tf.reshape(tf.stack(columns, 1), [-1])] if columns else []
+        parts = [*together, *several]
+        return parts[0] if len(parts) == 1 else tf.concat(parts, 0)
 
     def minutes(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns the time of each of `keys(batch)`, minutes since 1970, for groups that keep books: {group: [n]}."""
         if not self.declared.event_time:
             return {}
         minutes_B = tf.cast(batch[EVENT_TIME] // _SECONDS_A_MINUTE, tf.int32)
-        return {
-            group: tf.concat([_of_values(minutes_B, batch[name]) for name in features], 0)
-            for group, features in self._embedded.items()
-            if self.groups[group].keeps_books
-        }
+        found = {}
+        for group in self.groups:
+            if self.groups[group].keeps_books:
+                single = dict.fromkeys(self._single[group], minutes_B)
+                several = [tf.gather(minutes_B, batch[name].value_rowids()) for name in self._several[group]]
+                found[group] = self._joined(group, single, several)
+        return found
 
     def logits(self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Returns [batch, tasks].
@@ -78,19 +104,27 @@ class Ranker:
             batch: features.
             embeddings: {group: [n, dim]}, one row for each of `keys(batch)`.
         """
-        parts_BI = [batch[name][:, None] for name in self._numeric]
-        for group, features in self._embedded.items():
-            sizes = [tf.size(_flat(batch[name])) for name in features]
-            rows = tf.split(embeddings[group], sizes, num=len(sizes))
-            parts_BI += [
-                _encoded(name, feature, batch[name], values_nD, weights)
-                for (name, feature), values_nD in zip(features.items(), rows, strict=True)
-            ]
+        parts_BI = [tf.stack([batch[name] for name in self._numeric], 1)] if self._numeric else []
+        for name, group in self.groups.items():
+            parts_BI += self._vectors(group, weights, batch, embeddings[name])
         x_BI = tf.concat(parts_BI, axis=1)
         if self._compute_type == tf.float32:
             return self._model(weights, x_BI)
         weights = {name: tf.cast(weight, self._compute_type) for name, weight in weights.items()}
         return tf.cast(self._model(weights, tf.cast(x_BI, self._compute_type)), tf.float32)
+
+    def _vectors(self, group: Group, weights: Weights, batch: Batch, rows_nD: tf.Tensor) -> list[tf.Tensor]:
+        """Returns the model inputs of a group's features: each [batch, a multiple of dim]."""
+        single, several = self._single[group.name], self._several[group.name]
+        if not several:
+            return [tf.reshape(rows_nD, [-1, len(single) * group.dim])]
+        num_single = len(single) * tf.size(batch[single[0]]) if single else 0
+        sizes = [num_single, *(tf.size(batch[name].flat_values) for name in several)]
+        of_single, *of_several = tf.split(rows_nD, sizes, num=len(sizes))
+        vectors = [tf.reshape(of_single, [-1, len(single) * group.dim])] if single else []
+        for (name, feature), values_nD in zip(several.items(), of_several, strict=True):
+            vectors.append(_encoded(name, feature, batch[name], values_nD, weights))
+        return vectors
 
     def loss_sums(self, logits_BT: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Returns each task's loss, summed over the batch: [tasks]."""
@@ -123,24 +157,11 @@ def _rows(column: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
     return column.nrows() if isinstance(column, tf.RaggedTensor) else tf.shape(column, tf.int64)[0]
 
 
-def _of_values(of_example_B: tf.Tensor, column: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-    """Returns the example's number for each of a column's values."""
-    if isinstance(column, tf.RaggedTensor):
-        return tf.gather(of_example_B, column.value_rowids())
-    return of_example_B
-
-
-def _flat(column: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-    return column.flat_values if isinstance(column, tf.RaggedTensor) else column
-
-
 def _encoded(
-    name: str, feature: EmbeddedFeature, column: tf.Tensor | tf.RaggedTensor, values_nD: tf.Tensor, weights: Weights
+    name: str, feature: IdsFeature | SequenceFeature, column: tf.RaggedTensor, values_nD: tf.Tensor, weights: Weights
 ) -> tf.Tensor:
-    """Returns a feature's vector for every example: [batch, dim]."""
+    """Returns the vector of a feature of several ids for every example: [batch, dim]."""
     match feature:
-        case IdFeature():
-            return values_nD
         case IdsFeature():
             return pooling.combine(values_nD, column.value_rowids(), column.nrows(), feature.combiner)
         case SequenceFeature(encoder="mean"):

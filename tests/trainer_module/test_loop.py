@@ -120,7 +120,7 @@ def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, f
 def test_bfloat16_is_for_products_alone(tmp_path: Path, files: tuple[str, ...]) -> None:
     half, half_report = _trained(declared(dense_precision="bfloat16"), files, tmp_path)
     (tmp_path / "full").mkdir()
-    full, full_report = _trained(declared(), files, tmp_path / "full")
+    _, full_report = _trained(declared(), files, tmp_path / "full")
     assert {array.dtype for array in half.snapshot().dense.values()} == {np.dtype(np.float32)}
     assert half_report.step_losses != full_report.step_losses
     np.testing.assert_allclose(half_report.mean_losses(), full_report.mean_losses(), rtol=0.02)

@@ -4,7 +4,6 @@ import tensorflow as tf
 from typing_extensions import assert_never
 
 from schemas.optimizers import Adam, DenseOptimizer, Sgd
-from trainer_module.embedding.row_optimizers import adam
 
 
 class DenseState(tf.Module):
@@ -25,12 +24,18 @@ class DenseState(tf.Module):
             case Sgd(learning_rate=rate):
                 self.flat.assign_sub(rate * gradient)
             case Adam(learning_rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon):
-                m, v = self.moments["m"], self.moments["v"]
-                new_flat, new_m, new_v = adam(
-                    self.flat, m, v, gradient, step, rate=rate, betas=(beta1, beta2), epsilon=epsilon
+                # One pass over memory; the same formula as `embedding.row_optimizers.adam`.
+                tf.raw_ops.ResourceApplyAdam(
+                    var=self.flat.handle,
+                    m=self.moments["m"].handle,
+                    v=self.moments["v"].handle,
+                    beta1_power=tf.pow(beta1, tf.cast(step, tf.float32)),
+                    beta2_power=tf.pow(beta2, tf.cast(step, tf.float32)),
+                    lr=rate,
+                    beta1=beta1,
+                    beta2=beta2,
+                    epsilon=epsilon,
+                    grad=gradient,
                 )
-                self.flat.assign(new_flat)
-                m.assign(new_m)
-                v.assign(new_v)
             case _:
                 assert_never(self._declared)

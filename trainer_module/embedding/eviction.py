@@ -44,9 +44,8 @@ def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
         if table.capacity is not None:
             surplus = len(places) - rank_share(table.capacity.rows, rank, ranks)
             if surplus > 0:
-                is_gone[places[_first_to_go(table.capacity, seen[places], count[places], keys[places])[:surplus]]] = (
-                    True
-                )
+                order = _first_to_go(table.capacity, seen[places], count[places], keys[places])
+                is_gone[places[order[:surplus]]] = True
                 _count(store, "evicted", tag, surplus)
     remove(store, np.flatnonzero(is_gone) + 1)
 

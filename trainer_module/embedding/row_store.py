@@ -154,7 +154,9 @@ class RowStore(tf.Module):
             places = tf.range(capacity)
             writes = []
             for variable in (self.rows, self.keys, self.touched):
-                old = variable.read_value()
+                # After a scatter, reading and assigning would copy; copying the larger buffer would touch all of it.
+                with tf.control_dependencies([tf.raw_ops.DisableCopyOnRead(resource=variable.handle)]):
+                    old = variable.read_value()
                 shape = tf.concat([[more], tf.shape(old, tf.int64)[1:]], 0)
                 larger = tf.zeros(shape, tf.bool) if variable.dtype == tf.bool else _untouched(shape, variable.dtype)
                 with tf.control_dependencies([variable.assign(larger)]):
