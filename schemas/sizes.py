@@ -26,8 +26,9 @@ MIN_ROWS = 1 << 14
 """Room of an empty table; what is not written is not taken, except in the index."""
 COUNTER_BYTES = 16
 """Four rows of int32 in a count-min sketch."""
-PROCESS_BYTES = 600_000_000
-"""A rank or a data worker before it holds anything: TensorFlow, TFRA and Horovod loaded; measured."""
+PROCESS_BYTES = 700_000_000
+"""A rank or a data worker before it holds rows: TensorFlow, TFRA and Horovod loaded, and what malloc keeps of small
+buffers that were freed; measured."""
 DEVIATIONS = 6
 """Keys go to ranks by a mixed hash, so a rank's share is binomial: one rank in a billion is so many standard
 deviations over the mean."""

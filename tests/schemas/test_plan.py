@@ -212,5 +212,5 @@ def test_a_hundred_trillion_parameters_do_not_fit_thirty_hosts_in_float32(reposi
     halved = row.row_bytes - row.embedding_bytes / 2
     assert 720 * planned.mean.rows * halved < room
     page = (repository / "docs" / "planning.md").read_text()
-    for number in (f"{720 * planned.mean.held / 1e12:.0f} TB", f"{720 * planned.mean.rows * halved / 1e12:.0f} TB"):
+    for number in (f"{720 * planned.mean.tables / 1e12:.0f} TB", f"{720 * planned.mean.rows * halved / 1e12:.0f} TB"):
         assert number in page

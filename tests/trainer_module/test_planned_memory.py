@@ -65,8 +65,12 @@ def test_a_store_holds_what_is_planned(tmp_path: Path) -> None:
     measured = _measured(tmp_path)
     assert measured["rows"] >= 1_100_000
     # Just behind a doubling: room that is not written must not be resident.
-    assert 0.8 * measured["planned_held"] < measured["held"] < 1.1 * measured["planned_held"]
-    assert measured["peak"] < 1.1 * measured["planned_peak"]
+    assert 0.8 * measured["planned_held"] < measured["held"] < measured["planned_held"] + _KEPT_BY_MALLOC
+    assert measured["peak"] < measured["planned_peak"] + _KEPT_BY_MALLOC
+
+
+_KEPT_BY_MALLOC = 120e6
+"""Of buffers below its limit for mappings of their own (32 MB) that were freed; part of `PROCESS_BYTES`."""
 
 
 def _measured(folder: Path) -> dict[str, float]:
