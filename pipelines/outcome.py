@@ -12,8 +12,11 @@ from typing import Any, Literal
 from components.evaluator.verdict import FILE_NAME, Verdict
 from pipelines.local.request import RunRequest
 from pipelines.local.steps import Step
-from pipelines.summary import PushedSummary, RowsSummary, StepSummary, Summary, TaskSummary
+from pipelines.summary import PushedSummary, RowsSummary, StepSummary, Summary, TaskSummary, TrainingSummary
 from schemas.spec import digest
+
+TRAINING_FILE = "training.json"
+"""What the trainer's ranks leave beside the losses."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ def summarise(
         date=request.date.isoformat() if request.date else None,
         mode=request.spec.training.mode,
         **ingested,
+        training=_trained(by_node.get("trainer")),
         **judged,
         notes=notes,
         pushed=_pushed(by_node.get("pusher")),
@@ -93,6 +97,13 @@ def _transformed(step: Step | None) -> list[str]:
     graph = step.outputs.get("transform_graph") if step else None
     note = graph.properties.get("note") if graph else None
     return [str(note)] if note else []
+
+
+def _trained(step: Step | None) -> TrainingSummary | None:
+    artifact = step.outputs.get("training") if step else None
+    if artifact is None:
+        return None
+    return TrainingSummary.model_validate_json((Path(artifact.uri) / TRAINING_FILE).read_text(encoding="utf-8"))
 
 
 def _judged(step: Step | None) -> dict[str, Any]:

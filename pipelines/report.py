@@ -4,11 +4,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.summary import Summary, TaskSummary
+from pipelines.summary import Summary, TableSummary, TaskSummary, TrainingSummary
+from schemas.quantities import shown_bytes
+
+MAX_TABLES = 12
+"""Tables with a line of their own: the largest."""
 
 
 def print_report(summary: Summary, console: Console) -> None:
-    """Prints every task's metric, each gate's verdict and reason, and where the model is."""
+    """Prints what training came to, every task's metric, each gate's verdict and reason, and where the model is."""
+    if summary.training:
+        _print_training(summary.training, console)
     if summary.tasks:
         console.print(_table(summary.tasks))
     for note in summary.notes:
@@ -20,6 +26,40 @@ def print_report(summary: Summary, console: Console) -> None:
     elif summary.status == "succeeded":
         _plain(console, "pushed: nothing")
     _plain(console, f"{summary.status} after {summary.total_seconds:.0f} s, {_cached(summary)}")
+
+
+def _print_training(training: TrainingSummary, console: Console) -> None:
+    if training.tables:
+        console.print(_embedding_tables(training.tables))
+        more = len(training.tables) - MAX_TABLES
+        if more > 0:
+            _plain(console, f"and {more} smaller tables, in the summary")
+        console.print()
+    if training.warm_start:
+        start = training.warm_start
+        last = f" that knows the days to {start.base_days[-1]}" if start.base_days else ""
+        changes = [
+            f"; {what}: {', '.join(names)}" for what, names in (("new", start.new), ("dropped", start.dropped)) if names
+        ]
+        _plain(console, f"warm start: from a checkpoint{last}{''.join(changes)}")
+    if training.resumed_from_step:
+        steps = ", ".join(map(str, training.resumed_from_step))
+        _plain(console, f"resumed: training lost a process and went on from step {steps}")
+    if training.skipped_steps:
+        _plain(console, f"skipped: {training.skipped_steps} steps whose loss or gradients were not finite")
+
+
+def _embedding_tables(tables: dict[str, TableSummary]) -> Table:
+    shown = Table("table", box=None, pad_edge=False)
+    for column in ("rows", "size", "admitted", "rejected", "expired", "evicted", "load", "unique"):
+        shown.add_column(column, justify="right")
+    largest = sorted(tables, key=lambda name: (-tables[name].bytes, name))[:MAX_TABLES]
+    for name in largest:
+        table = tables[name]
+        counts = (f"{number:,}" for number in (table.admitted, table.rejected, table.expired, table.evicted))
+        ratios = ("" if ratio is None else f"{ratio:.2f}" for ratio in (table.load_max_over_mean, table.unique_share))
+        shown.add_row(name, f"{table.rows:,}", shown_bytes(table.bytes), *counts, *ratios)
+    return shown
 
 
 def _table(tasks: dict[str, TaskSummary]) -> Table:

@@ -39,6 +39,48 @@ class PushedSummary(_Record):
     path: str
 
 
+class TableSummary(BaseModel):
+    """What training has made of a table, over all ranks; counts are of this training.
+
+    `load_max_over_mean` is the fullest rank's rows over the mean, `unique_share` unique ids over all ids of a batch.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    rows: int
+    bytes: int
+    admitted: int
+    rejected: int
+    evicted: int
+    expired: int
+    load_max_over_mean: float | None
+    unique_share: float | None
+
+
+class WarmStartSummary(BaseModel):
+    """What training has taken from the base: tables and weights by name, weights in parts where only parts fit."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    base_days: list[str]
+    loaded: list[str]
+    new: list[str]
+    dropped: list[str]
+
+
+class TrainingSummary(BaseModel):
+    """How training went; all of it, however often it was resumed. Read from training.json."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    examples: int
+    examples_per_s: float
+    skipped_steps: int
+    resumed_from_step: list[int]
+    warm_start: WarmStartSummary | None
+    tables: dict[str, TableSummary]
+
+
 class StepSummary(_Record):
     """One step; `peak_memory_bytes` covers all processes of the run while the step ran."""
 
@@ -68,6 +110,7 @@ class Summary(_Record):
     days: dict[str, list[str]]
     missing_days: list[str]
     rows: dict[str, RowsSummary]
+    training: TrainingSummary | None = None
     tasks: dict[str, TaskSummary]
     notes: list[str]
     blessed: bool | None

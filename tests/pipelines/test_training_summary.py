@@ -1,0 +1,121 @@
+"""What the summary and the report tell of a training: its tables, its start, what went wrong on the way."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from pipelines.local.request import RunRequest
+from pipelines.local.steps import Artifact, Step
+from pipelines.outcome import Ending, summarise
+from pipelines.report import print_report
+from pipelines.summary import Summary
+from schemas.loading import load_spec
+
+SPEC = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "census_income.yaml")
+
+
+def _table(rows: int, **changes: Any) -> dict[str, Any]:
+    counts = {"admitted": rows + 7, "rejected": 5, "expired": 4, "evicted": 3}
+    return {"rows": rows, "bytes": rows * 100, **counts, "load_max_over_mean": 1.25, "unique_share": 0.5} | changes
+
+
+TRAINING: dict[str, Any] = {
+    "spec_digest": "unread",
+    "examples": 1000,
+    "examples_per_s": 250.5,
+    "skipped_steps": 0,
+    "resumed_from_step": [],
+    "warm_start": None,
+    "tables": {"users": _table(12_345), "tags": _table(0, load_max_over_mean=None, unique_share=None)},
+}
+
+
+def _summary(folder: Path, **changes: Any) -> Summary:
+    (folder / "training.json").write_text(json.dumps(TRAINING | changes))
+    steps = [Step("trainer", "ran", 1.0, 0, {"training": Artifact(str(folder))})]
+    return summarise(RunRequest(SPEC, None, folder, folder), folder, steps, Ending("succeeded", None, 2.0), None)
+
+
+def _report(summary: Summary) -> list[str]:
+    shown = io.StringIO()
+    print_report(summary, Console(file=shown, width=160))
+    return [" ".join(line.split()) for line in shown.getvalue().splitlines()]
+
+
+def test_the_summary_holds_every_table_and_survives_its_own_json(tmp_path: Path) -> None:
+    summary = _summary(tmp_path, skipped_steps=2, resumed_from_step=[40])
+    assert summary.training
+    assert summary.training.tables["users"].model_dump() == _table(12_345)
+    assert (summary.training.examples, summary.training.skipped_steps) == (1000, 2)
+    assert summary.training.resumed_from_step == [40]
+    assert Summary.model_validate_json(summary.model_dump_json()) == summary
+
+
+def test_a_run_that_did_not_come_to_train_has_none(tmp_path: Path) -> None:
+    steps = [Step("trainer", "failed", 1.0, 0)]
+    ending = Ending("failed", "no", 2.0)
+    assert summarise(RunRequest(SPEC, None, tmp_path, tmp_path), tmp_path, steps, ending, None).training is None
+
+
+def test_a_summary_from_before_there_was_one_is_still_read(tmp_path: Path) -> None:
+    document = json.loads(_summary(tmp_path).model_dump_json())
+    del document["training"]
+    assert Summary.model_validate_json(json.dumps(document)).training is None
+
+
+def test_the_report_has_a_line_for_each_table_the_largest_first(tmp_path: Path) -> None:
+    lines = _report(_summary(tmp_path))
+    assert lines == [
+        "table rows size admitted rejected expired evicted load unique",
+        "users 12,345 1.23 MB 12,352 5 4 3 1.25 0.50",
+        "tags 0 0 B 7 5 4 3",
+        "",
+        "pushed: nothing",
+        "succeeded after 2 s, 0 of 1 steps cached, peak memory 0 MiB",
+    ]
+
+
+def test_the_report_stays_short_where_there_are_many_tables(tmp_path: Path) -> None:
+    lines = _report(_summary(tmp_path, tables={f"t{number:02}": _table(number + 1) for number in range(31)}))
+    assert [line.split()[0] for line in lines[1:13]] == [f"t{number}" for number in range(30, 18, -1)]
+    assert lines[13] == "and 19 smaller tables, in the summary"
+
+
+def test_a_training_without_tables_has_no_lines_for_them(tmp_path: Path) -> None:
+    assert _report(_summary(tmp_path, tables={}))[0] == "pushed: nothing"
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"warm_start": {"base_days": ["2024-03-01", "2024-03-02"], "loaded": ["a"], "new": [], "dropped": []}},
+            "warm start: from a checkpoint that knows the days to 2024-03-02",
+        ),
+        (
+            {
+                "warm_start": {
+                    "base_days": ["2024-03-02"],
+                    "loaded": [],
+                    "new": ["tables.tags", "weights.heads/share/w"],
+                    "dropped": ["tables.words"],
+                }
+            },
+            "warm start: from a checkpoint that knows the days to 2024-03-02; new: tables.tags, weights.heads/share/w; "
+            "dropped: tables.words",
+        ),
+        (
+            {"warm_start": {"base_days": [], "loaded": ["a"], "new": [], "dropped": []}},
+            "warm start: from a checkpoint",
+        ),
+        ({"resumed_from_step": [40, 80]}, "resumed: training lost a process and went on from step 40, 80"),
+        ({"skipped_steps": 3}, "skipped: 3 steps whose loss or gradients were not finite"),
+    ],
+)
+def test_what_was_out_of_the_ordinary_has_a_line(tmp_path: Path, changes: dict[str, Any], line: str) -> None:
+    assert line in _report(_summary(tmp_path, **changes))
+    assert not [shown for shown in _report(_summary(tmp_path)) if shown.startswith(line.split(":")[0])]
