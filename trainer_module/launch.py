@@ -8,6 +8,7 @@ last checkpoint. What went wrong in the end is left in `failure.txt` in the log 
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 import time
@@ -56,6 +57,8 @@ def run(job_file: Path, job: TrainJob) -> None:
         except JobFailedError as error:
             if attempt == retries or not error.may_retry:
                 raise
+            # An export that was killed in its last moment has left a model, and the next one does not replace it.
+            shutil.rmtree(job.model_dir, ignore_errors=True)
             _LOG.warning("retry=%d of=%d after: %s", attempt + 1, retries, error)
             with job.progress_file.open("a") as file:
                 line = {"retry": attempt + 1, "of": retries, "reason": str(error).splitlines()[0]}
