@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from schemas.loading import load_spec
+from schemas.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
 from schemas.spec import Spec, digest
 from tests.schemas.specs import VALID, changed, loaded, write
 
@@ -79,3 +80,19 @@ def test_loading_takes_under_two_seconds_and_no_tensorflow(tmp_path: Path, repos
 @pytest.mark.parametrize("name", SPECS)
 def test_specs_of_the_repository_load(repository: Path, name: str) -> None:
     assert load_spec(repository / "pipelines" / "specs" / f"{name}.yaml").name == name
+
+
+def test_the_example_of_the_readme_loads(repository: Path, tmp_path: Path) -> None:
+    page = (repository / "README.md").read_text()
+    path = tmp_path / "spec.yaml"
+    path.write_text(page.split("```yaml\n", 1)[1].split("```", 1)[0])
+    assert load_spec(path).name == "short_video"
+
+
+def test_the_readme_tells_how_many_floats_each_optimizer_keeps(repository: Path) -> None:
+    page = (repository / "README.md").read_text()
+    told = {0: "0", 1: "1", 12: "dim", 24: "2 x dim"}
+    for kind in (Sgd, RowwiseAdagrad, Adagrad, Adam, Ftrl):
+        name = kind.model_fields["kind"].annotation.__args__[0]
+        optimizer = kind(kind=name, learning_rate=0.1)
+        assert f"| `{name}` | {told[optimizer.slot_floats(12)]} |" in page
