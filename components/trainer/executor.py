@@ -37,7 +37,7 @@ class Executor(base_executor.BaseExecutor):
         ranker = Ranker.model_validate_json(exec_properties["ranker"])
         report = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
         log_dir = _log_dir()
-        job = _job(ranker, report, input_dict, output_dict, exec_properties) | {"log_dir": str(log_dir)}
+        job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
         job_file = log_dir / "job.json"
         job_file.write_text(json.dumps(job, indent=2))
         run_to_the_end(job_file, job, retries=ranker.cluster.retries)
@@ -59,14 +59,17 @@ def _job(
     input_dict: Artifacts,
     output_dict: Artifacts,
     exec_properties: dict[str, Any],
+    log_dir: Path,
 ) -> dict[str, Any]:
-    """Returns the fields of the job file, the log folder apart."""
+    """Returns the fields of the job file."""
     transformed = input_dict["transformed_examples"]
     train_files = _files(transformed, TRAIN)
     base = os.path.join(_local(report.base.checkpoint_uri), checkpoints.FOLDER) if report.base else ""
     checkpoint = artifact_utils.get_single_uri(output_dict["checkpoint"])
+    root = exec_properties["pipeline_root"]
     unfinished = checkpoint_dir(
-        _local(exec_properties["pipeline_root"]),
+        # In an object store ranks cannot write them: they serve this execution's retries alone.
+        str(log_dir) if "://" in root else _local(root),
         ranker=ranker,
         code=exec_properties["code"],
         train_files=train_files,
@@ -85,6 +88,7 @@ def _job(
         "checkpoint_dir": str(unfinished),
         "base_checkpoint": base,
         "days": report.days.get(TRAIN, []),
+        "log_dir": str(log_dir),
     }
 
 

@@ -49,12 +49,14 @@ def artifacts(root: Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     return {key: [value] for key, value in inputs.items()}, {key: [value] for key, value in outputs.items()}
 
 
-def job_of(root: Path, base: Base | None) -> tuple[dict[str, Any], dict[str, list[Any]], dict[str, list[Any]]]:
+def job_of(
+    root: Path, base: Base | None, pipeline_root: str = ""
+) -> tuple[dict[str, Any], dict[str, list[Any]], dict[str, list[Any]]]:
     from components.trainer.executor import _job
 
     inputs, outputs = artifacts(root)
-    properties = {"ranker": RANKER.model_dump_json(), "pipeline_root": str(root), "code": "c"}
-    return _job(RANKER, report(base), inputs, outputs, properties), inputs, outputs
+    properties = {"ranker": RANKER.model_dump_json(), "pipeline_root": pipeline_root or str(root), "code": "c"}
+    return _job(RANKER, report(base), inputs, outputs, properties, root / "logs"), inputs, outputs
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def base(tmp_path: Path) -> Base:
 def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_path: Path, base: Base) -> None:
     job, _, _ = job_of(tmp_path, base)
     file = tmp_path / "job.json"
-    file.write_text(json.dumps(job | {"log_dir": str(tmp_path)}))
+    file.write_text(json.dumps(job))
     read = read_job(file)
     assert read.ranker == RANKER
     assert read.base_checkpoint == str(tmp_path / "base" / "checkpoint")
@@ -77,6 +79,11 @@ def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_
 
 def test_without_a_base_training_starts_from_nothing(tmp_path: Path) -> None:
     assert job_of(tmp_path, None)[0]["base_checkpoint"] == ""
+
+
+def test_checkpoints_on_the_way_lie_on_this_machine_where_the_root_is_an_object_store(tmp_path: Path) -> None:
+    directory = job_of(tmp_path, None, "s3://bucket/root")[0]["checkpoint_dir"]
+    assert Path(directory).is_relative_to(tmp_path / "logs")
 
 
 def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(tmp_path: Path, base: Base) -> None:
