@@ -15,8 +15,8 @@ class CountAdmission(Declaration):
     at_least: Annotated[int, Field(ge=2, lt=2**31)]
     counters: Annotated[int, Field(ge=1024, le=2**30)] = 1 << 20
     """Cells in each of the four rows of every rank's count-min sketch, 16 bytes together. Fewer than ids in waiting:
-    some are counted together with others and admitted early. After eight occurrences a cell all counts are halved, so that
-    ids of the past make room."""
+    some are counted together with others and admitted early. After eight occurrences a cell all counts are halved, so
+    that ids of the past make room."""
 
 
 class RandomAdmission(Declaration):
