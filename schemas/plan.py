@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.errors import UserError
+from schemas.groups import Group, groups_of
 from schemas.optimizers import Adam
 from schemas.problems import listed
 from schemas.quantities import shown_bytes
@@ -16,11 +17,10 @@ from schemas.sizes import (
     FLOAT_BYTES,
     KEY_BYTES,
     PROCESS_BYTES,
-    Group,
     dense_parameters,
-    groups_of,
     high_share,
     index_bytes,
+    stored_bytes,
 )
 from schemas.spec import Ranker
 
@@ -145,8 +145,8 @@ def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
                 group=name,
                 rows=all_rows[table],
                 embedding_bytes=group.dim * FLOAT_BYTES,
-                slot_bytes=group.slot_bytes,
-                book_bytes=group.book_bytes,
+                slot_bytes=group.num_slot_floats * FLOAT_BYTES,
+                book_bytes=group.num_book_floats * FLOAT_BYTES,
                 index_bytes=index,
             )
     totals = {name: sum(all_rows[table] for table in group.tables) for name, group in groups.items()}
@@ -186,9 +186,9 @@ def rows_by_table(ranker: Ranker, given: Mapping[str, int]) -> dict[str, int]:
 
 
 def _rank(ranker: Ranker, groups: Mapping[str, Group], rows: Mapping[str, float]) -> RankPlan:
-    stored = {name: rows[name] * group.stored_bytes for name, group in groups.items()}
+    stored = {name: rows[name] * stored_bytes(group) for name, group in groups.items()}
     index = {name: index_bytes(rows[name]) for name in groups}
-    counters = COUNTER_BYTES * sum(group.counters for group in groups.values())
+    counters = COUNTER_BYTES * sum(group.num_counters for group in groups.values())
     moments = 2 if isinstance(ranker.training.dense_optimizer, Adam) else 0
     dense = dense_parameters(ranker) * FLOAT_BYTES
     return RankPlan(

@@ -5,15 +5,13 @@ The engine's own numbers (`trainer_module/embedding/row_store.py`); a test compa
 
 import itertools
 import math
-from dataclasses import dataclass
 
 from schemas.features import NumericFeature, SequenceFeature
+from schemas.groups import Group
 from schemas.spec import Ranker
 from schemas.training import Mmoe
 
 FLOAT_BYTES = 4
-BOOK_BYTES = 8
-"""Minutes of the newest event and number of occurrences, in rows of groups with expiry or a capacity."""
 KEY_BYTES = 9
 """A row's key, and whether it was touched since the last export."""
 INDEX_BYTES_PER_SLOT = 18
@@ -34,46 +32,9 @@ DEVIATIONS = 6
 deviations over the mean."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """A physical table.
-
-    Attributes:
-        dim: floats per embedding.
-        slot_bytes, book_bytes: what a row holds beside its embedding.
-        counters: of admission, on every rank.
-        tables: that share it.
-    """
-
-    dim: int
-    slot_bytes: int
-    book_bytes: int
-    counters: int
-    tables: tuple[str, ...]
-
-    @property
-    def stored_bytes(self) -> int:
-        """What a row and its key take without the index."""
-        return self.dim * FLOAT_BYTES + self.slot_bytes + self.book_bytes + KEY_BYTES
-
-
-def groups_of(ranker: Ranker) -> dict[str, Group]:
-    """Returns the physical tables by name; the engine makes the same (`trainer_module/embedding/groups.py`)."""
-    members: dict[str, list[str]] = {}
-    for table in ranker.table_tags():
-        members.setdefault(f"{ranker.optimizer_of(table).kind}_{ranker.tables[table].dim}", []).append(table)
-    groups = {}
-    for name, names in sorted(members.items()):
-        tables = [ranker.tables[table] for table in names]
-        dim = tables[0].dim
-        groups[name] = Group(
-            dim=dim,
-            slot_bytes=ranker.optimizer_of(names[0]).slot_floats(dim) * FLOAT_BYTES,
-            book_bytes=BOOK_BYTES if any(table.keeps_books for table in tables) else 0,
-            counters=sum(getattr(table.admission, "counters", 0) for table in tables),
-            tables=tuple(names),
-        )
-    return groups
+def stored_bytes(group: Group) -> int:
+    """Returns what a row of a group and its key take without the index."""
+    return group.width * FLOAT_BYTES + KEY_BYTES
 
 
 def high_share(rows: int, ranks: int) -> float:

@@ -16,11 +16,11 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from numpy.typing import NDArray
 
+from schemas.groups import Group
 from trainer_module.check import as_batch, read_check
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import Manifest, read_manifest
 from trainer_module.checkpoint.restore import read_dense, read_parts
-from trainer_module.embedding.groups import Group
 from trainer_module.job import TrainJob, read_job
 from trainer_module.keys import tags_of
 from trainer_module.processes import end_with_parent

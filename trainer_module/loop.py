@@ -101,9 +101,12 @@ class Trainer:
         self._skipped_in_a_row = 0
         self._task_weights = tf.constant([ranker.declared.tasks[task].weight for task in ranker.tasks], tf.float32)
         self._empty = empty_batch(ranker.declared)
-        signature = [batch_spec(ranker.declared)]
-        self.train_step = tf.function(self._one_step, input_signature=signature, autograph=False)
-        self._logits = tf.function(self._read_logits, input_signature=signature, autograph=False)
+        spec = batch_spec(ranker.declared)
+        self._logits = tf.function(self._read_logits, input_signature=[spec], autograph=False)
+        self._route = tf.function(self._route_keys, input_signature=[spec], autograph=False)
+        outputs = self._route.get_concrete_function().structured_outputs
+        on_the_way = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in outputs]
+        self._train_step = tf.function(self._one_step, input_signature=[spec, on_the_way, spec], autograph=False)
 
     @property
     def step(self) -> int:
@@ -132,12 +135,8 @@ class Trainer:
         """
         report, started = report or EpochReport(), time.monotonic()
         evict_every = self.ranker.declared.training.evict_every_steps
-        for batch in self._until_all_done(batches):
-            result = self.train_step(batch)
-            num_examples = int(result.count)
-            if num_examples == 0:
-                break
-            losses = result.losses_T.numpy().tolist()
+        for result in self.steps(batches):
+            num_examples, losses = int(result.count), result.losses_T.numpy().tolist()
             if self._note_skipped(bool(result.is_finite), losses):
                 report.skipped += 1
             else:
@@ -150,6 +149,29 @@ class Trainer:
         self.evict()
         report.seconds += time.monotonic() - started
         return report
+
+    def steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
+        """Trains on one batch after another until no rank has one left. All ranks together.
+
+        While a batch is trained on, the keys of the next one travel to their owners. Nothing of a row is read ahead:
+        the results are those of one batch after another.
+        """
+        ahead = self._until_all_done(batches)
+        batch = next(ahead)
+        on_the_way = self._route(batch)
+        for following in ahead:
+            result, on_the_way = self._train_step(batch, on_the_way, following)
+            if int(result.count) == 0:
+                return
+            yield result
+            batch = following
+
+    def _route_keys(self, batch: Batch) -> list[tf.Tensor]:
+        """Returns the tensors of `Routed`; its structure is kept aside."""
+        routed = self.tables.route(self.ranker.keys(batch), self._observed_minutes(batch), "train")
+        leaves = tf.nest.flatten(routed)
+        self._routed = tf.nest.pack_sequence_as(routed, [leaf is not None for leaf in leaves])
+        return [leaf for leaf in leaves if leaf is not None]
 
     def _until_all_done(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         yield from batches
@@ -172,10 +194,14 @@ class Trainer:
             )
         return True
 
-    def _one_step(self, batch: Batch) -> StepResult:
-        next_step = self._step + 1
-        minutes = self._observed_minutes(batch)
-        pulled = self.tables.pull(self.ranker.keys(batch), minutes, next_step)
+    def _one_step(
+        self, batch: Batch, on_the_way: list[tf.Tensor], following: Batch
+    ) -> tuple[StepResult, list[tf.Tensor]]:
+        tensors = iter(on_the_way)
+        routed = tf.nest.map_structure(lambda is_there: next(tensors) if is_there else None, self._routed)
+        next_on_the_way = self._route_keys(following)
+        self._newest.assign(tf.maximum(self._newest, self._newest_of(batch)))
+        pulled = self.tables.pull(routed, self._step + 1)
         with tf.name_scope("dense"):
             losses_T, dense_gradient, row_gradients = self._gradients(batch, pulled.unique)
         mine = tf.cast(self.ranker.batch_size(batch), tf.float32)
@@ -200,16 +226,18 @@ class Trainer:
             return tf.identity(step)
 
         tf.cond(is_finite & (count > 0.0), update, lambda: tf.identity(self._step.read_value()))
-        return StepResult(summed[self.ranker.weights.size : -2] * scale, count, is_finite)
+        return StepResult(summed[self.ranker.weights.size : -2] * scale, count, is_finite), next_on_the_way
 
     def _observed_minutes(self, batch: Batch) -> dict[str, tf.Tensor]:
         minutes = self.ranker.minutes(batch)
-        if self._last_minute is not None:
-            minutes = {group: tf.minimum(of_group, self._last_minute) for group, of_group in minutes.items()}
-        for of_group in minutes.values():
-            # Of no events the largest is the least int32.
-            self._newest.assign(tf.maximum(self._newest, tf.reduce_max(of_group)))
-        return minutes
+        if self._last_minute is None:
+            return minutes
+        return {group: tf.minimum(of_group, self._last_minute) for group, of_group in minutes.items()}
+
+    def _newest_of(self, batch: Batch) -> tf.Tensor:
+        """Returns the newest of the minutes observed; the least int32 of none."""
+        minutes = self._observed_minutes(batch)
+        return tf.reduce_max([tf.int32.min, *(tf.reduce_max(of_group) for of_group in minutes.values())])
 
     def _gradients(self, batch: Batch, unique: dict[str, Unique]) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
         flat = self.dense.flat.read_value()

@@ -12,11 +12,11 @@ from typing_extensions import assert_never
 
 from schemas.columns import EVENT_TIME
 from schemas.features import IdFeature, IdsFeature, NumericFeature, SequenceFeature
+from schemas.groups import Group, groups_of
 from schemas.spec import Ranker as Declared
 from schemas.tasks import BinaryTask, RegressionTask
 from trainer_module import pooling
 from trainer_module.dense.weights import FlatWeights, Weight, Weights
-from trainer_module.embedding.groups import Group, groups_of
 from trainer_module.models import build_model
 
 Batch = Mapping[str, tf.Tensor | tf.RaggedTensor]

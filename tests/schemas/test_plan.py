@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from schemas.errors import UserError
+from schemas.groups import groups_of
 from schemas.plan import Plan, plan, refuse_unfit
 from schemas.sizes import (
     INDEX_BYTES_PER_SLOT,
     INDEX_FIXED_BYTES,
     PROCESS_BYTES,
     dense_parameters,
-    groups_of,
     high_share,
     index_bytes,
 )
@@ -80,7 +80,7 @@ def test_tables_of_one_dimension_and_optimizer_share_a_group_and_its_books(tmp_p
     )
     groups = groups_of(spec)
     assert list(groups) == ["adagrad_8"]
-    assert (groups["adagrad_8"].tables, groups["adagrad_8"].counters) == (("tags", "users"), 2048)
+    assert (list(groups["adagrad_8"].tables), groups["adagrad_8"].num_counters) == (["tags", "users"], 2048)
     assert {table.book_bytes for table in plan(spec, rows=ROWS, ranks=2).tables.values()} == {8}
     assert list(groups_of(loaded(tmp_path, {"tables.tags.dim": 8, "tables.tags.optimizer": SGD}))) == [
         "adagrad_8",

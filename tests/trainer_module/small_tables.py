@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.groups import Group
 from schemas.optimizers import Adagrad
 from schemas.tables import Table
-from trainer_module.embedding.groups import Group
 from trainer_module.embedding.row_store import Observed, RowStore
 from trainer_module.keys import ID_BITS
 

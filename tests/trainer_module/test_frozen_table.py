@@ -15,9 +15,9 @@ tf = pytest.importorskip("tensorflow")
 
 
 def _group(name: str = "sgd_2", dim: int = 2, **defaults: float):  # type: ignore[no-untyped-def]
+    from schemas.groups import Group
     from schemas.optimizers import Sgd
     from schemas.tables import Table
-    from trainer_module.embedding.groups import Group
 
     tables = {table: Table(dim=dim, default_value=value) for table, value in defaults.items()}
     return Group(

@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from schemas import sizes
 from schemas.loading import load_spec
 from schemas.sizes import dense_parameters, high_share
 from schemas.spec import Ranker as Declared
 from tests.schemas.specs import loaded
 from tests.trainer_module.small_job import declared as small_ranker
 from tests.trainer_module.small_job import write_job
-from trainer_module.embedding.groups import groups_of
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.job import read_job
 from trainer_module.ranker import Ranker
@@ -39,15 +37,6 @@ def declared(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -
     if request.param == "varied":
         return loaded(tmp_path, VARIED)
     return load_spec(repository / "pipelines" / "specs" / f"{request.param}.yaml")
-
-
-def test_groups_are_those_of_the_engine(declared: Declared) -> None:
-    made, planned = groups_of(declared), sizes.groups_of(declared)
-    assert list(made) == list(planned)
-    for name, group in made.items():
-        counted = planned[name]
-        assert (counted.dim, counted.tables, counted.counters) == (group.dim, tuple(group.tables), group.num_counters)
-        assert counted.stored_bytes == group.width * sizes.FLOAT_BYTES + sizes.KEY_BYTES
 
 
 def test_dense_weights_are_those_of_the_model(declared: Declared) -> None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
+from schemas.groups import groups_of
 from schemas.spec import Ranker
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import GroupLayout, WeightLayout
 from trainer_module.dense.weights import Weight
-from trainer_module.embedding.groups import groups_of
 
 
 def group_layouts(declared: Ranker) -> dict[str, GroupLayout]:

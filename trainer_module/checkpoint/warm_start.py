@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.groups import BOOK_FLOATS
 from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables, weight_layouts
 from trainer_module.checkpoint.manifest import GroupLayout, Manifest
 from trainer_module.checkpoint.restore import is_owned, read_dense, read_extra, read_extras, read_parts
 from trainer_module.checkpoint.warm_dense import changed_blocks, started_from
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY
-from trainer_module.embedding.groups import BOOK_FLOATS
 from trainer_module.keys import ID_BITS
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import Arrays, RowsSnapshot, Snapshot, merged_extra

@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.groups import BOOK_FLOATS
 from schemas.tables import Capacity
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY, read_books
-from trainer_module.embedding.groups import BOOK_FLOATS
 from trainer_module.embedding.row_store import RowStore
 from trainer_module.keys import ID_BITS
 

@@ -11,9 +11,9 @@ import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
 
+from schemas.groups import Group
 from trainer_module.embedding.admission import Gatekeeper
 from trainer_module.embedding.bookkeeping import merged_books, new_books
-from trainer_module.embedding.groups import Group
 from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.row_optimizers import row_update
@@ -116,13 +116,13 @@ class RowStore(tf.Module):
             assert observed is not None
             candidates = tf.gather(keys, places)
             admitted = self.gatekeeper.admits(candidates, tf.gather(observed.occurrences, places), step)
-            self.count("rejected", tf.boolean_mask(candidates, ~admitted))
+            self._count("rejected", tf.boolean_mask(candidates, ~admitted))
             places = tf.boolean_mask(places, admitted)
         new_keys = tf.gather(keys, places)
         if self.group.keeps_books:
             assert observed is not None
             newest = tf.gather(observed.newest, places)
-        self.count("admitted", new_keys)
+        self._count("admitted", new_keys)
         numbers = self._append(new_keys, newest)
         return tf.tensor_scatter_nd_update(found, places[:, None], numbers)
 
@@ -211,11 +211,22 @@ class RowStore(tf.Module):
         with tf.control_dependencies(writes):
             self._clear_row_of_no_key()
 
-    def count(self, counter: str, keys: tf.Tensor) -> None:
-        """Adds keys to a counter of their tables."""
-        variable = self.counters[counter]
-        size = variable.shape[0]
-        variable.assign_add(tf.math.bincount(tags_of(keys), minlength=size, maxlength=size, dtype=tf.int64))
+    def _count(self, counter: str, keys: tf.Tensor) -> None:
+        self.counters[counter].assign_add(self._by_table(keys))
+
+    def _by_table(self, keys: tf.Tensor, weights: tf.Tensor | None = None) -> tf.Tensor:
+        size = self.counters["asked"].shape[0]
+        counts = tf.math.bincount(tags_of(keys), weights, minlength=size, maxlength=size, dtype=tf.int64)
+        return tf.ensure_shape(tf.cast(counts, tf.int64), [size])
+
+    def counts_by_table(self, keys: tf.Tensor, occurrences: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns what `count_asked` takes, for a batch's unique keys and how often each occurs in it."""
+        return self._by_table(keys, tf.cast(occurrences, tf.int64)), self._by_table(keys)
+
+    def count_asked(self, asked: tf.Tensor, unique: tf.Tensor) -> None:
+        """Counts a batch: its ids, and the unique ones among them, by table."""
+        self.counters["asked"].assign_add(asked)
+        self.counters["unique"].assign_add(unique)
 
     @property
     def num_rows(self) -> int:

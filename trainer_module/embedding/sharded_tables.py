@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from schemas.groups import Group
 from trainer_module import collectives
-from trainer_module.embedding.groups import Group
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.embedding.row_store import Observed, RowStore
 from trainer_module.embedding.wire import pack, unpack
@@ -39,6 +39,22 @@ class _Route(NamedTuple):
     received_RG: tf.Tensor
 
 
+class Routed(NamedTuple):
+    """A batch's keys at their owners. Dictionaries are by group.
+
+    Attributes:
+        places: for each key asked for [n], its place among this rank's unique ones.
+        asked: this rank's keys, and the unique ones among them, counted by table; empty where nothing is observed.
+        owned: what this rank has been asked for.
+        route: the way back.
+    """
+
+    places: dict[str, tf.Tensor]
+    asked: dict[str, tuple[tf.Tensor, tf.Tensor]]
+    owned: dict[str, _Owned]
+    route: _Route
+
+
 class Unique(NamedTuple):
     """Embeddings of a group's unique keys [u, dim], and for each key asked for its place among them [n]."""
 
@@ -50,10 +66,9 @@ class Pulled(NamedTuple):
     """What a training step knows of the rows it has asked for, by group."""
 
     unique: dict[str, Unique]
-    owned: dict[str, _Owned]
+    routed: Routed
     numbers_o: dict[str, tf.Tensor]
     rows_oW: dict[str, tf.Tensor]
-    route: _Route
 
 
 class ShardedTables:
@@ -65,47 +80,78 @@ class ShardedTables:
         self._num_ranks = num_ranks
         self._groups: dict[str, Group] = {name: store.group for name, store in stores.items()}
 
-    def pull(self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor], step: tf.Tensor) -> Pulled:
-        """Fetches the rows of a training batch, making those of admitted new keys. All ranks together.
+    def route(self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor] | None, use: str) -> Routed:
+        """Sends keys to their owners. All ranks together.
+
+        Nothing is looked up or made, so the keys of a batch can travel while another batch is being trained on.
 
         Args:
             keys: [n] int64 by group.
-            minutes: [n] int32, the time of each key's event, for groups that keep books; may be empty.
+            minutes: [n] int32, the time of each key's event, for groups that keep books; may be empty. None where
+                nothing is to be observed.
+            use: prefix of the collectives' names; each has one call in flight at a time.
+        """
+        places, uniques, asked = {}, {}, {}
+        with tf.name_scope("unique"):
+            for name, group in self._groups.items():
+                keys_u, places[name], occurrences_u = tf.unique_with_counts(keys[name])
+                observed_u = None
+                if minutes is not None:
+                    asked[name] = self.stores[name].counts_by_table(keys_u, occurrences_u)
+                    if group.counts_occurrences:
+                        newest_u = _newest(minutes.get(name), places[name], occurrences_u)
+                        observed_u = Observed(occurrences_u, newest_u)
+                uniques[name] = _Owned(keys_u, observed_u)
+        if self._num_ranks == 1 or not self._groups:
+            none = tf.zeros([1, len(self._groups)], tf.int32)
+            return Routed(
+                places, asked, uniques, _Route({name: _Sent(None, None) for name in self._groups}, none, none)
+            )
+        with tf.name_scope("exchange"):
+            owned, route = self._to_owners(uniques, use)
+        return Routed(places, asked, owned, route)
+
+    def pull(self, routed: Routed, step: tf.Tensor) -> Pulled:
+        """Fetches the rows of a training batch, making those of admitted new keys. All ranks together.
+
+        Args:
+            routed: the batch's keys, `use="train"`.
             step: that this is.
         """
-        places, owned, route = self._send_keys(keys, minutes, "train")
         with tf.name_scope("lookup"):
-            numbers = {
-                name: store.find_or_make(owned[name].keys_o, owned[name].observed_o, step)
-                for name, store in self.stores.items()
-            }
-            rows = {name: store.read(numbers[name]) for name, store in self.stores.items()}
-        embeddings = self._answer(owned, numbers, rows, route, "train")
-        unique = {name: Unique(embeddings[name], places[name]) for name in self._groups}
-        return Pulled(unique, owned, numbers, rows, route)
+            numbers, rows = {}, {}
+            for name, store in self.stores.items():
+                store.count_asked(*routed.asked[name])
+                keys_o, observed_o = routed.owned[name]
+                numbers[name] = store.find_or_make(keys_o, observed_o, step)
+                rows[name] = store.read(numbers[name])
+        embeddings = self._answer(routed, numbers, rows, "train")
+        unique = {name: Unique(embeddings[name], routed.places[name]) for name in self._groups}
+        return Pulled(unique, routed, numbers, rows)
 
     def read(self, keys: Mapping[str, tf.Tensor]) -> dict[str, Unique]:
         """Fetches embeddings without making any; unknown keys read as their table's default. All ranks together."""
-        places, owned, route = self._send_keys(keys, None, "read")
-        numbers = {name: store.find(owned[name].keys_o) for name, store in self.stores.items()}
+        routed = self.route(keys, None, "read")
+        numbers = {name: store.find(routed.owned[name].keys_o) for name, store in self.stores.items()}
         rows = {name: store.read(numbers[name]) for name, store in self.stores.items()}
-        embeddings = self._answer(owned, numbers, rows, route, "read")
-        return {name: Unique(embeddings[name], places[name]) for name in self._groups}
+        embeddings = self._answer(routed, numbers, rows, "read")
+        return {name: Unique(embeddings[name], routed.places[name]) for name in self._groups}
 
     def _answer(
         self,
-        owned: Mapping[str, _Owned],
+        routed: Routed,
         numbers: Mapping[str, tf.Tensor],
         rows: Mapping[str, tf.Tensor],
-        route: _Route,
         use: str,
     ) -> dict[str, tf.Tensor]:
         """Returns the embeddings of this rank's unique keys: {group: [u, dim]}."""
         found = {
-            name: store.embeddings(owned[name].keys_o, numbers[name], rows[name]) for name, store in self.stores.items()
+            name: store.embeddings(routed.owned[name].keys_o, numbers[name], rows[name])
+            for name, store in self.stores.items()
         }
         if self._num_ranks == 1 or not self._groups:
             return found
+        route = routed.route
         with tf.name_scope("exchange"):
             answers = {name: tf.gather(w_oD, route.sent[name].owned_of_received_r) for name, w_oD in found.items()}
             received = self._exchange(answers, route.received_RG, route.sent_RG, name=f"{use}_embeddings")
@@ -119,7 +165,7 @@ class ShardedTables:
         if self._num_ranks == 1 or not self._groups:
             return gradients_uD
         with tf.name_scope("exchange"):
-            route = pulled.route
+            route = pulled.routed.route
             ordered = {name: tf.gather(gradients_uD[name], route.sent[name].owner_order_u) for name in self._groups}
             received = self._exchange(ordered, route.sent_RG, route.received_RG, name="gradients")
             return {
@@ -132,37 +178,9 @@ class ShardedTables:
     def apply(self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor) -> None:
         """Updates every row that this rank owns once, with its gradient times `scale`."""
         for name, store in self.stores.items():
-            keys_o, observed_o = pulled.owned[name]
+            keys_o, observed_o = pulled.routed.owned[name]
             gradient_oD = gradients_oD[name] * scale
             store.apply(keys_o, pulled.numbers_o[name], pulled.rows_oW[name], gradient_oD, observed_o, step)
-
-    def _send_keys(
-        self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor] | None, use: str
-    ) -> tuple[dict[str, tf.Tensor], dict[str, _Owned], _Route]:
-        """Returns each key's place among the unique ones [n], the owned keys [o], and the route.
-
-        Args:
-            keys: as in `pull`.
-            minutes: as in `pull`; None where nothing is to be observed.
-            use: prefix of the collectives' names.
-        """
-        places, uniques = {}, {}
-        with tf.name_scope("unique"):
-            for name, group in self._groups.items():
-                keys_u, places[name], occurrences_u = tf.unique_with_counts(keys[name])
-                observed_u = None
-                if minutes is not None:
-                    self._count_unique(name, keys[name], keys_u)
-                    if group.counts_occurrences:
-                        newest_u = _newest(minutes.get(name), places[name], occurrences_u)
-                        observed_u = Observed(occurrences_u, newest_u)
-                uniques[name] = _Owned(keys_u, observed_u)
-        if self._num_ranks == 1 or not self._groups:
-            none = tf.zeros([1, len(self._groups)], tf.int32)
-            return places, uniques, _Route({name: _Sent(None, None) for name in self._groups}, none, none)
-        with tf.name_scope("exchange"):
-            owned, route = self._to_owners(uniques, use)
-        return places, owned, route
 
     def _to_owners(self, uniques: Mapping[str, _Owned], use: str) -> tuple[dict[str, _Owned], _Route]:
         ranks, groups = self._num_ranks, len(self._groups)
@@ -216,10 +234,6 @@ class ShardedTables:
             name: tf.reshape(flat, [-1, group.dim])
             for (name, group), flat in zip(self._groups.items(), flats, strict=True)
         }
-
-    def _count_unique(self, name: str, keys_n: tf.Tensor, keys_u: tf.Tensor) -> None:
-        for counter, counted in (("asked", keys_n), ("unique", keys_u)):
-            self.stores[name].count(counter, counted)
 
 
 def _newest(minutes_n: tf.Tensor | None, places_n: tf.Tensor, occurrences_u: tf.Tensor) -> tf.Tensor:

@@ -54,9 +54,14 @@ class Group:
         return sum(declared.counters for declared in admissions if isinstance(declared, CountAdmission))
 
     @property
+    def num_book_floats(self) -> int:
+        """Floats of bookkeeping in a row."""
+        return BOOK_FLOATS if self.keeps_books else 0
+
+    @property
     def width(self) -> int:
         """Floats in a row."""
-        return self.dim + self.num_slot_floats + (BOOK_FLOATS if self.keeps_books else 0)
+        return self.dim + self.num_slot_floats + self.num_book_floats
 
 
 def groups_of(declared: Ranker) -> dict[str, Group]:
