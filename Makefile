@@ -36,8 +36,8 @@ test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
 	$(PYTEST) -m "not slow and not e2e"
 
 .PHONY: bench
-bench: setup ## ratios of speed, measured in turn in one run; needs a quiet machine
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.ranks
+bench: setup ## the engine against TFRA and Keras, as ratios within one run; needs 2 quiet cores, 15 minutes
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
 
 .PHONY: lint
 lint: setup ## style, types, who may import whom, structure; changes nothing

@@ -1,0 +1,75 @@
+"""One rank of one contestant, on one core: `python -m bench.rank CONTESTANT OUTPUT`. Started by `bench.contest`."""
+
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import tensorflow as tf
+
+from bench import ours, rivals
+from bench.contestants import CONTESTANTS, Contestant
+from bench.workload import BATCH_SIZE_PER_RANK, pool
+from trainer_module import collectives
+
+_PROFILED_STEPS = 10
+
+
+def main(name: str, num_batches: str, output: str, trace: str) -> None:
+    """Passes over the pool once, so that graph and tables are warm, then measures a second pass."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    rank, ranks = collectives.start()
+    # A core each: otherwise the threads that only wait would run on the core of the other rank.
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
+    contestant, batches = CONTESTANTS[name], int(num_batches)
+    step = _step(contestant, batches, rank, ranks)
+    for _ in range(batches):
+        loss = step()
+    first_loss, seconds, started_cpu = loss, [], _cpu_s()
+    for _ in range(batches):
+        started = time.perf_counter()
+        loss = step()
+        seconds.append(time.perf_counter() - started)
+    cpu_s = (_cpu_s() - started_cpu) / batches
+    if trace:
+        _profile(step, trace if rank == 0 else "")
+    if rank == 0:
+        result = {"step_s": seconds, "cpu_s": cpu_s, "losses": [first_loss, loss]}
+        Path(output).write_text(json.dumps(result))
+    collectives.stop()
+
+
+def _profile(step: rivals.Step, trace: str) -> None:
+    """Takes further steps, on all ranks; one of them writes the profile."""
+    if trace:
+        tf.profiler.experimental.start(trace)
+    for _ in range(_PROFILED_STEPS):
+        step()
+    if trace:
+        tf.profiler.experimental.stop()
+
+
+def _step(contestant: Contestant, batches: int, rank: int, ranks: int) -> rivals.Step:
+    examples = pool(batches * BATCH_SIZE_PER_RANK, seed=rank)
+    bfloat16 = contestant.bfloat16
+    match contestant.kind:
+        case "sangam":
+            return ours.trainer_step(examples, BATCH_SIZE_PER_RANK, rank=rank, ranks=ranks, bfloat16=bfloat16)
+        case "tfra_one_table":
+            return rivals.tfra_one_table(examples, BATCH_SIZE_PER_RANK, rows=contestant.rows, bfloat16=bfloat16)
+        case "tfra_table_per_feature":
+            return rivals.tfra_table_per_feature(examples, BATCH_SIZE_PER_RANK, rows=contestant.rows, bfloat16=bfloat16)
+        case "keras_fixed_table":
+            return rivals.keras_fixed_table(examples, BATCH_SIZE_PER_RANK, rows=contestant.rows, bfloat16=bfloat16)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

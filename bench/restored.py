@@ -1,0 +1,66 @@
+"""What it costs to read a checkpoint and to take out what has changed: `python -m bench.restored CHECKPOINT OUTPUT`."""
+
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from bench.scale import on_one_core, only_store, resident_bytes
+from bench.workload import ranker
+from trainer_module.checkpoint.manifest import read_manifest
+from trainer_module.checkpoint.restore import read_snapshot
+from trainer_module.embedding.delta import take_delta
+from trainer_module.embedding.row_store import RowStore
+from trainer_module.loop import Trainer
+from trainer_module.ranker import Ranker
+
+_SHARES_TOUCHED = (0.001, 0.01, 0.1)
+
+
+def main(checkpoint: str, output: str) -> None:
+    """Restores, then exports after more and more rows were touched."""
+    on_one_core()
+    trainer = Trainer(Ranker(ranker()), rank=0, ranks=1)
+    store = only_store(trainer)
+    bytes_before = resident_bytes()
+    started = time.perf_counter()
+    snapshot = read_snapshot(Path(checkpoint), read_manifest(Path(checkpoint)), rank=0, ranks=1)
+    read = time.perf_counter()
+    trainer.restore(snapshot)
+    ended = time.perf_counter()
+    del snapshot
+    rows = store.num_rows
+    result = {
+        "rows": rows,
+        "read_s": read - started,
+        "restore_s": ended - read,
+        "bytes_per_row": (resident_bytes() - bytes_before) / rows,
+        "exports": _exports(store, rows),
+    }
+    Path(output).write_text(json.dumps(result))
+
+
+def _exports(store: RowStore, rows: int) -> list[dict[str, float]]:
+    """Returns how long exports of more and more rows take."""
+    take_delta(store)
+    generator, found = np.random.default_rng(0), []
+    for share in (0.0, *_SHARES_TOUCHED):
+        seconds = []
+        for _ in range(3):
+            numbers = 1 + generator.choice(rows, int(rows * share), replace=False)
+            # As a training step marks them.
+            store.touched.scatter_update(tf.IndexedSlices(tf.ones([len(numbers)], tf.bool), numbers))
+            started = time.perf_counter()
+            delta = take_delta(store)
+            seconds.append(time.perf_counter() - started)
+            assert len(delta.keys) == len(numbers)
+        found.append({"touched": int(rows * share), "seconds": statistics.median(seconds)})
+    return found
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,134 @@
+"""What the number of rows costs: `python -m bench.scale ROWS CHECKPOINT OUTPUT`.
+
+Grows a table to ROWS rows as training does, measures its memory and the step over it, and where CHECKPOINT is a path
+writes a checkpoint there. `bench.restored` reads it back in a fresh process.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import re
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from bench.ours import batches_of, train
+from bench.workload import BATCH_SIZE_PER_RANK, cardinalities, keys_of, pool, ranker
+from schemas.spec import Ranker as Declared
+from schemas.spec import digest
+from trainer_module import collectives
+from trainer_module.checkpoint.layout import group_layouts, weight_layouts
+from trainer_module.checkpoint.manifest import Manifest, Position
+from trainer_module.checkpoint.writer import Contents, write
+from trainer_module.embedding.row_store import RowStore
+from trainer_module.loop import Trainer
+from trainer_module.ranker import Ranker
+
+_WARM_STEPS, _STEPS = 3, 20
+_MADE_AT_ONCE = 1 << 17
+
+
+def main(num_rows: str, checkpoint: str, output: str) -> None:
+    """Measures one size."""
+    on_one_core()
+    wanted = int(num_rows)
+    declared = ranker()
+    trainer = Trainer(Ranker(declared), rank=0, ranks=1)
+    batches = batches_of(
+        pool((_WARM_STEPS + _STEPS) * BATCH_SIZE_PER_RANK, num_ids=wanted, seed=0), BATCH_SIZE_PER_RANK
+    )
+    train(trainer, batches[:_WARM_STEPS])
+    store = only_store(trainer)
+    keys = all_keys(wanted)
+    rows_before, bytes_before = store.num_rows, resident_bytes()
+    made_s = _make_rows(store, keys)
+    made, grown_bytes = store.num_rows - rows_before, resident_bytes() - bytes_before
+    step_s, started = [], time.perf_counter()
+    for result in trainer.steps(batches[_WARM_STEPS:]):
+        result.losses_T.numpy()
+        step_s.append(time.perf_counter() - started)
+        started = time.perf_counter()
+    found = {
+        "rows": store.num_rows,
+        "bytes_per_row": grown_bytes / made,
+        "ideal_bytes_per_row": 8 + 4 * store.group.width,
+        "made_rows_per_s": made / made_s,
+        "step_s": statistics.median(step_s),
+    }
+    if checkpoint:
+        found |= _write(trainer, declared, Path(checkpoint))
+    Path(output).write_text(json.dumps(found))
+
+
+def on_one_core() -> None:
+    """Gives this process one thread on one core, and makes it a job of one rank."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    collectives.start()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def only_store(trainer: Trainer) -> RowStore:
+    """Returns the one physical table of the workload."""
+    (store,) = trainer.tables.stores.values()
+    return store
+
+
+def all_keys(num_ids: int) -> NDArray[np.int64]:
+    """Returns the keys of all ids of the workload, in no particular order."""
+    counts = cardinalities(num_ids)
+    keys = [keys_of(np.arange(count)[:, None], first=feature)[:, 0] for feature, count in enumerate(counts)]
+    return np.random.default_rng(5).permutation(np.concatenate(keys))
+
+
+def resident_bytes() -> int:
+    """Returns this process's resident memory without its code, after freed memory has gone back to the machine."""
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) * 1024
+
+
+def _make_rows(store: RowStore, keys: NDArray[np.int64]) -> float:
+    """Makes a row for every key that has none; returns how long it took."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
+    def make(keys: tf.Tensor) -> tf.Tensor:
+        return store.find_or_make(keys, None, tf.constant(1, tf.int64))
+
+    started = time.perf_counter()
+    for start in range(0, len(keys), _MADE_AT_ONCE):
+        make(tf.constant(keys[start : start + _MADE_AT_ONCE]))
+    return time.perf_counter() - started
+
+
+def _write(trainer: Trainer, declared: Declared, target: Path) -> dict[str, float]:
+    started = time.perf_counter()
+    snapshot = trainer.snapshot()
+    copied = time.perf_counter()
+    manifest = Manifest(
+        step=snapshot.step,
+        ranks=1,
+        spec_digest=digest(declared),
+        job_digest="bench",
+        seed=declared.training.seed,
+        days=(),
+        position=Position(),
+        groups=group_layouts(declared),
+        weights=weight_layouts(trainer.ranker.weights.weights),
+    )
+    contents = Contents(manifest, snapshot, np.zeros((0, 2), np.int64), b"{}", {})
+    write(target, contents, 0, deadline_s=1.0)
+    ended = time.perf_counter()
+    return {"copy_s": copied - started, "write_s": ended - copied}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

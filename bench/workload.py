@@ -1,0 +1,113 @@
+"""The workload of the benchmarks: 20 id features, 10 million Zipf-popular ids, 13 numbers, 3 tasks, all in memory."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.spec import Ranker
+
+NUM_IDS, NUM_FLOATS, NUM_TASKS, DIM = 20, 13, 3, 16
+BATCH_SIZE_PER_RANK = 4096
+NUM_EXPERTS, EXPERT_UNITS, TOWER_UNITS = 4, (256, 128), (64,)
+_ID_BITS = 52  # of a key; the table's tag lies above: trainer_module/keys.py
+_ZIPF_EXPONENT = 1.05
+# How many ids each feature has, in units to be scaled to the total: from a few very wide ones to many narrow ones.
+_CARDINALITIES = (
+    (3_000_000, 2_000_000, 1_500_000, 1_000_000, 800_000, 500_000, 400_000, 300_000, 200_000, 100_000)
+    + (50_000, 50_000, 30_000, 20_000)
+    + (10_000,) * 6
+)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Examples of one rank.
+
+    Attributes:
+        keys: [examples, ids] int64.
+        floats: [examples, numbers] float32.
+        labels: [examples, tasks] float32, 0 or 1, learnable from ids and numbers.
+    """
+
+    keys: NDArray[Any]
+    floats: NDArray[Any]
+    labels: NDArray[Any]
+
+
+def ranker(**training: object) -> Ranker:
+    """Returns the declaration, one table for each feature; `training` replaces fields of its training."""
+    features: dict[str, object] = {
+        f"id_{n:02}": {"kind": "id", "type": "int", "table": f"table_{n:02}"} for n in range(NUM_IDS)
+    }
+    features |= {f"x_{n:02}": {"kind": "numeric"} for n in range(NUM_FLOATS)}
+    document = {
+        "name": "bench",
+        "tables": {f"table_{n:02}": {"dim": DIM} for n in range(NUM_IDS)},
+        "features": features,
+        "tasks": {f"y_{n}": {"kind": "binary"} for n in range(NUM_TASKS)},
+        "model": {
+            "kind": "mmoe",
+            "num_experts": NUM_EXPERTS,
+            "expert_units": EXPERT_UNITS,
+            "tower_units": TOWER_UNITS,
+        },
+        "training": {
+            "batch_size_per_rank": BATCH_SIZE_PER_RANK,
+            "shuffle_buffer": 1,
+            "dense_optimizer": {"kind": "adam", "learning_rate": 0.001},
+            "embedding_optimizer": {"kind": "adam", "learning_rate": 0.001},
+            **training,
+        },
+        "cluster": {"ranks": 1, "data_workers": 0},
+    }
+    return Ranker.model_validate_json(json.dumps(document))
+
+
+def pool(num_examples: int, *, num_ids: int = 10_000_000, seed: int) -> Pool:
+    """Returns examples whose ids are drawn from `num_ids` by a bounded power law.
+
+    The labels' dependence on keys and numbers is the same for every seed.
+    """
+    generator = np.random.default_rng(seed)
+    numbers = np.stack([_zipf(generator, num_examples, count) for count in cardinalities(num_ids)], 1)
+    keys = keys_of(numbers)
+    floats = generator.standard_normal((num_examples, NUM_FLOATS)).astype(np.float32)
+    slopes = np.random.default_rng(1234).standard_normal((NUM_FLOATS, NUM_TASKS)) * 0.3
+    effects = ((keys[:, :6, None] >> (np.arange(NUM_TASKS) * 8 + 3)) % 1000) / 1000.0 - 0.5
+    logits = floats @ slopes + 1.2 * effects.sum(1) - 1.0
+    labels = (generator.random(logits.shape) < 1.0 / (1.0 + np.exp(-logits))).astype(np.float32)
+    return Pool(keys, floats, labels)
+
+
+def cardinalities(num_ids: int) -> list[int]:
+    """Returns how many ids each feature has, about `num_ids` together."""
+    return [max(10, count * num_ids // sum(_CARDINALITIES)) for count in _CARDINALITIES]
+
+
+def keys_of(numbers: NDArray[Any], *, first: int = 0) -> NDArray[Any]:
+    """Returns keys as Transform makes them: the tag of the feature's table, and a hash of the id below it.
+
+    Args:
+        numbers: [examples, features] int64, of the ids, from 0 within their feature.
+        first: the feature of the first column; the others follow.
+    """
+    tags = first + np.arange(1, numbers.shape[1] + 1, dtype=np.int64)[None, :]
+    return (tags << _ID_BITS) | (_mixed(numbers + (tags << 40)) & ((1 << _ID_BITS) - 1))
+
+
+def _mixed(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Returns splitmix64's finaliser of each number, as a non-negative int64."""
+    x = numbers.astype(np.uint64)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((x ^ (x >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
+
+
+def _zipf(generator: np.random.Generator, size: int, count: int) -> NDArray[Any]:
+    """Returns numbers 0 .. count - 1, of which the r-th is drawn in proportion to r ** -exponent."""
+    rest = 1.0 - _ZIPF_EXPONENT
+    drawn = ((count**rest - 1.0) * generator.random(size) + 1.0) ** (1.0 / rest)
+    return np.minimum(drawn.astype(np.int64) - 1, count - 1)
