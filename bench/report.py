@@ -51,15 +51,17 @@ def speed_goals(runs: Runs) -> list[Goal]:
     return goals
 
 
-def scale_goals(scale: Sequence[Mapping[str, float]], restored: Sequence[Mapping[str, Any]]) -> list[Goal]:
+def scale_goals(scale: Sequence[Mapping[str, Any]], restored: Sequence[Mapping[str, Any]]) -> list[Goal]:
     """Returns what is wanted of many rows, with what came of it."""
     least, most = scale[0], scale[-1]
     growth = most["step_s"] / least["step_s"]
     goals = [Goal(f"step over {_count(most['rows'])} rows / {_count(least['rows'])} rows", growth, 1.5, True)]
-    for size in scale:
-        if size["rows"] > 500_000:
-            share = size["bytes_per_row"] / size["ideal_bytes_per_row"]
-            goals.append(Goal(f"memory of a row / ideal, {_count(size['rows'])} rows", share, 1.6, True))
+    ideal = most["ideal_bytes_per_row"]
+    for how, tables in (("grown to", scale), ("restored", restored)):
+        for held in tables:
+            if held["bytes_per_row"] is not None:
+                what = f"memory of a row / ideal, {how} {_count(held['rows'])} rows"
+                goals.append(Goal(what, held["bytes_per_row"] / ideal, 1.6, True))
     for size, back in zip(scale[-len(restored) :], restored, strict=True):
         for what, seconds in (
             ("checkpoint, copied and written", size["copy_s"] + size["write_s"]),
@@ -85,9 +87,9 @@ def speed_table(runs: Runs) -> str:
         cells = [CONTESTANTS[name].label]
         for ranks in (1, 2):
             results = by_ranks[ranks]
-            best = sorted(results, key=lambda result: result.median_s)[(len(results) - 1) // 2]
+            middle = sorted(results, key=lambda result: result.median_s)[(len(results) - 1) // 2]
             times = "–".join(f"{edge(result.median_s for result in results) * 1e3:.0f}" for edge in (min, max))
-            cells += [f"{best.examples_per_s:,.0f}", f"{best.median_s * 1e3:.1f} ({times})"]
+            cells += [f"{middle.examples_per_s:,.0f}", f"{middle.median_s * 1e3:.1f} ({times})"]
         rows.append(cells)
     header = ["", "1 rank, examples/s", "ms a step", "2 ranks, examples/s", "ms a step"]
     return table(header, rows)
@@ -102,13 +104,13 @@ def stage_table(stages: Mapping[str, Mapping[str, float]], input_ms: float) -> s
     return table(["ms", *stages], rows)
 
 
-def scale_table(scale: Sequence[Mapping[str, float]], restored: Sequence[Mapping[str, Any]]) -> str:
+def scale_table(scale: Sequence[Mapping[str, Any]], restored: Sequence[Mapping[str, Any]]) -> str:
     """Returns what rows cost."""
     back_of = {back["rows"]: back for back in restored}
     rows = []
     for size in scale:
         back = back_of.get(size["rows"])
-        cells = [_count(size["rows"]), f"{size['step_s'] * 1e3:.1f}", f"{size['bytes_per_row']:.0f}"]
+        cells = [_count(size["rows"]), f"{size['step_s'] * 1e3:.1f}", _whole(size["bytes_per_row"])]
         if back:
             seconds = (size["copy_s"], size["write_s"], back["read_s"], back["restore_s"])
             cells += [f"{back['bytes_per_row']:.0f}", *(f"{back['rows'] / s / 1e6:.2f}" for s in seconds)]
@@ -160,6 +162,10 @@ def _at_least(what: str, found: Ratio, wanted: float) -> Goal:
 def _mean(values: Any) -> float:
     values = list(values)
     return sum(values) / len(values)
+
+
+def _whole(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f}"
 
 
 def _ranks(ranks: int) -> str:

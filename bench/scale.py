@@ -56,7 +56,8 @@ def main(num_rows: str, checkpoint: str, output: str) -> None:
         started = time.perf_counter()
     found = {
         "rows": store.num_rows,
-        "bytes_per_row": grown_bytes / made,
+        # Of few rows made here the process's own ups and downs would be most.
+        "bytes_per_row": grown_bytes / made if made > 500_000 else None,
         "ideal_bytes_per_row": 8 + 4 * store.group.width,
         "made_rows_per_s": made / made_s,
         "step_s": statistics.median(step_s),
