@@ -76,4 +76,4 @@ def _late(base: Base, request: Request, days: list[Day], storage: Storage) -> li
     late = [str(day) for day in unknown if has_files(request.logs, day, request.data_root, storage)]
     if not late:
         return []
-    return [f"{', '.join(late)} came after training had passed them and were not trained on; mode: full takes them in"]
+    return [f"{', '.join(late)} had no rows when training passed them and are left out now; mode: full takes them in"]

@@ -132,7 +132,7 @@ def test_days_that_came_late_are_told(root: Path) -> None:
     blessed(root, "base", DAYS[1], DAYS[3])
     assert train_days(root) == DAYS[4:6]
     assert start(root).notes == (
-        "2024-03-03 came after training had passed them and were not trained on; mode: full takes them in",
+        "2024-03-03 had no rows when training passed them and are left out now; mode: full takes them in",
     )
 
 
