@@ -19,7 +19,20 @@ MAX_TABLES = 2047
 def find_problems(spec: Spec) -> list[Problem]:
     """Returns every mistake in a spec whose parts are each well formed."""
     found: list[Problem] = []
-    for check in (_names, _columns, _tables, _numerics, _embedded, _data, _gates, _slices, _cluster, _time, _eviction):
+    for check in (
+        _names,
+        _columns,
+        _tables,
+        _numerics,
+        _embedded,
+        _data,
+        _gates,
+        _slices,
+        _cluster,
+        _time,
+        _eviction,
+        _incremental,
+    ):
         found.extend(check(spec))
     return found
 
@@ -261,6 +274,15 @@ def _time(spec: Spec) -> Iterator[Problem]:
             ("training", "mode"),
             f"needs logs by day (got 'incremental' with data of kind {spec.data.kind})",
             "use full, or declare data of kind days",
+        )
+
+
+def _incremental(spec: Spec) -> Iterator[Problem]:
+    if spec.training.incremental_epochs is not None and spec.training.mode != "incremental":
+        yield Problem(
+            ("training", "incremental_epochs"),
+            f"has no effect with mode {spec.training.mode} (got {spec.training.incremental_epochs})",
+            "remove it, or declare mode: incremental",
         )
 
 

@@ -37,6 +37,8 @@ class Training(Declaration):
     embedding_optimizer: RowOptimizer
     """Of the tables that declare none."""
     epochs: PositiveInt = 1
+    incremental_epochs: PositiveInt | None = None
+    """Epochs of a training that starts from a base; `epochs` when left out."""
     shuffle_buffer: PositiveInt = 20_000
     """Examples in each data worker's shuffle buffer; 1 keeps the order of the files."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1

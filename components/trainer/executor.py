@@ -76,7 +76,7 @@ def _job(
         base=base,
     )
     return {
-        "ranker": ranker.model_dump(mode="json"),
+        "ranker": _with_epochs(ranker, has_base=bool(report.base)).model_dump(mode="json"),
         "spec_digest": digest(ranker),
         "train_files": train_files,
         "validation_files": _files(transformed, VALIDATION),
@@ -90,6 +90,14 @@ def _job(
         "days": report.days.get(TRAIN, []),
         "log_dir": str(log_dir),
     }
+
+
+def _with_epochs(ranker: Ranker, *, has_base: bool) -> Ranker:
+    """Returns the ranker with the number of epochs that this training takes."""
+    epochs = ranker.training.incremental_epochs if has_base else None
+    return ranker.model_copy(
+        update={"training": ranker.training.model_copy(update={"epochs": epochs or ranker.training.epochs})}
+    )
 
 
 def _describe(checkpoint: Any, job: dict[str, Any], report: IngestionReport, input_dict: Artifacts) -> None:

@@ -77,6 +77,16 @@ def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_
     assert Path(read.checkpoint_dir).parent == tmp_path / "checkpoints" / "short_video"
 
 
+def test_a_training_from_a_base_takes_its_own_number_of_epochs(tmp_path: Path, base: Base) -> None:
+    from components.trainer.executor import _with_epochs
+
+    training = RANKER.training.model_copy(update={"mode": "incremental", "epochs": 3, "incremental_epochs": 1})
+    ranker = RANKER.model_copy(update={"training": training})
+    assert _with_epochs(ranker, has_base=True).training.epochs == 1
+    assert _with_epochs(ranker, has_base=False).training.epochs == 3
+    assert _with_epochs(RANKER, has_base=True) == RANKER
+
+
 def test_without_a_base_training_starts_from_nothing(tmp_path: Path) -> None:
     assert job_of(tmp_path, None)[0]["base_checkpoint"] == ""
 

@@ -107,6 +107,11 @@ WHOLE: list[Case] = [
         "features.user.table",
         "no such table (got 'user'); declared tables: tags, users",
     ),
+    (
+        {"training.incremental_epochs": 1},
+        "training.incremental_epochs",
+        "has no effect with mode full (got 1); remove it, or declare mode: incremental",
+    ),
     ({"tables.spare": {"dim": 2}}, "tables.spare", "has no effect: no feature uses it (got 'spare'); remove it, or"),
     (
         {"features.age.clip": [5, 5]},
