@@ -199,9 +199,11 @@ class Trainer:
     ) -> tuple[StepResult, list[tf.Tensor]]:
         tensors = iter(on_the_way)
         routed = tf.nest.map_structure(lambda is_there: next(tensors) if is_there else None, self._routed)
-        next_on_the_way = self._route_keys(following)
         self._newest.assign(tf.maximum(self._newest, self._newest_of(batch)))
         pulled = self.tables.pull(routed, self._step + 1)
+        # Behind this batch's rows, not before them: messages are served in order, and the dense part hides this one.
+        with tf.control_dependencies([of_group.embeddings_uD for of_group in pulled.unique.values()]):
+            next_on_the_way = self._route_keys(following)
         with tf.name_scope("dense"):
             losses_T, dense_gradient, row_gradients = self._gradients(batch, pulled.unique)
         mine = tf.cast(self.ranker.batch_size(batch), tf.float32)

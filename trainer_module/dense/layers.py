@@ -1,7 +1,8 @@
 """Layers: each says which weights it needs, and is a pure function of them and its input."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -42,6 +43,22 @@ class Mlp:
         return x_BI
 
 
+@tf.custom_gradient
+def matmul_of_inputs(x_BI: tf.Tensor, w_IO: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
+    """Returns x w. On the way back the inputs' gradient comes first, and the weights' after it.
+
+    The executor would choose the other order on one thread. The gradient of the first layer's inputs is what the owners
+    of the rows wait for: it travels while that of the weights, as large a product, is computed.
+    """
+
+    def gradient(g_BO: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        g_BI = tf.matmul(g_BO, w_IO, transpose_b=True)
+        with tf.control_dependencies([g_BI]):
+            return g_BI, tf.matmul(x_BI, g_BO, transpose_a=True)
+
+    return tf.matmul(x_BI, w_IO), gradient
+
+
 class ParallelMlps:
     """Several equal MLPs over one input. Their first layers are one product: much faster than one each."""
 
@@ -57,7 +74,7 @@ class ParallelMlps:
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
         """Returns [batch, networks, last width]."""
-        first = tf.matmul(x_BI, weights[f"{self._name}/first/w"])
+        first = matmul_of_inputs(x_BI, weights[f"{self._name}/first/w"])
         first = tf.nn.relu(tf.nn.bias_add(first, weights[f"{self._name}/first/b"]))
         inputs = tf.split(first, self._networks, axis=1)
         return tf.stack([rest(weights, x) for rest, x in zip(self._rest, inputs, strict=True)], axis=1)

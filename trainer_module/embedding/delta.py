@@ -65,7 +65,5 @@ def restore_log(store: RowStore, touched: NDArray[Any], removed: NDArray[Any]) -
 
 
 def _touched_numbers(store: RowStore) -> NDArray[Any]:
-    # Row 0 belongs to no key.
-    flags = store.touched[1 : store.end.read_value()].numpy()
-    numbers: NDArray[Any] = np.flatnonzero(flags) + 1
+    numbers: NDArray[Any] = np.flatnonzero(store.in_use(store.touched)) + 1
     return numbers

@@ -28,9 +28,8 @@ def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
         store.gatekeeper.sketch.age()
     if not store.group.keeps_books:
         return
-    end = store.end.read_value()
-    keys = store.keys[1:end].numpy()
-    seen, count = read_books(store.rows[1:end, -BOOK_FLOATS:].numpy())
+    keys = store.in_use(store.keys)
+    seen, count = read_books(store.in_use(store.rows, slice(-BOOK_FLOATS, None)))
     tags = keys >> ID_BITS
     is_gone = np.zeros(len(keys), bool)
     for name, table in store.group.tables.items():

@@ -7,6 +7,7 @@ ids without a row read as zeros, and their gradients go nowhere, without a branc
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.row_optimizers import row_update
 from trainer_module.keys import NO_ID, tags_of
 
-_FIRST_CAPACITY = 1 << 14
+_FIRST_INDEX_SIZE = 1 << 14
+_RESERVED_BYTES = 256 << 20
 _INSERT_AT_ONCE = 1 << 18
 INITIAL_SCALE = 0.05
 """New rows start uniform in [-0.05, 0.05), the default of Keras' embeddings."""
@@ -65,24 +67,28 @@ class RowStore(tf.Module):
         }
         self.removed: list[NDArray[Any]] = []
         """Keys of rows removed since the last export."""
-        self._make_room(max(_FIRST_CAPACITY, expected_rows + 1))
+        self._make_room(expected_rows)
 
-    def _make_room(self, capacity: int) -> None:
+    def _make_room(self, expected_rows: int) -> None:
         name, width = self.group.name, self.group.width
+        index_size = max(_FIRST_INDEX_SIZE, expected_rows + 1)
+        # Memory that was never written is not taken from the machine: room for later rows is free.
+        capacity = max(index_size, _RESERVED_BYTES // (4 * width))
         self.index = de.CuckooHashTable(
             key_dtype=tf.int64,
             value_dtype=tf.int64,
             default_value=tf.constant([0], tf.int64),
             name=f"{name}_index",
             checkpoint=False,
-            init_size=capacity,
+            init_size=index_size,
         )
-        # Memory that was never written is not taken from the machine: room for later rows is free.
         self.rows = tf.Variable(
             _untouched([capacity, width], tf.float32), shape=[None, width], trainable=False, name=f"{name}_rows"
         )
         self.keys = tf.Variable(_untouched([capacity], tf.int64), shape=[None], trainable=False, name=f"{name}_keys")
-        self.touched = tf.Variable(tf.zeros([capacity], tf.bool), shape=[None], trainable=False, name=f"{name}_touched")
+        self.touched = tf.Variable(
+            _untouched([capacity], tf.bool), shape=[None], trainable=False, name=f"{name}_touched"
+        )
         self.end = tf.Variable(1, dtype=tf.int64, trainable=False, name=f"{name}_end")
         self._clear_row_of_no_key()
 
@@ -158,8 +164,7 @@ class RowStore(tf.Module):
                 with tf.control_dependencies([tf.raw_ops.DisableCopyOnRead(resource=variable.handle)]):
                     old = variable.read_value()
                 shape = tf.concat([[more], tf.shape(old, tf.int64)[1:]], 0)
-                larger = tf.zeros(shape, tf.bool) if variable.dtype == tf.bool else _untouched(shape, variable.dtype)
-                with tf.control_dependencies([variable.assign(larger)]):
+                with tf.control_dependencies([variable.assign(_untouched(shape, variable.dtype))]):
                     writes.append(variable.scatter_update(tf.IndexedSlices(old, places)))
             with tf.control_dependencies(writes):
                 return tf.constant(True)
@@ -235,17 +240,30 @@ class RowStore(tf.Module):
 
     def contents(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns copies of all keys and their whole rows, in the order of row numbers: [n] int64, [n, width]."""
-        end = self.end.read_value()
-        return self.keys[1:end].numpy(), self.rows[1:end].numpy()
+        return self.in_use(self.keys), self.in_use(self.rows)
+
+    def in_use(self, variable: tf.Variable, columns: slice = slice(None)) -> NDArray[Any]:
+        """Returns a copy of the part of `rows`, `keys` or `touched` that belongs to keys, row 1 first.
+
+        Args:
+            variable: of this store.
+            columns: of `rows`.
+        """
+        # After a scatter an ordinary read copies the whole variable, room that was never touched included.
+        tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
+        whole, end = variable.read_value(), self.end.read_value()
+        # The slice is a copy; `numpy()` would make another.
+        return np.asarray(whole[1:end, columns] if variable is self.rows else whole[1:end])
 
     def fill(self, keys: NDArray[Any], rows: NDArray[Any]) -> None:
         """Takes rows into an empty store: keys [n], each once, rows [n, width]."""
-        self._make_room(max(_FIRST_CAPACITY, len(keys) + len(keys) // 8 + 1))
+        self._make_room(len(keys) + len(keys) // 8)
         for start in range(0, len(keys), _INSERT_AT_ONCE):
             part = slice(start, start + _INSERT_AT_ONCE)
             numbers = tf.range(start + 1, start + 1 + len(keys[part]), dtype=tf.int64)
             self.rows.scatter_update(tf.IndexedSlices(rows[part], numbers))
             self.keys.scatter_update(tf.IndexedSlices(keys[part], numbers))
+            self.touched.scatter_update(tf.IndexedSlices(tf.zeros([len(keys[part])], tf.bool), numbers))
             self.index.insert(tf.constant(keys[part]), numbers[:, None])
         self.end.assign(len(keys) + 1)
 

@@ -26,7 +26,7 @@ def statistics(stores: Mapping[str, RowStore], *, rank: int, ranks: int) -> dict
         group = store.group
         num_tags = max(group.tags.values()) + 1
         local = np.zeros([ranks, num_tags])
-        local[rank] = np.bincount(store.keys[1 : store.end.read_value()].numpy() >> ID_BITS, minlength=num_tags)
+        local[rank] = np.bincount(store.in_use(store.keys) >> ID_BITS, minlength=num_tags)
         counted = np.stack([store.counters[name].numpy() for name in COUNTERS])
         message = tf.constant(np.concatenate([local, counted]), tf.float64)
         totals = collectives.allreduce_sum(message, name=f"statistics_{group.name}").numpy()
