@@ -252,8 +252,11 @@ class RowStore(tf.Module):
         # After a scatter an ordinary read copies the whole variable, room that was never touched included.
         tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
         whole, end = variable.read_value(), self.end.read_value()
-        # The slice is a copy; `numpy()` would make another.
-        return np.asarray(whole[1:end, columns] if variable is self.rows else whole[1:end])
+        if columns != slice(None):
+            return np.asarray(whole[1:end, columns])
+        # A slice of whole rows may share their memory, and the next step's write would then copy the whole variable.
+        # `numpy()` would copy once more.
+        return np.asarray(tf.gather(whole, tf.range(1, end)))
 
     def fill(self, keys: NDArray[Any], rows: NDArray[Any]) -> None:
         """Takes rows into an empty store: keys [n], each once, rows [n, width]."""
