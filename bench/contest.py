@@ -15,6 +15,8 @@ from bench.contestants import CONTESTANTS
 from bench.workload import BATCH_SIZE_PER_RANK
 from trainer_module.rendezvous import Rendezvous
 
+AS_LAUNCHED = {"OMP_NUM_THREADS": "1", "TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1"}
+"""What the launcher of training jobs sets for a rank; every contestant runs with it."""
 _TIMEOUT_S = 600
 
 
@@ -100,7 +102,7 @@ def run_processes(command: Sequence[str], *, ranks: int, logs: Path) -> None:
         processes = [
             subprocess.Popen(
                 [sys.executable, "-W", "ignore", "-m", *command],
-                env={**os.environ, "OMP_NUM_THREADS": "1", **(rendezvous.environment(rank) if ranks > 1 else {})},
+                env={**os.environ, **AS_LAUNCHED, **(rendezvous.environment(rank) if ranks > 1 else {})},
                 stdout=log,
                 stderr=log,
             )

@@ -1,7 +1,7 @@
 """The training loop: dense layers synchronous over the ranks, embedding rows updated on their owners."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.columns import EVENT_TIME
 from trainer_module import collectives
 from trainer_module.dense.optimizers import DenseState
 from trainer_module.embedding.eviction import evict, rank_share
@@ -103,10 +104,11 @@ class Trainer:
         self._empty = empty_batch(ranker.declared)
         spec = batch_spec(ranker.declared)
         self._logits = tf.function(self._read_logits, input_signature=[spec], autograph=False)
-        self._route = tf.function(self._route_keys, input_signature=[spec], autograph=False)
+        ids = self._ids_of(spec)
+        self._route = tf.function(self._route_keys, input_signature=[ids], autograph=False)
         outputs = self._route.get_concrete_function().structured_outputs
         on_the_way = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in outputs]
-        self._train_step = tf.function(self._one_step, input_signature=[spec, on_the_way, spec], autograph=False)
+        self._train_step = tf.function(self._one_step, input_signature=[spec, on_the_way, ids], autograph=False)
 
     @property
     def step(self) -> int:
@@ -158,13 +160,18 @@ class Trainer:
         """
         ahead = self._until_all_done(batches)
         batch = next(ahead)
-        on_the_way = self._route(batch)
+        on_the_way = self._route(self._ids_of(batch))
         for following in ahead:
-            result, on_the_way = self._train_step(batch, on_the_way, following)
+            result, on_the_way = self._train_step(batch, on_the_way, self._ids_of(following))
             if int(result.count) == 0:
                 return
             yield result
             batch = following
+
+    def _ids_of(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the columns that say which rows a batch needs."""
+        embedded = {name for name in self.ranker.declared.features if self.ranker.declared.table_of(name)}
+        return {name: column for name, column in batch.items() if name in embedded or name == EVENT_TIME}
 
     def _route_keys(self, batch: Batch) -> list[tf.Tensor]:
         """Returns the tensors of `Routed`; its structure is kept aside."""
