@@ -18,11 +18,12 @@ TOLERANCE = 1e-5
 
 
 def _declared(optimizer: str, ranks: int) -> Declared:
-    """Returns the small ranker with a rule of admission and expiry, and one table with another optimizer."""
+    """Returns the small ranker with two rules of admission, and one table with another optimizer."""
     ranker = declared(
         ranks=ranks,
         batch_size_per_rank=GLOBAL_BATCH // ranks,
         embedding_optimizer={"kind": optimizer, "learning_rate": 0.02},
+        dense_optimizer={"kind": "sgd" if optimizer == "sgd" else "adam", "learning_rate": 0.01},
         evict_every_steps=4,
     )
     document = ranker.model_dump(mode="json", exclude_unset=True)
