@@ -65,8 +65,9 @@ def test_after_kill_9_in_each_step_in_turn_the_next_run_goes_on_from_there(world
         process = start(world.arguments(spec), world.directory / f"killed-in-{step}.txt")
         log = f"logs/{step}.log"
 
-        def in_step(known: set[Path] = known, log: str = log) -> bool:
-            return any((run / log).exists() for run in world.runs() - known)
+        def in_step(known: set[Path] = known, log: str = log, step: str = step, before: set[Path] = outputs) -> bool:
+            # A step's log is there before its folders are.
+            return any((run / log).exists() for run in world.runs() - known) and bool(_outputs(world, step) - before)
 
         wait_until(in_step, f"a run is in {step}")
         process.kill()
