@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schemas.columns import EVENT_TIME
 from schemas.spec import Inputs
 
 pytestmark = pytest.mark.slow
@@ -26,6 +27,7 @@ INPUTS = Inputs.model_validate_json(
                 "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "sum", "max_values": 3},
             },
             "tasks": {"like": {"kind": "binary"}, "watch": {"kind": "regression", "label": "seconds"}},
+            "event_time": "time",
         }
     )
 )
@@ -36,6 +38,8 @@ ROWS: list[dict[str, list[Any]]] = [
     {"x": [-4.0], "hour": [12], "y": [-1.5], "user_id": ["ü"], "post": [2**62], "history": [9], "tags": list("abcd")},
 ]
 LABELS = [{"like": [0], "seconds": [0.5]}, {"like": [1], "seconds": [0.0]}, {"like": [0], "seconds": [-3.0]}]
+TIMES = [1_322_000_001, 1_322_000_002, 2**40 + 1]
+"""As float32 the first two would be equal."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +60,7 @@ def transformed() -> tuple[list[dict[str, Any]], Any]:
         return preprocessing_fn(inputs, {"inputs": INPUTS.model_dump_json()})
 
     with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
-        rows = [row | labels for row, labels in zip(ROWS, LABELS, strict=True)]
+        rows = [row | labels | {"time": [time]} for row, labels, time in zip(ROWS, LABELS, TIMES, strict=True)]
         (data, _), saved = (rows, metadata) | tft_beam.AnalyzeAndTransformDataset(transform)
         directory = tempfile.mkdtemp()
         saved | tft_beam.WriteTransformFn(directory)
@@ -67,7 +71,7 @@ def transformed() -> tuple[list[dict[str, Any]], Any]:
 def _keys(table: str, ids: list[Any]) -> list[int]:
     from trainer_module.keys import id_keys
 
-    result: list[int] = id_keys(table, tf.constant(ids)).numpy().tolist()
+    result: list[int] = id_keys(INPUTS.table_tags()[table], tf.constant(ids)).numpy().tolist()
     return result
 
 
@@ -95,9 +99,15 @@ def test_ids_become_keys_of_their_table_and_lists_keep_their_head(transformed: A
     assert [list(row["tags"]) for row in rows] == [_keys("tags", ["a"]), [], _keys("tags", ["a", "b", "c"])]
 
 
-def test_a_request_without_labels_or_values_is_served(transformed: Any) -> None:
+def test_the_time_of_an_event_passes_unchanged(transformed: Any) -> None:
+    rows, _ = transformed
+    assert [int(row[EVENT_TIME]) for row in rows] == TIMES
+
+
+def test_a_request_without_labels_time_or_values_is_served(transformed: Any) -> None:
     _, saved = transformed
-    columns = {name: spec for name, spec in saved.raw_feature_spec().items() if name not in {"like", "seconds"}}
+    after = {"like", "seconds", "time"}
+    columns = {name: spec for name, spec in saved.raw_feature_spec().items() if name not in after}
     request = tf.io.parse_example(tf.constant([tf.train.Example().SerializeToString()]), columns)
     served = saved.transform_features_layer()(request)
     assert set(served) == set(INPUTS.features)
