@@ -8,9 +8,8 @@ from schemas.columns import Column, feature_column, label_column
 from schemas.data import DayLogs, SplitLogs
 from schemas.features import EmbeddedFeature, IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.problems import Problem, listed
-from schemas.release import AucGate, Gate, RmseGate
+from schemas.release_checks import release_problems
 from schemas.spec import Spec
-from schemas.tasks import BinaryTask
 
 MAX_TABLES = 2047
 """The tag of an id's table has eleven bits of its key."""
@@ -26,8 +25,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         _numerics,
         _embedded,
         _data,
-        _gates,
-        _slices,
+        release_problems,
         _cluster,
         _time,
         _eviction,
@@ -184,56 +182,6 @@ def _data(spec: Spec) -> Iterator[Problem]:
                     "a split must not be trained on and judged on",
                 )
             seen.setdefault(pattern, split)
-
-
-def _gates(spec: Spec) -> Iterator[Problem]:
-    seen: set[str] = set()
-    for index, gate in enumerate(spec.gates):
-        task = spec.tasks.get(gate.task)
-        if task is None:
-            yield Problem(
-                ("gates", index, "task"),
-                f"no such task (got '{gate.task}')",
-                f"declared tasks: {listed(list(spec.tasks))}",
-            )
-            continue
-        if not _fits(gate, isinstance(task, BinaryTask)):
-            allowed = "auc" if isinstance(task, BinaryTask) else "rmse"
-            yield Problem(
-                ("gates", index, "metric"), f"task '{gate.task}' is {task.kind} (got '{gate.metric}')", f"use {allowed}"
-            )
-        if gate.task in seen:
-            yield Problem(
-                ("gates", index), f"task '{gate.task}' has a gate already (got a second one)", "one gate for a task"
-            )
-        seen.add(gate.task)
-
-
-def _fits(gate: Gate, is_binary: bool) -> bool:
-    match gate:
-        case AucGate():
-            return is_binary
-        case RmseGate():
-            return not is_binary
-        case _:
-            assert_never(gate)
-
-
-def _slices(spec: Spec) -> Iterator[Problem]:
-    ids = [name for name, feature in spec.features.items() if isinstance(feature, IdFeature)]
-    seen = set()
-    for index, names in enumerate(spec.evaluation.slices):
-        loc = ("evaluation", "slices", index)
-        if not names or len(set(names)) != len(names) or frozenset(names) in seen:
-            yield Problem(loc, f"is empty or given twice (got {list(names)})", "one or more features, each slice once")
-        seen.add(frozenset(names))
-        for position, name in enumerate(names):
-            if name not in ids:
-                yield Problem(
-                    (*loc, position),
-                    f"no such feature of kind id (got '{name}')",
-                    f"features of kind id: {listed(ids)}",
-                )
 
 
 def _cluster(spec: Spec) -> Iterator[Problem]:

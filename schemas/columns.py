@@ -64,6 +64,7 @@ def columns(inputs: Inputs) -> list[Column]:
     """Returns every column read, once, by name. A column is required if one of its readers requires it."""
     read = [feature_column(inputs, name) for name in inputs.features]
     read += [label_column(inputs, name) for name in inputs.tasks]
+    read += [Column(name=inputs.column_of(name), type=key.type, is_required=False) for name, key in inputs.keys.items()]
     if inputs.event_time:
         read.append(Column(name=inputs.event_time, type="int"))
     by_name: dict[str, Column] = {}

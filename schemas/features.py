@@ -59,5 +59,13 @@ class SequenceFeature(_Feature):
     """`positional`: weights of the positions are learned and normalised over those present (a softmax)."""
 
 
+class Key(Declaration):
+    """A column that evaluation groups or slices examples by, such as a request's number, and that no model sees."""
+
+    column: ColumnName | None = None
+    """Column of the logs; the key's own name when left out."""
+    type: IdType
+
+
 EmbeddedFeature = IdFeature | IdsFeature | SequenceFeature
 Feature = Annotated[NumericFeature | IdFeature | IdsFeature | SequenceFeature, Field(discriminator="kind")]

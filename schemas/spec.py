@@ -8,9 +8,11 @@ from pydantic import Field
 
 from schemas.base import ColumnName, Declaration, Name
 from schemas.data import Logs
-from schemas.features import Feature, NumericFeature
+from schemas.drift import Drift
+from schemas.features import Feature, Key, NumericFeature
 from schemas.optimizers import RowOptimizer
 from schemas.release import Evaluation, Gate, Push
+from schemas.serving import Export, Serving
 from schemas.tables import Table
 from schemas.tasks import Task
 from schemas.training import Cluster, Mmoe, Training
@@ -23,10 +25,12 @@ class Inputs(Declaration):
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
     event_time: ColumnName | None = None
     """Column with the time of the event, seconds since 1970 (UTC): rows expire by it."""
+    keys: dict[Name, Key] = Field(default_factory=dict)
 
-    def column_of(self, feature: str) -> str:
-        """Returns the column of the logs that a feature reads."""
-        return self.features[feature].column or feature
+    def column_of(self, name: str) -> str:
+        """Returns the column of the logs that a feature or a key reads."""
+        declared = self.keys[name] if name in self.keys else self.features[name]
+        return declared.column or name
 
     def label_of(self, task: str) -> str:
         """Returns the column of the logs that holds a task's label."""
@@ -39,7 +43,7 @@ class Inputs(Declaration):
 
     def inputs(self) -> "Inputs":
         """Returns this part alone."""
-        return Inputs(features=self.features, tasks=self.tasks, event_time=self.event_time)
+        return Inputs(features=self.features, tasks=self.tasks, event_time=self.event_time, keys=self.keys)
 
     def table_tags(self) -> dict[str, int]:
         """Returns a number from 1 for every table that a feature reads, by name: the high bits of its ids' keys."""
@@ -55,6 +59,7 @@ class Ranker(Inputs):
     model: Mmoe
     training: Training
     cluster: Cluster = Cluster()
+    export: Export = Export()
 
     def optimizer_of(self, table: str) -> RowOptimizer:
         """Returns the optimizer of a table's rows."""
@@ -66,12 +71,16 @@ class Ranker(Inputs):
 
 
 class Spec(Ranker):
-    """A ranker: its data, features, tasks, model, training, gates and push target."""
+    """A ranker: its data, features, tasks, model, training, export, gates and push target."""
 
     data: Logs
+    drift: Drift | None = None
     evaluation: Evaluation = Evaluation()
     gates: Annotated[tuple[Gate, ...], Field(min_length=1)]
+    serving: Serving = Serving()
     push: Push
+    intended_use: str = ""
+    """For the model card: who is to use the model for what."""
 
 
 def digest(part: Declaration) -> str:

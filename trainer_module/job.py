@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from schemas.base import Declaration
+from schemas.serving import Export
 from schemas.spec import Ranker
 from schemas.training import Cluster
 
@@ -53,7 +54,7 @@ class TrainJob(Declaration):
         cluster = Cluster(data_workers=self.ranker.cluster.data_workers)
         files = [(path.name, path.stat().st_size) for path in map(Path, self.train_files)]
         meaning = {
-            "ranker": self.ranker.model_copy(update={"cluster": cluster}).model_dump(mode="json"),
+            "ranker": self.ranker.model_copy(update={"cluster": cluster, "export": Export()}).model_dump(mode="json"),
             "files": sorted(files),
             "base": self.base_checkpoint,
             "days": self.days,

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from schemas.serving import Export
 from schemas.spec import Ranker, digest
 
 
@@ -25,7 +26,9 @@ def checkpoint_dir(pipeline_root: str, *, ranker: Ranker, code: str, train_files
         base: checkpoint to start from, "" for none.
     """
     files = [[path, os.path.getsize(path)] for path in sorted(train_files)]
-    identity = json.dumps([digest(ranker), code, files, base])
+    # How the result is exported changes nothing of what is learnt.
+    trained = ranker.model_copy(update={"export": Export()})
+    identity = json.dumps([digest(trained), code, files, base])
     return Path(pipeline_root) / "checkpoints" / ranker.name / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 

@@ -1,0 +1,77 @@
+"""What is measured of a task, and how a slice of the examples is named: known to specs, evaluator and reports."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+from schemas.tasks import BinaryTask, Task
+
+Direction = Literal["higher", "lower", "target"]
+"""Which values are better; `target`: the nearer to 1, so that a gate is a band."""
+
+_BINARY: dict[str, Direction] = {
+    "auc": "higher",
+    "pr_auc": "higher",
+    "log_loss": "lower",
+    "normalised_entropy": "lower",
+    "calibration": "target",
+    "calibration_error": "lower",
+    "gauc": "higher",
+}
+_REGRESSION: dict[str, Direction] = {
+    "rmse": "lower",
+    "mae": "lower",
+    "rank_correlation": "higher",
+    "calibration": "target",
+}
+_AT_K = re.compile(r"^(ndcg|recall)_at_([1-9]\d{0,3})$")
+_LARGEST = {"auc": 1.0, "pr_auc": 1.0, "calibration_error": 1.0, "gauc": 1.0, "rank_correlation": 1.0}
+
+
+def metrics_of(task: Task) -> list[str]:
+    """Returns the metrics that a gate of a task can bind, those at k as `ndcg_at_<k>`."""
+    return [*_BINARY, "ndcg_at_<k>", "recall_at_<k>"] if isinstance(task, BinaryTask) else list(_REGRESSION)
+
+
+def fits(metric: str, task: Task) -> bool:
+    """Says whether a metric is measured for a kind of task."""
+    known = _BINARY if isinstance(task, BinaryTask) else _REGRESSION
+    return metric in known or (isinstance(task, BinaryTask) and at_k(metric) is not None)
+
+
+def at_k(metric: str) -> tuple[str, int] | None:
+    """Returns name and k of `ndcg_at_5`, None for a metric without k."""
+    match = _AT_K.match(metric)
+    return (match[1], int(match[2])) if match else None
+
+
+def direction(metric: str) -> Direction:
+    """Returns which values of a metric are better."""
+    return "higher" if at_k(metric) else (_BINARY | _REGRESSION)[metric]
+
+
+def largest(metric: str) -> float | None:
+    """Returns the largest value that a metric can have, None where there is none."""
+    return 1.0 if at_k(metric) else _LARGEST.get(metric)
+
+
+def _known(metric: str) -> str:
+    if metric not in _BINARY | _REGRESSION and not at_k(metric):
+        raise ValueError(f"one of: {', '.join(sorted(_BINARY | _REGRESSION))}, ndcg_at_<k>, recall_at_<k>")
+    return metric
+
+
+Metric = Annotated[str, AfterValidator(_known)]
+
+
+def slice_name(values: Mapping[str, str | int] | Sequence[tuple[str, str | int]]) -> str:
+    """Returns `tab=home,language=hi` for the values of a slice's features in their order; "" for all examples."""
+    pairs = values.items() if isinstance(values, Mapping) else values
+    return ",".join(f"{feature}={value}" for feature, value in pairs)
+
+
+def new_id_slice(feature: str) -> str:
+    """Returns the name of the slice of examples whose id of a feature the model has no row for."""
+    return f"new {feature}"
