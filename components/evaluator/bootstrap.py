@@ -1,0 +1,68 @@
+"""Poisson bootstrap: every example counts 0, 1, 2, … times in a replicate, as a hash of what it is drawn by says.
+
+Nothing is drawn at random: wherever Beam counts an example, and for whichever model, it weighs the same, so that two
+models' replicates are of the same examples and can be subtracted.
+
+Reference: Chamandy et al., Estimating Uncertainty for Massive Data Streams, 2012, section 3.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+_LANES = 4
+"""A hash of 64 bits gives the weights of four replicates, 16 bits each."""
+_LEAST_DEFINED = 0.9
+"""An interval needs this share of its replicates: without labels of one class a replicate has no AUC."""
+
+
+def _poisson_table() -> np.ndarray:
+    """Returns for every 16-bit number its quantile of the Poisson distribution with mean 1."""
+    chances = [math.exp(-1) / math.factorial(count) for count in range(12)]
+    quantiles = (np.arange(1 << 16) + 0.5) / (1 << 16)
+    return np.searchsorted(np.cumsum(chances), quantiles).astype(np.uint8)
+
+
+_POISSON = _poisson_table()
+
+
+def mixed(numbers: np.ndarray) -> np.ndarray:
+    """Returns well mixed 64-bit hashes of 64-bit numbers.
+
+    Reference: Steele et al., Fast Splittable Pseudorandom Number Generators, 2014 (SplitMix64's finaliser).
+    """
+    numbers = numbers.astype(np.uint64)
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def weights(units: np.ndarray, replicates: int, seed: int) -> np.ndarray:
+    """Returns how often each unit is drawn.
+
+    Args:
+        units: hashes of what is drawn, uint64[n].
+        replicates: how many.
+        seed: another seed draws other weights.
+
+    Returns:
+        uint8[n, 1 + replicates]; the first column is all ones, the data as they are.
+    """
+    steps = np.arange(1, -(-replicates // _LANES) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    streams = mixed(steps ^ mixed(np.array([seed], np.uint64)))
+    hashes = mixed(units.astype(np.uint64)[:, None] ^ streams[None, :])
+    result = np.ones((len(units), 1 + replicates), np.uint8)
+    # Bytes of a fixed order, so that machines agree.
+    result[:, 1:] = _POISSON[hashes.astype("<u8").view("<u2")][:, :replicates]
+    return result
+
+
+def interval(replicates: Sequence[float], level: float) -> tuple[float, float] | None:
+    """Returns the percentile interval of a metric's replicates, None where too few of them are defined."""
+    values = np.asarray(replicates, np.float64)
+    defined = values[np.isfinite(values)]
+    if not len(defined) or len(defined) < _LEAST_DEFINED * len(values):
+        return None
+    lower, upper = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(lower), float(upper)
