@@ -58,11 +58,13 @@ class SliceResult:
         candidate: of the candidate.
         baseline: of the blessed model, for the tasks that it was asked for.
         calibration_buckets: the candidate's, for binary tasks.
+        features: whose values make the slice; none for all examples and for new ids.
     """
 
     candidate: dict[str, Metrics] = field(default_factory=dict)
     baseline: dict[str, Metrics] = field(default_factory=dict)
     calibration_buckets: dict[str, list[Bucket]] = field(default_factory=dict)
+    features: frozenset[str] = frozenset()
 
 
 def read_measured(messages: Iterable[Any], inputs: Inputs, evaluation: Evaluation) -> dict[str, SliceResult]:
@@ -77,8 +79,10 @@ def read_measured(messages: Iterable[Any], inputs: Inputs, evaluation: Evaluatio
     for message in messages:
         pairs = [(key.column, _slice_value(key)) for key in message.slice_key.single_slice_keys]
         # A slice of new ids has one feature of its own, `new user`, with no value but true.
-        name = pairs[0][0] if pairs and pairs[0][0] not in _names(inputs) else name_of(evaluation, dict(pairs))
-        results[name] = _result(message, inputs)
+        is_of_new_ids = bool(pairs) and pairs[0][0] not in _names(inputs)
+        name = pairs[0][0] if is_of_new_ids else name_of(evaluation, dict(pairs))
+        features = frozenset() if is_of_new_ids else frozenset(dict(pairs))
+        results[name] = _result(message, inputs, features)
     return results
 
 
@@ -111,8 +115,8 @@ def _slice_value(key: Any) -> str | int:
     return int(value)
 
 
-def _result(message: Any, inputs: Inputs) -> SliceResult:
-    result = SliceResult(candidate={task: {} for task in inputs.tasks})
+def _result(message: Any, inputs: Inputs, features: frozenset[str]) -> SliceResult:
+    result = SliceResult(candidate={task: {} for task in inputs.tasks}, features=features)
     replicates = {
         (entry.key.model_name, entry.key.output_name, entry.key.name): entry.value.bytes_value
         for entry in message.metric_keys_and_values
