@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow_data_validation as tfdv
 from tfx import v1 as tfx
 
 from components.evaluator.component import Evaluator
 from components.example_gen.component import ExampleGen
+from components.example_validator import drift
 from components.example_validator.component import ExampleValidator
+from components.infra_validator.component import InfraValidator
 from components.pusher.component import Pusher
 from components.schema_gen.component import SchemaGen
 from components.source_digest import source_digest
@@ -56,12 +59,14 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
         "example_gen"
     )
     examples = example_gen.outputs["examples"]
-    statistics_gen = tfx.components.StatisticsGen(examples=examples).with_id("statistics_gen")
     schema_gen = SchemaGen(inputs=spec).with_id("schema_gen")
     schema = schema_gen.outputs["schema"]
-    example_validator = ExampleValidator(statistics=statistics_gen.outputs["statistics"], schema=schema).with_id(
-        "example_validator"
-    )
+    # With the schema, ids that are numbers are counted as names.
+    statistics_gen = tfx.components.StatisticsGen(
+        examples=examples, schema=schema, stats_options=tfdv.StatsOptions(**drift.STATISTICS)
+    ).with_id("statistics_gen")
+    statistics = statistics_gen.outputs["statistics"]
+    example_validator = ExampleValidator(spec=spec, statistics=statistics, schema=schema).with_id("example_validator")
     # Transform's default splits are the right ones: statistics over `train` alone, applied to every split.
     transform = Transform(
         inputs=spec,
@@ -83,11 +88,16 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
     evaluator = Evaluator(
         spec=spec, examples=examples, model=model, checkpoint=trainer.outputs["checkpoint"], pipeline_root=root
     ).with_id("evaluator")
+    # Beside the evaluator, not after it: whoever mends a refused model wants to know all that is wrong with it.
+    infra_validator = InfraValidator(spec=spec, model=model, training=trainer.outputs["training"]).with_id(
+        "infra_validator"
+    )
     pusher = Pusher(
         spec=spec,
         examples=examples,
         model=model,
         blessing=evaluator.outputs["blessing"],
+        infra_blessing=infra_validator.outputs["blessing"],
         evaluation=evaluator.outputs["evaluation"],
         pipeline_root=root,
         spec_digest=digest(spec),
@@ -96,7 +106,7 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
     return tfx.dsl.Pipeline(
         # KFP allows no underscore in a pipeline's name.
         pipeline_name=spec.name.replace("_", "-"),
-        components=[example_gen, statistics_gen, schema_gen, example_validator, transform, trainer, evaluator, pusher],
+        components=[example_gen, schema_gen, statistics_gen, example_validator, transform, trainer, evaluator, pusher],
         enable_cache=True,
         beam_pipeline_args=list(BEAM_ARGS),
         **_storage(root),

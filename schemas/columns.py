@@ -26,6 +26,7 @@ class Column:
         is_required: a row without a value is an anomaly.
         is_label: rows without a value are dropped and counted by ingestion; absent at serving.
         is_binary: the only values are 0 and 1.
+        is_id: values are names, also where they are numbers.
     """
 
     name: str
@@ -34,16 +35,19 @@ class Column:
     is_required: bool = True
     is_label: bool = False
     is_binary: bool = False
+    is_id: bool = False
 
 
 def feature_column(inputs: Inputs, name: str) -> Column:
     """Returns the column that a feature reads."""
     feature, column = inputs.features[name], inputs.column_of(name)
     match feature:
-        case NumericFeature() | IdFeature():
+        case NumericFeature():
             return Column(name=column, type=feature.type, is_required=feature.missing is None)
+        case IdFeature():
+            return Column(name=column, type=feature.type, is_required=feature.missing is None, is_id=True)
         case IdsFeature() | SequenceFeature():
-            return Column(name=column, type=feature.type, is_list=True, is_required=False)
+            return Column(name=column, type=feature.type, is_list=True, is_required=False, is_id=True)
         case _:
             assert_never(feature)
 
@@ -64,7 +68,8 @@ def columns(inputs: Inputs) -> list[Column]:
     """Returns every column read, once, by name. A column is required if one of its readers requires it."""
     read = [feature_column(inputs, name) for name in inputs.features]
     read += [label_column(inputs, name) for name in inputs.tasks]
-    read += [Column(name=inputs.column_of(name), type=key.type, is_required=False) for name, key in inputs.keys.items()]
+    for name, key in inputs.keys.items():
+        read.append(Column(name=inputs.column_of(name), type=key.type, is_required=False, is_id=True))
     if inputs.event_time:
         read.append(Column(name=inputs.event_time, type="int"))
     by_name: dict[str, Column] = {}

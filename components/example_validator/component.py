@@ -7,12 +7,17 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 from components.example_validator.executor import Executor
 from components.source_digest import source_digest
+from schemas.spec import Spec
 
 
 class ExampleValidatorSpec(ComponentSpec):
     """What goes in and out, under the names that TFX's executor looks for."""
 
-    PARAMETERS = {"code": ExecutionParameter(type=str)}
+    PARAMETERS = {
+        "inputs": ExecutionParameter(type=str),
+        "drift": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+    }
     INPUTS = {
         "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics),
         "schema": ChannelParameter(type=standard_artifacts.Schema),
@@ -21,15 +26,20 @@ class ExampleValidatorSpec(ComponentSpec):
 
 
 class ExampleValidator(base_component.BaseComponent):
-    """Compares statistics with the schema; anomalies end the run."""
+    """Compares statistics with the schema, and the evaluation split's with the training split's.
+
+    Output: `anomalies`, with `drift.json` where drift is declared. Anomalies end the run; so does drift, or it becomes
+    the artifact's custom property `note`, as declared.
+    """
 
     SPEC_CLASS = ExampleValidatorSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
 
-    def __init__(self, *, statistics: types.Channel, schema: types.Channel):
+    def __init__(self, *, spec: Spec, statistics: types.Channel, schema: types.Channel):
         """Declares the step.
 
         Args:
+            spec: its inputs and its drift section matter.
             statistics: of the Examples.
             schema: of the spec.
         """
@@ -37,6 +47,8 @@ class ExampleValidator(base_component.BaseComponent):
             ExampleValidatorSpec(
                 statistics=statistics,
                 schema=schema,
+                inputs=spec.inputs().model_dump_json(),
+                drift=spec.drift.model_dump_json() if spec.drift else "",
                 code=source_digest("schemas", "components.example_validator"),
                 anomalies=types.Channel(type=standard_artifacts.ExampleAnomalies),
             )

@@ -13,6 +13,7 @@ def tfmd_schema(inputs: Inputs) -> schema_pb2.Schema:
     """Returns the schema of the Examples that ingestion writes.
 
     Required columns are present in every example, scalars have one value, lists any number, binary labels are 0 or 1.
+    Ids that are numbers are marked, so that their statistics are those of names.
     No feature has a shape, so that Transform sees all of them as SparseTensors, in training as in serving, where
     anything may be missing.
     """
@@ -36,4 +37,6 @@ def _feature(column: Column) -> schema_pb2.Feature:
     if column.is_binary:
         feature.int_domain.min = 0
         feature.int_domain.max = 1
+    if column.is_id and column.type == "int":
+        feature.int_domain.is_categorical = True
     return feature
