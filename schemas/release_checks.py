@@ -6,7 +6,7 @@ from schemas.drift import DriftBounds
 from schemas.features import IdFeature, NumericFeature
 from schemas.metrics import at_k, direction, fits, largest, metrics_of
 from schemas.problems import Loc, Problem, listed
-from schemas.release import Gate
+from schemas.release import Confidence, Gate, Grouping, Listing
 from schemas.spec import Spec
 
 _BOUNDS = ("at_least", "at_most", "max_drop", "max_rise", "min_gain")
@@ -42,8 +42,9 @@ def _keys(spec: Spec) -> Iterator[Problem]:
             )
 
 
-def _groupings(spec: Spec) -> Mapping[str, object]:
-    parts = {"group": spec.evaluation.group, "list": spec.evaluation.list, "confidence": spec.evaluation.confidence}
+def _groupings(spec: Spec) -> Mapping[str, Grouping | Listing | Confidence]:
+    declared = spec.evaluation
+    parts = {"group": declared.group, "list": declared.list, "confidence": declared.confidence}
     return {name: part for name, part in parts.items() if part is not None}
 
 
@@ -158,9 +159,8 @@ def _needs(spec: Spec, loc: Loc, gate: Gate) -> Iterator[Problem]:
 
 def _evaluation(spec: Spec) -> Iterator[Problem]:
     for name, part in _groupings(spec).items():
-        by = getattr(part, "by", None)
-        if by is not None:
-            yield from _not_sliceable(spec, ("evaluation", name, "by"), by)
+        if part.by is not None:
+            yield from _not_sliceable(spec, ("evaluation", name, "by"), part.by)
     listing = spec.evaluation.list
     if listing and len(set(listing.k)) != len(listing.k):
         yield Problem(("evaluation", "list", "k"), f"names a k twice (got {list(listing.k)})", "each k once")
@@ -200,9 +200,9 @@ def _drift(spec: Spec) -> Iterator[Problem]:
         return
     if drift.every is None and drift.features is None:
         yield Problem(("drift",), "has no effect: it has no bound (got none)", "declare every or features")
-    places = [(("drift", "every"), drift.every)] if drift.every else []
+    places: list[tuple[Loc, DriftBounds]] = [(("drift", "every"), drift.every)] if drift.every else []
     for name, bounds in (drift.features or {}).items():
-        loc = ("drift", "features", name)
+        loc: Loc = ("drift", "features", name)
         places.append((loc, bounds))
         feature = spec.features.get(name)
         if feature is None:
@@ -211,6 +211,6 @@ def _drift(spec: Spec) -> Iterator[Problem]:
             yield Problem((*loc, "l_infinity"), "is of ids (got a numeric feature)", "use jensen_shannon")
         elif not isinstance(feature, NumericFeature) and bounds.jensen_shannon is not None:
             yield Problem((*loc, "jensen_shannon"), "is of numbers (got a feature of ids)", "use l_infinity")
-    for loc, bounds in places:
+    for place, bounds in places:
         if bounds == DriftBounds():
-            yield Problem(loc, "has no effect: it has no bound (got none)", "give one of its bounds")
+            yield Problem(place, "has no effect: it has no bound (got none)", "give one of its bounds")

@@ -138,12 +138,12 @@ def jensen_shannon(
 
     Reference: Lin, Divergence measures based on the Shannon entropy, 1991, eq. 4.1.
     """
-    sides = [_cumulative(side) for side in (before, today)]
-    if any(side is None for side in sides):
+    training, now = _cumulative(before), _cumulative(today)
+    if training is None or now is None:
         return None
-    (cuts, shares), (_, _) = sides
+    cuts, shares = training
     inner = np.unique(np.interp(np.linspace(0, 1, _BINS + 1)[1:-1], shares, cuts))
-    p, q = (np.diff([0.0, *np.interp(inner, *side), 1.0]) for side in sides)
+    p, q = (np.diff([0.0, *np.interp(inner, *side), 1.0]) for side in (training, now))
     middle = (p + q) / 2
     return float(sum(np.sum(np.where(x > 0, x * np.log2(np.where(x > 0, x / middle, 1.0)), 0.0)) for x in (p, q)) / 2)
 
