@@ -86,7 +86,12 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
     ).with_id("trainer")
     model = trainer.outputs["model"]
     evaluator = Evaluator(
-        spec=spec, examples=examples, model=model, checkpoint=trainer.outputs["checkpoint"], pipeline_root=root
+        spec=spec,
+        examples=examples,
+        model=model,
+        checkpoint=trainer.outputs["checkpoint"],
+        training=trainer.outputs["training"],
+        pipeline_root=root,
     ).with_id("evaluator")
     # Beside the evaluator, not after it: whoever mends a refused model wants to know all that is wrong with it.
     infra_validator = InfraValidator(spec=spec, model=model, training=trainer.outputs["training"]).with_id(

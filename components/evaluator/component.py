@@ -23,6 +23,7 @@ class EvaluatorSpec(ComponentSpec):
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "model": ChannelParameter(type=standard_artifacts.Model),
         "checkpoint": ChannelParameter(type=RankerCheckpoint),
+        "training": ChannelParameter(type=standard_artifacts.ModelRun),
     }
     OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
@@ -33,6 +34,7 @@ class EvaluatorSpec(ComponentSpec):
         "inputs": ExecutionParameter(type=str),
         "slicing": ExecutionParameter(type=str),
         "gates": ExecutionParameter(type=str),
+        "export": ExecutionParameter(type=str),
         "ranker_digest": ExecutionParameter(type=str),
         "pipeline_root": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
@@ -43,7 +45,7 @@ class EvaluatorSpec(ComponentSpec):
 class Evaluator(base_beam_component.BaseBeamComponent):
     """Measures a model with TFMA and blesses it if every gate of every task passes.
 
-    Outputs: `evaluation` (TFMA's results and `verdict.json`) and `blessing`.
+    Outputs: `evaluation` (TFMA's results, `verdict.json` and the same in words, `verdict.txt`) and `blessing`.
     """
 
     SPEC_CLASS = EvaluatorSpec
@@ -57,21 +59,25 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         examples: types.BaseChannel,
         model: types.BaseChannel,
         checkpoint: types.BaseChannel,
+        training: types.BaseChannel,
         pipeline_root: str | data_types.RuntimeParameter,
     ) -> None:
         """Takes from the spec the parts that a verdict depends on, so that no other change evaluates again.
 
-        The checkpoint goes into the record of a blessed model, for an incremental training to start from.
+        The checkpoint goes into the record of a blessed model, for an incremental training to start from; `training`
+        holds what reduced rows cost.
         """
         super().__init__(
             spec=EvaluatorSpec(
                 examples=examples,
                 model=model,
                 checkpoint=checkpoint,
+                training=training,
                 name=spec.name,
                 inputs=spec.inputs().model_dump_json(),
                 slicing=spec.evaluation.model_dump_json(),
                 gates=json.dumps([gate.model_dump(mode="json") for gate in spec.gates]),
+                export=spec.export.model_dump_json(),
                 ranker_digest=digest(spec.ranker()),
                 pipeline_root=pipeline_root,
                 code=source_digest("schemas", "components.evaluator", "components.registry"),

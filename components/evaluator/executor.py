@@ -1,7 +1,6 @@
 """Judges the candidate against its gates and the last blessed model, on Beam, and says why."""
 
 import datetime
-import json
 import logging
 import os
 from typing import Any
@@ -14,40 +13,74 @@ from tfx.types import artifact_utils, standard_artifacts
 from tfx.types import standard_component_specs as keys
 from tfx.utils import json_utils, proto_utils
 
+from components.evaluator import blessing, candidate
 from components.evaluator.baseline import usable_baseline
 from components.evaluator.baseline_days import evaluation_days
 from components.evaluator.eval_config import eval_config
 from components.evaluator.extractors import custom_extractors
-from components.evaluator.verdict import FILE_NAME, Baseline, Verdict, bound_of_change, judge
+from components.evaluator.judge import judge
+from components.evaluator.measured import read_measured
+from components.evaluator.reduced_rows import EXPORT_FILE, ReducedRows, reduced_rows
+from components.evaluator.verdict import FILE_NAME, TEXT_FILE, Baseline, Verdict
 from components.registry import checkpoint as checkpoints
 from components.registry.blessed import BlessedModel, baseline_for, folder, read_all, record
 from schemas.data import EVAL
 from schemas.release import Evaluation, Gate
+from schemas.serving import Export
 from schemas.spec import Inputs
 
 _LOG = logging.getLogger(__name__)
 _GATES: TypeAdapter[tuple[Gate, ...]] = TypeAdapter(tuple[Gate, ...])
 
 Artifacts = dict[str, list[Any]]
+Properties = dict[str, Any]
 
 
 class Executor(tfx_executor.Executor):
-    """TFX's evaluator with a configuration derived from the spec, a registered baseline and a written verdict."""
+    """TFX's evaluator with a configuration derived from the spec, a registered baseline and a verdict of our own.
 
-    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
-        """Runs TFMA, writes `verdict.json` beside its results, and registers the model if it is blessed."""
+    TFMA is given no thresholds: it knows none for a slice's minimum of examples, nor for an interval's end, nor for a
+    band, so that TFX writes no blessing and this executor does.
+    """
+
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Properties) -> None:
+        """Measures, writes verdict and blessing, and registers the model if it is blessed."""
         inputs = Inputs.model_validate_json(exec_properties["inputs"])
+        model = artifact_utils.get_single_instance(input_dict[keys.MODEL_KEY])
+        examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
+        problems = candidate.output_problems(model.uri, tasks=inputs.tasks, examples=examples, split=EVAL)
+        if problems:
+            verdict = candidate.refusal(problems, inputs.tasks)
+        else:
+            verdict = self._judge(inputs, input_dict, output_dict, exec_properties)
+        _write(verdict, artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY]))
+        blessing.mark(
+            artifact_utils.get_single_instance(output_dict[keys.BLESSING_KEY]),
+            model=model,
+            baseline_uri=verdict.baseline,
+            is_blessed=verdict.blessed,
+        )
+        if verdict.blessed:
+            record(
+                folder(exec_properties["pipeline_root"], exec_properties["name"]),
+                BlessedModel(
+                    model_uri=model.uri,
+                    ranker_digest=exec_properties["ranker_digest"],
+                    blessed_at=datetime.datetime.now(datetime.timezone.utc),
+                    metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
+                    **checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"])),
+                ),
+            )
+
+    def _judge(
+        self, inputs: Inputs, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Properties
+    ) -> Verdict:
         evaluation = Evaluation.model_validate_json(exec_properties["slicing"])
         gates = _GATES.validate_json(exec_properties["gates"])
-        candidate = artifact_utils.get_single_uri(input_dict[keys.MODEL_KEY])
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
-        blessings = folder(exec_properties["pipeline_root"], exec_properties["name"])
-        compared = {gate.task for gate in gates if bound_of_change(gate) is not None}
         baseline = usable_baseline(
-            # Kubeflow Pipelines runs no driver.
-            exec_properties.get("baseline_uri")
-            or baseline_for(candidate, read_all(blessings), evaluation_days(examples)),
-            wanted=compared,
+            _baseline_uri(input_dict, exec_properties),
+            wanted={gate.task for gate in gates if gate.is_relative},
             examples=examples,
             split=EVAL,
         )
@@ -62,37 +95,33 @@ class Executor(tfx_executor.Executor):
             },
         )
         results = artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY])
-        verdict = judge(
+        return judge(
             inputs=inputs,
             evaluation=evaluation,
             gates=gates,
             baseline=baseline,
-            metrics=tfma.load_metrics(results),
-            validation=tfma.load_validation_result(results),
+            measured=read_measured(tfma.load_metrics(results), inputs, evaluation),
+            rows=_reduced_rows(input_dict, exec_properties),
         )
-        _publish(verdict, results, artifact_utils.get_single_instance(output_dict[keys.BLESSING_KEY]))
-        if verdict.blessed:
-            metrics = {task: judged.metrics for task, judged in verdict.tasks.items()}
-            record(
-                blessings,
-                BlessedModel(
-                    model_uri=candidate,
-                    ranker_digest=exec_properties["ranker_digest"],
-                    blessed_at=datetime.datetime.now(datetime.timezone.utc),
-                    metrics=metrics,
-                    **_checkpoint_record(artifact_utils.get_single_instance(input_dict["checkpoint"])),
-                ),
-            )
 
 
-def _checkpoint_record(checkpoint: Any) -> dict[str, Any]:
-    """Returns what the record of a blessed model says of its checkpoint."""
-    return {
-        "checkpoint_uri": checkpoint.uri,
-        "days": json.loads(checkpoint.get_string_custom_property(checkpoints.DAYS)),
-        "transform_graph_uri": checkpoint.get_string_custom_property(checkpoints.TRANSFORM_GRAPH),
-        "inputs_digest": checkpoint.get_string_custom_property(checkpoints.INPUTS_DIGEST),
-    }
+def _baseline_uri(input_dict: Artifacts, exec_properties: Properties) -> str | None:
+    resolved: str | None = exec_properties.get("baseline_uri")
+    if resolved:
+        return resolved
+    # Kubeflow Pipelines runs no driver.
+    models = read_all(folder(exec_properties["pipeline_root"], exec_properties["name"]))
+    days = evaluation_days(artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY]))
+    return baseline_for(artifact_utils.get_single_uri(input_dict[keys.MODEL_KEY]), models, days)
+
+
+def _reduced_rows(input_dict: Artifacts, exec_properties: Properties) -> ReducedRows | None:
+    path = os.path.join(artifact_utils.get_single_uri(input_dict["training"]), EXPORT_FILE)
+    report = None
+    if fileio.exists(path):
+        with fileio.open(path, "rb") as file:
+            report = file.read()
+    return reduced_rows(Export.model_validate_json(exec_properties["export"]), report)
 
 
 def _with_baseline(input_dict: Artifacts, baseline: Baseline) -> Artifacts:
@@ -103,11 +132,11 @@ def _with_baseline(input_dict: Artifacts, baseline: Baseline) -> Artifacts:
     return input_dict | {keys.BASELINE_MODEL_KEY: [model]}
 
 
-def _publish(verdict: Verdict, results: str, blessing: Any) -> None:
-    if bool(blessing.get_int_custom_property("blessed")) != verdict.blessed:
-        raise RuntimeError(f"verdict blessed={verdict.blessed} contradicts TFX's blessing in {blessing.uri}")
-    with fileio.open(os.path.join(results, FILE_NAME), "w") as file:
-        file.write(verdict.model_dump_json(indent=2) + "\n")
+def _write(verdict: Verdict, results: str) -> None:
+    fileio.makedirs(results)
+    for name, text in ((FILE_NAME, verdict.model_dump_json(indent=2) + "\n"), (TEXT_FILE, verdict.text())):
+        with fileio.open(os.path.join(results, name), "w") as file:
+            file.write(text)
     for task, judged in verdict.tasks.items():
         for gate in judged.gates:
             _LOG.info("task=%s gate=%s passed=%s reason=%r", task, gate.kind, gate.passed, gate.reason)

@@ -1,4 +1,4 @@
-"""The models that passed every gate, in order: `<pipeline_root>/blessed/<name>/00000001.json`, 00000002.json, ...
+"""The models that were blessed, in order: `<pipeline_root>/blessed/<name>/00000001.json`, 00000002.json, ...
 
 One small file per blessing rather than a query of ML Metadata, so that an executor finds the baseline where no driver
 and no resolver runs, as on Kubeflow Pipelines.
@@ -30,6 +30,8 @@ class BlessedModel(BaseModel):
         days: that the model has learnt from, its bases' included, oldest first; empty for logs without days.
         transform_graph_uri: of the graph of Transform that the model was trained with.
         inputs_digest: of the part of the spec that the graph was made from.
+        because: why a person blessed a model that a gate had refused; empty: it passed every gate.
+        by: that person.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -42,6 +44,8 @@ class BlessedModel(BaseModel):
     days: tuple[str, ...] = ()
     transform_graph_uri: str = ""
     inputs_digest: str = ""
+    because: str = ""
+    by: str = ""
 
 
 def folder(pipeline_root: str, name: str) -> str:

@@ -1,6 +1,8 @@
 """The artifact that a training leaves for the next one to start from."""
 
+import json
 import os
+from typing import Any
 
 from tfx.dsl.io import fileio
 from tfx.types import artifact
@@ -24,3 +26,13 @@ class RankerCheckpoint(artifact.Artifact):
 def is_there(uri: str) -> bool:
     """Says whether the artifact still holds a checkpoint."""
     return bool(fileio.isdir(os.path.join(uri, FOLDER)))
+
+
+def recorded(checkpoint: Any) -> dict[str, Any]:
+    """Returns what the record of a blessed model says of its checkpoint, an artifact of this type."""
+    return {
+        "checkpoint_uri": checkpoint.uri,
+        "days": json.loads(checkpoint.get_string_custom_property(DAYS)),
+        "transform_graph_uri": checkpoint.get_string_custom_property(TRANSFORM_GRAPH),
+        "inputs_digest": checkpoint.get_string_custom_property(INPUTS_DIGEST),
+    }

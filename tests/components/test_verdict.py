@@ -1,80 +1,101 @@
-"""The sentences of a verdict, and that none of them may contradict TFMA."""
+"""A verdict as a record and in words, and what reduced rows may cost."""
 
 import json
-from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from components.evaluator.judge import judge
+from components.evaluator.reduced_rows import reduced_rows
+from components.evaluator.verdict import Verdict
+from schemas.release import Evaluation, Gate
+from schemas.serving import Export
+from tests.components.fabricated_measurements import COMPARED, INPUTS, NO_BASELINE, exactly, judged, metrics, slice_of
+
+INT8 = Export(rows="int8", max_auc_loss=0.001)
 
 
-def judged(
-    auc: float, *, at_least: float, tfma_says: bool, difference: float | None = None, with_ungated_task: bool = False
-) -> Any:
-    """Returns the verdict on one task, from messages like those that TFMA writes."""
-    from tensorflow_model_analysis.proto import metrics_for_slice_pb2, validation_result_pb2
-
-    from components.evaluator.verdict import Baseline, judge
-    from schemas.release import AucGate, Evaluation
-    from schemas.spec import Inputs
-
-    message = metrics_for_slice_pb2.MetricsForSlice()
-    if with_ungated_task:
-        entry = message.metric_keys_and_values.add()
-        entry.key.name, entry.key.output_name, entry.key.model_name = "auc", "share", "candidate"
-    values = [("candidate", False, auc)]
-    if difference is not None:
-        values += [("baseline", False, auc - difference), ("candidate", True, difference)]
-    for model, is_diff, value in values:
-        entry = message.metric_keys_and_values.add()
-        entry.key.name, entry.key.output_name, entry.key.model_name, entry.key.is_diff = "auc", "like", model, is_diff
-        entry.value.double_value.value = value
-    validation = validation_result_pb2.ValidationResult(validation_ok=tfma_says)
-    if not tfma_says:
-        failure = validation.metric_validations_per_slice.add().failures.add()
-        failure.metric_key.name, failure.metric_key.output_name = "auc", "like"
-        failure.metric_key.is_diff = auc >= at_least
-    baseline = Baseline(uri="models/1", tasks=frozenset({"like"} if difference is not None else ()), problem="none yet")
-    tasks = {task: {"kind": "binary"} for task in (["like", "share"] if with_ungated_task else ["like"])}
-    return judge(
-        inputs=Inputs.model_validate_json(json.dumps({"features": {"x": {"kind": "numeric"}}, "tasks": tasks})),
-        evaluation=Evaluation(),
-        gates=(AucGate(metric="auc", task="like", at_least=at_least, max_drop=0.02),),
-        baseline=baseline,
-        metrics=[message],
-        validation=validation,
-    )
+def test_a_verdict_says_in_words_what_it_is_each_gates_reason_and_what_was_not_checked() -> None:
+    gates = [
+        {"task": "like", "metric": "auc", "at_least": 0.7, "max_drop": 0.02},
+        {"task": "like", "metric": "auc", "slice": {"tab": "home"}, "at_least": 0.6},
+    ]
+    slices = {"tab=home": slice_of("tab", like=metrics(auc=0.5))}
+    assert judged(gates, slices).text().splitlines() == [
+        "refused: 1 of 4 gates did not hold",
+        "compared with no other model",
+        "pass like: all 1000 predictions are finite numbers",
+        "pass like: auc 0.7500 is at least the bound 0.7000",
+        "FAIL like: auc of tab=home 0.5000 is below the bound 0.6000",
+        "pass watch: all 1000 predictions are finite numbers",
+        "note watch has no gate: it was not judged, but for predictions that are finite numbers",
+        "note none yet: like auc max_drop 0.02 was not checked",
+    ]
 
 
-@pytest.mark.parametrize(("auc", "says"), [(0.75, False), (0.65, True)])
-def test_a_reason_that_contradicts_tfma_is_an_error(auc: float, says: bool) -> None:
-    with pytest.raises(RuntimeError, match="contradicts TFMA"):
-        judged(auc, at_least=0.7, tfma_says=says)
+def test_a_blessed_verdict_names_the_model_that_it_was_compared_with() -> None:
+    compared = {"": slice_of(blessed=metrics(auc=0.75))}
+    verdict = judged({"task": "like", "metric": "auc", "max_drop": 0.0}, compared, baseline=COMPARED)
+    assert verdict.text().splitlines()[:2] == ["blessed: all 3 gates held", "compared with models/1"]
+
+
+def test_a_verdict_holds_intervals_of_every_slice_and_no_replicates() -> None:
+    draws = exactly(0.75, *(0.5 + number / 1024 for number in range(100)))
+    buckets = [{"mean_prediction": 0.1, "mean_label": 0.2, "num_examples": 100.0}]
+    overall = slice_of(like=metrics(auc=draws))
+    overall.calibration_buckets["like"] = buckets
+    slices = {"": overall, "tab=home": slice_of("tab", like=metrics(auc=draws))}
+    verdict = judged({"task": "like", "metric": "auc", "at_least": 0.5}, slices)
+    text = verdict.model_dump_json()
+    assert len(text) < 3000
+    task = Verdict.model_validate_json(text).tasks["like"]
+    assert task.intervals == task.slice_intervals["tab=home"] == {"auc": (0.5, 0.5 + 99 / 1024)}
+    assert task.metrics["auc"] == task.slices["tab=home"]["auc"] == 0.75
+    assert [bucket.model_dump() for bucket in task.calibration_buckets] == buckets
+
+
+def test_a_verdict_of_before_intervals_is_read() -> None:
+    gate = {"kind": "value", "metric": "auc", "bound": 0.7, "value": 0.75, "passed": True, "reason": "fine"}
+    task = {"metrics": {"auc": 0.75}, "slices": {}, "gates": [gate]}
+    text = json.dumps({"blessed": True, "baseline": None, "notes": [], "tasks": {"like": task}})
+    assert Verdict.model_validate_json(text).tasks["like"].intervals == {}
 
 
 @pytest.mark.parametrize(
-    ("auc", "difference", "reason"),
-    [
-        (0.742, -0.031, "auc 0.7420 is 0.0310 below the blessed model's 0.7730, more than max_drop 0.0200"),
-        (0.742, -0.01, "auc 0.7420 is 0.0100 below the blessed model's 0.7520, within max_drop 0.0200"),
-        (0.742, 0.0, "auc 0.7420 equals the blessed model's 0.7420"),
-        (0.742, 0.01, "auc 0.7420 is 0.0100 above the blessed model's 0.7320"),
-    ],
+    ("like", "watch", "blessed"), [(0.0004, 0.0009, True), (0.002, 0.0, False), (0.0, 0.002, False), (None, 0.0, False)]
 )
-def test_a_change_is_told_in_a_sentence(auc: float, difference: float, reason: str) -> None:
-    verdict = judged(auc, at_least=0.7, tfma_says=difference >= -0.02, difference=difference)
-    assert verdict.tasks["like"].gates[1].reason == reason
-    assert verdict.baseline == "models/1"
-    assert verdict.notes == []
+def test_reduced_rows_may_cost_no_more_than_is_declared(like: float | None, watch: float, blessed: bool) -> None:
+    report = {
+        "rows": "int8",
+        "tasks": {
+            "like": {"full": 0.75, "reduced": None if like is None else 0.75 - like, "loss": like},
+            "watch": {"full": 1.0, "reduced": 1.0 + watch, "loss": watch},
+        },
+    }
+    verdict = judge(
+        inputs=INPUTS,
+        evaluation=Evaluation(),
+        gates=(Gate(task="like", metric="auc", at_least=0.7),),
+        baseline=NO_BASELINE,
+        measured={"": slice_of()},
+        rows=reduced_rows(INT8, json.dumps(report).encode()),
+    )
+    assert verdict.blessed is blessed
+    rows = {task: judged.gates[1] for task, judged in verdict.tasks.items()}
+    assert {gate.kind for gate in rows.values()} == {"rows"}
+    if like == 0.002:
+        assert rows["like"].reason == (
+            "int8 rows lower auc 0.750000 to 0.748000, by 0.002000, more than max_auc_loss 0.001"
+        )
+    if watch == 0.0009:
+        assert rows["watch"].reason == (
+            "int8 rows raise rmse 1.000000 to 1.000900, by the share 0.000900, within max_auc_loss 0.001"
+        )
+    if like is None:
+        assert "what int8 rows cost of auc is not known" in rows["like"].reason
 
 
-def test_a_near_miss_shows_the_digits_that_tell() -> None:
-    verdict = judged(0.69999, at_least=0.7, tfma_says=False)
-    assert verdict.tasks["like"].gates[0].reason == "auc 0.699990 is below the bound 0.700000"
-    assert verdict.notes == ["none yet: like auc max_drop 0.02 was not checked"]
-
-
-def test_a_task_without_a_gate_is_not_passed_in_silence() -> None:
-    verdict = judged(0.75, at_least=0.7, tfma_says=True, difference=0.0, with_ungated_task=True)
-    assert verdict.notes == ["share has no gate: it was not judged"]
-    assert verdict.tasks["share"].gates == []
+def test_reduced_rows_that_nobody_measured_are_refused_and_full_rows_need_no_measurement() -> None:
+    assert reduced_rows(Export(), None) is None
+    unmeasured = reduced_rows(INT8, None)
+    assert unmeasured is not None
+    assert unmeasured.losses == {}
