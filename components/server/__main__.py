@@ -1,0 +1,23 @@
+"""A server as a process: `python -m components.server DIR --parent-pid PID --address-file FILE ...`."""
+
+import os
+import sys
+
+from components.server.options import parse
+from components.server.process import end, serve
+from schemas.errors import UserError
+
+
+def main() -> None:
+    """Serves until it is told to stop."""
+    # TensorFlow 2.16 picks its Keras when it is imported.
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    try:
+        end(serve(parse(sys.argv[1:])))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        end(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""A client of this server, and of TensorFlow Serving: arrays in, arrays out."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike, NDArray
+from tensorflow_serving.apis import (
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from components.server.tensors import packed
+
+_UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+class Client:
+    """Asks one model of one server."""
+
+    def __init__(self, channel: Any, name: str):
+        self._name = name
+        self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        self._model = model_service_pb2_grpc.ModelServiceStub(channel)
+
+    def predict(
+        self, signature: str, tensors: Mapping[str, ArrayLike], timeout_s: float, version: int | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Returns the outputs of a signature by name.
+
+        Raises:
+            grpc.RpcError: with the server's code and words.
+        """
+        response = self.send(self.request(signature, tensors, version), timeout_s)
+        return {name: tf.make_ndarray(proto) for name, proto in response.outputs.items()}
+
+    def request(
+        self, signature: str, tensors: Mapping[str, ArrayLike], version: int | None = None
+    ) -> predict_pb2.PredictRequest:
+        """Returns the message that `predict` sends."""
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name, request.model_spec.signature_name = self._name, signature
+        if version is not None:
+            request.model_spec.version.value = version
+        for name, values in tensors.items():
+            request.inputs[name].CopyFrom(packed(np.asarray(values)))
+        return request
+
+    def send(self, request: predict_pb2.PredictRequest, timeout_s: float) -> predict_pb2.PredictResponse:
+        """Sends a message as it is, hostile ones too, and returns the answer.
+
+        Raises:
+            grpc.RpcError: with the server's code and words.
+        """
+        return self._prediction.Predict(request, timeout=timeout_s)
+
+    def status(self, timeout_s: float = 10) -> dict[int, str]:
+        """Returns the state of each version, and what is wrong with it if something is."""
+        request = get_model_status_pb2.GetModelStatusRequest()
+        request.model_spec.name = self._name
+        response = self._model.GetModelStatus(request, timeout=timeout_s)
+        state = get_model_status_pb2.ModelVersionStatus.State
+        return {
+            status.version: f"{state.Name(status.state)} {status.status.error_message}".rstrip()
+            for status in response.model_version_status
+        }
+
+
+@contextmanager
+def connect(address: str, name: str) -> Iterator[Client]:
+    """Connects to host:port, which asks for `name`; closes the connection after."""
+    with grpc.insecure_channel(address, options=_UNLIMITED) as channel:
+        yield Client(channel, name)

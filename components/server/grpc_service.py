@@ -1,0 +1,179 @@
+"""The gRPC interface of TensorFlow Serving: PredictionService, ModelService, health and reflection, on one port."""
+
+import time
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any, NoReturn
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from components.server.predictor import Observation, Predictor, Target
+from components.server.refused import Code, Refused, invalid
+from components.server.signature import Signature, Tensors
+from components.server.statuses import metadata, model_status
+from components.server.tensors import to_proto, to_tensor
+
+SERVICES = ("tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
+_SIGNATURE_DEF = "signature_def"
+_SPARE_THREADS = 8
+"""For what is answered at once: health, status, and refusals when all places are taken."""
+
+
+class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Scores, and what a model's signatures are."""
+
+    def __init__(self, predictor: Predictor):
+        self._predictor = predictor
+
+    def Predict(self, request: Any, context: Any) -> Any:
+        """Runs a signature."""
+        return _answer(self._predictor, "Predict", context, lambda observed: self._predict(request, context, observed))
+
+    def GetModelMetadata(self, request: Any, context: Any) -> Any:
+        """Returns the signatures."""
+        return _answer(self._predictor, "GetModelMetadata", context, lambda _: self._metadata(request))
+
+    def Classify(self, request: Any, context: Any) -> Any:  # noqa: ARG002
+        """Is not offered."""
+        return _answer(self._predictor, "Classify", context, lambda _: _not_offered("Classify"))
+
+    def Regress(self, request: Any, context: Any) -> Any:  # noqa: ARG002
+        """Is not offered."""
+        return _answer(self._predictor, "Regress", context, lambda _: _not_offered("Regress"))
+
+    def MultiInference(self, request: Any, context: Any) -> Any:  # noqa: ARG002
+        """Is not offered."""
+        return _answer(self._predictor, "MultiInference", context, lambda _: _not_offered("MultiInference"))
+
+    def _predict(self, request: Any, context: Any, observed: Observation) -> Any:
+        left = context.time_remaining()
+        limit = self._predictor.max_bytes
+
+        def read(signature: Signature) -> Tensors:
+            if not context.is_active():
+                raise Refused(Code.DEADLINE_EXCEEDED, "deadline: the client has gone; the request was not run")
+            signature.check_names(request.inputs)
+            return {name: to_tensor(signature, name, proto, limit) for name, proto in request.inputs.items()}
+
+        answer = self._predictor.predict(
+            Target(request.model_spec.name, _version(request.model_spec), request.model_spec.signature_name),
+            read,
+            deadline=None if left is None else time.monotonic() + left,
+            observed=observed,
+            only=request.output_filter,
+        )
+        response = predict_pb2.PredictResponse()
+        spec = response.model_spec
+        spec.name, spec.signature_name, spec.version.value = self._predictor.name, answer.signature, answer.version
+        for name, array in answer.outputs.items():
+            response.outputs[name].CopyFrom(to_proto(array))
+        return response
+
+    def _metadata(self, request: Any) -> Any:
+        self._predictor.check_name(request.model_spec.name)
+        if list(request.metadata_field) != [_SIGNATURE_DEF]:
+            raise invalid(f"metadata_field: unknown (got {list(request.metadata_field)}); {_SIGNATURE_DEF} is known")
+        model = self._predictor.versions.ready(_version(request.model_spec))
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        response.model_spec.name, response.model_spec.version.value = self._predictor.name, model.version
+        response.metadata[_SIGNATURE_DEF].Pack(metadata(model))
+        return response
+
+
+class ModelService(model_service_pb2_grpc.ModelServiceServicer):
+    """What became of each version."""
+
+    def __init__(self, predictor: Predictor):
+        self._predictor = predictor
+
+    def GetModelStatus(self, request: Any, context: Any) -> get_model_status_pb2.GetModelStatusResponse:
+        """Returns the states of the versions."""
+        return _answer(
+            self._predictor,
+            "GetModelStatus",
+            context,
+            lambda _: model_status(self._predictor, request.model_spec.name, _version(request.model_spec)),
+        )
+
+    def HandleReloadConfigRequest(self, request: Any, context: Any) -> Any:  # noqa: ARG002
+        """Is not offered."""
+        return _answer(
+            self._predictor, "HandleReloadConfigRequest", context, lambda _: _not_offered("HandleReloadConfigRequest")
+        )
+
+
+class GrpcServer:
+    """The server and its health.
+
+    Attributes:
+        port: that it listens on.
+    """
+
+    def __init__(self, predictor: Predictor, *, address: str, num_requests: int):
+        """Binds the address, host:port with 0 for any port; `num_requests` may run or wait at once.
+
+        Raises:
+            RuntimeError: when it cannot listen there.
+        """
+        self._server = grpc.server(
+            futures.ThreadPoolExecutor(num_requests + _SPARE_THREADS, thread_name_prefix="grpc"),
+            options=[
+                ("grpc.max_receive_message_length", predictor.max_bytes),
+                # Two servers on one port would share its clients without a word.
+                ("grpc.so_reuseport", 0),
+            ],
+        )
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(predictor), self._server)
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(predictor), self._server)
+        # Streams that stay open must not take the threads of requests.
+        streams = futures.ThreadPoolExecutor(2, thread_name_prefix="grpc-streams")
+        self._health = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=streams)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self.set_ready(False)
+        self.port = self._server.add_insecure_port(address)
+
+    def start(self) -> None:
+        """Starts to answer."""
+        self._server.start()
+
+    def set_ready(self, is_ready: bool) -> None:
+        """Says in the health service whether requests will be answered."""
+        status = health_pb2.HealthCheckResponse.SERVING if is_ready else health_pb2.HealthCheckResponse.NOT_SERVING
+        for service in ("", *SERVICES):
+            self._health.set(service, status)
+
+    def stop(self, grace_s: float) -> bool:
+        """Takes no new request and waits for those running; says whether all ended in time."""
+        return bool(self._server.stop(grace_s).wait(grace_s + 1))
+
+
+def _answer(predictor: Predictor, method: str, context: Any, work: Callable[[Observation], Any]) -> Any:
+    try:
+        with predictor.observe("grpc", method) as observed:
+            return work(observed)
+    except Refused as refused:
+        context.abort(refused.code, refused.text)
+
+
+def _version(model_spec: model_pb2.ModelSpec) -> int | None:
+    choice = model_spec.WhichOneof("version_choice")
+    if choice == "version_label":
+        raise Refused(
+            Code.NOT_FOUND, f"model_spec.version_label: unknown (got '{model_spec.version_label}'); give a version"
+        )
+    return int(model_spec.version.value) if choice == "version" else None
+
+
+def _not_offered(method: str) -> NoReturn:
+    raise Refused(Code.UNIMPLEMENTED, f"{method}: not offered by this server; Predict with a signature is")

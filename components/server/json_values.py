@@ -1,0 +1,140 @@
+"""Between the JSON of TensorFlow Serving's REST interface and tensors."""
+
+import base64
+import binascii
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from components.server.refused import invalid
+from components.server.signature import Signature, Tensors
+
+_B64 = "b64"
+_BYTES_SUFFIX = "_bytes"
+"""Outputs named so are given as {"b64": ...}, as TensorFlow Serving does."""
+_KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}
+"""Kind of a wanted NumPy type to the kinds of values that become it without loss of meaning."""
+
+
+def read_request(signature: Signature, body: dict[str, Any]) -> Tensors:
+    """Returns the tensors of a request, in row ("instances") or columnar ("inputs") form.
+
+    Raises:
+        Refused: naming the input.
+    """
+    columns = (
+        _columns_of_rows(signature, body["instances"]) if "instances" in body else _columns(signature, body["inputs"])
+    )
+    signature.check_names(columns)
+    return {name: _tensor(signature, name, values) for name, values in columns.items()}
+
+
+def rows(outputs: dict[str, NDArray[Any]]) -> list[Any]:
+    """Returns outputs as predictions, one for each row.
+
+    Raises:
+        Refused: when an output has no rows, or another number of them.
+    """
+    lengths = {name: len(array) if array.ndim else None for name, array in outputs.items()}
+    if len(set(lengths.values())) != 1 or None in lengths.values():
+        raise invalid(f"instances: the outputs are not one for each row (got {lengths}); ask with inputs")
+    values = {name: value_of(name, array) for name, array in outputs.items()}
+    if len(values) == 1:
+        return list(next(iter(values.values())))
+    return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+
+
+def value_of(name: str, array: NDArray[Any]) -> Any:
+    """Returns an output as JSON values; strings that are no UTF-8, and outputs named so, as {"b64": ...}."""
+    values = array.tolist()
+    return _text(values, name.endswith(_BYTES_SUFFIX)) if array.dtype.kind == "O" else values
+
+
+def _columns_of_rows(signature: Signature, instances: Any) -> dict[str, Any]:
+    if not isinstance(instances, list):
+        raise invalid(f"instances: no list (got {type(instances).__name__}); give one item for each row")
+    if not instances:
+        return {name: [] for name in signature.inputs}
+    if not _is_object(instances[0]):
+        return {_only_input(signature, "instances"): instances}
+    names = instances[0].keys()
+    for place, instance in enumerate(instances):
+        if not _is_object(instance) or instance.keys() != names:
+            got = sorted(instance) if _is_object(instance) else type(instance).__name__
+            raise invalid(f"instances.{place}: other inputs than in instances.0 (got {got}); give {sorted(names)}")
+    return {name: [instance[name] for instance in instances] for name in names}
+
+
+def _columns(signature: Signature, inputs: Any) -> dict[str, Any]:
+    return dict(inputs) if _is_object(inputs) else {_only_input(signature, "inputs"): inputs}
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value names inputs, rather than being a string in Base64."""
+    return isinstance(value, dict) and value.keys() != {_B64}
+
+
+def _only_input(signature: Signature, place: str) -> str:
+    if len(signature.inputs) != 1:
+        raise invalid(
+            f"{place}: no names (got bare values); signature {signature.name} has the inputs {sorted(signature.inputs)}"
+        )
+    return next(iter(signature.inputs))
+
+
+def _tensor(signature: Signature, name: str, values: Any) -> Any:
+    spec = signature.inputs[name]
+    wanted = spec.dtype
+    if wanted == tf.string:
+        array = _array(name, _bytes(name, values), object, "string")
+    else:
+        array = _array(name, values, None, wanted.name)
+        if array.size and array.dtype.kind not in _KINDS.get(np.dtype(wanted.as_numpy_dtype).kind, ""):
+            raise invalid(f"inputs.{name}: wrong type (got {_sample(array)}); {wanted.name} is needed")
+        if array.size and array.dtype.kind in "iu" and np.dtype(wanted.as_numpy_dtype).kind in "iu":
+            limits = np.iinfo(wanted.as_numpy_dtype)
+            if array.max() > limits.max or array.min() < limits.min:
+                raise invalid(f"inputs.{name}: out of range (got {array.max()}); {wanted.name} is needed")
+    if array.size == 0 and array.ndim == 1 and spec.shape.rank is not None and spec.shape.rank > 1:
+        # JSON cannot say how wide no rows are.
+        array = array.reshape([0, *(length or 0 for length in spec.shape[1:])])
+    signature.check_shape(name, array.shape)
+    return tf.constant(array if wanted == tf.string else array.astype(wanted.as_numpy_dtype), wanted, array.shape)
+
+
+def _array(name: str, values: Any, dtype: Any, wanted: str) -> NDArray[Any]:
+    try:
+        return np.array(values, dtype=dtype)
+    except (ValueError, OverflowError) as error:
+        raise invalid(f"inputs.{name}: no tensor (got {error}); lists of {wanted}, equally long, are needed") from None
+
+
+def _bytes(name: str, values: Any) -> Any:
+    if isinstance(values, list):
+        return [_bytes(name, value) for value in values]
+    if isinstance(values, str):
+        return values.encode()
+    if isinstance(values, dict) and values.keys() == {_B64} and isinstance(values[_B64], str):
+        try:
+            return base64.b64decode(values[_B64], validate=True)
+        except binascii.Error as error:
+            raise invalid(f'inputs.{name}: no Base64 (got {error}); give {{"b64": "..."}}') from None
+    raise invalid(f'inputs.{name}: wrong type (got {type(values).__name__}); strings or {{"b64": "..."}} are needed')
+
+
+def _text(values: Any, is_bytes: bool) -> Any:
+    if isinstance(values, list):
+        return [_text(value, is_bytes) for value in values]
+    try:
+        if not is_bytes:
+            return values.decode()
+    except UnicodeDecodeError:
+        pass
+    return {_B64: base64.b64encode(values).decode()}
+
+
+def _sample(array: NDArray[Any]) -> str:
+    names = {"f": "float", "i": "int", "u": "int", "b": "bool", "U": "string", "O": "null or mixed values"}
+    return names.get(array.dtype.kind, array.dtype.name)

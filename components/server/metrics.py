@@ -1,0 +1,61 @@
+"""What the server counts, in the format of Prometheus."""
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+
+_SECONDS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+_ROWS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+
+
+class Metrics:
+    """The server's metrics; one registry of its own, so that several servers fit into one process."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        labels = ("api", "method", "signature")
+        self.requests = Counter(
+            "sangam_requests", "Requests answered or refused.", (*labels, "code"), registry=self.registry
+        )
+        self.seconds = Histogram(
+            "sangam_request_seconds",
+            "Time of a request in the server, waiting included.",
+            labels,
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.candidates = Histogram(
+            "sangam_candidates", "Rows of a request.", ("signature",), buckets=_ROWS, registry=self.registry
+        )
+        self.in_flight = Gauge("sangam_requests_in_flight", "Requests running.", registry=self.registry)
+        self.waiting = Gauge("sangam_requests_waiting", "Requests waiting for a place.", registry=self.registry)
+        self.version = Gauge(
+            "sangam_version_served", "1 for the version that is served.", ("name", "version"), registry=self.registry
+        )
+        self.refused_version = Gauge(
+            "sangam_version_refused",
+            "1 for a version that is there and cannot be served.",
+            ("name", "version", "reason"),
+            registry=self.registry,
+        )
+        self.load_seconds = Gauge(
+            "sangam_load_seconds",
+            "Time that the served version took to be verified, loaded and warmed up.",
+            registry=self.registry,
+        )
+        self.swaps = Counter("sangam_swaps", "Changes from one version to another.", registry=self.registry)
+
+    def text(self) -> bytes:
+        """Returns the page that Prometheus scrapes."""
+        page: bytes = generate_latest(self.registry)
+        return page

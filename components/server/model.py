@@ -1,0 +1,194 @@
+"""One version of a model in memory: loaded, warmed up, ready to answer."""
+
+import json
+import logging
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
+
+from components.registry.versions import MODEL_FILE
+from components.server.refused import Code, Refused, invalid
+from components.server.signature import DEFAULT, Signature, Tensors, signatures_of
+from components.server.tensors import to_tensor
+
+_LOG = logging.getLogger(__name__)
+WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
+RANKER_FILE = "assets.extra/ranker.json"
+_CUSTOM_OPS = "tensorflow_recommenders_addons"
+# As TensorFlow Serving's.
+# https://github.com/tensorflow/serving/blob/2.16.1/tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h
+_MAX_WARMUP_REQUESTS = 1000
+_INIT = "__saved_model_init_op"
+_TEXT_CHARACTERS = 600
+
+
+class NotServable(Exception):
+    """A version that cannot be served.
+
+    Attributes:
+        reason: one word, for metrics.
+    """
+
+    def __init__(self, reason: str, text: str):
+        super().__init__(text)
+        self.reason = reason
+
+
+class LoadedModel:
+    """A version in memory; freed when the last request that uses it has let go.
+
+    Attributes:
+        version: its number.
+        signatures: by name.
+    """
+
+    def __init__(self, folder: Path, version: int):
+        """Loads a SavedModel; neither verifies nor warms it up.
+
+        Raises:
+            NotServable: with the reason.
+        """
+        self.version = version
+        self._folder = folder
+        _register_custom_ops(folder)
+        try:
+            self._loaded = tf.saved_model.load(str(folder))
+            self.signatures = signatures_of(self._loaded)
+        except Exception as error:
+            raise NotServable("cannot_load", f"{folder}: cannot be loaded ({_one_line(error)})") from error
+        if not self.signatures:
+            raise NotServable("cannot_load", f"{folder}: has no signature (got {MODEL_FILE} without one)")
+
+    def signature(self, name: str) -> Signature:
+        """Returns a signature.
+
+        Raises:
+            Refused: if there is none of that name.
+        """
+        found = self.signatures.get(name or DEFAULT)
+        if found is None:
+            known = ", ".join(sorted(self.signatures))
+            raise invalid(f"signature_name: unknown (got '{name}'); version {self.version} has {known}")
+        return found
+
+    def run(self, signature: Signature, tensors: Tensors) -> dict[str, Any]:
+        """Returns the outputs, name to array.
+
+        Raises:
+            Refused: when the model cannot compute them from these tensors.
+        """
+        try:
+            return {name: output.numpy() for name, output in signature.call(**tensors).items()}
+        # UnicodeDecodeError: TensorFlow's own words, which repeat bytes of the client's that are no text.
+        except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
+            raise invalid(
+                f"inputs: the model cannot read them (got {_one_line(error)}); mend what {signature.name} was sent"
+            ) from None
+        except tf.errors.ResourceExhaustedError as error:
+            raise Refused(
+                Code.RESOURCE_EXHAUSTED, f"server: out of memory (got {_one_line(error)}); send fewer rows"
+            ) from None
+
+    def warm_up(self) -> int:
+        """Runs the requests that came with the model, or made-up ones; returns how many ran.
+
+        The first run of a signature takes a hundred times longer than the others.
+
+        Raises:
+            NotServable: when a request that came with the model fails.
+        """
+        path = self._folder / WARMUP_FILE
+        if not path.exists():
+            return sum(
+                self._run_made_up(signature) for signature in self.signatures.values() if not signature.is_update
+            )
+        num_run = 0
+        try:
+            for record in tf.data.TFRecordDataset(str(path)).take(_MAX_WARMUP_REQUESTS).as_numpy_iterator():
+                num_run += self._run_recorded(prediction_log_pb2.PredictionLog.FromString(record))
+        except Exception as error:
+            raise NotServable("warmup_failed", f"{path}: request {num_run + 1} fails ({_one_line(error)})") from error
+        return num_run
+
+    def signature_defs(self) -> dict[str, meta_graph_pb2.SignatureDef]:
+        """Returns the signatures as the SavedModel declares them."""
+        read = saved_model_pb2.SavedModel.FromString((self._folder / MODEL_FILE).read_bytes())
+        return {
+            name: declared
+            for graph in read.meta_graphs[:1]
+            for name, declared in graph.signature_def.items()
+            if name != _INIT
+        }
+
+    def _run_recorded(self, log: prediction_log_pb2.PredictionLog) -> int:
+        if log.WhichOneof("log_type") != "predict_log":
+            return 0
+        request = log.predict_log.request
+        signature = self.signature(request.model_spec.signature_name)
+        signature.check_names(request.inputs)
+        limit = os.path.getsize(self._folder / WARMUP_FILE) + 2**24
+        self.run(signature, {name: to_tensor(signature, name, proto, limit) for name, proto in request.inputs.items()})
+        return 1
+
+    def _run_made_up(self, signature: Signature) -> int:
+        """Runs one row of nothing: enough to have TensorFlow prepare the graph, even if the model then refuses it."""
+        start = time.monotonic()
+        made_up = {
+            name: tf.zeros([1 if length is None else length for length in spec.shape or []], spec.dtype)
+            for name, spec in signature.inputs.items()
+            if spec.shape.rank is not None
+        }
+        try:
+            signature.call(**made_up)
+        except (tf.errors.OpError, TypeError, ValueError) as error:
+            _LOG.debug("signature=%s warmup=%s", signature.name, _one_line(error))
+            return 0
+        _LOG.debug("signature=%s warmup_s=%.2f", signature.name, time.monotonic() - start)
+        return 1
+
+
+def ranker_name(folder: Path) -> str | None:
+    """Returns the name that a model gives itself, if any."""
+    name = _read_ranker(folder).get("name")
+    return name if isinstance(name, str) and name else None
+
+
+def _register_custom_ops(folder: Path) -> None:
+    custom_ops = _read_ranker(folder).get("custom_ops")
+    if custom_ops is None:
+        return
+    # The name of a module in a model's files must not decide what is imported here.
+    if custom_ops != _CUSTOM_OPS:
+        raise NotServable("cannot_load", f"{folder}: needs custom operations (got {custom_ops}); known: {_CUSTOM_OPS}")
+    try:
+        import tensorflow_recommenders_addons  # noqa: F401
+    except ImportError as error:
+        raise NotServable(
+            "cannot_load", f"{folder}: needs {_CUSTOM_OPS} (got {error}); install it, or export form: stock"
+        ) from error
+
+
+def _read_ranker(folder: Path) -> dict[str, Any]:
+    try:
+        read = json.loads((folder / RANKER_FILE).read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise NotServable("cannot_load", f"{folder / RANKER_FILE}: cannot be read ({error})") from error
+    return read if isinstance(read, dict) else {}
+
+
+def _one_line(error: Exception) -> str:
+    """Returns what an error of TensorFlow says, without the places in graphs that mean nothing to a client."""
+    text = str(getattr(error, "message", error))
+    text = re.sub(
+        r"Graph execution error:|Detected at node .*|<stack traces unavailable>|\[Op:\w+\]|\[\[.*?\]\]", " ", text
+    )
+    text = re.sub(r"\s+", " ", text).strip()
+    return f"{type(error).__name__}: {text[:_TEXT_CHARACTERS]}"

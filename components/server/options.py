@@ -1,0 +1,95 @@
+"""What a server is told at its start; read from a command line by `python -m components.server`."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from schemas.errors import UserError
+
+GRPC_PORT, REST_PORT = 8500, 8501
+"""As TensorFlow Serving's."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to serve; 0 stands for "chosen here".
+
+    Attributes:
+        directory: of versions, or of one SavedModel.
+        name: of the model in requests; empty: the one in its ranker.json, or the folder's.
+        host: to listen on.
+        grpc_port: 0: any free one.
+        rest_port: 0: any free one.
+        address_file: gets the addresses as JSON once the server is ready.
+        threads: of TensorFlow, and requests that run at once; 0: one for each core.
+        poll_s: seconds between two looks at the folder.
+        max_message_bytes: of a request.
+        max_rows: of a request.
+        max_queued: requests that may wait.
+        rest_timeout_s: that a REST request may wait.
+        grace_s: that requests have to end in when the server is stopped.
+        allow_updates: whether upsert and remove may be called.
+        parent_pid: the server ends when this process does; 0: it does not.
+    """
+
+    directory: Path
+    name: str = ""
+    host: str = "127.0.0.1"
+    grpc_port: int = GRPC_PORT
+    rest_port: int = REST_PORT
+    address_file: Path | None = None
+    threads: int = 0
+    poll_s: float = 2.0
+    max_message_bytes: int = 16 * 2**20
+    max_rows: int = 10_000
+    max_queued: int = 32
+    rest_timeout_s: float = 30.0
+    grace_s: float = 30.0
+    allow_updates: bool = False
+    parent_pid: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.directory.is_dir():
+            raise UserError(
+                f"DIR: no such folder (got {self.directory}); give a folder of versions or one SavedModel's"
+            )
+        for name in ("grpc_port", "rest_port"):
+            if not 0 <= getattr(self, name) <= 65535:
+                raise UserError(f"{flag(name)}: no port (got {getattr(self, name)}); 0 to 65535, 0 for any free one")
+        for name in ("poll_s", "max_message_bytes", "max_rows", "rest_timeout_s"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"{flag(name)}: too small (got {getattr(self, name)}); more than 0 is needed")
+        for name in ("threads", "max_queued", "grace_s", "parent_pid"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"{flag(name)}: too small (got {getattr(self, name)}); 0 or more is needed")
+
+    @property
+    def num_threads(self) -> int:
+        """Threads, chosen if none are given."""
+        return self.threads or len(os.sched_getaffinity(0))
+
+    def address(self, port: int) -> str:
+        """Returns host:port."""
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+
+
+def flag(name: str) -> str:
+    """Returns an option's name on the command line."""
+    return "--" + name.replace("_", "-")
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Reads a command line: DIR, and an option for each attribute of Options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m components.server", description="Serves a model; see `sangam serve`."
+    )
+    parser.add_argument("directory", metavar="DIR", type=Path)
+    for field in fields(Options)[1:]:
+        if field.name == "allow_updates":
+            parser.add_argument(flag(field.name), action="store_true")
+        else:
+            kind = Path if field.name == "address_file" else type(field.default)
+            parser.add_argument(flag(field.name), type=kind, default=field.default)
+    return Options(**vars(parser.parse_args(arguments)))

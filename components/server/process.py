@@ -1,0 +1,107 @@
+"""A server's life: start, serve, drain, end."""
+
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING
+
+from components.registry import versions as folders
+from components.server.options import Options
+
+if TYPE_CHECKING:
+    from components.server.serving import Serving
+
+_LOG = logging.getLogger("components.server")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SWITCH_INTERVAL_S = 2e-4
+
+
+def serve(options: Options) -> int:
+    """Serves until SIGTERM, SIGINT or the parent's end.
+
+    Returns:
+        The exit code: 0 after that; 1 when the one model that was given cannot be served.
+
+    Raises:
+        UserError: when it cannot listen where it was told to.
+    """
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    if options.parent_pid:
+        _stop_with(options.parent_pid)
+    _quieten()
+    if options.host not in _LOOPBACK:
+        _LOG.warning("host=%s: whoever reaches this address may ask: there is no authentication", options.host)
+    # Loading a version computes in Python for seconds; by default a request would wait 5 ms for each of its turns.
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+    from components.server.serving import Serving  # TensorFlow reads its environment when it is imported.
+
+    serving = Serving(options)
+    try:
+        serving.start()
+        while not stopped.is_set() and not serving.versions.tried(0.1):
+            pass
+        if not stopped.is_set():
+            if not serving.versions.is_ready() and (options.directory / folders.MODEL_FILE).is_file():
+                return 1  # The log has said why; no other version will come.
+            _announce(options, serving)
+        stopped.wait()
+        return 0
+    finally:
+        serving.stop(options.grace_s)
+
+
+def end(code: int) -> None:
+    """Ends this process at once.
+
+    The interpreter's own way would wait for whatever still computes after the grace period, and a thread that is
+    loading a model does not survive it.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _announce(options: Options, serving: "Serving") -> None:
+    addresses = {"grpc": options.address(serving.grpc.port), "rest": options.address(serving.rest.port)}
+    if options.address_file:
+        aside = options.address_file.with_name(f".tmp-{options.address_file.name}")
+        aside.write_text(json.dumps(addresses) + "\n", encoding="utf-8")
+        os.replace(aside, options.address_file)
+    print(f"serving {serving.name}: gRPC {addresses['grpc']}, REST http://{addresses['rest']}", flush=True)
+
+
+def _stop_with(parent_pid: int) -> None:
+    """Sends SIGTERM to this process when another one ends, however that ends.
+
+    Unlike PR_SET_PDEATHSIG, this is not about the thread that started us, which may end long before its process.
+    """
+    try:
+        parent = os.pidfd_open(parent_pid)
+    except ProcessLookupError:
+        os._exit(0)
+
+    def wait() -> None:
+        select.select([parent], [], [])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+def _quieten() -> None:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    logging.Formatter.converter = time.gmtime
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)sZ %(levelname)s %(name)s %(message)s", force=True)
+    _LOG.setLevel(logging.INFO)
+    for noisy in ("tensorflow", "absl", "aiohttp", "grpc"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")

@@ -1,0 +1,219 @@
+"""The REST interface of TensorFlow Serving, and what probes and Prometheus ask for; runs in a thread of its own."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+from aiohttp import web
+from google.protobuf import json_format
+
+from components.server import json_values
+from components.server.predictor import Observation, Predictor, Target
+from components.server.refused import Code, Refused, invalid
+from components.server.statuses import metadata, model_status
+
+_API = "rest"
+_MODEL = r"/v1/models/{name:[^/:]+}"
+_VERSION = _MODEL + r"/versions/{version:\d{1,18}}"
+_START_TIMEOUT_S = 30
+
+
+class RestServer:
+    """The server; listens once it is made.
+
+    Attributes:
+        port: that it listens on.
+    """
+
+    def __init__(self, predictor: Predictor, *, host: str, port: int, num_requests: int, timeout_s: float):
+        """Listens on host and port, 0 for any port; a request may wait `timeout_s` for its turn.
+
+        Raises:
+            OSError: when it cannot listen there.
+        """
+        self._predictor, self._timeout_s = predictor, timeout_s
+        self._is_draining = False
+        self._workers = futures.ThreadPoolExecutor(num_requests + 2, thread_name_prefix="rest")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rest", daemon=True)
+        self._thread.start()
+        self._runner = web.AppRunner(self._application(), access_log=None, handle_signals=False, shutdown_timeout=0)
+        self.port: int = asyncio.run_coroutine_threadsafe(self._listen(host, port), self._loop).result(_START_TIMEOUT_S)
+
+    def set_draining(self) -> None:
+        """Says in /readyz that no more requests are wanted."""
+        self._is_draining = True
+
+    def stop(self, grace_s: float) -> bool:
+        """Takes no new request and waits for those running; says whether all ended in time."""
+        stopping = asyncio.run_coroutine_threadsafe(self._stop(grace_s), self._loop)
+        try:
+            return stopping.result(grace_s + 5)
+        except futures.TimeoutError:
+            return False
+
+    async def _listen(self, host: str, port: int) -> int:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+        return int(self._runner.addresses[0][1])
+
+    async def _stop(self, grace_s: float) -> bool:
+        deadline = time.monotonic() + grace_s
+        for site in list(self._runner.sites):
+            await site.stop()
+        while self._num_open and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        is_done = not self._num_open
+        await self._runner.cleanup()
+        return is_done
+
+    def _application(self) -> web.Application:
+        self._num_open = 0
+        application = web.Application(client_max_size=self._predictor.max_bytes, middlewares=[self._count])
+        routes = application.router
+        for path in (_MODEL, _VERSION):
+            routes.add_post(path + ":predict", self._predict)
+            routes.add_post(path + "{method::(classify|regress)}", self._not_offered)
+            routes.add_get(path, self._status)
+            routes.add_get(path + "/metadata", self._metadata)
+        routes.add_get("/healthz", self._healthz)
+        routes.add_get("/readyz", self._readyz)
+        routes.add_get("/metrics", self._metrics)
+        return application
+
+    @web.middleware
+    async def _count(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        self._num_open += 1
+        try:
+            return await handler(request)
+        except web.HTTPException as error:  # Of aiohttp itself: no such path, wrong method.
+            text = f"{request.method} {request.path}: {error.reason}; see /v1/models/{self._predictor.name}"
+            return _json({"error": text}, error.status)
+        finally:
+            self._num_open -= 1
+
+    async def _predict(self, request: web.Request) -> web.Response:
+        deadline = time.monotonic() + self._timeout_s
+        return await self._answer(
+            request, "Predict", lambda body, observed: self._run(request, body, observed, deadline)
+        )
+
+    async def _status(self, request: web.Request) -> web.Response:
+        name, version = _target(request)
+        return await self._answer(
+            request, "GetModelStatus", lambda *_: _message(model_status(self._predictor, name, version))
+        )
+
+    async def _metadata(self, request: web.Request) -> web.Response:
+        return await self._answer(request, "GetModelMetadata", lambda *_: self._describe(*_target(request)))
+
+    async def _not_offered(self, request: web.Request) -> web.Response:
+        def refuse(*_: Any) -> bytes:
+            raise Refused(Code.UNIMPLEMENTED, f"{request.path}: not offered by this server; :predict is")
+
+        return await self._answer(request, request.match_info["method"].lstrip(":").title(), refuse)
+
+    async def _healthz(self, request: web.Request) -> web.Response:  # noqa: ARG002
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, request: web.Request) -> web.Response:  # noqa: ARG002
+        if self._is_draining:
+            return web.Response(text="stopping\n", status=503)
+        try:
+            version = self._predictor.versions.ready().version
+        except Refused as refused:
+            return web.Response(text=f"{refused.text}\n", status=503)
+        return web.Response(text=f"ready {self._predictor.name} {version}\n")
+
+    async def _metrics(self, request: web.Request) -> web.Response:  # noqa: ARG002
+        page = await self._loop.run_in_executor(self._workers, self._predictor.metrics.text)
+        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _answer(
+        self, request: web.Request, method: str, work: Callable[[bytes, Observation], bytes]
+    ) -> web.Response:
+        """Does the work on the body in a worker thread; answers with JSON, errors too."""
+        body, too_large = b"", False
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            too_large = True
+
+        def observed_work() -> bytes:
+            with self._predictor.observe(_API, method) as observed:
+                if too_large:
+                    raise Refused(
+                        Code.RESOURCE_EXHAUSTED,
+                        f"body: too large (got more than {self._predictor.max_bytes} bytes); send fewer rows",
+                        http_status=413,
+                    )
+                return work(body, observed)
+
+        try:
+            return _response(await self._loop.run_in_executor(self._workers, observed_work), 200)
+        except Refused as refused:
+            return _json({"error": refused.text}, refused.http_status)
+
+    def _run(self, request: web.Request, raw: bytes, observed: Observation, deadline: float) -> bytes:
+        body = _parse(raw)
+        name, version = _target(request)
+        answer = self._predictor.predict(
+            Target(name, version, body.get("signature_name", "")),
+            lambda signature: json_values.read_request(signature, body),
+            deadline=deadline,
+            observed=observed,
+        )
+        outputs = dict(sorted(answer.outputs.items()))
+        if "instances" in body:
+            return _encode({"predictions": json_values.rows(outputs)})
+        columns = {name: json_values.value_of(name, array) for name, array in outputs.items()}
+        return _encode({"outputs": next(iter(columns.values())) if len(columns) == 1 else columns})
+
+    def _describe(self, name: str, version: int | None) -> bytes:
+        self._predictor.check_name(name)
+        model = self._predictor.versions.ready(version)
+        spec = {"name": name, "signature_name": "", "version": str(model.version)}
+        declared = json_format.MessageToDict(
+            metadata(model), including_default_value_fields=True, preserving_proto_field_name=True
+        )
+        return _encode({"model_spec": spec, "metadata": {"signature_def": declared}})
+
+
+def _parse(raw: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"body: no JSON (got {type(error).__name__}: {error}); give an object") from None
+    if not isinstance(body, dict) or ("instances" in body) == ("inputs" in body):
+        got = sorted(body) if isinstance(body, dict) else type(body).__name__
+        raise invalid(f"body: needs either instances or inputs (got {got}); rows or columns")
+    if not isinstance(body.get("signature_name", ""), str):
+        raise invalid(f"signature_name: no string (got {body['signature_name']!r}); give a signature's name")
+    return body
+
+
+def _target(request: web.Request) -> tuple[str, int | None]:
+    version = request.match_info.get("version")
+    return request.match_info["name"], None if version is None else int(version)
+
+
+def _message(message: Any) -> bytes:
+    return _encode(
+        json_format.MessageToDict(message, including_default_value_fields=True, preserving_proto_field_name=True)
+    )
+
+
+def _encode(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+def _json(document: Any, status: int) -> web.Response:
+    return _response(_encode(document), status)
+
+
+def _response(body: bytes, status: int) -> web.Response:
+    return web.Response(body=body, status=status, content_type="application/json")

@@ -1,0 +1,104 @@
+"""The parts of a server, put together."""
+
+import logging
+from pathlib import Path
+
+import tensorflow as tf
+
+from components.registry import versions as folders
+from components.server.admission import Admission
+from components.server.grpc_service import GrpcServer
+from components.server.metrics import Metrics
+from components.server.model import NotServable, ranker_name
+from components.server.options import Options
+from components.server.predictor import Predictor
+from components.server.rest import RestServer
+from components.server.versions import Versions
+from schemas.errors import UserError
+
+_LOG = logging.getLogger("components.server")
+
+
+class Serving:
+    """A server that listens; it answers once a version is ready.
+
+    Attributes:
+        name: of the model in requests.
+        versions: of it.
+        grpc: the gRPC interface.
+        rest: the REST interface.
+    """
+
+    def __init__(self, options: Options):
+        """Binds both ports, loads nothing yet.
+
+        Raises:
+            UserError: when a port is taken.
+        """
+        tf.config.set_visible_devices([], "GPU")
+        tf.config.threading.set_intra_op_parallelism_threads(options.num_threads)
+        tf.config.threading.set_inter_op_parallelism_threads(options.num_threads)
+        self.name = options.name or _name_of(options.directory)
+        metrics = Metrics()
+        self.versions = Versions(
+            name=self.name,
+            folder=options.directory,
+            poll_s=options.poll_s,
+            metrics=metrics,
+            changed=lambda: self.grpc.set_ready(True),
+        )
+        self._admission = Admission(max_running=options.num_threads, max_waiting=options.max_queued)
+        predictor = Predictor(
+            name=self.name,
+            versions=self.versions,
+            admission=self._admission,
+            metrics=metrics,
+            max_rows=options.max_rows,
+            max_bytes=options.max_message_bytes,
+            allow_updates=options.allow_updates,
+        )
+        num_requests = options.num_threads + options.max_queued
+        grpc_address, rest_address = options.address(options.grpc_port), options.address(options.rest_port)
+        try:
+            self.grpc = GrpcServer(predictor, address=grpc_address, num_requests=num_requests)
+        except RuntimeError as error:
+            raise UserError(f"--grpc-port: cannot listen (got {grpc_address}); give a free port, or 0") from error
+        try:
+            self.rest = RestServer(
+                predictor,
+                host=options.host,
+                port=options.rest_port,
+                num_requests=num_requests,
+                timeout_s=options.rest_timeout_s,
+            )
+        except OSError as error:
+            raise UserError(
+                f"--rest-port: cannot listen (got {rest_address}: {error.strerror}); give a free port, or 0"
+            ) from error
+
+    def start(self) -> None:
+        """Starts to listen, to load and to watch."""
+        self.grpc.start()
+        self.versions.start()
+
+    def stop(self, grace_s: float) -> None:
+        """Says that it is not ready, takes no new requests, and waits for those that run."""
+        self.versions.stop()
+        self.grpc.set_ready(False)
+        self.rest.set_draining()
+        num_running = self._admission.num_running
+        is_done = self.grpc.stop(grace_s)
+        is_done = self.rest.stop(grace_s) and is_done
+        _LOG.info("model=%s stopped=true requests_drained=%d all_ended=%s", self.name, num_running, is_done)
+
+
+def _name_of(directory: Path) -> str:
+    """Returns what the newest model calls itself, or else the folder of versions."""
+    directory = directory.resolve()
+    there = folders.versions(directory)
+    model = directory / there[-1] if there else directory
+    try:
+        name = ranker_name(model)
+    except NotServable:
+        name = None  # Said when it is loaded.
+    return name or (directory.parent.name if directory.name.isdecimal() else directory.name)
