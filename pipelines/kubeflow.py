@@ -16,9 +16,10 @@ from schemas.spec import Spec
 CONTAINER_ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1"}
 """Every process needs it before it imports TensorFlow."""
 
-UNCACHED = frozenset({"example_gen", "evaluator", "pusher"})
-"""Steps whose result depends on what lies outside the pipeline: the date, the log files, the last blessed model, the
-pushed versions. Locally, drivers bring that into the cache key; KFP runs no drivers and would repeat old results."""
+UNCACHED = frozenset({"example_gen", "evaluator", "infra_validator", "pusher"})
+"""Steps whose result depends on what lies outside the pipeline: the date, the log files, the last blessed model, how
+busy the machine is, the pushed versions. Locally, drivers bring that into the cache key; KFP runs no drivers and would
+repeat old results."""
 
 _DATE, _DATA_ROOT, _PIPELINE_ROOT = "date", "data_root", "pipeline_root"
 

@@ -10,9 +10,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from components.evaluator.verdict import FILE_NAME, Verdict
+from components.infra_validator import verdict as infra_verdicts
+from components.infra_validator.verdict import ServingVerdict
 from pipelines.local.request import RunRequest
 from pipelines.local.steps import Step
-from pipelines.summary import PushedSummary, RowsSummary, StepSummary, Summary, TaskSummary, TrainingSummary
+from pipelines.summary import (
+    PushedSummary,
+    RowsSummary,
+    StepSummary,
+    Summary,
+    TaskSummary,
+    TrainingSummary,
+    serving_summary,
+)
 from schemas.spec import digest
 
 TRAINING_FILE = "training.json"
@@ -40,7 +50,10 @@ def summarise(
     """Returns the summary of a run, reading what its finished steps have left."""
     by_node = {step.node: step for step in steps}
     ingested, judged = _ingested(by_node.get("example_gen")), _judged(by_node.get("evaluator"))
+    serving = _served(by_node.get("infra_validator"))
     notes = [*ingested.pop("notes"), *_transformed(by_node.get("transform")), *judged.pop("notes")]
+    notes += serving.notes if serving else []
+    blessed = _both(judged.pop("blessed"), serving.blessed if serving else None)
     failed = [step.node for step in steps if step.state in ("failed", "stopped")]
     return Summary(
         run=run_folder.name,
@@ -54,6 +67,8 @@ def summarise(
         **ingested,
         training=_trained(by_node.get("trainer")),
         **judged,
+        serving=serving_summary(serving) if serving else None,
+        blessed=blessed,
         notes=notes,
         pushed=_pushed(by_node.get("pusher")),
         steps={step.node: _step(step) for step in steps},
@@ -114,8 +129,29 @@ def _judged(step: Step | None) -> dict[str, Any]:
     tasks = {}
     for name, task in verdict.tasks.items():
         metrics = dict(task.metrics)
-        tasks[name] = TaskSummary(auc=metrics.get("auc"), rmse=metrics.get("rmse"), metrics=metrics, gates=task.gates)
+        tasks[name] = TaskSummary(
+            auc=metrics.get("auc"),
+            rmse=metrics.get("rmse"),
+            metrics=metrics,
+            intervals=task.intervals,
+            gates=task.gates,
+        )
     return {"tasks": tasks, "notes": list(verdict.notes), "blessed": verdict.blessed, "baseline": verdict.baseline}
+
+
+def _served(step: Step | None) -> ServingVerdict | None:
+    artifact = step.outputs.get("blessing") if step else None
+    if artifact is None:
+        return None
+    text = (Path(artifact.uri) / infra_verdicts.FILE_NAME).read_text(encoding="utf-8")
+    return ServingVerdict.model_validate_json(text)
+
+
+def _both(*blessings: bool | None) -> bool | None:
+    """Returns False once one gate has refused, True when all have blessed, and None while one has not spoken."""
+    if False in blessings:
+        return False
+    return None if None in blessings else True
 
 
 def _pushed(step: Step | None) -> PushedSummary | None:

@@ -111,7 +111,17 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
     return tfx.dsl.Pipeline(
         # KFP allows no underscore in a pipeline's name.
         pipeline_name=spec.name.replace("_", "-"),
-        components=[example_gen, schema_gen, statistics_gen, example_validator, transform, trainer, evaluator, pusher],
+        components=[
+            example_gen,
+            schema_gen,
+            statistics_gen,
+            example_validator,
+            transform,
+            trainer,
+            evaluator,
+            infra_validator,
+            pusher,
+        ],
         enable_cache=True,
         beam_pipeline_args=list(BEAM_ARGS),
         **_storage(root),

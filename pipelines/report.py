@@ -4,19 +4,27 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.summary import Summary, TableSummary, TaskSummary, TrainingSummary
+from components.evaluator.verdict import GateVerdict
+from pipelines.summary import ServingSummary, Summary, TableSummary, TaskSummary, TrainingSummary
 from schemas.quantities import shown_bytes
 
 MAX_TABLES = 12
 """Tables with a line of their own: the largest."""
+UNDECLARED = frozenset({"output", "finite"})
+"""Kinds of gates that every model has to hold; they have a line only where one does not."""
 
 
 def print_report(summary: Summary, console: Console) -> None:
-    """Prints what training came to, every task's metric, each gate's verdict and reason, and where the model is."""
+    """Prints what training came to, every task's metric, each gate's verdict and reason, and where the model is.
+
+    Of the serving check it prints the numbers, and the reason of each check that failed.
+    """
     if summary.training:
         _print_training(summary.training, console)
     if summary.tasks:
         console.print(_table(summary.tasks))
+    if summary.serving:
+        _print_serving(summary.serving, console)
     for note in summary.notes:
         console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
     if summary.blessed is not None:
@@ -63,17 +71,52 @@ def _embedding_tables(tables: dict[str, TableSummary]) -> Table:
 
 
 def _table(tasks: dict[str, TaskSummary]) -> Table:
-    table = Table("task", "metric", "gate", "verdict", "reason", box=None, pad_edge=False)
+    on = any(gate.slice for task in tasks.values() for gate in _shown(task))
+    table = Table("task", "metric", *(["on"] if on else []), "gate", "verdict", "reason", box=None, pad_edge=False)
     for name, task in tasks.items():
-        metric, value = ("rmse", task.rmse) if task.auc is None else ("auc", task.auc)
-        first = [name, f"{metric} {value:.4f}" if value is not None else f"{metric} unknown"]
-        for gate in task.gates:
-            verdict = "[green]pass[/]" if gate.passed else "[red]fail[/]"
-            table.add_row(*first, f"{gate.kind} {gate.bound:g}", verdict, escape(gate.reason))
+        first = [name, escape(_metric(task))]
+        for gate in _shown(task):
+            place = [escape(gate.slice or "all")] if on else []
+            table.add_row(*first, *place, _gate(gate), _verdict(passed=gate.passed), escape(gate.reason))
             first = ["", ""]
-        if not task.gates:
-            table.add_row(*first, "none", "", "")
+        if first[0]:
+            table.add_row(*first, *([""] if on else []), "none", "", "")
     return table
+
+
+def _shown(task: TaskSummary) -> list[GateVerdict]:
+    return [gate for gate in task.gates if not (gate.passed and gate.kind in UNDECLARED)]
+
+
+def _metric(task: TaskSummary) -> str:
+    metric, value = ("rmse", task.rmse) if task.auc is None else ("auc", task.auc)
+    if value is None:
+        return f"{metric} unknown"
+    ends = task.intervals.get(metric)
+    return f"{metric} {value:.4f}{f' [{ends[0]:.4f}, {ends[1]:.4f}]' if ends else ''}"
+
+
+def _gate(gate: GateVerdict) -> str:
+    if gate.kind in UNDECLARED:
+        return gate.kind
+    upper = "" if gate.upper_bound is None else f" to {gate.upper_bound:g}"
+    return f"{gate.kind} {gate.bound:g}{upper}"
+
+
+def _verdict(*, passed: bool) -> str:
+    return "[green]pass[/]" if passed else "[red]fail[/]"
+
+
+def _print_serving(serving: ServingSummary, console: Console) -> None:
+    failed = [check for check in serving.checks if not check.passed]
+    numbers = [shown_bytes(serving.model_bytes)]
+    if serving.p99_ms is not None:
+        load = f"{serving.load.candidates} candidates, {serving.load.clients} clients"
+        numbers.append(f"p50 {serving.p50_ms:.3g} ms, p99 {serving.p99_ms:.3g} ms ({load})")
+    held = f"{len(serving.checks) - len(failed)} of {len(serving.checks)} checks passed"
+    _plain(console, f"serving: {', '.join(numbers)}; {held}")
+    for check in failed:
+        console.print(f"  [red]fail[/] {escape(f'{check.name}: {check.reason}')}", highlight=False, soft_wrap=True)
 
 
 def _cached(summary: Summary) -> str:

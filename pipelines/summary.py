@@ -6,7 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from components.evaluator.verdict import GateVerdict
+from components.evaluator.verdict import GateVerdict, Intervals
+from components.infra_validator.verdict import Check, ServingVerdict
+from schemas.serving import Load
 
 SUMMARY_FILE = "summary.json"
 
@@ -29,7 +31,40 @@ class TaskSummary(_Record):
     auc: float | None
     rmse: float | None
     metrics: dict[str, float | None]
+    intervals: Intervals = {}
     gates: list[GateVerdict]
+
+
+class ServingSummary(_Record):
+    """What the serving check says of the model.
+
+    Attributes:
+        blessed: every check passed.
+        model_bytes: of all its files.
+        p50_ms: under the load; None if it was not measured.
+        p99_ms: likewise.
+        load: that the latency was measured at.
+        checks: every one with its reason.
+    """
+
+    blessed: bool
+    model_bytes: int
+    p50_ms: float | None
+    p99_ms: float | None
+    load: Load
+    checks: list[Check]
+
+
+def serving_summary(verdict: ServingVerdict) -> ServingSummary:
+    """Returns the part of the verdict that a run's summary holds; notes go to the run's."""
+    return ServingSummary(
+        blessed=verdict.blessed,
+        model_bytes=verdict.model_bytes,
+        p50_ms=verdict.latency.p50_ms if verdict.latency else None,
+        p99_ms=verdict.latency.p99_ms if verdict.latency else None,
+        load=verdict.load,
+        checks=verdict.checks,
+    )
 
 
 class PushedSummary(_Record):
@@ -94,7 +129,8 @@ class Summary(_Record):
     """A run, whichever way it ended. What a failed run did not come to is null or empty.
 
     `base` is the checkpoint that training started from, if any, and `base_last_day` the last day that it knows; `days`
-    then has the days of this run alone.
+    then has the days of this run alone. `blessed`: by the quality gates and the serving check; null while one of them
+    has not spoken and none has refused.
     """
 
     run: str
@@ -112,6 +148,7 @@ class Summary(_Record):
     rows: dict[str, RowsSummary]
     training: TrainingSummary | None = None
     tasks: dict[str, TaskSummary]
+    serving: ServingSummary | None = None
     notes: list[str]
     blessed: bool | None
     baseline: str | None

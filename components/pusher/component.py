@@ -20,6 +20,7 @@ class PusherSpec(ComponentSpec):
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "model": ChannelParameter(type=standard_artifacts.Model),
         "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing),
+        "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing),
         "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
     }
     OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
@@ -28,6 +29,8 @@ class PusherSpec(ComponentSpec):
     PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
         "name": ExecutionParameter(type=str),
         "push": ExecutionParameter(type=str),
+        "evaluation_declared": ExecutionParameter(type=str),
+        "intended_use": ExecutionParameter(type=str),
         "pipeline_root": ExecutionParameter(type=str),
         "spec_digest": ExecutionParameter(type=str),
         "git_commit": ExecutionParameter(type=str),
@@ -36,7 +39,7 @@ class PusherSpec(ComponentSpec):
 
 
 class Pusher(base_component.BaseComponent):
-    """Pushes the model if it is blessed.
+    """Pushes the model if the quality gates and the serving check have blessed it.
 
     Output: `pushed_model` with the custom properties `pushed` (0 or 1), `version` and `path`.
     """
@@ -51,20 +54,24 @@ class Pusher(base_component.BaseComponent):
         examples: types.BaseChannel,
         model: types.BaseChannel,
         blessing: types.BaseChannel,
+        infra_blessing: types.BaseChannel,
         evaluation: types.BaseChannel,
         pipeline_root: str | data_types.RuntimeParameter,
         spec_digest: str,
         git_commit: str,
     ) -> None:
-        """Takes the push target from the spec; digest and commit go into the manifest."""
+        """Takes the push target from the spec; digest and commit go into the manifest, the rest into the model card."""
         super().__init__(
             spec=PusherSpec(
                 examples=examples,
                 model=model,
                 blessing=blessing,
+                infra_blessing=infra_blessing,
                 evaluation=evaluation,
                 name=spec.name,
                 push=spec.push.model_dump_json(),
+                evaluation_declared=spec.evaluation.model_dump_json(),
+                intended_use=spec.intended_use,
                 pipeline_root=pipeline_root,
                 spec_digest=spec_digest,
                 git_commit=git_commit,
@@ -74,7 +81,9 @@ class Pusher(base_component.BaseComponent):
                     "components.evaluator.verdict",
                     "components.example_gen.report",
                     "components.example_gen.counts",
+                    "components.infra_validator.verdict",
                     "components.registry.base",
+                    "components.registry.versions",
                 ),
                 pushed_model=types.Channel(type=standard_artifacts.PushedModel),
             )

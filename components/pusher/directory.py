@@ -1,20 +1,19 @@
 """Puts a model into a folder of versions on a local file system, whole or not at all."""
 
 import errno
-import fcntl
 import logging
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from components.pusher import manifest
 from components.pusher.manifest import FileEntry, Manifest, Provenance
+from components.registry import versions
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -28,6 +27,10 @@ class Pushed:
     version: str
     path: str
     manifest: Manifest
+
+
+Card = Callable[[str], str]
+"""From a version to the text of its model card."""
 
 
 def target_folder(pipeline_root: str, path: str) -> Path:
@@ -46,7 +49,7 @@ def target_folder(pipeline_root: str, path: str) -> Path:
     return target
 
 
-def push(*, model: Path, target: Path, day: str, provenance: Provenance, now: datetime) -> Pushed:
+def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
     """Copies a model into the next free version of a day, or returns the version of the day that is this very model.
 
     The second happens when an earlier run was killed between the rename and the end of its step.
@@ -56,39 +59,38 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, now: da
         target: the folder of versions; made if need be.
         day: YYYYMMDD.
         provenance: goes into the manifest.
+        card: writes the model card, which lies beside the model.
         now: the time for the manifest, UTC.
+
+    Raises:
+        UserError: if this very model was withdrawn.
     """
     files = manifest.list_files(model)
     if manifest.MODEL_FILE not in files:
         raise UserError(f"{model}: not a SavedModel (got no {manifest.MODEL_FILE}); the trainer must export one")
     target.mkdir(parents=True, exist_ok=True)
-    with _locked(target):
+    with versions.locked(target):
         _remove_leftovers(target)
         present = _find(target, day, files)
         if present is not None:
             _LOG.info("version=%s path=%s already_pushed=true", present.version, present.path)
             return present
-        version = manifest.next_version(day, os.listdir(target))
+        _refuse_withdrawn(target, files)
+        version = manifest.next_version(day, _taken(target))
         temporary = target / f".tmp-{version}-{secrets.token_hex(4)}"
         try:
             _copy(model, temporary, files)
-            return _publish(
-                temporary, target, day, Manifest(**dict(provenance), version=version, created=now, files=files)
-            )
+            described = Manifest(**dict(provenance), version=version, created=now, files=files)
+            return _publish(temporary, target, day, described, card)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
 
 
-@contextmanager
-def _locked(target: Path) -> Iterator[None]:
-    """Holds the folder's lock: one push at a time, and no other's temporary folder is taken for a leftover."""
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def _taken(target: Path) -> list[str]:
+    """Returns every name that no new version may have: numbers of withdrawn versions are never given again."""
+    records = (target / versions.WITHDRAWN).glob("*.json")
+    return [*os.listdir(target), *versions.numbers_taken(target), *(record.stem for record in records)]
 
 
 def _remove_leftovers(target: Path) -> None:
@@ -104,9 +106,21 @@ def _find(target: Path, day: str, files: dict[str, FileEntry]) -> Pushed | None:
             found = Manifest.model_validate_json((path / manifest.FILE_NAME).read_bytes())
         except (OSError, ValueError):
             continue  # Not a version of ours; its number stays taken.
-        if found.files == files:
+        if found.model_files == files:
             return Pushed(version=version, path=str(path), manifest=found)
     return None
+
+
+def _refuse_withdrawn(target: Path, files: dict[str, FileEntry]) -> None:
+    """Stops a push of files that somebody has taken back."""
+    for version, withdrawal in reversed(versions.withdrawn(target).items()):
+        try:
+            text = (target / versions.WITHDRAWN / version / manifest.FILE_NAME).read_bytes()
+            if Manifest.model_validate_json(text).model_files != files:
+                continue
+        except (OSError, ValueError):
+            continue  # Nothing says what its files were.
+        raise UserError(manifest.withdrawn_text(version, withdrawal.because, withdrawal.withdrawn_at, str(target)))
 
 
 def _copy(model: Path, temporary: Path, files: dict[str, FileEntry]) -> None:
@@ -121,12 +135,14 @@ def _copy(model: Path, temporary: Path, files: dict[str, FileEntry]) -> None:
         raise RuntimeError(f"{temporary}: files differ from the model in {model} after the copy: {', '.join(wrong)}")
 
 
-def _publish(temporary: Path, target: Path, day: str, described: Manifest) -> Pushed:
+def _publish(temporary: Path, target: Path, day: str, described: Manifest, card: Card) -> Pushed:
     """Renames the copy to its version; to the next one if somebody who takes no lock was faster."""
     while True:
         path = target / described.version
-        (temporary / manifest.FILE_NAME).write_text(described.text(), encoding="utf-8")
-        _sync(temporary / manifest.FILE_NAME)
+        described = described.with_card(card(described.version))
+        for name, text in ((manifest.CARD_FILE, card(described.version)), (manifest.FILE_NAME, described.text())):
+            (temporary / name).write_text(text, encoding="utf-8")
+            _sync(temporary / name)
         for folder in [entry for entry in temporary.rglob("*") if entry.is_dir()] + [temporary]:
             _sync(folder)
         try:
@@ -136,7 +152,7 @@ def _publish(temporary: Path, target: Path, day: str, described: Manifest) -> Pu
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                 raise
-            described = described.model_copy(update={"version": manifest.next_version(day, os.listdir(target))})
+            described = described.model_copy(update={"version": manifest.next_version(day, _taken(target))})
             continue
         _sync(target)
         _LOG.info("version=%s path=%s files=%d", described.version, path, len(described.files))

@@ -1,6 +1,8 @@
-"""Pushes a blessed model, and nothing else."""
+"""Pushes a model that every gate has blessed, and nothing else."""
 
 import datetime
+import functools
+import json
 import logging
 import os
 from pathlib import Path
@@ -16,11 +18,14 @@ from typing_extensions import assert_never
 
 from components.evaluator import verdict as verdicts
 from components.evaluator.verdict import Verdict
-from components.example_gen.report import read_ingestion
+from components.example_gen.report import IngestionReport, read_ingestion
+from components.infra_validator import verdict as infra_verdicts
+from components.infra_validator.verdict import ServingVerdict
 from components.pusher import directory, manifest, object_store
 from components.pusher.directory import Pushed
 from components.pusher.manifest import Provenance
-from schemas.release import DirectoryPush, NoPush, Push
+from components.pusher.model_card import CardFacts, Rows, model_card
+from schemas.release import DirectoryPush, Evaluation, NoPush, Push
 
 _LOG = logging.getLogger(__name__)
 # Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
@@ -31,26 +36,28 @@ Artifacts = dict[str, list[Any]]
 
 
 class Executor(base_executor.BaseExecutor):
-    """Copies a blessed model to the declared target as a new version with a manifest."""
+    """Copies a blessed model to the declared target as a new version with a manifest and a card."""
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         """Pushes, or marks the output as not pushed."""
         pushed_model = artifact_utils.get_single_instance(output_dict["pushed_model"])
         pushed_model.set_int_custom_property("pushed", 0)
         push: Push = _PUSH.validate_json(exec_properties["push"])
-        verdict = _read_verdict(artifact_utils.get_single_uri(input_dict["evaluation"]))
+        verdict = Verdict.model_validate_json(_read(input_dict["evaluation"], verdicts.FILE_NAME))
+        serving = ServingVerdict.model_validate_json(_read(input_dict["infra_blessing"], infra_verdicts.FILE_NAME))
         blessing = artifact_utils.get_single_instance(input_dict["blessing"])
-        blessed = model_utils.is_model_blessed(blessing)
-        if blessed != verdict.blessed:
-            raise RuntimeError(f"{blessing.uri}: blessed={blessed} contradicts the verdict blessed={verdict.blessed}")
-        if not blessed:
-            _LOG.warning("pushed=false reason='the model is not blessed'")
+        _agree(blessing, model_utils.is_model_blessed(blessing), verdict.blessed)
+        infra_blessing = artifact_utils.get_single_instance(input_dict["infra_blessing"])
+        _agree(infra_blessing, model_utils.is_infra_validated(infra_blessing), serving.blessed)
+        if not (verdict.blessed and serving.blessed):
+            by = [name for name, ok in (("evaluator", verdict.blessed), ("infra_validator", serving.blessed)) if not ok]
+            _LOG.warning("pushed=false reason='not blessed by %s'", " and ".join(by))
             return
         match push:
             case NoPush():
                 _LOG.info("pushed=false reason='push.kind is none'")
             case DirectoryPush():
-                pushed = _push(push, input_dict, verdict, exec_properties)
+                pushed = _push(push, input_dict, verdict, serving, exec_properties)
                 # A copy for whoever follows the artifact; the version's own one is what counts.
                 # KFP, unlike a local run, does not make the folder.
                 fileio.makedirs(pushed_model.uri)
@@ -63,9 +70,38 @@ class Executor(base_executor.BaseExecutor):
                 assert_never(push)
 
 
-def _push(push: DirectoryPush, input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str, Any]) -> Pushed:
+def _push(
+    push: DirectoryPush,
+    input_dict: Artifacts,
+    verdict: Verdict,
+    serving: ServingVerdict,
+    exec_properties: dict[str, Any],
+) -> Pushed:
     ingestion = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
-    provenance = Provenance(
+    provenance = _provenance(ingestion, verdict, exec_properties)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    day = manifest.day_of_version(provenance.days, now.date())
+    model = path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict["model"]))
+    facts = CardFacts(
+        provenance=provenance,
+        rows={name: Rows(split.rows_written, split.dropped) for name, split in ingestion.splits.items()},
+        verdict=verdict,
+        serving=serving,
+        evaluation=Evaluation.model_validate_json(exec_properties["evaluation_declared"]),
+        intended_use=exec_properties["intended_use"],
+        model=_described(model),
+    )
+    card = functools.partial(model_card, facts=facts)
+    root = exec_properties["pipeline_root"]
+    if "://" in root or "://" in model:
+        target = object_store.target_uri(root, push.path)
+        return object_store.push(model=model, target=target, day=day, provenance=provenance, card=card, now=now)
+    folder = directory.target_folder(root, push.path)
+    return directory.push(model=Path(model), target=folder, day=day, provenance=provenance, card=card, now=now)
+
+
+def _provenance(ingestion: IngestionReport, verdict: Verdict, exec_properties: dict[str, Any]) -> Provenance:
+    return Provenance(
         name=exec_properties["name"],
         spec_digest=exec_properties["spec_digest"],
         git_commit=exec_properties["git_commit"],
@@ -76,17 +112,24 @@ def _push(push: DirectoryPush, input_dict: Artifacts, verdict: Verdict, exec_pro
         baseline=verdict.baseline,
         notes=verdict.notes,
     )
-    now = datetime.datetime.now(datetime.timezone.utc)
-    day = manifest.day_of_version(provenance.days, now.date())
-    model = path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict["model"]))
-    root = exec_properties["pipeline_root"]
-    if "://" in root or "://" in model:
-        target = object_store.target_uri(root, push.path)
-        return object_store.push(model=model, target=target, day=day, provenance=provenance, now=now)
-    folder = directory.target_folder(root, push.path)
-    return directory.push(model=Path(model), target=folder, day=day, provenance=provenance, now=now)
 
 
-def _read_verdict(evaluation_uri: str) -> Verdict:
-    with fileio.open(os.path.join(evaluation_uri, verdicts.FILE_NAME), "rb") as file:
-        return Verdict.model_validate_json(file.read())
+def _agree(blessing: Any, blessed: bool, said: bool) -> None:
+    if blessed != said:
+        raise RuntimeError(f"{blessing.uri}: blessed={blessed} contradicts the verdict blessed={said}")
+
+
+def _described(model: str) -> dict[str, Any]:
+    """Returns what the model says of itself; the serving check has refused it if that is missing."""
+    path = os.path.join(model, "assets.extra", "ranker.json")
+    if not fileio.exists(path):
+        return {}
+    with fileio.open(path, "rb") as file:
+        described: dict[str, Any] = json.loads(file.read())
+    return described
+
+
+def _read(artifacts: list[Any], name: str) -> bytes:
+    with fileio.open(os.path.join(artifact_utils.get_single_uri(artifacts), name), "rb") as file:
+        contents: bytes = file.read()
+    return contents

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from components.registry import versions
 from schemas.errors import UserError
 
-FILE_NAME = "manifest.json"
-MODEL_FILE = "saved_model.pb"
+FILE_NAME = versions.MANIFEST_FILE
+MODEL_FILE = versions.MODEL_FILE
+CARD_FILE = "MODEL_CARD.md"
 _MAX_PER_DAY = 999
 _CHUNK_BYTES = 2**20
 
@@ -64,6 +66,17 @@ class Manifest(Provenance):
     version: str
     created: datetime.datetime
     files: dict[str, FileEntry]
+
+    @property
+    def model_files(self) -> dict[str, FileEntry]:
+        """The files without the card: what another push of the same model would have too."""
+        return {name: entry for name, entry in self.files.items() if name != CARD_FILE}
+
+    def with_card(self, text: str) -> "Manifest":
+        """Returns the manifest with the entry of a card."""
+        encoded = text.encode()
+        entry = FileEntry(sha256=hashlib.sha256(encoded).hexdigest(), bytes=len(encoded))
+        return self.model_copy(update={"files": {**self.model_files, CARD_FILE: entry}})
 
     def text(self) -> str:
         """Returns the file's contents."""
@@ -120,3 +133,13 @@ def copy_order(files: Iterable[str]) -> list[str]:
     https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/pusher/executor.py
     """
     return sorted(files, key=lambda name: (name == MODEL_FILE, name))
+
+
+def withdrawn_text(version: str, because: str, withdrawn_at: datetime.datetime | None, folder: str) -> str:
+    """Returns why files that were withdrawn are not pushed again, and what can be done."""
+    when = f" on {withdrawn_at:%Y-%m-%d}" if withdrawn_at else ""
+    return (
+        f"push: these very files were version {version}, which was withdrawn{when} (got "
+        f"{f'the reason: {because}' if because.strip() else 'no reason'}); train a model on other data or with another "
+        f"spec, or put the version back: sangam rollback {folder} --restore {version}"
+    )

@@ -13,8 +13,9 @@ from tfx.dsl.io import fileio
 from tfx.utils import io_utils
 
 from components.pusher import manifest
-from components.pusher.directory import Pushed
+from components.pusher.directory import Card, Pushed
 from components.pusher.manifest import Manifest, Provenance
+from components.registry.versions import WITHDRAWN
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -34,26 +35,44 @@ def target_uri(pipeline_root: str, path: str) -> str:
     return f"{pipeline_root.rstrip('/')}/{normal}"
 
 
-def push(*, model: str, target: str, day: str, provenance: Provenance, now: datetime) -> Pushed:
-    """Copies a model into the next free version of a day, or returns the version of the day that is this very model."""
+def push(*, model: str, target: str, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
+    """Copies a model into the next free version of a day, or returns the version of the day that is this very model.
+
+    Raises:
+        UserError: if this very model was withdrawn.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         local = Path(scratch) / "model"
         io_utils.copy_dir(model, str(local))
         files = manifest.list_files(local)
-        taken = [name.rstrip("/") for name in fileio.listdir(target)] if fileio.isdir(target) else []
+        taken, withdrawn = _listed(target), _listed(f"{target}/{WITHDRAWN}")
         for known in reversed(manifest.versions_of(day, taken)):
             path = f"{target}/{known}"
-            # saved_model.pb comes last: without it the version is the remains of a killed push.
-            if fileio.exists(f"{path}/{manifest.MODEL_FILE}") and fileio.exists(f"{path}/{manifest.FILE_NAME}"):
-                found = Manifest.model_validate_json(_read(f"{path}/{manifest.FILE_NAME}"))
-                if found.files == files:
-                    return Pushed(version=known, path=path, manifest=found)
-        version = manifest.next_version(day, taken)
+            found = _manifest(path)
+            if found is not None and found.model_files == files:
+                return Pushed(version=known, path=path, manifest=found)
+        for known in withdrawn:
+            found = _manifest(f"{target}/{WITHDRAWN}/{known}")
+            if found is not None and found.model_files == files:
+                raise UserError(manifest.withdrawn_text(known, "", None, target))
+        version = manifest.next_version(day, [*taken, *(name.removesuffix(".json") for name in withdrawn)])
         path = f"{target}/{version}"
-        described = Manifest(**dict(provenance), version=version, created=now, files=files)
+        described = Manifest(**dict(provenance), version=version, created=now, files=files).with_card(card(version))
+        (local / manifest.CARD_FILE).write_text(card(version), encoding="utf-8")
         _copy(local, path, described)
-    _LOG.info("version=%s path=%s files=%d", version, path, len(files))
+    _LOG.info("version=%s path=%s files=%d", version, path, len(described.files))
     return Pushed(version=version, path=path, manifest=described)
+
+
+def _listed(folder: str) -> list[str]:
+    return [name.rstrip("/") for name in fileio.listdir(folder)] if fileio.isdir(folder) else []
+
+
+def _manifest(path: str) -> Manifest | None:
+    """Returns what a version says of itself; None for the remains of a killed push, where saved_model.pb comes last."""
+    if not (fileio.exists(f"{path}/{manifest.MODEL_FILE}") and fileio.exists(f"{path}/{manifest.FILE_NAME}")):
+        return None
+    return Manifest.model_validate_json(_read(f"{path}/{manifest.FILE_NAME}"))
 
 
 def _copy(local: Path, path: str, described: Manifest) -> None:

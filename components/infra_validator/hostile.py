@@ -1,0 +1,125 @@
+"""Requests that no friendly client sends: each must end in finite scores or in a clean error."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from components.infra_validator.rows import (
+    EXAMPLES,
+    RANK,
+    Description,
+    Rows,
+    ServedColumn,
+    Tensors,
+    asked_by_columns,
+    asked_by_examples,
+    num_rows,
+    to_examples,
+)
+
+CLEAN_CODES = frozenset(
+    {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "NOT_FOUND", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED"}
+)
+"""gRPC codes that tell the client that its request is at fault; UNKNOWN or INTERNAL would be the server's fault."""
+LARGE_BYTES = 10_000_000
+_UNKNOWN_INT = 2**53 + 12_345
+
+
+@dataclass(frozen=True)
+class HostileRequest:
+    """One request.
+
+    Attributes:
+        kind: what is wrong with it.
+        signature: that it is sent to.
+        tensors: of the request.
+        must_score: ordinary traffic that only looks hostile: an error would be wrong.
+    """
+
+    kind: str
+    signature: str
+    tensors: Tensors
+    must_score: bool = False
+
+
+def hostile_requests(rows: Rows, described: Description) -> Iterator[HostileRequest]:
+    """Yields the requests, made from a few rows that the model can be asked about."""
+    columns = described.columns
+    unknown = rows | {name: _unknown(rows[name], columns[name]) for name in described.id_columns if name in rows}
+    yield from _both("unknown ids", unknown, columns, must_score=True)
+    yield from _missing(rows, columns)
+    yield from _empty(rows, columns)
+    yield from _wrong_type(rows, columns)
+    yield from _large(rows, columns)
+    floats = [name for name, column in columns.items() if column.type == "float"]
+    if floats:
+        yield from _both("NaN", rows | {name: [[math.nan]] * num_rows(rows) for name in floats}, columns)
+
+
+def _both(
+    kind: str, rows: Rows, columns: Mapping[str, ServedColumn], *, must_score: bool = False
+) -> Iterator[HostileRequest]:
+    yield HostileRequest(kind, EXAMPLES, asked_by_examples(to_examples(rows, columns)), must_score)
+    yield HostileRequest(kind, RANK, asked_by_columns(rows, columns), must_score)
+
+
+def _unknown(values: list[list[Any]], column: ServedColumn) -> list[list[Any]]:
+    def ids(row: int) -> list[Any]:
+        if column.type == "string":
+            return [f"sangam-never-seen-{row}".encode()]
+        return [_UNKNOWN_INT + row]
+
+    return [ids(row) for row in range(len(values))]
+
+
+def _missing(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:
+    yield HostileRequest("missing features", EXAMPLES, asked_by_examples([b""]))
+    tensors = asked_by_columns(rows, columns)
+    yield HostileRequest("missing features", RANK, {})
+    yield HostileRequest("missing features", RANK, {name: tensors[name] for name in sorted(tensors)[1:]})
+    absent: Rows = {
+        name: values if columns[name].type == "int" and not columns[name].is_list else [[] for _ in values]
+        for name, values in rows.items()
+    }
+    yield HostileRequest("missing features", RANK, asked_by_columns(absent, columns))
+
+
+def _empty(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:
+    nothing: Rows = {name: [] for name in rows}
+    yield from _both("empty list", nothing, columns)
+    no_ids = {name: [[] for _ in values] if columns[name].is_list else values for name, values in rows.items()}
+    yield from _both("empty list", no_ids, columns, must_score=True)
+
+
+def _wrong_type(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:
+    yield HostileRequest("wrong type", EXAMPLES, {"examples": np.array([1, 2], np.int64)})
+    yield HostileRequest("wrong type", EXAMPLES, asked_by_examples([b"\xffno tf.Example"]))
+    swapped = {
+        name: values.astype(np.object_) if values.dtype != np.object_ else np.zeros(values.shape, np.float32)
+        for name, values in asked_by_columns(rows, columns).items()
+    }
+    texts = {
+        name: np.full(values.shape, b"text", np.object_) if values.dtype == np.object_ else values
+        for name, values in swapped.items()
+    }
+    yield HostileRequest("wrong type", RANK, texts)
+
+
+def _large(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:
+    texts = [name for name, column in columns.items() if column.type == "string"]
+    lists = [name for name, column in columns.items() if column.is_list]
+    values: list[list[Any]] = []
+    if texts:
+        values = [[b"x" * LARGE_BYTES]]
+    elif lists:
+        values = [[1] * (LARGE_BYTES // 8)] if columns[lists[0]].type == "int" else [[0.5] * (LARGE_BYTES // 4)]
+    one = {name: row[:1] for name, row in rows.items()}
+    if texts or lists:
+        yield from _both("10 MB", one | {(texts or lists)[0]: values}, columns)
+        return
+    # Scalar numbers alone: as many rows as make 10 MB.
+    many = LARGE_BYTES // (8 * len(columns))
+    yield HostileRequest("10 MB", RANK, asked_by_columns({name: row * many for name, row in one.items()}, columns))
