@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from pipelines import rollback, serve
 from schemas.errors import UserError
 
 USAGE = 2
@@ -103,6 +104,10 @@ def backfill(
 
     checked = check_backfill(spec, first, last, data, root)
     raise typer.Exit(run_backfill(checked, Console(highlight=False, width=None if sys.stdout.isatty() else 200)))
+
+
+app.command(epilog=serve.EPILOG)(serve.serve)
+app.command(epilog=rollback.EPILOG)(rollback.rollback)
 
 
 @app.command(

@@ -127,7 +127,9 @@ def restore(folder: Path, version: str) -> None:
     _check_folder(folder)
     with locked(folder):
         if version not in withdrawn(folder):
-            raise UserError(f"--restore: not withdrawn from {folder} (got {version}); {_list(withdrawn(folder))}")
+            raise UserError(
+                f"--restore: not withdrawn from {folder} (got {version}); withdrawn are: {_list(withdrawn(folder))}"
+            )
         if os.path.lexists(folder / version):
             raise UserError(f"--restore: {folder / version} exists (got {version}); move one of the two away")
         _move(folder / WITHDRAWN / version, folder / version)
@@ -152,11 +154,11 @@ def _split(folder: Path, to: str | None) -> tuple[list[str], str]:
             )
         return there[-1:], there[-2]
     if to not in there:
-        mend = f"--restore {to} puts it back" if to in withdrawn(folder) else _list(there)
+        mend = f"--restore {to} puts it back" if to in withdrawn(folder) else f"there are: {_list(there)}"
         raise UserError(f"--to: no such version in {folder} (got {to}); {mend}")
     leaving = there[there.index(to) + 1 :]
     if not leaving:
-        raise UserError(f"--to: is the newest version already (got {to}); {_list(there)}")
+        raise UserError(f"--to: is the newest version already (got {to}); there are: {_list(there)}")
     return leaving, to
 
 
@@ -166,7 +168,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _list(names: "dict[str, Withdrawal] | list[str]") -> str:
-    return f"there are {', '.join(names)}" if names else "there are none"
+    return ", ".join(names) or "none"
 
 
 def _read_withdrawal(folder: Path, version: str) -> Withdrawal:
