@@ -90,16 +90,20 @@ class Verdict(_Record):
     """Whether a model may be pushed, and why.
 
     Attributes:
-        blessed: all gates of all tasks passed.
+        blessed: all gates of all tasks passed, or a person overrode those that did not.
         baseline: uri of the blessed model that the candidate was compared with, if any.
         notes: what was not checked, and why.
         tasks: by name.
+        because: the reason that a person gave; empty: the gates decided.
+        by: that person.
     """
 
     blessed: bool
     baseline: str | None
     notes: list[str]
     tasks: dict[str, TaskVerdict]
+    because: str = ""
+    by: str = ""
 
     def failures(self) -> list[tuple[str, GateVerdict]]:
         """Returns every gate that did not hold, with its task."""
@@ -108,14 +112,21 @@ class Verdict(_Record):
     def text(self) -> str:
         """Returns the verdict in words: what it is, a sentence for each gate, and what was not checked."""
         gates = [(task, gate) for task, judged in self.tasks.items() for gate in judged.gates]
-        failures = self.failures()
-        if failures:
-            first = f"refused: {len(failures)} of {len(gates)} gates did not hold"
+        failed = f"{len(self.failures())} of {len(gates)} gates did not hold"
+        if self.because:
+            first = f"blessed by hand by {self.by}, because {self.because}: {failed}"
         else:
-            first = f"blessed: all {len(gates)} gates held"
+            first = f"blessed: all {len(gates)} gates held" if self.blessed else f"refused: {failed}"
         baseline = f"compared with {self.baseline}" if self.baseline else "compared with no other model"
         sentences = [f"{'pass' if gate.passed else 'FAIL'} {task}: {gate.reason}" for task, gate in gates]
         return "\n".join([first, baseline, *sentences, *(f"note {note}" for note in self.notes)]) + "\n"
+
+    def blessed_by_hand(self, *, because: str, by: str, when: str) -> "Verdict":
+        """Returns the verdict after a person has overridden it, with a note that says so first."""
+        overridden = "; ".join(f"{task}: {gate.reason}" for task, gate in self.failures())
+        note = f"blessed by hand by {by} at {when}, because {because} (overridden: {overridden})"
+        update = {"blessed": True, "because": because, "by": by, "notes": [note, *self.notes]}
+        return self.model_copy(update=update)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,251 @@
+"""`sangam bless`: a person answers for a model that a quality gate has refused.
+
+Every step can be repeated: a blessing that was killed half way is finished by the same command.
+"""
+
+import datetime
+import getpass
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.local.lock import locked
+from pipelines.local.request import ARTIFACTS, METADATA
+from pipelines.summary import SUMMARY_FILE
+from schemas.errors import UserError
+
+FOLDER = "manual_blessing"
+"""Below the root's artifacts: a folder for each run that was blessed by hand."""
+
+
+@dataclass(frozen=True)
+class Blessed:
+    """What became of the command.
+
+    Attributes:
+        run: its id.
+        by: who blessed it.
+        when: UTC, ISO 8601.
+        because: the reason.
+        overridden: a sentence for each gate that did not hold.
+        was_there: an earlier command had blessed it.
+        version: that it is pushed as; None if the spec pushes nothing.
+        path: of that version.
+    """
+
+    run: str
+    by: str
+    when: str
+    because: str
+    overridden: tuple[str, ...]
+    was_there: bool
+    version: str | None
+    path: str | None
+
+
+def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blessed:
+    """Blesses the model of a run, registers it as the next baseline, and pushes it.
+
+    Args:
+        run: the run's folder, or its summary.
+        because: the reason, for whoever asks later.
+        by: the person.
+        now: UTC.
+
+    Raises:
+        UserError: no such run, or one that nobody can bless: it failed, is blessed already, or its model cannot be
+            served; no reason; the root is in use.
+    """
+    if not because.strip():
+        raise UserError(f"--because: needs a reason (got '{because}'); say why, for whoever asks later")
+    folder = _run_folder(run)
+    root = folder.parent.parent
+    with locked(root):
+        _check_summary(folder)
+        return _bless(root, folder.name, " ".join(because.split()), by, now)
+
+
+def person() -> str:
+    """Returns who runs this process."""
+    try:
+        return getpass.getuser()
+    except KeyError:  # A container's user may have a number and no name.
+        return f"uid {os.getuid()}"
+
+
+def _run_folder(run: Path) -> Path:
+    folder = (run.parent if run.name == SUMMARY_FILE else run).resolve()
+    allowed = f"give a folder ROOT/runs/<run>, or the {SUMMARY_FILE} in it"
+    if not folder.is_dir():
+        raise UserError(f"RUN: no such run (got {run}); {allowed}")
+    if folder.parent.name != "runs" or not (folder.parent.parent / METADATA).is_file():
+        raise UserError(f"RUN: is no run of a root (got {run}); {allowed}")
+    return folder
+
+
+def _check_summary(folder: Path) -> None:
+    path = folder / SUMMARY_FILE
+    try:
+        summary = json.loads(path.read_bytes())
+        status, step, error = summary["status"], summary["failed_step"], summary["error"]
+    except FileNotFoundError:
+        raise UserError(f"{folder.name}: has no {SUMMARY_FILE}: it was killed (got {folder}); run it again") from None
+    except (ValueError, KeyError, TypeError) as broken:
+        raise UserError(f"{path}: is no summary of a run (got {type(broken).__name__}); run it again") from None
+    if status != "succeeded":
+        raise UserError(
+            f"{folder.name}: {status}, so that there is no verdict to override (got step {step}: {error}); run it again"
+        )
+
+
+def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) -> Blessed:
+    from tfx.orchestration import metadata
+
+    from components.evaluator import manual
+    from components.registry import blessed as registry
+    from pipelines.local.recorded_run import read_run
+
+    with metadata.Metadata(metadata.sqlite_metadata_connection_config(str(root / METADATA))) as handle:
+        found = read_run(handle, run)
+        if found is None:
+            raise UserError(f"{run}: {METADATA} knows no such run (got {root}); give the folder where it has run")
+        verdict = _overridable(run, found.steps)
+        model = found.steps["trainer"].outputs["model"]
+        earlier = manual.find(handle, run)
+        blessings = registry.folder(str(root), str(found.steps["pusher"].properties["name"]))
+        if earlier is None:
+            _refuse_blessed(run, model.uri, registry.read_all(blessings))
+        given = (
+            earlier.blessing
+            if earlier
+            else manual.ManualBlessing(reason=because, who=by, when=now.isoformat(timespec="seconds"), run=run)
+        )
+        amended = verdict.blessed_by_hand(because=given.reason, by=given.who, when=given.when)
+        written = _write(root / ARTIFACTS / FOLDER / run, amended, model)
+        recorded = earlier or manual.record(
+            handle,
+            given,
+            inputs={"model": model, "evaluation": found.steps["evaluator"].outputs["evaluation"]},
+            blessing=written["blessing"],
+            contexts=found.contexts,
+        )
+        registry.record(blessings, _entry(found.steps, amended, given.when))
+        pushed = recorded.pushed or _push(found.steps, written)
+        if pushed.get_int_custom_property("pushed") and recorded.pushed is None:
+            manual.record_push(handle, recorded, pushed, found.contexts)
+    return Blessed(
+        run=run,
+        by=given.who,
+        when=given.when,
+        because=given.reason,
+        overridden=tuple(f"{task}: {gate.reason}" for task, gate in verdict.failures()),
+        was_there=earlier is not None,
+        version=pushed.get_string_custom_property("version") or None,
+        path=pushed.get_string_custom_property("path") or None,
+    )
+
+
+def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
+    """Returns the verdict of a run whose model was refused for its quality alone."""
+    from tfx.components.util import model_utils
+    from tfx.utils import path_utils
+
+    from components.evaluator import verdict as verdicts
+    from components.infra_validator import verdict as infra_verdicts
+
+    infra = steps["infra_validator"].outputs.get("blessing") if "infra_validator" in steps else None
+    if infra is None:
+        raise UserError(
+            f"{run}: has no serving check (got steps {', '.join(steps)}); it is older than that: run it again, so that "
+            "somebody has seen the model being served"
+        )
+    evaluation = Path(steps["evaluator"].outputs["evaluation"].uri)
+    verdict = verdicts.Verdict.model_validate_json((evaluation / verdicts.FILE_NAME).read_bytes())
+    if not model_utils.is_infra_validated(infra):
+        text = (Path(infra.uri) / infra_verdicts.FILE_NAME).read_bytes()
+        checks = infra_verdicts.ServingVerdict.model_validate_json(text).checks
+        reasons = "; ".join(check.reason for check in checks if not check.passed)
+        raise UserError(
+            f"{run}: the serving check refused the model (got: {reasons}); nobody overrides that: mend the model, or "
+            "the bounds of `serving` in the spec, and run again"
+        )
+    if verdict.blessed:
+        raise UserError(f"{run}: is blessed already: every gate held (got {evaluation}); there is nothing to override")
+    never = [f"{task}: {gate.reason}" for task, gate in verdict.failures() if gate.kind in verdicts.NEVER_BY_HAND]
+    if never:
+        raise UserError(
+            f"{run}: the model gives no usable scores (got {'; '.join(never)}); nobody overrides that: mend the model "
+            "and run again"
+        )
+    model = path_utils.serving_model_path(steps["trainer"].outputs["model"].uri)
+    if not (Path(model) / "saved_model.pb").is_file():
+        raise UserError(f"{run}: its model is gone (got {model}); run it again")
+    return verdict
+
+
+def _refuse_blessed(run: str, model_uri: str, known: list[Any]) -> None:
+    for entry in known:
+        if entry.model_uri == model_uri:
+            how = f"by {entry.by}, because {entry.because}" if entry.because else "as every gate of a later run held"
+            raise UserError(
+                f"{run}: its model is blessed already, {how} (got {model_uri}, {entry.blessed_at:%Y-%m-%d %H:%M} UTC); "
+                "there is nothing to override"
+            )
+
+
+def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
+    """Writes the blessing and the overridden verdict as the pusher reads them; returns the pusher's artifacts."""
+    from tfx.types import standard_artifacts as kinds
+
+    from components.evaluator import blessing as blessings
+    from components.evaluator import verdict as verdicts
+
+    kind = {"blessing": kinds.ModelBlessing, "evaluation": kinds.ModelEvaluation, "pushed_model": kinds.PushedModel}
+    artifacts = {}
+    for name in kind:
+        artifacts[name] = kind[name]()
+        artifacts[name].uri = str(folder / name)
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    blessings.mark(artifacts["blessing"], model=model, baseline_uri=verdict.baseline, is_blessed=True)
+    artifacts["blessing"].set_string_custom_property("because", verdict.because)
+    artifacts["blessing"].set_string_custom_property("by", verdict.by)
+    (folder / "evaluation" / verdicts.FILE_NAME).write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    (folder / "evaluation" / verdicts.TEXT_FILE).write_text(verdict.text(), encoding="utf-8")
+    return artifacts
+
+
+def _entry(steps: Mapping[str, Any], verdict: Any, when: str) -> Any:
+    from components.registry import checkpoint as checkpoints
+    from components.registry.blessed import BlessedModel
+
+    return BlessedModel(
+        model_uri=steps["trainer"].outputs["model"].uri,
+        ranker_digest=steps["evaluator"].properties["ranker_digest"],
+        blessed_at=datetime.datetime.fromisoformat(when),
+        metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
+        because=verdict.because,
+        by=verdict.by,
+        **checkpoints.recorded(steps["trainer"].outputs["checkpoint"]),
+    )
+
+
+def _push(steps: Mapping[str, Any], written: Mapping[str, Any]) -> Any:
+    """Runs the pusher as the run did, on the overridden verdict; returns the artifact that it has filled in."""
+    from components.pusher.executor import Executor
+
+    inputs = {
+        "examples": steps["example_gen"].outputs["examples"],
+        "model": steps["trainer"].outputs["model"],
+        "infra_blessing": steps["infra_validator"].outputs["blessing"],
+        "blessing": written["blessing"],
+        "evaluation": written["evaluation"],
+    }
+    Executor().Do(
+        {key: [artifact] for key, artifact in inputs.items()},
+        {"pushed_model": [written["pushed_model"]]},
+        dict(steps["pusher"].properties),
+    )
+    return written["pushed_model"]

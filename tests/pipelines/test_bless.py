@@ -1,0 +1,204 @@
+"""`sangam bless`: what a person may override, and where it is written down."""
+
+import datetime
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.errors import UserError
+
+pytestmark = pytest.mark.slow
+
+NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.timezone.utc)
+BECAUSE = "the tab is being retired"
+
+
+def bless(run: Path, because: str = BECAUSE, by: str = "mira") -> Any:
+    from pipelines.bless import bless
+
+    return bless(run, because=because, by=by, now=NOW)
+
+
+def store_of(root: Path) -> Any:
+    from ml_metadata import MetadataStore
+    from tfx import v1 as tfx
+
+    return MetadataStore(tfx.orchestration.metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite")))
+
+
+def registered(root: Path) -> Any:
+    from components.registry.blessed import folder, read_all
+
+    return read_all(folder(str(root), "short_video"))
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a model that a quality gate refused; tests copy its root."""
+    from tests.pipelines.judged_pipeline import judged_run
+
+    return judged_run(tmp_path_factory.mktemp("refused") / "root")
+
+
+@pytest.fixture(scope="module")
+def blessed(refused: Path) -> tuple[Path, Any]:
+    """The same run, blessed by hand."""
+    return refused, bless(refused)
+
+
+def test_a_refused_model_is_pushed_with_the_reason_in_its_manifest(blessed: tuple[Path, Any]) -> None:
+    from tests.pipelines.judged_pipeline import REASON
+
+    run, done = blessed
+    assert (done.run, done.by, done.because, done.was_there) == (run.name, "mira", BECAUSE, False)
+    assert done.overridden == (f"like: {REASON}",)
+    assert done.version == "20240307001"
+    manifest = json.loads((Path(done.path) / "manifest.json").read_text())
+    assert manifest["notes"] == [
+        f"blessed by hand by mira at 2024-03-08T09:30:00+00:00, because {BECAUSE} (overridden: like: {REASON})",
+        "a note",
+    ]
+    assert (Path(done.path) / "saved_model.pb").read_text() == "graph"
+
+
+def test_the_blessing_is_recorded_in_ml_metadata_between_the_model_and_a_blessing(blessed: tuple[Path, Any]) -> None:
+    from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+    run, _ = blessed
+    root = run.parent.parent
+    store = store_of(root)
+    [execution] = store.get_executions_by_type("sangam.ManualBlessing")
+    assert {name: value.string_value for name, value in execution.properties.items()} == {
+        "reason": BECAUSE,
+        "who": "mira",
+        "when": "2024-03-08T09:30:00+00:00",
+        "run": run.name,
+    }
+    assert execution.last_known_state == mlmd.Execution.COMPLETE
+    linked: dict[int, set[str]] = {}
+    for event in store.get_events_by_execution_ids([execution.id]):
+        [artifact] = store.get_artifacts_by_id([event.artifact_id])
+        linked.setdefault(event.type, set()).add(artifact.type)
+        if artifact.type == "ModelBlessing":
+            assert artifact.custom_properties["blessed"].int_value == 1
+            assert artifact.custom_properties["because"].string_value == BECAUSE
+            assert (Path(artifact.uri) / "BLESSED").exists()
+            model_uri = artifact.custom_properties["current_model"].string_value
+        if artifact.type == "Model":
+            assert Path(artifact.uri).parts[-3:-1] == ("trainer", "model")
+    assert linked == {
+        mlmd.Event.INPUT: {"Model", "ModelEvaluation"},
+        mlmd.Event.OUTPUT: {"ModelBlessing", "PushedModel"},
+    }
+    assert model_uri == registered(root)[0].model_uri
+    assert {context.type for context in store.get_contexts_by_execution(execution.id)} == {"pipeline", "pipeline_run"}
+
+
+def test_the_model_is_the_next_baseline_and_base_and_says_by_whom(blessed: tuple[Path, Any]) -> None:
+    [model] = registered(blessed[0].parent.parent)
+    assert (model.because, model.by, model.blessed_at) == (BECAUSE, "mira", NOW)
+    assert (model.ranker_digest, model.days, model.metrics) == ("d1", ("2024-03-06",), {"like": {"auc": 0.65}})
+    assert model.checkpoint_uri
+
+
+def test_a_second_time_it_is_blessed_already_and_nothing_changes(blessed: tuple[Path, Any]) -> None:
+    run, first = blessed
+    root = run.parent.parent
+    for given in (run, run / "summary.json"):
+        again = bless(given, because="something else", by="noor")
+        assert again.was_there
+        assert (again.by, again.because, again.version) == ("mira", BECAUSE, first.version)
+    assert len(store_of(root).get_executions_by_type("sangam.ManualBlessing")) == 1
+    assert len(registered(root)) == 1
+    assert sorted(path.name for path in (root / "serving" / "tiny").iterdir()) == ["20240307001"]
+
+
+def test_a_blessing_that_was_killed_before_its_push_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.pipelines.judged_pipeline import judged_run
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    run = judged_run(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.bless._push", killed)
+        with pytest.raises(KeyboardInterrupt):
+            bless(run)
+    assert not (tmp_path / "serving").exists()
+    done = bless(run, because="something else")
+    assert (done.was_there, done.because, done.version) == (True, BECAUSE, "20240307001")
+    assert Path(done.path).is_dir()
+    assert len(registered(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"servable": False}, r": the serving check refused the model \(got: p99 90 ms .*nobody overrides that"),
+        ({"failed": ""}, ": is blessed already: every gate held"),
+        ({"failed": "finite"}, r": the model gives no usable scores \(got like: auc 0.6500 .*nobody overrides that"),
+        ({"with_serving_check": False}, r": has no serving check .*run it again"),
+    ],
+    ids=["not servable", "blessed", "no numbers", "older run"],
+)
+def test_what_nobody_overrides_is_refused_and_leaves_nothing(
+    told: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    from tests.pipelines.judged_pipeline import judged_run
+
+    run = judged_run(tmp_path / "root", **told)
+    with pytest.raises(UserError, match=run.name + message):
+        bless(run)
+    assert not (tmp_path / "root" / "blessed").exists()
+    assert not (tmp_path / "root" / "artifacts" / "manual_blessing").exists()
+
+
+def test_a_model_that_another_run_has_blessed_is_blessed_already(tmp_path: Path) -> None:
+    from tests.pipelines.judged_pipeline import judged_run
+
+    runs = [judged_run(tmp_path, f"20240307T00000{number}-aaaaaaaa") for number in (1, 2)]
+    bless(runs[0])
+    with pytest.raises(UserError, match=f"{runs[1].name}: its model is blessed already, by mira, because {BECAUSE}"):
+        bless(runs[1])
+
+
+@pytest.mark.parametrize("because", ["", "  \n"])
+def test_a_reason_is_needed(because: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--because: needs a reason"):
+        bless(tmp_path, because)
+
+
+def test_wrong_runs_are_told(refused: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"RUN: no such run .*give a folder ROOT/runs/<run>, or the summary\.json in it"
+    ):
+        bless(tmp_path / "runs" / "none")
+    with pytest.raises(UserError, match="RUN: is no run of a root"):
+        bless(tmp_path)
+    unknown = refused.parent / "20240101T000000-bbbbbbbb"
+    unknown.mkdir()
+    with pytest.raises(UserError, match=r"has no summary\.json: it was killed"):
+        bless(unknown)
+    (unknown / "summary.json").write_text('{"status": "failed", "failed_step": "trainer", "error": "no rows"}')
+    with pytest.raises(UserError, match=r"failed, so that there is no verdict to override .*step trainer: no rows"):
+        bless(unknown)
+    (unknown / "summary.json").write_text('{"status": "succeeded", "failed_step": null, "error": null}')
+    with pytest.raises(UserError, match=r"metadata\.sqlite knows no such run"):
+        bless(unknown)
+
+
+def test_a_root_in_use_is_told_by_the_command(refused: Path) -> None:
+    from pipelines.local.lock import locked
+
+    command = [sys.executable, "-m", "pipelines.cli", "bless", str(refused), "--because", "x"]
+    with locked(refused.parent.parent):
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("--root: another run is using it (got")
+    assert "Traceback" not in done.stderr
