@@ -106,6 +106,31 @@ def backfill(
     raise typer.Exit(run_backfill(checked, Console(highlight=False, width=None if sys.stdout.isatty() else 200)))
 
 
+@app.command(
+    epilog='Example: sangam bless demo/root/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"'
+)
+def bless(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, ROOT/runs/RUN, or the summary in it.")],
+    because: Annotated[str, typer.Option(help="The reason, for whoever asks later.")],
+) -> None:
+    """Blesses and pushes a model that a quality gate has refused, on your word.
+
+    Who, when, why and of which run is recorded in ML Metadata, in the registry of blessings and in the pushed version's
+    manifest. A failed serving check cannot be overridden, nor can scores that are no numbers.
+    """
+    import datetime
+
+    _quieten()
+    from pipelines.bless import bless as bless_run
+    from pipelines.bless import person
+
+    done = bless_run(run, because=because, by=person(), now=datetime.datetime.now(datetime.timezone.utc))
+    _say(f"{'blessed already' if done.was_there else 'blessed'} {done.run} by {done.by}, because {done.because}")
+    for sentence in done.overridden:
+        _say(f"overridden: {sentence}")
+    _say(f"pushed: version {done.version} in {done.path}" if done.version else "pushed: nothing, push.kind is none")
+
+
 app.command(epilog=serve.EPILOG)(serve.serve)
 app.command(epilog=rollback.EPILOG)(rollback.rollback)
 
