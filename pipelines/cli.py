@@ -106,9 +106,7 @@ def backfill(
     raise typer.Exit(run_backfill(checked, Console(highlight=False, width=None if sys.stdout.isatty() else 200)))
 
 
-@app.command(
-    epilog='Example: sangam bless demo/root/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"'
-)
+@app.command(epilog='Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"')
 def bless(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, ROOT/runs/RUN, or the summary in it.")],
     because: Annotated[str, typer.Option(help="The reason, for whoever asks later.")],
