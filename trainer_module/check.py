@@ -1,7 +1,7 @@
 """Scores of a few raw examples by the ranks themselves: the served model must give the same."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -9,14 +9,17 @@ from numpy.typing import NDArray
 
 from trainer_module.input import records
 from trainer_module.job import TrainJob
-from trainer_module.loop import Trainer
 from trainer_module.ranker import Batch
+
+if TYPE_CHECKING:
+    # The export reads what the ranks have left and needs nothing of theirs.
+    from trainer_module.loop import Trainer
 
 NUM_CHECKED = 512
 _EXAMPLES, _SCORES = "check_examples.tfrecord", "check_scores.npz"
 
 
-def write_check(job: TrainJob, trainer: Trainer) -> None:
+def write_check(job: TrainJob, trainer: "Trainer") -> None:
     """Scores the first raw examples with the live tables. All ranks call it together; rank 0 writes the files."""
     if not job.check_files:
         return

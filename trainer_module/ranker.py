@@ -32,7 +32,7 @@ class Ranker:
     def __init__(self, declared: Declared):
         self.declared = declared
         self.tasks = tuple(declared.tasks)
-        self._numeric = [name for name, feature in declared.features.items() if isinstance(feature, NumericFeature)]
+        self.numeric = [name for name, feature in declared.features.items() if isinstance(feature, NumericFeature)]
         self.groups = groups_of(declared)
         group_of = {table: name for name, group in self.groups.items() for table in group.tags}
         # Features of one id come first in a group: their rows, example after example, are model inputs as they lie.
@@ -48,7 +48,7 @@ class Ranker:
                     self._several[group_of[feature.table]][name] = feature
                 case _:
                     assert_never(feature)
-        numbers = [(name, 1) for name in self._numeric]
+        numbers = [(name, 1) for name in self.numeric]
         vectors = [
             (name, group.dim)
             for group in self.groups.values()
@@ -75,6 +75,10 @@ class Ranker:
             group: self._joined(group, batch, [batch[name].flat_values for name in self._several[group]])
             for group in self.groups
         }
+
+    def features_of(self, group: str) -> tuple[str, ...]:
+        """Returns the features of a group of tables, in the order of the model's inputs."""
+        return (*self._single[group], *self._several[group])
 
     def _joined(self, group: str, single: Batch, several: list[tf.Tensor]) -> tf.Tensor:
         """Returns numbers in the order of `keys`, given those of features of one id, and the others flat."""
@@ -104,10 +108,13 @@ class Ranker:
             batch: features.
             embeddings: {group: [n, dim]}, one row for each of `keys(batch)`.
         """
-        parts_BI = [tf.stack([batch[name] for name in self._numeric], 1)] if self._numeric else []
+        parts_BI = [tf.stack([batch[name] for name in self.numeric], 1)] if self.numeric else []
         for name, group in self.groups.items():
             parts_BI += self._vectors(group, weights, batch, embeddings[name])
-        x_BI = tf.concat(parts_BI, axis=1)
+        return self.logits_of_inputs(weights, tf.concat(parts_BI, axis=1))
+
+    def logits_of_inputs(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+        """Returns [batch, tasks], given numeric features and then the vectors of each group's `features_of`."""
         if self._compute_type == tf.float32:
             return self._model(weights, x_BI)
         weights = {name: tf.cast(weight, self._compute_type) for name, weight in weights.items()}
@@ -125,6 +132,20 @@ class Ranker:
         for (name, feature), values_nD in zip(several.items(), of_several, strict=True):
             vectors.append(_encoded(name, feature, batch[name], values_nD, weights))
         return vectors
+
+    def vector(self, name: str, column: tf.Tensor | tf.RaggedTensor, rows_nD: tf.Tensor, weights: Weights) -> tf.Tensor:
+        """Returns one embedded feature as a model input: [batch, dim].
+
+        Args:
+            name: of the feature.
+            column: its keys.
+            rows_nD: embeddings of its keys, example after example.
+            weights: dense weights by name.
+        """
+        feature = self.declared.features[name]
+        if isinstance(feature, IdsFeature | SequenceFeature):
+            return _encoded(name, feature, column, rows_nD, weights)
+        return rows_nD
 
     def loss_sums(self, logits_BT: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Returns each task's loss, summed over the batch: [tasks]."""

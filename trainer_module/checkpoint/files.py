@@ -5,11 +5,12 @@ the one that trains; a disk takes longer in any case.
 """
 
 import io
+import math
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,32 +80,64 @@ def read_array(path: Path, record: FileRecord) -> NDArray[Any]:
     """
     _check_size(path, record)
     with path.open("rb", buffering=0) as file:
-        head = file.read(_CHUNK_BYTES)
-        array, start = _empty_array(path, head)
-        data = array.reshape(-1).view(np.uint8).data
-        crc, filled = zlib.crc32(head), len(head) - start
-        if array.shape != record.shape or len(data) + start != record.bytes:
-            raise _damaged(path, f"holds {array.shape}", f"{record.shape}")
-        data[:filled] = head[start:]
-        while filled < len(data):
-            got = file.readinto(data[filled : filled + _CHUNK_BYTES])
-            if not got:
-                raise _damaged(path, f"ends after {start + filled} bytes", f"{record.bytes}")
-            crc = zlib.crc32(data[filled : filled + got], crc)
-            filled += got
-    _check_crc(path, crc, record)
+        reading = _Reading(path, record, file)
+        array = np.empty(reading.shape, reading.dtype)
+        reading.fill(array)
+        reading.check()
     return array
 
 
-def _empty_array(path: Path, head: bytes) -> tuple[NDArray[Any], int]:
-    """Returns an array of the header's shape and type, and where the data starts."""
-    reader = io.BytesIO(head)
-    try:
-        _NPY.read_magic(reader)
-        shape, _, kind = _NPY.read_array_header_1_0(reader)
-        return np.empty(shape, kind), reader.tell()
-    except (ValueError, MemoryError) as error:
-        raise _damaged(path, f"has no readable header: {error}", "a .npy file") from error
+def read_blocks(path: Path, record: FileRecord, num_rows: int) -> Iterator[NDArray[Any]]:
+    """Yields an array in blocks of so many rows, the last one shorter: each lies where the one before it lay.
+
+    The checksum is known when all are read: what was made of the blocks counts only after the last.
+
+    Raises:
+        CheckpointError: when the file is not the one that was recorded.
+    """
+    _check_size(path, record)
+    with path.open("rb", buffering=0) as file:
+        reading = _Reading(path, record, file)
+        total, *rest = reading.shape
+        buffer = np.empty([min(num_rows, total), *rest], reading.dtype)
+        for start in range(0, total, num_rows):
+            block = buffer[: total - start]
+            reading.fill(block)
+            yield block
+        reading.check()
+
+
+class _Reading:
+    """A file of an array while it is read from its beginning to its end."""
+
+    def __init__(self, path: Path, record: FileRecord, file: BinaryIO):
+        self._path, self._record, self._file = path, record, file
+        try:
+            _NPY.read_magic(file)
+            self.shape, _, self.dtype = _NPY.read_array_header_1_0(file)
+        except ValueError as error:
+            raise _damaged(path, f"has no readable header: {error}", "a .npy file") from error
+        self._read_bytes = file.tell()
+        if self.shape != record.shape or self._read_bytes + math.prod(self.shape) * self.dtype.itemsize != record.bytes:
+            raise _damaged(path, f"holds {self.shape}", f"{record.shape}")
+        file.seek(0)
+        self._crc = zlib.crc32(file.read(self._read_bytes))
+
+    def fill(self, array: NDArray[Any]) -> None:
+        """Reads the next rows into an array in C order."""
+        data: Any = array.reshape(-1).view(np.uint8).data
+        filled = 0
+        while filled < len(data):
+            got = self._file.readinto(data[filled : filled + _CHUNK_BYTES])  # type: ignore[attr-defined]
+            if not got:
+                raise _damaged(self._path, f"ends after {self._read_bytes + filled} bytes", f"{self._record.bytes}")
+            self._crc = zlib.crc32(data[filled : filled + got], self._crc)
+            filled += got
+        self._read_bytes += filled
+
+    def check(self) -> None:
+        """Raises when what was read is not what was written."""
+        _check_crc(self._path, self._crc, self._record)
 
 
 def read_bytes(path: Path, record: FileRecord) -> bytes:

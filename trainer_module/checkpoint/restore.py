@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.checkpoint.files import CheckpointError, read_array
+from trainer_module.checkpoint.files import CheckpointError, FileRecord, read_array, read_blocks
 from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.snapshot import Arrays, RowsSnapshot, Snapshot, merged_extra
@@ -72,6 +72,22 @@ def read_parts(directory: Path, manifest: Manifest, group: str) -> Iterator[tupl
         yield _read_rows(directory, manifest, group, part)
 
 
+def read_keys(directory: Path, manifest: Manifest, group: str) -> NDArray[Any]:
+    """Returns all keys of a group, as one rank after another has written them: [n] int64."""
+    files = [rows_file(part, group, "keys") for part in range(manifest.ranks)]
+    return np.concatenate([_read(directory, manifest, file) for file in files])
+
+
+def read_row_blocks(directory: Path, manifest: Manifest, group: str, num_rows: int) -> Iterator[NDArray[Any]]:
+    """Yields the rows of `read_keys` in blocks, of which each overwrites the one before: [up to num_rows, width].
+
+    Rows are several times as wide as an embedding; nobody who needs these alone has to hold all of them.
+    """
+    for part in range(manifest.ranks):
+        file = rows_file(part, group, "rows")
+        yield from read_blocks(directory / file, _record(directory, manifest, file), num_rows)
+
+
 def read_extras(directory: Path, manifest: Manifest, group: str) -> list[Arrays]:
     """Returns what each rank has written of a group beside keys and rows."""
     prefixes = [rows_file(part, group, "x")[: -len("x.npy")] for part in range(manifest.ranks)]
@@ -123,6 +139,10 @@ def _read_rows(directory: Path, manifest: Manifest, group: str, part: int) -> tu
 
 
 def _read(directory: Path, manifest: Manifest, file: str) -> NDArray[Any]:
+    return read_array(directory / file, _record(directory, manifest, file))
+
+
+def _record(directory: Path, manifest: Manifest, file: str) -> FileRecord:
     if file not in manifest.files:
         raise CheckpointError(f"{directory}: lacks {file}; the checkpoint is damaged: remove it")
-    return read_array(directory / file, manifest.files[file])
+    return manifest.files[file]

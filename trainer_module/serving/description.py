@@ -1,0 +1,64 @@
+"""What lies beside the graph: `ranker.json` says what the model is, and requests warm a server up."""
+
+import json
+from collections.abc import Collection, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from schemas.rank_inputs import input_names
+from schemas.spec import Ranker
+from trainer_module.serving.signatures import DEFAULT, ServedRanker
+
+FOLDER = "assets.extra"
+_DESCRIPTION, _WARM_UP = "ranker.json", "tf_serving_warmup_requests"
+_WARM_UP_BATCHES = (1, 8, 64)
+_TFRA = "tensorflow_recommenders_addons"
+
+
+def description(
+    declared: Ranker, spec_digest: str, served: ServedRanker, signatures: Collection[str]
+) -> dict[str, Any]:
+    """Returns what an exported model says of itself, as plain data."""
+    is_tfra = declared.export.form == "tfra"
+    packages = ["tensorflow", "tensorflow_transform", *([_TFRA] if is_tfra else [])]
+    inputs = input_names(served.columns.values())
+    document = {
+        "name": declared.name,
+        "spec_digest": spec_digest,
+        "ranker": declared.model_dump(mode="json"),
+        "tasks": {task: {"kind": kind.kind, "label": declared.label_of(task)} for task, kind in declared.tasks.items()},
+        "signatures": sorted(signatures),
+        "form": declared.export.form,
+        "rows": declared.export.rows,
+        "versions": {package: version(package.replace("_", "-")) for package in packages},
+        "columns": {
+            name: {"type": column.type, "is_list": column.is_list, "input": inputs[name]}
+            for name, column in served.columns.items()
+        },
+        "groups": {name: {"dim": table.group.dim, "tables": table.group.tags} for name, table in served.tables.items()},
+    }
+    return document | ({"custom_ops": _TFRA} if is_tfra else {})
+
+
+def write_extras(model_dir: Path, document: dict[str, Any], examples: Sequence[bytes]) -> None:
+    """Writes the description and, of real examples, requests that TensorFlow Serving sends itself before it is ready.
+
+    Reference: https://www.tensorflow.org/tfx/serving/saved_model_warmup
+    """
+    folder = model_dir / FOLDER
+    folder.mkdir()
+    (folder / _DESCRIPTION).write_text(json.dumps(document, indent=2) + "\n")
+    if not examples:
+        return
+    with tf.io.TFRecordWriter(str(folder / _WARM_UP)) as writer:
+        for batch in _WARM_UP_BATCHES:
+            request = predict_pb2.PredictRequest()
+            request.model_spec.name = document["name"]
+            request.model_spec.signature_name = DEFAULT
+            request.inputs["examples"].CopyFrom(tf.make_tensor_proto(list(examples[:batch]), tf.string))
+            log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
+            writer.write(log.SerializeToString())

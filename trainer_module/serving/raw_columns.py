@@ -1,0 +1,80 @@
+"""The inputs of `rank`: a tensor for each column of the logs, of one row or one for each candidate."""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from schemas.columns import Column, ColumnType
+from schemas.rank_inputs import LENGTH, input_names
+
+_TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
+
+# Shape suffixes: R rows of one column, 1 or as many as candidates; L width of a column of lists.
+
+
+def input_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
+    """Returns the inputs by name: [rows] for a scalar; for lists [rows, width], padded, and their lengths [rows]."""
+    specs = {}
+    names = input_names(columns.values())
+    for column in columns.values():
+        name = names[column.name]
+        specs[name] = tf.TensorSpec([None, None] if column.is_list else [None], _TYPES[column.type], name=name)
+        if column.is_list:
+            specs[name + LENGTH] = tf.TensorSpec([None], tf.int64, name=name + LENGTH)
+    return specs
+
+
+def with_candidates(inputs: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Returns the number of candidates, and the inputs, which can be used once their rows agree.
+
+    No rows anywhere mean no candidates.
+
+    Raises:
+        InvalidArgumentError: by the graph, for an input that has neither one row nor one for each candidate.
+    """
+    names = sorted(inputs)
+    rows = tf.stack([tf.shape(inputs[name])[0] for name in names])
+    candidates = tf.where(tf.reduce_any(tf.equal(rows, 0)), 0, tf.reduce_max(rows))
+    agree = tf.reduce_all(tf.equal(rows, 1) | tf.equal(rows, candidates))
+    what = f"rank: each input needs one row, or one for each candidate; rows of {', '.join(names)}:"
+    checks = [tf.debugging.Assert(agree, [what, rows], summarize=len(names))]
+    for name in names:
+        if name + LENGTH in inputs and inputs[name].shape.rank == 2:
+            checks += _list_checks(name, inputs[name], inputs[name + LENGTH])
+    with tf.control_dependencies(checks):
+        return tf.identity(candidates), {name: tf.identity(inputs[name]) for name in names}
+
+
+def _list_checks(name: str, padded_RL: tf.Tensor, lengths_R: tf.Tensor) -> list[tf.Operation]:
+    rows, width = tf.unstack(tf.shape(padded_RL, tf.int64))
+    lengths = tf.size(lengths_R, tf.int64)
+    fits = tf.reduce_all((lengths_R >= 0) & (lengths_R <= width))
+    return [
+        tf.debugging.Assert(
+            tf.equal(rows, lengths), [f"rank: {name} and {name + LENGTH} need as many rows; got", rows, lengths]
+        ),
+        tf.debugging.Assert(fits, [f"rank: {name + LENGTH} must be from 0 to the width of {name}, which is", width]),
+    ]
+
+
+def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.SparseTensor]:
+    """Returns the columns as a parsed tf.Example has them, each with its own number of rows.
+
+    A scalar is missing where it is an empty string or NaN; an integer is never missing.
+    """
+    sparse = {}
+    names = input_names(columns.values())
+    for name, column in columns.items():
+        values = inputs[names[name]] if column.is_list else inputs[names[name]][:, None]
+        match column:
+            case Column(is_list=True):
+                is_given = tf.sequence_mask(inputs[names[name] + LENGTH], tf.shape(values)[1])
+            case Column(type="string"):
+                is_given = tf.not_equal(values, "")
+            case Column(type="float"):
+                is_given = ~tf.math.is_nan(values)
+            case _:
+                is_given = tf.ones_like(values, tf.bool)
+        places = tf.where(is_given)
+        sparse[name] = tf.SparseTensor(places, tf.gather_nd(values, places), tf.shape(values, tf.int64))
+    return sparse

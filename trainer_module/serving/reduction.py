@@ -1,0 +1,72 @@
+"""What smaller rows cost: the loss of AUC, or the rise of the error, on the evaluation split."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from typing_extensions import assert_never
+
+from schemas.columns import label_column
+from schemas.spec import Inputs
+from schemas.tasks import BinaryTask, RegressionTask, Task
+
+Scores = Mapping[str, NDArray[Any]]
+"""{task: [examples, 1]}."""
+
+
+def scores_of(serve: Callable[..., Mapping[str, tf.Tensor]], batches: Iterable[tf.Tensor]) -> Scores:
+    """Returns what a signature answers about batches of serialized examples, of which there is one at least."""
+    answers = [{task: scores.numpy() for task, scores in serve(examples=batch).items()} for batch in batches]
+    return {task: np.concatenate([answer[task] for answer in answers]) for task in answers[0]}
+
+
+def labels_of(declared: Inputs, batches: Iterable[tf.Tensor]) -> Scores:
+    """Returns the labels of serialized examples, by task; ingestion lets no example through that lacks one."""
+    columns = {task: label_column(declared, task) for task in declared.tasks}
+    types = {column.name: tf.int64 if column.type == "int" else tf.float32 for column in columns.values()}
+    parsed = {name: tf.io.FixedLenFeature([1], kind) for name, kind in types.items()}
+    found = [tf.io.parse_example(batch, parsed) for batch in batches]
+    return {task: np.concatenate([part[column.name].numpy() for part in found]) for task, column in columns.items()}
+
+
+def reductions(declared: Inputs, labels: Scores, full: Scores, reduced: Scores) -> dict[str, dict[str, Any]]:
+    """Returns for each task its metric with float32 rows and with smaller ones, and what is lost.
+
+    A number is None where it is undefined: without positives, or without negatives.
+    """
+    return {task: _reduction(kind, labels[task], full[task], reduced[task]) for task, kind in declared.tasks.items()}
+
+
+def _reduction(task: Task, labels: NDArray[Any], full: NDArray[Any], reduced: NDArray[Any]) -> dict[str, Any]:
+    match task:
+        case BinaryTask():
+            before, after = auc(labels.ravel(), full.ravel()), auc(labels.ravel(), reduced.ravel())
+            loss = None if before is None or after is None else before - after
+            return {"metric": "auc", "full": before, "reduced": after, "loss": loss}
+        case RegressionTask():
+            before, after = rmse(labels, full), rmse(labels, reduced)
+            # Next to no error at all, any rise is infinite.
+            loss = None if not before or after is None else after / before - 1.0
+            return {"metric": "rmse", "full": before, "reduced": after, "loss": loss}
+        case _:
+            assert_never(task)
+
+
+def auc(labels: NDArray[Any], scores: NDArray[Any]) -> float | None:
+    """Returns the share of pairs in which the positive scores higher, ties counting half; None without pairs."""
+    is_positive = labels > 0
+    positives = int(np.count_nonzero(is_positive))
+    pairs = positives * (len(labels) - positives)
+    if pairs == 0 or not np.isfinite(scores).all():
+        return None
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    mean_ranks = np.cumsum(counts) - (counts - 1) / 2.0
+    return float((mean_ranks[place][is_positive].sum() - positives * (positives + 1) / 2.0) / pairs)
+
+
+def rmse(labels: NDArray[Any], scores: NDArray[Any]) -> float | None:
+    """Returns the root mean squared error, None where it is undefined."""
+    error = float(np.sqrt(np.mean(np.square(labels - scores, dtype=np.float64))))
+    return error if np.isfinite(error) else None

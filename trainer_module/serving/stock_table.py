@@ -1,0 +1,91 @@
+"""Rows in TensorFlow's own operations: sorted keys, searched; what changes later lies in a small table over them."""
+
+import numpy as np
+import tensorflow as tf
+
+from schemas.groups import Group
+from trainer_module.serving.row_types import Rows
+from trainer_module.serving.table import ServedTable
+from trainer_module.serving.trained_rows import TrainedRows
+
+_NO_KEY = -1
+"""Less than every key: it stands in a table without rows, so that this can be searched."""
+_ROW, _REMOVED = 1.0, -1.0
+"""Last float of what the overlay holds of a key; 0 of a key that it does not hold."""
+
+# Shape suffixes: n keys, D dimension, S width of a stored row.
+
+
+class StockTable(ServedTable):
+    """The trained rows, never changed, and an overlay of keys with a row or without one, passed over while empty.
+
+    Every look-up and every change of the overlay is one operation under its lock: a reader sees a row and its flag, and
+    all rows of an `upsert` or none.
+    """
+
+    def __init__(self, group: Group, rows: Rows, trained: TrainedRows):
+        super().__init__(group, rows)
+        self._num_trained = len(trained.keys)
+        size = max(self._num_trained, 1)
+        order = np.argsort(trained.keys)
+        keys = trained.keys[order] if self._num_trained else np.full(1, _NO_KEY)
+        self._keys = tf.Variable(keys, dtype=tf.int64, trainable=False)
+        # Written where they belong, block after block: never a second copy of all rows, sorted or not.
+        empty = tf.raw_ops.Empty(shape=[size, self.row_type.width], dtype=self.row_type.dtype, init=size == 1)
+        self._rows = tf.Variable(empty, trainable=False)
+        places = np.empty(self._num_trained, np.int64)
+        places[order] = np.arange(self._num_trained)
+        for part, block in trained.parts():
+            self._rows.scatter_update(tf.IndexedSlices(self.row_type.pack(tf.constant(block)), places[part]))
+        # In float32 whatever the type of the rows: TensorFlow's table knows no halves. It holds packed rows unpacked.
+        self._overlay = tf.lookup.experimental.MutableHashTable(
+            tf.int64, tf.float32, default_value=tf.zeros([group.dim + 1]), name=f"{group.name}_overlay"
+        )
+
+    def _place(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns places among the trained rows, and whether these are the keys'."""
+        last = max(self._num_trained, 1) - 1
+        places_n = tf.minimum(tf.searchsorted(self._keys, keys_n, out_type=tf.int64), last)
+        return places_n, tf.equal(tf.gather(self._keys, places_n), keys_n)
+
+    def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `ServedTable`."""
+        places_n, is_trained_n = self._place(keys_n)
+        rows_nD = self.row_type.unpack(tf.gather(self._rows, places_n))
+
+        def overlaid() -> tuple[tf.Tensor, tf.Tensor]:
+            found = self._overlay.lookup(keys_n)
+            later_nD, state_n = found[:, : self.group.dim], found[:, self.group.dim]
+            is_later_n = tf.equal(state_n, _ROW)
+            is_known_n = is_later_n | (is_trained_n & tf.not_equal(state_n, _REMOVED))
+            return tf.where(is_later_n[:, None], later_nD, rows_nD), is_known_n
+
+        return tf.cond(self._overlay.size() > 0, overlaid, lambda: (rows_nD, is_trained_n))
+
+    def insert(self, keys_n: tf.Tensor, stored_nS: tf.Tensor) -> tf.Operation:
+        """See `ServedTable`."""
+        rows_nD = self.row_type.unpack(stored_nS)
+        return self._overlay.insert(keys_n, tf.concat([rows_nD, tf.fill([tf.shape(rows_nD)[0], 1], _ROW)], axis=1))
+
+    def erase(self, keys_n: tf.Tensor) -> tf.Operation:
+        """See `ServedTable`."""
+        _, is_trained_n = self._place(keys_n)
+        trained_m = tf.boolean_mask(keys_n, is_trained_n)
+        gone_mD = tf.concat(
+            [tf.zeros([tf.size(trained_m), self.group.dim]), tf.fill([tf.size(trained_m), 1], _REMOVED)], 1
+        )
+        return tf.group(
+            self._overlay.insert(trained_m, gone_mD), self._overlay.remove(tf.boolean_mask(keys_n, ~is_trained_n))
+        )
+
+    def num_rows(self) -> tf.Tensor:
+        """See `ServedTable`; reads the whole overlay, so that it needs no counter that two changes could get wrong."""
+        keys_n, values = self._overlay.export()
+        state_n = values[:, self.group.dim]
+        _, is_trained_n = self._place(keys_n)
+        made = tf.math.count_nonzero(tf.equal(state_n, _ROW) & ~is_trained_n)
+        return self._num_trained + made - tf.math.count_nonzero(tf.equal(state_n, _REMOVED))
+
+    def release(self) -> tf.Operation:
+        """See `ServedTable`. Variables go by themselves."""
+        return tf.raw_ops.DestroyResourceOp(resource=self._overlay.resource_handle)

@@ -1,0 +1,105 @@
+"""What a served table of rows does, in either form."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from schemas.groups import Group
+from trainer_module.keys import ID_BITS, tags_of
+from trainer_module.serving.row_types import Rows, RowType
+
+# Shape suffixes: n keys, D dimension, S width of a stored row.
+
+
+class ServedTable(tf.Module, ABC):
+    """Rows of one group of tables. Reading changes nothing: an unknown id reads as its table's declared default."""
+
+    def __init__(self, group: Group, rows: Rows):
+        super().__init__()
+        self.group = group
+        self.row_type = RowType(rows, group.dim)
+        # By tag; the tag of `NO_ID` is 0, and an absent id reads as zeros.
+        self._defaults: NDArray[Any] = np.zeros([max(group.tags.values()) + 1, 1], np.float32)
+        for table, tag in group.tags.items():
+            self._defaults[tag] = group.tables[table].default_value
+
+    def __call__(self, keys_n: tf.Tensor) -> tf.Tensor:
+        """Returns the embeddings of keys: [n] int64 to [n, dim]."""
+        rows_nD, is_known_n = self.find(keys_n)
+        defaults_n1 = tf.gather(self._defaults, tf.minimum(tags_of(keys_n), len(self._defaults) - 1))
+        return tf.where(is_known_n[:, None], rows_nD, defaults_n1)
+
+    def upsert(self, keys_n: tf.Tensor, rows_nD: tf.Tensor) -> tf.Tensor:
+        """Makes or replaces rows, each whole; returns their number, int64 scalar.
+
+        Args:
+            keys_n: int64, each once, as `trainer_module.keys` makes them of ids of this group's tables.
+            rows_nD: float32; stored as the declared type.
+
+        Raises:
+            InvalidArgumentError: by the graph, before any row is changed.
+        """
+        with tf.control_dependencies(self._checks("upsert", keys_n, rows_nD)):
+            stored_nS = self.row_type.pack(tf.identity(rows_nD))
+        with tf.control_dependencies([self.insert(keys_n, stored_nS)]):
+            return tf.size(keys_n, tf.int64)
+
+    def remove(self, keys_n: tf.Tensor) -> tf.Tensor:
+        """Removes rows; returns how many of the keys had one, int64 scalar."""
+        with tf.control_dependencies(self._checks("remove", keys_n)):
+            keys_n = tf.identity(keys_n)
+        _, had_row_n = self.find(keys_n)
+        with tf.control_dependencies([had_row_n]):
+            erased = self.erase(keys_n)
+        with tf.control_dependencies([erased]):
+            return tf.math.count_nonzero(had_row_n)
+
+    def _checks(self, signature: str, keys_n: tf.Tensor, rows_nD: tf.Tensor | None = None) -> list[tf.Operation]:
+        tags = tf.constant([tag << ID_BITS for tag in self.group.tags.values()], tf.int64)
+        high_n1 = tf.bitwise.bitwise_and(keys_n, tf.constant(-1 << ID_BITS, tf.int64))[:, None]
+        is_of_group = tf.reduce_all(tf.reduce_any(tf.equal(high_n1, tags), axis=1))
+        tables = ", ".join(sorted(self.group.tags))
+        checks = [
+            tf.debugging.Assert(
+                is_of_group, [f"{signature}: keys are not of the tables {tables}; make them with trainer_module.keys"]
+            )
+        ]
+        if rows_nD is None:
+            return checks
+        num_keys, num_rows = tf.size(keys_n), tf.shape(rows_nD)[0]
+        checks.append(
+            tf.debugging.Assert(
+                tf.equal(num_keys, num_rows), [f"{signature}: one row for each key is needed; got", num_keys, num_rows]
+            )
+        )
+        checks.append(
+            tf.debugging.Assert(
+                tf.equal(tf.size(tf.unique(keys_n)[0]), num_keys), [f"{signature}: a key is given twice"]
+            )
+        )
+        is_finite = tf.reduce_all(tf.math.is_finite(rows_nD))
+        checks.append(tf.debugging.Assert(is_finite, [f"{signature}: rows hold NaN or infinity"]))
+        return checks
+
+    @abstractmethod
+    def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns rows, anything for unknown keys, and which keys are known: [n] to [n, dim] and [n] bool."""
+
+    @abstractmethod
+    def insert(self, keys_n: tf.Tensor, stored_nS: tf.Tensor) -> tf.Operation:
+        """Makes or replaces packed rows."""
+
+    @abstractmethod
+    def erase(self, keys_n: tf.Tensor) -> tf.Operation:
+        """Removes rows; unknown keys are passed over."""
+
+    @abstractmethod
+    def num_rows(self) -> tf.Tensor:
+        """Returns the number of keys that have a row: int64 scalar."""
+
+    @abstractmethod
+    def release(self) -> tf.Operation:
+        """Gives the table's memory back; it cannot be used any more."""
