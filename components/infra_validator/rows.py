@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from schemas.columns import ColumnType
 from schemas.features import NumericFeature, SequenceFeature
+from schemas.rank_inputs import LENGTH
 from schemas.release import Evaluation
 from schemas.spec import Ranker
 
@@ -37,12 +38,19 @@ class Unfit(Exception):
 
 
 class ServedColumn(pydantic.BaseModel):
-    """A column that the model reads."""
+    """A column that the model reads.
+
+    Attributes:
+        type: of a value.
+        is_list: any number of values.
+        input: its name among the inputs of `rank`.
+    """
 
     model_config = pydantic.ConfigDict(extra="ignore", frozen=True)
 
     type: ColumnType
     is_list: bool
+    input: str
 
 
 @dataclass(frozen=True)
@@ -132,10 +140,10 @@ def asked_by_columns(rows: Rows, columns: Mapping[str, ServedColumn]) -> Tensors
     for name, values in rows.items():
         column = columns[name]
         if column.is_list:
-            tensors[name], tensors[f"{name}_length"] = _padded(values, column.type)
+            tensors[column.input], tensors[column.input + LENGTH] = _padded(values, column.type)
         else:
             first = [row[0] if row else _ABSENT[column.type] for row in values]
-            tensors[name] = np.array(first, _DTYPES[column.type])
+            tensors[column.input] = np.array(first, _DTYPES[column.type])
     return tensors
 
 

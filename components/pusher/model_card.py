@@ -101,6 +101,8 @@ def _quality(facts: CardFacts) -> Iterator[str]:
 
 
 def _gates(verdict: Verdict) -> Iterator[str]:
+    if verdict.because:
+        yield f"**Blessed by hand** by {_plain(verdict.by)}, because: {_plain(verdict.because)}"
     rows = [
         (name, gate.slice or "all examples", _passed(gate.passed), gate.reason)
         for name, task in verdict.tasks.items()

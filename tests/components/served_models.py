@@ -18,12 +18,12 @@ NEVER_SEEN = "sangam-never-seen.*"
 """What the serving check calls the ids that it makes up."""
 
 NUM_EXAMPLES = 64
-SLOW_TURNS = 30_000
+SLOW_TURNS = 20_000
 COLUMNS = {
-    "user_id": {"type": "string", "is_list": False},
-    "post_id": {"type": "int", "is_list": False},
-    "tags": {"type": "string", "is_list": True},
-    "price": {"type": "float", "is_list": False},
+    "user_id": {"type": "string", "is_list": False, "input": "user_id"},
+    "post_id": {"type": "int", "is_list": False, "input": "post_id"},
+    "tags": {"type": "string", "is_list": True, "input": "tags"},
+    "list price": {"type": "float", "is_list": False, "input": "list_price"},
 }
 RANKER = Ranker.model_validate_json(
     json.dumps(
@@ -34,7 +34,7 @@ RANKER = Ranker.model_validate_json(
                 "user": {"kind": "id", "column": "user_id", "type": "string", "table": "users"},
                 "post": {"kind": "id", "column": "post_id", "type": "int", "table": "posts"},
                 "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "sum"},
-                "price": {"kind": "numeric"},
+                "price": {"kind": "numeric", "column": "list price"},
             },
             "tasks": {"like": {"kind": "binary"}, "watch": {"kind": "regression"}},
             "model": {"kind": "mmoe", "num_experts": 1, "expert_units": [4], "tower_units": [2]},
@@ -105,13 +105,13 @@ class TinyModel(tf.Module):
             parsed["tags"].indices, tf.ones_like(parsed["tags"].values, tf.int64), parsed["tags"].dense_shape
         )
         num_tags = tf.sparse.reduce_sum(ones, axis=1)
-        return self.scores(one["user_id"], one["post_id"], num_tags, one["price"], skewed=self._defect == "skew")
+        return self.scores(one["user_id"], one["post_id"], num_tags, one["list price"], skewed=self._defect == "skew")
 
     def rank(self, **columns: Any) -> dict[str, Any]:
         """Returns {task: [n, 1]} for columns of one row or n."""
         count = tf.reduce_max([tf.shape(column)[0] for column in columns.values()])
         user, post, price, num_tags = (
-            tf.broadcast_to(columns[name], [count]) for name in ("user_id", "post_id", "price", "tags_length")
+            tf.broadcast_to(columns[name], [count]) for name in ("user_id", "post_id", "list_price", "tags_length")
         )
         if self._defect == "one row differs":
             price += tf.where(tf.shape(columns["user_id"])[0] < count, 0.01, 0.0)
@@ -159,9 +159,9 @@ def make(folder: Path, defect: Defect = "none", *, rows: str = "float32") -> Mad
 def _save(model: TinyModel, folder: Path) -> None:
     types = {"string": tf.string, "int": tf.int64, "float": tf.float32}
     inputs: dict[str, Any] = {"tags_length": tf.TensorSpec([None], tf.int64, "tags_length")}
-    for name, column in COLUMNS.items():
+    for column in COLUMNS.values():
         shape = [None, None] if column["is_list"] else [None]
-        inputs[name] = tf.TensorSpec(shape, types[str(column["type"])], name)
+        inputs[str(column["input"])] = tf.TensorSpec(shape, types[str(column["type"])], column["input"])
     rank: Callable[..., Any] = tf.function(model.rank)
     serve = tf.function(model.serve, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     signatures = {
@@ -197,7 +197,7 @@ def _examples() -> list[bytes]:
         feature["user_id"].bytes_list.value.append(f"u{index % 10}".encode())
         feature["post_id"].int64_list.value.append(int(random.integers(1000)))
         if index % 7:
-            feature["price"].float_list.value.append(float(random.normal()))
+            feature["list price"].float_list.value.append(float(random.normal()))
         feature["tags"].bytes_list.value.extend([b"a", b"bb", b"ccc"][: index % 4])
         serialized.append(example.SerializeToString())
     return serialized

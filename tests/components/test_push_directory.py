@@ -4,12 +4,14 @@ import datetime
 import json
 import multiprocessing
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from components.pusher.directory import Pushed, push, target_folder
-from components.pusher.manifest import Provenance, list_files
+from components.pusher.manifest import CARD_FILE, Provenance, list_files
+from components.registry import versions
 from schemas.errors import UserError
 
 NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
@@ -33,7 +35,14 @@ def make_model(folder: Path, weights: str = "w") -> Path:
 
 
 def pushed(model: Path, target: Path) -> Pushed:
-    return push(model=model, target=target, day="20111130", provenance=PROVENANCE, now=NOW)
+    return push(
+        model=model,
+        target=target,
+        day="20111130",
+        provenance=PROVENANCE,
+        card=lambda version: f"# tiny, version {version}\n",
+        now=NOW,
+    )
 
 
 @pytest.fixture
@@ -46,16 +55,22 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "serving"
 
 
-def test_version_holds_the_model_and_a_manifest(model: Path, target: Path) -> None:
+def test_version_holds_the_model_a_card_and_a_manifest_of_both(model: Path, target: Path) -> None:
     version = pushed(model, target)
-    assert version.path == str(target / "20111130001")
-    assert list_files(target / "20111130001") == list_files(model)
-    manifest = json.loads((target / "20111130001" / "manifest.json").read_text())
+    folder = target / "20111130001"
+    assert version.path == str(folder)
+    assert (folder / CARD_FILE).read_text() == "# tiny, version 20111130001\n"
+    files = list_files(folder)
+    assert {name: entry for name, entry in files.items() if name != CARD_FILE} == list_files(model)
+    manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest == json.loads(PROVENANCE.model_dump_json()) | {
         "version": "20111130001",
         "created": "2024-01-02T03:04:05Z",
-        "files": {name: entry.model_dump() for name, entry in list_files(model).items()},
+        "files": {name: entry.model_dump() for name, entry in files.items()},
     }
+    assert versions.damage(folder) is None
+    (folder / CARD_FILE).write_text("# another\n")
+    assert str(versions.damage(folder)).startswith(f"{CARD_FILE}: sha256 is ")
 
 
 def test_the_same_model_again_is_the_same_version(model: Path, target: Path) -> None:
@@ -77,6 +92,39 @@ def test_a_taken_number_is_never_used_even_if_its_folder_is_empty(model: Path, t
     (target / "20111130001").mkdir(parents=True)
     assert pushed(model, target).version == "20111130002"
     assert os.listdir(target / "20111130001") == []
+
+
+def withdraw_newest(target: Path, because: str) -> None:
+    [version] = versions.withdraw(target, because=because, now=NOW)
+    assert (target / "withdrawn" / version / "saved_model.pb").exists()
+
+
+def test_the_number_of_a_withdrawn_version_is_never_given_again(model: Path, target: Path, tmp_path: Path) -> None:
+    pushed(model, target)
+    pushed(make_model(tmp_path / "second", "2"), target)
+    withdraw_newest(target, "likes fell by a third")
+    assert pushed(make_model(tmp_path / "third", "3"), target).version == "20111130003"
+    withdraw_newest(target, "so did these")
+    # Somebody made room; the records stay.
+    shutil.rmtree(target / "withdrawn" / "20111130003")
+    assert pushed(make_model(tmp_path / "fourth", "4"), target).version == "20111130004"
+
+
+def test_withdrawn_files_are_not_pushed_again_and_the_way_out_works(model: Path, target: Path, tmp_path: Path) -> None:
+    pushed(model, target)
+    bad = make_model(tmp_path / "bad", "bad")
+    pushed(bad, target)
+    withdraw_newest(target, "likes fell by a third")
+    with pytest.raises(UserError) as caught:
+        pushed(bad, target)
+    assert str(caught.value) == (
+        "push: these very files were version 20111130002, which was withdrawn on 2024-01-02 (got the reason: likes "
+        "fell by a third); train a model on other data or with another spec, or put the version back: sangam rollback "
+        f"{target} --restore 20111130002"
+    )
+    assert sorted(os.listdir(target)) == ["20111130001", "withdrawn"]
+    versions.restore(target, "20111130002")
+    assert pushed(bad, target).version == "20111130002"
 
 
 def test_a_push_killed_between_copy_and_rename_leaves_no_version_and_is_cleared_away(model: Path, target: Path) -> None:

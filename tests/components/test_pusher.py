@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from components.evaluator.verdict import TaskVerdict, Verdict
+from components.infra_validator.verdict import Check, ServingVerdict
+from components.registry import versions
 from schemas.errors import UserError
+from schemas.serving import Load
 
 pytestmark = pytest.mark.slow
 
@@ -22,8 +25,25 @@ INGESTION = {
 }
 
 
-def run(folder: Path, *, blessed: bool = True, says: bool | None = None, push: dict[str, str] | None = None) -> Any:
-    """Runs the executor on a model in `folder`, which is the pipeline root too, and returns the output artifact."""
+def run(
+    folder: Path,
+    *,
+    blessed: bool = True,
+    served: bool = True,
+    says: bool | None = None,
+    infra_says: bool | None = None,
+    push: dict[str, str] | None = None,
+) -> Any:
+    """Runs the executor on a model in `folder`, which is the pipeline root too, and returns the output artifact.
+
+    Args:
+        folder: of everything.
+        blessed: the quality gates' verdict.
+        served: the serving check's verdict.
+        says: the evaluator's blessing, where that is another.
+        infra_says: the serving check's blessing, where that is another.
+        push: the target.
+    """
     from tfx.types import standard_artifacts
 
     from components.pusher.executor import Executor
@@ -50,13 +70,27 @@ def run(folder: Path, *, blessed: bool = True, says: bool | None = None, push: d
     (folder / "evaluation" / "verdict.json").write_text(verdict.model_dump_json())
     blessing = artifact(standard_artifacts.ModelBlessing, "blessing")
     blessing.set_int_custom_property("blessed", int(blessed if says is None else says))
+    infra_blessing = artifact(standard_artifacts.InfraBlessing, "infra_blessing")
+    infra_blessing.set_int_custom_property("blessed", int(served if infra_says is None else infra_says))
+    serving_verdict = ServingVerdict(
+        blessed=served, model_bytes=5, load=Load(), checks=[Check(name="size", passed=served, reason="5 B")]
+    )
+    (folder / "infra_blessing" / "infra_verdict.json").write_text(serving_verdict.model_dump_json())
     pushed_model = artifact(standard_artifacts.PushedModel, "pushed_model")
     Executor().Do(
-        {"model": [model], "examples": [examples], "evaluation": [evaluation], "blessing": [blessing]},
+        {
+            "model": [model],
+            "examples": [examples],
+            "evaluation": [evaluation],
+            "blessing": [blessing],
+            "infra_blessing": [infra_blessing],
+        },
         {"pushed_model": [pushed_model]},
         {
             "name": "tiny",
             "push": json.dumps(push or {"kind": "directory", "path": "serving/tiny"}),
+            "evaluation_declared": "{}",
+            "intended_use": "Ranks tiny things.",
             "pipeline_root": str(folder),
             "spec_digest": "s1",
             "git_commit": "g1",
@@ -77,7 +111,11 @@ def test_a_blessed_model_is_pushed_with_days_metrics_and_digests(tmp_path: Path)
     assert manifest["metrics"] == {"like": {"auc": 0.75, "calibration": None}}
     assert (manifest["name"], manifest["spec_digest"], manifest["git_commit"]) == ("tiny", "s1", "g1")
     assert (manifest["baseline"], manifest["notes"]) == ("models/7", ["a note"])
-    assert list(manifest["files"]) == ["saved_model.pb"]
+    assert sorted(manifest["files"]) == ["MODEL_CARD.md", "saved_model.pb"]
+    card = (path / "MODEL_CARD.md").read_text()
+    assert card.startswith("# tiny, version 20111130001\n\n## Intended use\n\nRanks tiny things.\n")
+    assert "| train | 2011-11-28 to 2011-11-29 (2) | 2 | none |" in card
+    assert versions.damage(path) is None
     assert (Path(pushed.uri) / "manifest.json").read_bytes() == (path / "manifest.json").read_bytes()
 
 
@@ -85,8 +123,9 @@ def test_a_rerun_finds_its_version_again(tmp_path: Path) -> None:
     assert [run(tmp_path).get_string_custom_property("version") for _ in range(2)] == ["20111130001"] * 2
 
 
-def test_a_model_that_is_not_blessed_is_not_pushed(tmp_path: Path) -> None:
-    assert run(tmp_path, blessed=False).get_int_custom_property("pushed") == 0
+@pytest.mark.parametrize(("blessed", "served"), [(False, True), (True, False), (False, False)])
+def test_a_model_that_one_of_the_two_has_not_blessed_is_not_pushed(blessed: bool, served: bool, tmp_path: Path) -> None:
+    assert run(tmp_path, blessed=blessed, served=served).get_int_custom_property("pushed") == 0
     assert not (tmp_path / "serving").exists()
 
 
@@ -95,10 +134,18 @@ def test_without_a_push_target_nothing_is_pushed(tmp_path: Path) -> None:
     assert not (tmp_path / "serving").exists()
 
 
-@pytest.mark.parametrize(("blessed", "says"), [(True, False), (False, True)])
-def test_a_blessing_that_contradicts_the_verdict_is_an_error(blessed: bool, says: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        {"blessed": True, "says": False},
+        {"blessed": False, "says": True},
+        {"served": True, "infra_says": False},
+        {"served": False, "infra_says": True},
+    ],
+)
+def test_a_blessing_that_contradicts_its_verdict_is_an_error(contradiction: dict[str, bool], tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="contradicts the verdict"):
-        run(tmp_path, blessed=blessed, says=says)
+        run(tmp_path, **contradiction)
     assert not (tmp_path / "serving").exists()
 
 
@@ -128,12 +175,29 @@ def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> N
     )
     now = datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone.utc)
     pushed = [
-        object_store.push(model=str(model), target=target, day="20240102", provenance=provenance, now=now)
+        object_store.push(
+            model=str(model), target=target, day="20240102", provenance=provenance, card=lambda _: "card", now=now
+        )
         for _ in range(2)
     ]
     assert [version.version for version in pushed] == ["20240102002"] * 2
-    assert list_files(tmp_path / "serving" / "tiny" / "20240102002") == list_files(model)
-    assert sorted(path.name for path in (tmp_path / "serving" / "tiny").iterdir()) == ["20240102001", "20240102002"]
+    versions_folder = tmp_path / "serving" / "tiny"
+    files = list_files(versions_folder / "20240102002")
+    assert files.pop("MODEL_CARD.md").bytes == 4
+    assert files == list_files(model)
+    assert versions.damage(versions_folder / "20240102002") is None
+    assert sorted(path.name for path in versions_folder.iterdir()) == ["20240102001", "20240102002"]
+    (versions_folder / "withdrawn").mkdir()
+    (versions_folder / "20240102002").rename(versions_folder / "withdrawn" / "20240102002")
+    with pytest.raises(UserError, match="these very files were version 20240102002, which was withdrawn"):
+        object_store.push(
+            model=str(model), target=target, day="20240102", provenance=provenance, card=lambda _: "card", now=now
+        )
+    (model / "variables" / "data").write_text("v")
+    again = object_store.push(
+        model=str(model), target=target, day="20240102", provenance=provenance, card=lambda _: "card", now=now
+    )
+    assert again.version == "20240102003"
 
 
 @pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc", ".", "s3://other/bucket"])
@@ -149,14 +213,22 @@ def test_components_can_be_built_from_a_spec() -> None:
     from tfx.types import standard_artifacts as kinds
 
     from components.evaluator.component import Evaluator
+    from components.infra_validator.component import InfraValidator
     from components.pusher.component import Pusher
     from components.registry.checkpoint import RankerCheckpoint
     from schemas.loading import load_spec
 
     spec = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml")
     examples, model = types.Channel(type=kinds.Examples), types.Channel(type=kinds.Model)
-    given = {"examples": examples, "model": model, "checkpoint": types.Channel(type=RankerCheckpoint)}
+    training = types.Channel(type=kinds.ModelRun)
+    given = {
+        "examples": examples,
+        "model": model,
+        "training": training,
+        "checkpoint": types.Channel(type=RankerCheckpoint),
+    }
     evaluator = Evaluator(spec=spec, **given, pipeline_root="root")
+    infra_validator = InfraValidator(spec=spec, model=model, training=training)
     pusher = Pusher(
         spec=spec,
         examples=examples,
@@ -164,9 +236,11 @@ def test_components_can_be_built_from_a_spec() -> None:
         pipeline_root="root",
         spec_digest="s",
         git_commit="g",
+        infra_blessing=infra_validator.outputs["blessing"],
         **evaluator.outputs,
     )
     assert set(evaluator.outputs) == {"evaluation", "blessing"}
+    assert set(infra_validator.outputs) == {"blessing"}
     assert set(pusher.outputs) == {"pushed_model"}
     gates = spec.gates[:1]
     assert (
