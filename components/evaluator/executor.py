@@ -11,7 +11,7 @@ from tfx.components.evaluator import executor as tfx_executor
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, standard_artifacts
 from tfx.types import standard_component_specs as keys
-from tfx.utils import json_utils, proto_utils
+from tfx.utils import json_utils, path_utils, proto_utils
 
 from components.evaluator import blessing, candidate
 from components.evaluator.baseline import usable_baseline
@@ -20,6 +20,7 @@ from components.evaluator.eval_config import eval_config
 from components.evaluator.extractors import custom_extractors
 from components.evaluator.judge import judge
 from components.evaluator.measured import read_measured
+from components.evaluator.new_ids import features_told_by
 from components.evaluator.reduced_rows import EXPORT_FILE, ReducedRows, reduced_rows
 from components.evaluator.verdict import FILE_NAME, TEXT_FILE, Baseline, Verdict
 from components.registry import checkpoint as checkpoints
@@ -102,6 +103,9 @@ class Executor(tfx_executor.Executor):
             baseline=baseline,
             measured=read_measured(tfma.load_metrics(results), inputs, evaluation),
             rows=_reduced_rows(input_dict, exec_properties),
+            told_ids=features_told_by(
+                path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict[keys.MODEL_KEY]))
+            ),
         )
 
 

@@ -3,7 +3,7 @@
 Pure: TFMA measures, this decides.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from components.evaluator import bounds
@@ -39,6 +39,7 @@ def judge(
     baseline: Baseline,
     measured: Mapping[str, SliceResult],
     rows: ReducedRows | None = None,
+    told_ids: Collection[str] | None = None,
 ) -> Verdict:
     """Returns the verdict.
 
@@ -49,6 +50,7 @@ def judge(
         baseline: what the candidate was compared with.
         measured: by slice; the empty name is all examples.
         rows: what reduced rows cost; None for rows in full.
+        told_ids: features of whose ids the candidate says whether they are new to it; None: of all.
 
     Raises:
         UserError: if not one example was evaluated.
@@ -56,7 +58,7 @@ def judge(
     overall = measured.get("")
     if overall is None:
         raise UserError("evaluation: not one example was evaluated (got 0); the eval split must hold rows")
-    court = _Court(evaluation, baseline, measured)
+    court = _Court(evaluation, baseline, measured, told_ids)
     gated = {gate.task for gate in gates}
     notes = [
         f"{task} has no gate: it was not judged, but for predictions that are finite numbers"
@@ -94,6 +96,7 @@ class _Court:
     evaluation: Evaluation
     baseline: Baseline
     measured: Mapping[str, SliceResult]
+    told_ids: Collection[str] | None
 
     def judge(self, gate: Gate) -> tuple[list[GateVerdict], list[str]]:
         """Returns the gate's verdicts, and what of it was not judged."""
@@ -110,7 +113,7 @@ class _Court:
                 judged.append(place)
         notes = [*self._without_baseline(gate)] if judged else []
         if not places:
-            notes.append(f"{_what(gate)} was not judged: no example is in {'such a' if gate.each else 'that'} slice")
+            notes.append(f"{_what(gate)} was not judged: {self._why_not_there(gate)}")
         minimum = f"fewer examples than min_slice_examples {self.evaluation.min_slice_examples}"
         notes += _unjudged(gate, few, minimum, lambda place: f"{place.number('num_examples'):.0f}")
         notes += _unjudged(gate, meaningless, "labels for which it means nothing", _labels)
@@ -135,6 +138,11 @@ class _Court:
         else:
             name = new_id_slice(gate.new_id) if gate.new_id is not None else ""
         return [name] if name in self.measured else []
+
+    def _why_not_there(self, gate: Gate) -> str:
+        if gate.new_id is not None and self.told_ids is not None and gate.new_id not in self.told_ids:
+            return "the model does not say which ids it knows, having no signature known_ids"
+        return f"no example is in {'such a' if gate.each else 'that'} slice"
 
     def _without_baseline(self, gate: Gate) -> Iterator[str]:
         if not gate.is_relative or gate.task in self.baseline.tasks:

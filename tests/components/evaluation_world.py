@@ -1,10 +1,11 @@
 """A small world for judging: examples with known labels, SavedModels of stock ops, the real evaluator's executor."""
 
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +14,8 @@ from tfx.types import standard_artifacts
 from components.evaluator.executor import Executor
 from components.evaluator.verdict import Verdict
 from components.registry.checkpoint import RankerCheckpoint
-from schemas.release import AucGate, Gate, RmseGate
+from schemas.release import Gate
+from schemas.serving import Export
 from schemas.spec import Inputs
 
 BEAM_ARGS = [
@@ -41,9 +43,9 @@ INPUTS = Inputs.model_validate_json(
         }
     )
 )
-LIKE = AucGate(metric="auc", task="like", at_least=0.6, max_drop=0.02)
-DOWNLOAD = AucGate(metric="auc", task="download", at_least=0.6)
-WATCH = RmseGate(metric="rmse", task="watch", at_most=2.0, max_rise=0.1)
+LIKE = Gate(metric="auc", task="like", at_least=0.6, max_drop=0.02)
+DOWNLOAD = Gate(metric="auc", task="download", at_least=0.6)
+WATCH = Gate(metric="rmse", task="watch", at_most=2.0, max_rise=0.1)
 GATES: tuple[Gate, ...] = (LIKE, DOWNLOAD, WATCH)
 
 
@@ -87,23 +89,57 @@ def _feature(value: Any) -> tf.train.Feature:
     return tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
 
 
+Flaw = Literal["", "nan", "slice", "task", "shape"]
+"""What is wrong with a model: NaN for some rows, the wrong way round on tab `search` or for task `download`, scores of
+two columns for task `download`."""
+
+
 def export_model(
-    uri: Path, *, noise: float = 0.0, tasks: tuple[str, ...] = ("like", "download", "watch"), column: str = "x"
+    uri: Path,
+    *,
+    noise: float = 0.0,
+    tasks: tuple[str, ...] = ("like", "download", "watch"),
+    column: str = "x",
+    flaw: Flaw = "",
+    knows_ids: bool = True,
 ) -> None:
-    """Exports a model that scores by `x + noise * column noise`; the more noise, the worse."""
+    """Exports a model that scores by `x + noise * column noise`; the more noise, the worse.
+
+    Args:
+        uri: of the artifact.
+        noise: see above.
+        tasks: that it scores.
+        column: that it reads in place of x.
+        flaw: see Flaw.
+        knows_ids: has the signature of ids that have a row, all but the tab `search`; older models have none.
+    """
     module = tf.Module()
     module.noise = tf.Variable(noise)
+    floats = {name: tf.io.FixedLenFeature([1], tf.float32) for name in (column, "noise")}
+    tab = {"tab_name": tf.io.FixedLenFeature([1], tf.string)} if flaw == "slice" or knows_ids else {}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in (column, "noise")}
-        parsed = tf.io.parse_example(examples, spec)
+        parsed = tf.io.parse_example(examples, floats | tab)
         seen = parsed[column] + module.noise * parsed["noise"]
+        if flaw == "slice":
+            seen = tf.where(parsed["tab_name"] == "search", -seen, seen)
         every = {"like": tf.sigmoid(2 * seen - 1), "download": tf.sigmoid(seen - 3), "watch": 3 * seen}
         every["never"] = every["like"]
+        if flaw == "nan":
+            every["like"] = tf.where(parsed["noise"] > 1.5, math.nan, every["like"])
+        if flaw == "task":
+            every["download"] = 1 - every["download"]
+        if flaw == "shape":
+            every["download"] = tf.concat([every["download"]] * 2, axis=1)
         return {task: every[task] for task in tasks}
 
-    tf.saved_model.save(module, str(uri / "Format-Serving"), signatures={"serving_default": serve})
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def known_ids(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"tab": tf.io.parse_example(examples, tab)["tab_name"][:, 0] != "search"}
+
+    signatures = {"serving_default": serve} | ({"known_ids": known_ids} if knows_ids else {})
+    tf.saved_model.save(module, str(uri / "Format-Serving"), signatures=signatures)
 
 
 CHECKPOINT_PROPERTIES = {
@@ -147,6 +183,15 @@ def model_artifact(uri: Path) -> Any:
     return artifact
 
 
+def _training_artifact(uri: Path, report: dict[str, Any] | None) -> Any:
+    uri.mkdir(parents=True)
+    if report is not None:
+        (uri / "export.json").write_text(json.dumps(report))
+    artifact = standard_artifacts.ModelRun()
+    artifact.uri = str(uri)
+    return artifact
+
+
 def evaluate(
     folder: Path,
     *,
@@ -155,9 +200,23 @@ def evaluate(
     model: Path,
     gates: tuple[Gate, ...] = GATES,
     inputs: Inputs = INPUTS,
-    slices: tuple[tuple[str, ...], ...] = (),
+    slicing: dict[str, Any] | None = None,
+    export: Export | None = None,
+    report: dict[str, Any] | None = None,
 ) -> Judged:
-    """Runs the evaluator's executor, outputs in `folder`, registry in `root`."""
+    """Runs the evaluator's executor, outputs in `folder`, registry in `root`.
+
+    Args:
+        folder: for the outputs.
+        root: of the pipeline.
+        examples: of `write_examples`.
+        model: of `export_model`.
+        gates: to judge by.
+        inputs: tasks and features.
+        slicing: the spec's evaluation; no intervals unless told.
+        export: the spec's.
+        report: what training has left of the export.
+    """
     evaluation, blessing = standard_artifacts.ModelEvaluation(), standard_artifacts.ModelBlessing()
     evaluation.uri, blessing.uri = str(folder / "evaluation"), str(folder / "blessing")
     os.makedirs(evaluation.uri)
@@ -167,6 +226,7 @@ def evaluate(
         "examples": [examples_artifact(examples)],
         "model": [model_artifact(model)],
         "checkpoint": [checkpoint_artifact(model)],
+        "training": [_training_artifact(folder / "training", report)],
     }
     Executor(context).Do(
         inputs_of_step,
@@ -174,7 +234,8 @@ def evaluate(
         {
             "name": "tiny",
             "inputs": inputs.model_dump_json(),
-            "slicing": json.dumps({"slices": slices}),
+            "slicing": json.dumps({"confidence": {"replicates": 0}} | (slicing or {})),
+            "export": (export or Export()).model_dump_json(),
             "gates": json.dumps([gate.model_dump(mode="json") for gate in gates]),
             "ranker_digest": "d1",
             "pipeline_root": str(root),

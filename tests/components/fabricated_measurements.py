@@ -1,6 +1,7 @@
 """Measurements made up for the judge: no TFMA, exact small numbers."""
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from components.evaluator.judge import judge
@@ -56,12 +57,20 @@ def judged(
     *,
     baseline: Baseline = NO_BASELINE,
     evaluation: dict[str, Any] | None = None,
+    told_ids: Collection[str] | None = None,
 ) -> Verdict:
     """Returns the verdict on gates as the YAML declares them; slice "" is made up unless given."""
     gates = [Gate.model_validate_json(json.dumps(one)) for one in (gate if isinstance(gate, list) else [gate])]
     declared = Evaluation.model_validate_json(json.dumps(evaluation or {}))
     measured = {"": slice_of(), **slices}
-    return judge(inputs=INPUTS, evaluation=declared, gates=gates, baseline=baseline, measured=measured)
+    return judge(
+        inputs=INPUTS,
+        evaluation=declared,
+        gates=gates,
+        baseline=baseline,
+        measured=measured,
+        told_ids=told_ids,
+    )
 
 
 def declared(verdict: Verdict, task: str = "like") -> list[GateVerdict]:

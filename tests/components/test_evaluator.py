@@ -35,9 +35,12 @@ def models(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     world.export_model(folder / "good")
     world.export_model(folder / "worse", noise=0.5)
-    world.export_model(folder / "one_task", noise=0.5, tasks=("like",))
+    world.export_model(folder / "one_task", noise=0.5, tasks=("like",), knows_ids=False)
     world.export_model(folder / "other_columns", column="a_column_of_long_ago")
     world.export_model(folder / "never", tasks=("never",))
+    for flaw in ("nan", "slice", "task", "shape"):
+        world.export_model(folder / flaw, flaw=flaw)
+    world.export_model(folder / "two_tasks", tasks=("like", "watch"))
     return folder
 
 
@@ -60,8 +63,8 @@ def blessed_uris(root: Path) -> list[str]:
 def first(world: Any, examples: Path, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The first model of a ranker, good in every task."""
     root = tmp_path_factory.mktemp("first")
-    slices = (("tab",),)
-    judged = world.evaluate(root / "run", root=root, examples=examples, model=models / "good", slices=slices)
+    slicing = {"slices": [["tab"]], "confidence": {"replicates": 50}}
+    judged = world.evaluate(root / "run", root=root, examples=examples, model=models / "good", slicing=slicing)
     return judged, root
 
 
@@ -85,7 +88,7 @@ def test_metrics_equal_those_of_scikit_learn(first: Any, world: Any, columns: di
 
 def test_slices_are_named_by_feature_and_value(first: Any, world: Any, columns: dict[str, np.ndarray]) -> None:
     slices = first[0].verdict.tasks["like"].slices
-    assert set(slices) == {f"tab={tab}" for tab in world.TABS}
+    assert set(slices) == {*(f"tab={tab}" for tab in world.TABS), "new tab"}
     for tab in world.TABS:
         chosen = columns["tab_name"] == tab.encode()
         auc = sklearn_metrics.roc_auc_score(columns["like"][chosen], world.scores(columns)["like"][chosen])
@@ -101,9 +104,11 @@ def test_first_model_is_blessed_and_says_that_nothing_was_there_to_compare_with(
         "no blessed model yet: like auc max_drop 0.02 was not checked",
         "no blessed model yet: watch rmse max_rise 0.1 was not checked",
     ]
-    assert [gate.kind for task in judged.verdict.tasks.values() for gate in task.gates] == ["value"] * 3
+    assert [gate.kind for task in judged.verdict.tasks.values() for gate in task.gates] == ["finite", "value"] * 3
     assert judged.blessing.get_int_custom_property("blessed") == 1
-    assert (Path(judged.blessing.uri) / "BLESSED").exists()
+    assert judged.blessing.get_string_custom_property("current_model") == str(models / "good")
+    assert [path.name for path in Path(judged.blessing.uri).iterdir()] == ["BLESSED"]
+    assert (Path(judged.evaluation.uri) / "verdict.txt").read_text() == judged.verdict.text()
     assert blessed_uris(root) == [str(models / "good")]
 
 
@@ -116,11 +121,12 @@ def test_the_record_of_a_blessed_model_says_what_a_later_training_needs(first: A
     assert (record.transform_graph_uri, record.inputs_digest) == ("graph", "i1")
 
 
-def test_a_gate_that_passes_says_why(first: Any) -> None:
+def test_a_gate_that_passes_says_why(first: Any, world: Any) -> None:
     tasks = first[0].verdict.tasks
     auc = tasks["like"].metrics["auc"]
-    assert tasks["like"].gates[0].reason == f"auc {auc:.4f} is at least the bound 0.6000"
-    assert tasks["watch"].gates[0].reason == f"rmse {tasks['watch'].metrics['rmse']:.4f} is at most the bound 2.0000"
+    assert tasks["like"].gates[0].reason == f"all {world.NUM_ROWS} predictions are finite numbers"
+    assert tasks["like"].gates[1].reason == f"auc {auc:.4f} is at least the bound 0.6000"
+    assert tasks["watch"].gates[1].reason == f"rmse {tasks['watch'].metrics['rmse']:.4f} is at most the bound 2.0000"
 
 
 def test_one_task_below_its_bound_refuses_the_model_though_the_mean_is_fine(
@@ -138,8 +144,8 @@ def test_one_task_below_its_bound_refuses_the_model_though_the_mean_is_fine(
     likes, downloads = tasks["like"].metrics["auc"], tasks["download"].metrics["auc"]
     assert (likes + downloads) / 2 > 0.8 > downloads
     assert not judged.verdict.blessed
-    assert [gate.passed for task in tasks.values() for gate in task.gates] == [True, False, True]
-    assert tasks["download"].gates[0].reason == f"auc {downloads:.4f} is below the bound 0.8000"
+    assert [gate.passed for task in tasks.values() for gate in task.gates[1:]] == [True, False, True]
+    assert tasks["download"].gates[1].reason == f"auc {downloads:.4f} is below the bound 0.8000"
     assert judged.blessing.get_int_custom_property("blessed") == 0
     assert blessed_uris(tmp_path) == []
 
@@ -152,31 +158,52 @@ def test_a_worse_candidate_is_refused_against_the_blessed_model(
     auc, blessed_auc = (
         sklearn_metrics.roc_auc_score(columns["like"], world.scores(columns, noise)["like"]) for noise in (0.5, 0.0)
     )
-    value, change = judged.verdict.tasks["like"].gates
+    _, value, change = judged.verdict.tasks["like"].gates
     assert (value.passed, change.passed) == (True, False)
     assert change.value == pytest.approx(blessed_auc - auc, abs=1e-4)
     assert change.reason == (
         f"auc {judged.verdict.tasks['like'].metrics['auc']:.4f} is {change.value:.4f} below the blessed model's "
         f"{blessed_auc:.4f}, more than max_drop 0.0200"
     )
-    assert "above the blessed model's" in judged.verdict.tasks["watch"].gates[1].reason
-    assert "more than max_rise 0.1000" in judged.verdict.tasks["watch"].gates[1].reason
+    assert "above the blessed model's" in judged.verdict.tasks["watch"].gates[2].reason
+    assert "more than max_rise 0.1000" in judged.verdict.tasks["watch"].gates[2].reason
     assert not judged.verdict.blessed
     assert judged.verdict.baseline == str(models / "good")
     assert judged.verdict.notes == []
     assert blessed_uris(tmp_path) == [str(models / "good")]
 
 
-def test_a_better_candidate_is_blessed_and_a_task_that_the_blessed_model_lacks_is_noted(
+def test_a_better_candidate_is_blessed_though_the_old_model_lacks_a_task_and_newer_signatures(
     world: Any, examples: Path, models: Path, tmp_path: Path
 ) -> None:
     bless(tmp_path, models / "one_task")
-    judged = world.evaluate(tmp_path / "run", root=tmp_path, examples=examples, model=models / "good")
-    change = judged.verdict.tasks["like"].gates[1]
+    gains = world.LIKE.model_copy(update={"min_gain": 0.0, "judge": "bound"})
+    new_ids = world.Gate(task="like", metric="auc", new_id="tab", at_least=0.6, max_drop=0.02)
+    judged = world.evaluate(
+        tmp_path / "run",
+        root=tmp_path,
+        examples=examples,
+        model=models / "good",
+        gates=(gains, new_ids, *world.GATES[1:]),
+        slicing={"confidence": {"replicates": 50}},
+    )
+    task = judged.verdict.tasks["like"]
+    assert [(gate.kind, gate.slice, gate.passed) for gate in task.gates] == [
+        ("finite", "", True),
+        ("value", "", True),
+        ("change", "", True),
+        ("gain", "", True),
+        ("value", "new tab", True),
+        ("change", "new tab", True),
+    ]
+    _, value, change, gain, _, _ = task.gates
+    # Both models rise and fall with the draw of the examples: the difference is surer than either.
+    assert 0 < gain.lower < gain.value < gain.upper
+    assert gain.upper - gain.lower < value.upper - value.lower
     assert change.passed
     assert change.value < 0
     assert "above the blessed model's" in change.reason
-    assert [gate.kind for gate in judged.verdict.tasks["watch"].gates] == ["value"]
+    assert [gate.kind for gate in judged.verdict.tasks["watch"].gates] == ["finite", "value"]
     assert judged.verdict.notes == [
         f"the blessed model {models / 'one_task'} has no task 'watch': watch rmse max_rise 0.1 was not checked"
     ]
@@ -199,7 +226,7 @@ def test_labels_of_one_class_fail_the_gate_with_a_reason_even_at_bound_zero(
     task = judged.verdict.tasks["never"]
     assert task.metrics["auc"] is None
     assert task.metrics["calibration"] is None
-    assert task.gates[0].reason == f"auc is undefined: all {world.NUM_ROWS} labels are 0"
+    assert task.gates[1].reason == f"auc is undefined: all {world.NUM_ROWS} labels are 0"
     assert not judged.verdict.blessed
     assert judged.verdict.notes == [
         f"the blessed model {tmp_path / 'gone'} is gone: never auc max_drop 0.02 was not checked"

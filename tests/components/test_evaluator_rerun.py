@@ -18,7 +18,7 @@ def build(root: Path, model: Path) -> Any:
 
     from components.evaluator.component import Evaluator
     from components.registry.checkpoint import RankerCheckpoint
-    from schemas.release import Evaluation
+    from schemas.release import Confidence, Evaluation
     from tests.components import evaluation_world as world
 
     spec = load_spec(SPECS / "short_video.yaml").model_copy(
@@ -26,7 +26,7 @@ def build(root: Path, model: Path) -> Any:
             "features": world.INPUTS.features,
             "tasks": world.INPUTS.tasks,
             "gates": world.GATES,
-            "evaluation": Evaluation(),
+            "evaluation": Evaluation(confidence=Confidence(replicates=0)),
         }
     )
     examples = tfx.dsl.Importer(
@@ -41,17 +41,20 @@ def build(root: Path, model: Path) -> Any:
         artifact_type=RankerCheckpoint,
         custom_properties=world.CHECKPOINT_PROPERTIES,
     ).with_id("checkpoint")
+    training = tfx.dsl.Importer(source_uri=f"{model}-training", artifact_type=standard_artifacts.ModelRun)
+    training = training.with_id("training")
     evaluator = Evaluator(
         spec=spec,
         examples=examples.outputs["result"],
         model=trained.outputs["result"],
         checkpoint=checkpoint.outputs["result"],
+        training=training.outputs["result"],
         pipeline_root=str(root / "pipeline"),
     )
     return tfx.dsl.Pipeline(
         pipeline_name="tiny",
         pipeline_root=str(root / "pipeline"),
-        components=[examples, trained, checkpoint, evaluator],
+        components=[examples, trained, checkpoint, training, evaluator],
         enable_cache=True,
         metadata_connection_config=tfx.orchestration.metadata.sqlite_metadata_connection_config(str(root / "mlmd")),
         beam_pipeline_args=world.BEAM_ARGS,

@@ -225,6 +225,13 @@ def test_a_slice_that_never_occurred_is_said(gate: dict[str, Any], note: str) ->
     assert verdict.notes[1:] == [note]
 
 
+def test_a_model_that_does_not_tell_new_ids_is_said_not_to() -> None:
+    verdict = judged(AUC | {"at_least": 0.6, "new_id": "user"}, {}, told_ids=())
+    assert verdict.notes[1:] == [
+        "like auc of new user was not judged: the model does not say which ids it knows, having no signature known_ids"
+    ]
+
+
 def test_labels_of_one_class_fail_all_examples_but_are_said_of_a_slice() -> None:
     one_class = metrics(150, auc=None, mean_label=0.0)
     [gate] = declared(judged(AUC | {"at_least": 0.0}, {"": slice_of(like=one_class)}))
