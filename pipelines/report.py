@@ -89,7 +89,7 @@ def _shown(task: TaskSummary) -> list[GateVerdict]:
 
 
 def _metric(task: TaskSummary) -> str:
-    metric, value = ("rmse", task.rmse) if task.auc is None else ("auc", task.auc)
+    metric, value = ("rmse", task.rmse) if "rmse" in task.metrics else ("auc", task.auc)
     if value is None:
         return f"{metric} unknown"
     ends = task.intervals.get(metric)
@@ -100,7 +100,7 @@ def _gate(gate: GateVerdict) -> str:
     if gate.kind in UNDECLARED:
         return gate.kind
     upper = "" if gate.upper_bound is None else f" to {gate.upper_bound:g}"
-    return f"{gate.kind} {gate.bound:g}{upper}"
+    return f"{gate.metric}{'' if gate.kind == 'value' else f' {gate.kind}'} {gate.bound:g}{upper}"
 
 
 def _verdict(*, passed: bool) -> str:
@@ -110,8 +110,10 @@ def _verdict(*, passed: bool) -> str:
 def _print_serving(serving: ServingSummary, console: Console) -> None:
     failed = [check for check in serving.checks if not check.passed]
     numbers = [shown_bytes(serving.model_bytes)]
+    if serving.load_s is not None:
+        numbers.append(f"ready after {serving.load_s:.1f} s")
     if serving.p99_ms is not None:
-        load = f"{serving.load.candidates} candidates, {serving.load.clients} clients"
+        load = f"{serving.load.candidates} candidates, clients: {serving.load.clients}"
         numbers.append(f"p50 {serving.p50_ms:.3g} ms, p99 {serving.p99_ms:.3g} ms ({load})")
     held = f"{len(serving.checks) - len(failed)} of {len(serving.checks)} checks passed"
     _plain(console, f"serving: {', '.join(numbers)}; {held}")

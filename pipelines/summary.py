@@ -41,6 +41,7 @@ class ServingSummary(_Record):
     Attributes:
         blessed: every check passed.
         model_bytes: of all its files.
+        load_s: until a server was ready; None if none ever was.
         p50_ms: under the load; None if it was not measured.
         p99_ms: likewise.
         load: that the latency was measured at.
@@ -49,6 +50,7 @@ class ServingSummary(_Record):
 
     blessed: bool
     model_bytes: int
+    load_s: float | None
     p50_ms: float | None
     p99_ms: float | None
     load: Load
@@ -60,6 +62,7 @@ def serving_summary(verdict: ServingVerdict) -> ServingSummary:
     return ServingSummary(
         blessed=verdict.blessed,
         model_bytes=verdict.model_bytes,
+        load_s=verdict.load_s,
         p50_ms=verdict.latency.p50_ms if verdict.latency else None,
         p99_ms=verdict.latency.p99_ms if verdict.latency else None,
         load=verdict.load,

@@ -3,11 +3,13 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
+from components.infra_validator.verdict import Check, Latency, ServingVerdict
 from pipelines.local.request import RunRequest
 from pipelines.local.run import error_text
 from pipelines.local.steps import Artifact, Step
@@ -16,6 +18,7 @@ from pipelines.report import print_report
 from pipelines.summary import Summary, exit_code, write_summary
 from schemas.errors import UserError
 from schemas.loading import load_spec
+from schemas.serving import Load
 from schemas.spec import digest
 
 SPEC = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "census_income.yaml")
@@ -31,11 +34,30 @@ VERDICT = Verdict(
 )
 
 
-def _judged_run(folder: Path, *, pushed: bool) -> Summary:
-    (folder / "verdict.json").write_text(VERDICT.model_dump_json())
+CHECKS = [
+    Check(name="size", passed=True, reason="the model's 12.3 MB is at most serving.max_model_size 1.00 GB"),
+    Check(name="latency", passed=True, reason="p99 6.5 ms"),
+]
+SERVED = ServingVerdict(
+    blessed=True,
+    model_bytes=12_345_678,
+    load_s=3.21,
+    load=Load(candidates=200, clients=2),
+    latency=Latency(p50_ms=4.123, p99_ms=6.5, requests=1_000),
+    checks=CHECKS,
+    notes=["serving.max_p99_ms is not declared"],
+)
+SLOW = Check(name="latency", passed=False, reason="p99 61 ms [of 90 requests] is above serving.max_p99_ms 50")
+REFUSED = SERVED.model_copy(update={"blessed": False, "checks": [CHECKS[0], SLOW]})
+
+
+def _judged_run(folder: Path, *, pushed: bool, verdict: Verdict = VERDICT, served: ServingVerdict = SERVED) -> Summary:
+    (folder / "verdict.json").write_text(verdict.model_dump_json())
+    (folder / "infra_verdict.json").write_text(served.model_dump_json())
     model = Artifact("unused", {"pushed": int(pushed), "version": "20240307", "path": "/serving/20240307"})
     steps = [
         Step("evaluator", "cached", 1.5, 2 * 2**20, {"evaluation": Artifact(str(folder))}),
+        Step("infra_validator", "ran", 1.5, 2**20, {"blessing": Artifact(str(folder))}),
         Step("pusher", "ran", 0.5, 3 * 2**20, {"pushed_model": model}),
     ]
     request = RunRequest(SPEC, None, folder / "data", folder)
@@ -53,6 +75,44 @@ def test_a_summary_holds_the_verdict_and_the_pushed_version(tmp_path: Path) -> N
     assert (summary.pushed.version, summary.pushed.path) == ("20240307", "/serving/20240307")
     assert (summary.steps["evaluator"].cached, summary.steps["pusher"].cached) == (True, False)
     assert (summary.spec_digest, summary.git_commit, summary.date) == (digest(SPEC), "c0ffee", None)
+
+
+def test_a_summary_holds_the_serving_check(tmp_path: Path) -> None:
+    serving = _judged_run(tmp_path, pushed=False, served=REFUSED).serving
+    assert serving
+    assert serving.model_dump() == {
+        "blessed": False,
+        "model_bytes": 12_345_678,
+        "load_s": 3.21,
+        "p50_ms": 4.123,
+        "p99_ms": 6.5,
+        "load": {"candidates": 200, "clients": 2, "seconds": 3.0},
+        "checks": [CHECKS[0].model_dump(), SLOW.model_dump()],
+    }
+
+
+@pytest.mark.parametrize("quality", [True, False])
+@pytest.mark.parametrize("served", [True, False])
+def test_a_model_is_blessed_when_the_quality_gates_and_the_serving_check_say_so(
+    quality: bool, served: bool, tmp_path: Path
+) -> None:
+    verdict = VERDICT.model_copy(update={"blessed": quality})
+    summary = _judged_run(tmp_path, pushed=False, verdict=verdict, served=SERVED if served else REFUSED)
+    assert summary.blessed is (quality and served)
+    assert exit_code(summary, 0) == (0 if quality and served else 3)
+
+
+def test_what_only_one_gate_has_judged_is_not_blessed_yet(tmp_path: Path) -> None:
+    (tmp_path / "verdict.json").write_text(VERDICT.model_copy(update={"blessed": True}).model_dump_json())
+    steps = [Step("evaluator", "ran", 1.0, 0, {"evaluation": Artifact(str(tmp_path))})]
+    request = RunRequest(SPEC, None, tmp_path, tmp_path)
+    assert summarise(request, tmp_path, steps, Ending("failed", "no", 2.0), None).blessed is None
+
+
+def test_a_summary_from_before_there_was_a_serving_check_is_still_read(tmp_path: Path) -> None:
+    document = json.loads(_judged_run(tmp_path, pushed=True).model_dump_json())
+    del document["serving"], document["tasks"]["income"]["intervals"]
+    assert Summary.model_validate_json(json.dumps(document)).serving is None
 
 
 def test_a_model_that_is_not_pushed_has_no_version(tmp_path: Path) -> None:
@@ -77,7 +137,7 @@ def test_a_summary_is_written_whole(tmp_path: Path) -> None:
     path = write_summary(summary)
     assert Summary.model_validate_json(path.read_text()) == summary
     assert json.loads(path.read_text())["tasks"]["income"]["gates"][1]["passed"] is False
-    assert sorted(found.name for found in tmp_path.iterdir()) == ["summary.json", "verdict.json"]
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["infra_verdict.json", "summary.json", "verdict.json"]
 
 
 @pytest.mark.parametrize(
@@ -89,30 +149,54 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path, status: str, blessed: b
     assert exit_code(summary, 143) == code
 
 
-def test_the_report_gives_every_gates_reason_and_the_models_place(tmp_path: Path) -> None:
+def _report(summary: Summary) -> list[str]:
     shown = io.StringIO()
-    print_report(_judged_run(tmp_path, pushed=True), Console(file=shown, width=120))
-    lines = shown.getvalue().splitlines()
-    assert lines[1].split() == [
-        "income",
-        "auc",
-        "0.9100",
-        "value",
-        "0.9",
-        "pass",
-        "auc",
-        "0.9100",
-        "is",
-        "at",
-        "least",
-        "0.9000",
-    ]
-    assert lines[2].split() == ["change", "0.005", "fail", "auc", "[0.9100]", "is", "worse"]
-    assert lines[3:] == [
+    print_report(summary, Console(file=shown, width=160))
+    return [" ".join(line.split()) for line in shown.getvalue().splitlines()]
+
+
+def test_the_report_gives_every_gates_reason_and_the_models_place(tmp_path: Path) -> None:
+    assert _report(_judged_run(tmp_path, pushed=True)) == [
+        "task metric gate verdict reason",
+        "income auc 0.9100 auc 0.9 pass auc 0.9100 is at least 0.9000",
+        "auc change 0.005 fail auc [0.9100] is worse",
+        "serving: 12.3 MB, ready after 3.2 s, p50 4.12 ms, p99 6.5 ms (200 candidates, clients: 2); 2 of 2 checks passed",
         "note: no blessed model yet",
+        "note: serving.max_p99_ms is not declared",
         "not blessed",
         "pushed: version 20240307 in /serving/20240307",
-        "succeeded after 2 s, 1 of 2 steps cached, peak memory 3 MiB",
+        "succeeded after 2 s, 1 of 3 steps cached, peak memory 3 MiB",
+    ]
+
+
+def test_the_report_gives_the_reason_of_each_serving_check_that_failed(tmp_path: Path) -> None:
+    lines = _report(_judged_run(tmp_path, pushed=False, served=REFUSED))
+    [index] = [number for number, line in enumerate(lines) if line.startswith("serving: ")]
+    assert lines[index].endswith("; 1 of 2 checks passed")
+    assert lines[index + 1] == "fail latency: p99 61 ms [of 90 requests] is above serving.max_p99_ms 50"
+
+
+def test_the_report_says_where_a_gate_stands_and_leaves_out_what_every_model_holds(tmp_path: Path) -> None:
+    def gate(**fields: Any) -> GateVerdict:
+        told = {"kind": "value", "metric": "auc", "bound": 0.6, "value": 0.7, "passed": True, "reason": "so", **fields}
+        return GateVerdict.model_validate(told)
+
+    finite = {"kind": "finite", "metric": "non_finite", "bound": 0.0}
+    task = TaskVerdict(
+        metrics={"auc": 0.91},
+        intervals={"auc": (0.9, 0.92)},
+        slices={},
+        gates=[gate(**finite), gate(slice="tab=[a]", upper_bound=0.8, passed=False), gate()],
+    )
+    broken = TaskVerdict(metrics={"rmse": None}, slices={}, gates=[gate(**finite, passed=False, reason="7 are NaN")])
+    bare = TaskVerdict(metrics={"auc": 0.5}, slices={}, gates=[gate(**finite)])
+    verdict = VERDICT.model_copy(update={"tasks": {"like": task, "watch": broken, "share": bare}})
+    assert _report(_judged_run(tmp_path, pushed=False, verdict=verdict))[:5] == [
+        "task metric on gate verdict reason",
+        "like auc 0.9100 [0.9000, 0.9200] tab=[a] auc 0.6 to 0.8 fail so",
+        "all auc 0.6 pass so",
+        "watch rmse unknown all finite fail 7 are NaN",
+        "share auc 0.5000 none",
     ]
 
 
