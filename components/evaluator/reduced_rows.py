@@ -65,13 +65,19 @@ def rows_verdict(rows: ReducedRows, task: str, declared: Task) -> GateVerdict:
     found, bound = rows.losses.get(task), rows.export.max_auc_loss
     loss = found.loss if found else None
     passed = loss is not None and loss <= bound
-    if found is None or found.full is None or found.reduced is None or loss is None:
+    if found is None:
         reason = f"what {rows.export.rows} rows cost of {metric} is not known: training has left no measurement of it"
+    elif found.full is None or found.reduced is None or loss is None:
+        reason = f"what {rows.export.rows} rows cost of {metric} is not known: it is undefined on the evaluation split"
     else:
-        by = f"{loss:.6f}" if metric == "auc" else f"the share {loss:.6f}"
-        change = "lower" if metric == "auc" else "raise"
         reason = (
-            f"{rows.export.rows} rows {change} {metric} {found.full:.6f} to {found.reduced:.6f}, by {by}, "
-            f"{'within' if passed else 'more than'} max_auc_loss {bound:g}"
+            f"with {rows.export.rows} rows {metric} is {found.reduced:.6f} in place of {found.full:.6f}, "
+            f"{_cost(metric, loss)}, {'within' if passed else 'more than'} max_auc_loss {bound:g}"
         )
     return GateVerdict(kind="rows", metric=metric, bound=bound, value=loss, passed=passed, reason=reason)
+
+
+def _cost(metric: str, loss: float) -> str:
+    if metric == "auc":
+        return f"a {'loss' if loss > 0 else 'gain'} of {abs(loss):.6f}"
+    return f"a {'rise' if loss > 0 else 'fall'} by the share {abs(loss):.6f}"

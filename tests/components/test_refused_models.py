@@ -114,6 +114,16 @@ def test_a_model_that_cannot_score_the_examples_is_refused(world: Any, examples:
     assert "a_column_of_long_ago" in verdict.tasks["like"].gates[0].reason
 
 
+def test_a_model_that_asks_for_a_package_that_is_not_ours_is_refused(
+    world: Any, examples: Path, tmp_path: Path
+) -> None:
+    extra = tmp_path / "model" / "Format-Serving" / "assets.extra"
+    extra.mkdir(parents=True)
+    (extra / "ranker.json").write_text('{"custom_ops": "antigravity"}')
+    verdict = refuse(world, tmp_path, examples)
+    assert "unknown package of operations (got 'antigravity')" in verdict.tasks["like"].gates[0].reason
+
+
 def test_rows_that_cost_more_than_is_declared_are_refused(world: Any, examples: Path, tmp_path: Path) -> None:
     from schemas.serving import Export
 
@@ -127,7 +137,11 @@ def test_rows_that_cost_more_than_is_declared_are_refused(world: Any, examples: 
         report={"form": "stock", "rows": "int8", "tasks": {"like": loss, "download": small, "watch": small}},
     )
     assert reasons(verdict) == [
-        ("like", "rows", "int8 rows lower auc 0.750000 to 0.747000, by 0.003000, more than max_auc_loss 0.001")
+        (
+            "like",
+            "rows",
+            "with int8 rows auc is 0.747000 in place of 0.750000, a loss of 0.003000, more than max_auc_loss 0.001",
+        )
     ]
 
 

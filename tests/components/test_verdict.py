@@ -5,7 +5,7 @@ import json
 import pytest
 
 from components.evaluator.judge import judge
-from components.evaluator.reduced_rows import reduced_rows
+from components.evaluator.reduced_rows import reduced_rows, rows_verdict
 from components.evaluator.verdict import Verdict
 from schemas.release import Evaluation, Gate
 from schemas.serving import Export
@@ -84,18 +84,25 @@ def test_reduced_rows_may_cost_no_more_than_is_declared(like: float | None, watc
     assert {gate.kind for gate in rows.values()} == {"rows"}
     if like == 0.002:
         assert rows["like"].reason == (
-            "int8 rows lower auc 0.750000 to 0.748000, by 0.002000, more than max_auc_loss 0.001"
+            "with int8 rows auc is 0.748000 in place of 0.750000, a loss of 0.002000, more than max_auc_loss 0.001"
         )
     if watch == 0.0009:
         assert rows["watch"].reason == (
-            "int8 rows raise rmse 1.000000 to 1.000900, by the share 0.000900, within max_auc_loss 0.001"
+            "with int8 rows rmse is 1.000900 in place of 1.000000, a rise by the share 0.000900, "
+            "within max_auc_loss 0.001"
         )
     if like is None:
-        assert "what int8 rows cost of auc is not known" in rows["like"].reason
+        assert rows["like"].reason == (
+            "what int8 rows cost of auc is not known: it is undefined on the evaluation split"
+        )
 
 
 def test_reduced_rows_that_nobody_measured_are_refused_and_full_rows_need_no_measurement() -> None:
     assert reduced_rows(Export(), None) is None
     unmeasured = reduced_rows(INT8, None)
     assert unmeasured is not None
-    assert unmeasured.losses == {}
+    verdict = rows_verdict(unmeasured, "like", INPUTS.tasks["like"])
+    assert (verdict.passed, verdict.reason) == (
+        False,
+        "what int8 rows cost of auc is not known: training has left no measurement of it",
+    )
