@@ -241,3 +241,36 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
     assert "serving.max_p99_ms is not declared" in verdict["notes"][0]
     assert blessing.get_string_custom_property("model_uri") == model.uri
     assert "serving candidate: gRPC 127.0.0.1:" in (tmp_path / "logs" / "serving_check.log").read_text()
+
+
+def test_a_refusal_changes_the_cache_key_of_its_model_alone(tmp_path: Path) -> None:
+    from ml_metadata.proto import metadata_store_pb2
+    from tfx.orchestration import metadata
+    from tfx.orchestration.portable import data_types
+    from tfx.types import standard_artifacts
+
+    from components.infra_validator.driver import Driver
+
+    kind = metadata_store_pb2.ArtifactType(name="InfraBlessing")
+    with metadata.Metadata(metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite"))) as handle:
+
+        def refusals(uri: str) -> int:
+            model = standard_artifacts.Model()
+            model.uri = uri
+            asked = data_types.ExecutionInfo(input_dict={"model": [model]}, exec_properties={"name": "tiny"})
+            found = Driver(handle).run(asked).exec_properties
+            assert found["name"].string_value == "tiny"
+            return int(found["refusals"].int_value)
+
+        def judge(uri: str, *, blessed: bool) -> None:
+            artifact = metadata_store_pb2.Artifact(type_id=handle.store.put_artifact_type(kind), uri="unused")
+            artifact.custom_properties["model_uri"].string_value = uri
+            artifact.custom_properties["blessed"].int_value = int(blessed)
+            handle.store.put_artifacts([artifact])
+
+        assert refusals("model/1") == 0
+        judge("model/1", blessed=True)
+        judge("model/2", blessed=False)
+        assert refusals("model/1") == 0
+        judge("model/1", blessed=False)
+        assert refusals("model/1") == 1

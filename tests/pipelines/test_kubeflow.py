@@ -56,7 +56,7 @@ def test_logs_without_dates_take_no_date() -> None:
 def test_every_container_has_its_image_and_environment() -> None:
     _, ir = compiled("short_video")
     containers = {label: executor["container"] for label, executor in ir["deploymentSpec"]["executors"].items()}
-    assert len(containers) == 8
+    assert len(containers) == 9
     for label, container in containers.items():
         assert container["image"] == ("trainer-image:1" if label == "trainer_executor" else "image:1")
         assert {"name": "TF_USE_LEGACY_KERAS", "value": "1"} in container["env"]

@@ -160,7 +160,8 @@ def test_the_report_gives_every_gates_reason_and_the_models_place(tmp_path: Path
         "task metric gate verdict reason",
         "income auc 0.9100 auc 0.9 pass auc 0.9100 is at least 0.9000",
         "auc change 0.005 fail auc [0.9100] is worse",
-        "serving: 12.3 MB, ready after 3.2 s, p50 4.12 ms, p99 6.5 ms (200 candidates, clients: 2); 2 of 2 checks passed",
+        "serving: 12.3 MB, ready after 3.2 s, p50 4.12 ms, p99 6.5 ms (200 candidates, clients: 2); "
+        "2 of 2 checks passed",
         "note: no blessed model yet",
         "note: serving.max_p99_ms is not declared",
         "not blessed",
