@@ -15,7 +15,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from components.server.tensors import packed
+from components.server.tensors import pack
 
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -48,7 +48,7 @@ class Client:
         if version is not None:
             request.model_spec.version.value = version
         for name, values in tensors.items():
-            request.inputs[name].CopyFrom(packed(np.asarray(values)))
+            pack(np.asarray(values), request.inputs[name])
         return request
 
     def send(self, request: predict_pb2.PredictRequest, timeout_s: float) -> predict_pb2.PredictResponse:

@@ -21,7 +21,7 @@ from components.server.predictor import Observation, Predictor, Target
 from components.server.refused import Code, Refused, invalid
 from components.server.signature import Signature, Tensors
 from components.server.statuses import metadata, model_status
-from components.server.tensors import to_proto, to_tensor
+from components.server.tensors import to_tensor, write
 
 SERVICES = ("tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
 _SIGNATURE_DEF = "signature_def"
@@ -63,7 +63,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             if not context.is_active():
                 raise Refused(Code.DEADLINE_EXCEEDED, "deadline: the client has gone; the request was not run")
             signature.check_names(request.inputs)
-            return {name: to_tensor(signature, name, proto, limit) for name, proto in request.inputs.items()}
+            return {name: to_tensor(signature.inputs[name], proto, limit) for name, proto in request.inputs.items()}
 
         answer = self._predictor.predict(
             Target(request.model_spec.name, _version(request.model_spec), request.model_spec.signature_name),
@@ -76,7 +76,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         spec = response.model_spec
         spec.name, spec.signature_name, spec.version.value = self._predictor.name, answer.signature, answer.version
         for name, array in answer.outputs.items():
-            response.outputs[name].CopyFrom(to_proto(array))
+            write(array, response.outputs[name])
         return response
 
     def _metadata(self, request: Any) -> Any:

@@ -85,23 +85,23 @@ def _only_input(signature: Signature, place: str) -> str:
 
 
 def _tensor(signature: Signature, name: str, values: Any) -> Any:
-    spec = signature.inputs[name]
-    wanted = spec.dtype
-    if wanted == tf.string:
+    wanted = signature.inputs[name]
+    dtype = wanted.dtype
+    if wanted.is_string:
         array = _array(name, _bytes(name, values), object, "string")
     else:
-        array = _array(name, values, None, wanted.name)
-        if array.size and array.dtype.kind not in _KINDS.get(np.dtype(wanted.as_numpy_dtype).kind, ""):
-            raise invalid(f"inputs.{name}: wrong type (got {_sample(array)}); {wanted.name} is needed")
-        if array.size and array.dtype.kind in "iu" and np.dtype(wanted.as_numpy_dtype).kind in "iu":
-            limits = np.iinfo(wanted.as_numpy_dtype)
+        array = _array(name, values, None, dtype.name)
+        if array.size and array.dtype.kind not in _KINDS.get(wanted.numpy_dtype.kind, ""):
+            raise invalid(f"inputs.{name}: wrong type (got {_sample(array)}); {dtype.name} is needed")
+        if array.size and array.dtype.kind in "iu" and wanted.numpy_dtype.kind in "iu":
+            limits = np.iinfo(wanted.numpy_dtype)
             if array.max() > limits.max or array.min() < limits.min:
-                raise invalid(f"inputs.{name}: out of range (got {array.max()}); {wanted.name} is needed")
-    if array.size == 0 and array.ndim == 1 and spec.shape.rank is not None and spec.shape.rank > 1:
+                raise invalid(f"inputs.{name}: out of range (got {array.max()}); {dtype.name} is needed")
+    if array.size == 0 and array.ndim == 1 and wanted.lengths and len(wanted.lengths) > 1:
         # JSON cannot say how wide no rows are.
-        array = array.reshape([0, *(length or 0 for length in spec.shape[1:])])
-    signature.check_shape(name, array.shape)
-    return tf.constant(array if wanted == tf.string else array.astype(wanted.as_numpy_dtype), wanted, array.shape)
+        array = array.reshape([0, *(length or 0 for length in wanted.lengths[1:])])
+    wanted.check_shape(array.shape)
+    return tf.constant(array.astype(wanted.numpy_dtype), dtype)
 
 
 def _array(name: str, values: Any, dtype: Any, wanted: str) -> NDArray[Any]:

@@ -133,16 +133,17 @@ class LoadedModel:
         signature = self.signature(request.model_spec.signature_name)
         signature.check_names(request.inputs)
         limit = os.path.getsize(self._folder / WARMUP_FILE) + 2**24
-        self.run(signature, {name: to_tensor(signature, name, proto, limit) for name, proto in request.inputs.items()})
+        inputs = signature.inputs
+        self.run(signature, {name: to_tensor(inputs[name], proto, limit) for name, proto in request.inputs.items()})
         return 1
 
     def _run_made_up(self, signature: Signature) -> int:
         """Runs one row of nothing: enough to have TensorFlow prepare the graph, even if the model then refuses it."""
         start = time.monotonic()
         made_up = {
-            name: tf.zeros([1 if length is None else length for length in spec.shape or []], spec.dtype)
-            for name, spec in signature.inputs.items()
-            if spec.shape.rank is not None
+            name: tf.zeros([1 if length is None else length for length in wanted.lengths], wanted.dtype)
+            for name, wanted in signature.inputs.items()
+            if wanted.lengths is not None
         }
         try:
             signature.call(**made_up)

@@ -1,19 +1,74 @@
 """What a signature of a loaded model takes and gives, and whether a request's tensors fit it."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import types_pb2
 
 from components.server.refused import invalid
 
 DEFAULT = "serving_default"
 RANK = "rank"
 _UPDATE = re.compile(r"^(upsert|remove)(_|$)")
+_STRING_BYTES = 8
 Tensors = Mapping[str, Any]
 """Name to tf.Tensor."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """What an input of a signature must be: read once from its tf.TensorSpec, which takes long to be asked.
+
+    Attributes:
+        name: of the input.
+        dtype: a tf.DType.
+        number: the same in messages.
+        numpy_dtype: that arrays of it have.
+        value_bytes: of one value, of a string only what it takes besides its characters.
+        lengths: of the dimensions, None: any; None in place of all: any shape.
+    """
+
+    name: str
+    dtype: Any
+    number: int
+    numpy_dtype: Any
+    value_bytes: int
+    lengths: tuple[int | None, ...] | None
+
+    @staticmethod
+    def of(name: str, spec: Any) -> "Input":
+        """Reads a tf.TensorSpec."""
+        is_string = spec.dtype == tf.string
+        return Input(
+            name=name,
+            dtype=spec.dtype,
+            number=spec.dtype.as_datatype_enum,
+            numpy_dtype=np.dtype(object if is_string else spec.dtype.as_numpy_dtype),
+            value_bytes=_STRING_BYTES if is_string else spec.dtype.size,
+            lengths=None if spec.shape.rank is None else tuple(spec.shape.as_list()),
+        )
+
+    @property
+    def is_string(self) -> bool:
+        """Whether its values are strings."""
+        return self.number == types_pb2.DT_STRING
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        """Refuses a tensor of another rank, or another length where the signature declares one.
+
+        Raises:
+            Refused: naming the input.
+        """
+        wanted = self.lengths
+        if wanted is None:
+            return
+        if len(shape) != len(wanted) or any(b is not None and a != b for a, b in zip(shape, wanted, strict=True)):
+            shown = ", ".join("any" if length is None else str(length) for length in wanted)
+            raise invalid(f"inputs.{self.name}: wrong shape (got {list(shape)}); [{shown}] is needed")
 
 
 @dataclass(frozen=True)
@@ -22,13 +77,13 @@ class Signature:
 
     Attributes:
         name: of it.
-        inputs: name to tf.TensorSpec.
+        inputs: by name.
         outputs: name to tf.TensorSpec.
         call: the concrete function; takes the inputs by name.
     """
 
     name: str
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, Input]
     outputs: Mapping[str, Any]
     call: Any
 
@@ -56,16 +111,6 @@ class Signature:
             f"{_listed(self.inputs)}"
         )
 
-    def check_shape(self, name: str, shape: Collection[int]) -> None:
-        """Refuses a tensor of another rank, or another length where the signature declares one.
-
-        Raises:
-            Refused: naming the input.
-        """
-        wanted = self.inputs[name].shape
-        if not wanted.is_compatible_with(list(shape)):
-            raise invalid(f"inputs.{name}: wrong shape (got {list(shape)}); {_shown(wanted)} is needed")
-
     def num_rows(self, tensors: Tensors) -> int:
         """Returns how many rows a request asks for: candidates of `rank`, examples of `serving_default`.
 
@@ -74,7 +119,7 @@ class Signature:
         Raises:
             Refused: when the rows do not agree.
         """
-        rows = {name: tensor.shape[0] for name, tensor in tensors.items() if tensor.shape.rank}
+        rows = {name: shape[0] for name, tensor in tensors.items() if len(shape := tensor.shape)}
         if not rows:
             return 1
         if self.name != RANK:
@@ -95,15 +140,14 @@ class Signature:
 
 def signatures_of(loaded: Any) -> dict[str, Signature]:
     """Returns the signatures of a loaded SavedModel by name."""
-    return {
-        name: Signature(name, function.structured_input_signature[1], dict(function.structured_outputs), function)
-        for name, function in loaded.signatures.items()
-    }
+    return {name: _signature(name, function) for name, function in loaded.signatures.items()}
+
+
+def _signature(name: str, function: Any) -> Signature:
+    specs = function.structured_input_signature[1]
+    inputs = {name: Input.of(name, spec) for name, spec in specs.items()}
+    return Signature(name, inputs, dict(function.structured_outputs), function)
 
 
 def _listed(names: Collection[str]) -> str:
     return ", ".join(sorted(names)) or "none"
-
-
-def _shown(shape: Any) -> str:
-    return f"[{', '.join('any' if length is None else str(length) for length in shape)}]"

@@ -11,7 +11,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from components.server.tensors import packed
+from components.server.tensors import pack
 
 NAME = "feed"
 
@@ -108,7 +108,7 @@ def add_warmup(folder: Path, signature: str, count: int) -> None:
     """Adds recorded requests for a signature of one input `examples`."""
     request = predict_pb2.PredictRequest()
     request.model_spec.signature_name = signature
-    request.inputs["examples"].CopyFrom(packed(np.array([b""], dtype=object)))
+    pack(np.array([b""], dtype=object), request.inputs["examples"])
     log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
     (folder / "assets.extra").mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(folder / "assets.extra/tf_serving_warmup_requests")) as writer:
