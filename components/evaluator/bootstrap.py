@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 _LANES = 4
 """A hash of 64 bits gives the weights of four replicates, 16 bits each."""
@@ -17,7 +18,7 @@ _LEAST_DEFINED = 0.9
 """An interval needs this share of its replicates: without labels of one class a replicate has no AUC."""
 
 
-def _poisson_table() -> np.ndarray:
+def _poisson_table() -> NDArray[np.uint8]:
     """Returns for every 16-bit number its quantile of the Poisson distribution with mean 1."""
     chances = [math.exp(-1) / math.factorial(count) for count in range(12)]
     quantiles = (np.arange(1 << 16) + 0.5) / (1 << 16)
@@ -27,7 +28,7 @@ def _poisson_table() -> np.ndarray:
 _POISSON = _poisson_table()
 
 
-def mixed(numbers: np.ndarray) -> np.ndarray:
+def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Returns well mixed 64-bit hashes of 64-bit numbers.
 
     Reference: Steele et al., Fast Splittable Pseudorandom Number Generators, 2014 (SplitMix64's finaliser).
@@ -38,7 +39,7 @@ def mixed(numbers: np.ndarray) -> np.ndarray:
     return numbers ^ (numbers >> np.uint64(31))
 
 
-def weights(units: np.ndarray, replicates: int, seed: int) -> np.ndarray:
+def weights(units: NDArray[np.uint64], replicates: int, seed: int) -> NDArray[np.uint8]:
     """Returns how often each unit is drawn.
 
     Args:

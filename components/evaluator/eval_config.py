@@ -1,14 +1,20 @@
-"""From a spec to TFMA's configuration: what is measured, on which slices, and which bounds decide."""
+"""From a spec to TFMA's configuration: what is measured, of which models, and on which slices.
 
+Slices go by the names of features and keys, not by their columns. TFMA gets no thresholds: the verdict is the judge's.
+"""
+
+import json
 from collections.abc import Collection, Iterable, Sequence
 
 import tensorflow_model_analysis as tfma
-from google.protobuf import wrappers_pb2
 from typing_extensions import assert_never
 
 from components.evaluator import metrics
-from components.evaluator.verdict import BASELINE, CANDIDATE
-from schemas.release import AucGate, Evaluation, Gate, RmseGate
+from components.evaluator.measured import BASELINE
+from components.evaluator.metrics_settings import Settings, new_id_features, settings_of, slices_of
+from components.evaluator.verdict import CANDIDATE
+from schemas.metrics import new_id_slice
+from schemas.release import Evaluation, Gate
 from schemas.spec import Inputs
 from schemas.tasks import BinaryTask, RegressionTask, Task
 
@@ -18,52 +24,60 @@ SIGNATURE = "serving_default"
 def eval_config(
     *, inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate], baseline_tasks: Collection[str] = ()
 ) -> tfma.EvalConfig:
-    """Returns what TFMA is to compute and to check.
+    """Returns what TFMA is to compute.
 
     Args:
-        inputs: tasks and features.
-        evaluation: the slices.
-        gates: at most one per task; they bind the overall metrics only, never a slice.
+        inputs: tasks, features and keys.
+        evaluation: the slices, groups and intervals.
+        gates: the slices that they name are measured too.
         baseline_tasks: the tasks for which a blessed model is scored on the same examples; none without such a model.
     """
+    settings = settings_of(inputs, evaluation, gates)
     return tfma.EvalConfig(
         model_specs=_model_specs(inputs, baseline_tasks),
-        slicing_specs=[tfma.SlicingSpec()]
-        + [tfma.SlicingSpec(feature_keys=keys) for keys in slice_columns(inputs, evaluation)],
+        slicing_specs=list(_slicing_specs(inputs, evaluation, gates)),
         metrics_specs=[
-            _metrics_spec(task, declared, _gate_of(task, gates), has_baseline=task in baseline_tasks)
+            _metrics_spec(task, declared, settings, has_baseline=task in baseline_tasks)
             for task, declared in inputs.tasks.items()
         ],
     )
 
 
-def slice_columns(inputs: Inputs, evaluation: Evaluation) -> list[list[str]]:
-    """Returns the columns of each slice, once: TFMA sees the raw examples, where features go by their columns."""
-    unique = dict.fromkeys(tuple(sorted({inputs.column_of(name) for name in names})) for names in evaluation.slices)
-    return [list(columns) for columns in unique]
+def _slicing_specs(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -> Iterable[tfma.SlicingSpec]:
+    yield tfma.SlicingSpec()
+    for slice_ in slices_of(evaluation, gates):
+        yield tfma.SlicingSpec(
+            feature_keys=[name for name, value in slice_ if value is None],
+            feature_values={name: str(value) for name, value in slice_ if value is not None},
+        )
+    for feature in new_id_features(inputs, evaluation):
+        yield tfma.SlicingSpec(feature_keys=[new_id_slice(feature)])
 
 
 def _model_specs(inputs: Inputs, baseline_tasks: Collection[str]) -> Iterable[tfma.ModelSpec]:
-    yield tfma.ModelSpec(
+    yield _model_spec(
         # TFMA drops the name of an only model; written so, the config says what is run.
-        name=CANDIDATE if baseline_tasks else "",
-        signature_name=SIGNATURE,
-        label_keys={task: inputs.label_of(task) for task in inputs.tasks},
+        CANDIDATE if baseline_tasks else "",
+        inputs,
+        list(inputs.tasks),
     )
     if baseline_tasks:
-        yield tfma.ModelSpec(
-            name=BASELINE,
-            is_baseline=True,
-            signature_name=SIGNATURE,
-            label_keys={task: inputs.label_of(task) for task in inputs.tasks if task in baseline_tasks},
-        )
+        spec = _model_spec(BASELINE, inputs, [task for task in inputs.tasks if task in baseline_tasks])
+        spec.is_baseline = True
+        yield spec
 
 
-def _gate_of(task: str, gates: Sequence[Gate]) -> Gate | None:
-    return next((gate for gate in gates if gate.task == task), None)
+def _model_spec(name: str, inputs: Inputs, tasks: list[str]) -> tfma.ModelSpec:
+    return tfma.ModelSpec(
+        name=name,
+        # Not left for TFMA to find out: it would load the whole model as Keras' to see.
+        model_type=tfma.TF_GENERIC,
+        signature_name=SIGNATURE,
+        label_keys={task: inputs.label_of(task) for task in tasks},
+    )
 
 
-def _metrics_spec(task: str, declared: Task, gate: Gate | None, *, has_baseline: bool) -> tfma.MetricsSpec:
+def _metrics_spec(task: str, declared: Task, settings: Settings, *, has_baseline: bool) -> tfma.MetricsSpec:
     match declared:
         case BinaryTask():
             metrics_class = metrics.BinaryMetrics
@@ -71,36 +85,10 @@ def _metrics_spec(task: str, declared: Task, gate: Gate | None, *, has_baseline:
             metrics_class = metrics.RegressionMetrics
         case _:
             assert_never(declared)
-    metric = tfma.MetricConfig(class_name=metrics_class.__name__, module=metrics.__name__)
-    if gate is not None:
-        metric.per_slice_thresholds.append(_overall(_threshold(gate, has_baseline=has_baseline)))
+    metric = tfma.MetricConfig(
+        class_name=metrics_class.__name__,
+        module=metrics.__name__,
+        config=json.dumps({"settings": settings.model_dump(mode="json")}, sort_keys=True),
+    )
     names = [CANDIDATE, BASELINE] if has_baseline else [CANDIDATE]
     return tfma.MetricsSpec(model_names=names, output_names=[task], metrics=[metric])
-
-
-def _overall(threshold: tfma.MetricThreshold) -> tfma.PerSliceMetricThreshold:
-    # A plain `threshold` would bind every slice; an empty SlicingSpec means all examples together.
-    return tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec()], threshold=threshold)
-
-
-def _threshold(gate: Gate, *, has_baseline: bool) -> tfma.MetricThreshold:
-    match gate:
-        case AucGate():
-            value = tfma.GenericValueThreshold(lower_bound=_double(gate.at_least))
-            change, direction = gate.max_drop, tfma.MetricDirection.HIGHER_IS_BETTER
-            absolute = -change if change is not None else None
-        case RmseGate():
-            value = tfma.GenericValueThreshold(upper_bound=_double(gate.at_most))
-            absolute, direction = gate.max_rise, tfma.MetricDirection.LOWER_IS_BETTER
-        case _:
-            assert_never(gate)
-    if absolute is None or not has_baseline:
-        return tfma.MetricThreshold(value_threshold=value)
-    return tfma.MetricThreshold(
-        value_threshold=value,
-        change_threshold=tfma.GenericChangeThreshold(absolute=_double(absolute), direction=direction),
-    )
-
-
-def _double(value: float) -> wrappers_pb2.DoubleValue:
-    return wrappers_pb2.DoubleValue(value=value)

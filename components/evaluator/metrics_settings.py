@@ -1,0 +1,60 @@
+"""What the metrics and the extractors need to know of a spec: it travels inside TFMA's configuration."""
+
+from collections.abc import Sequence
+
+from schemas.base import Declaration
+from schemas.features import IdFeature
+from schemas.release import Confidence, Evaluation, Gate, Grouping, Listing
+from schemas.spec import Inputs
+
+Slice = tuple[tuple[str, str | int | None], ...]
+"""Features and keys by name, each with the value that is measured; None: every value."""
+
+
+class Settings(Declaration):
+    """How every task is measured.
+
+    Attributes:
+        confidence: the bootstrap.
+        group: for GAUC.
+        list: for NDCG and recall at k.
+        least_examples: smaller slices get no intervals, for no gate judges them.
+        columns: of the features and keys that slice, group or are drawn, by their name.
+    """
+
+    confidence: Confidence
+    group: Grouping | None = None
+    list: Listing | None = None
+    least_examples: int = 1
+    columns: dict[str, str]
+
+
+def settings_of(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -> Settings:
+    """Returns what a spec asks for."""
+    names = [name for slice_ in slices_of(evaluation, gates) for name, _ in slice_]
+    parts = (evaluation.group, evaluation.list, evaluation.confidence)
+    names += [part.by for part in parts if part is not None and part.by is not None]
+    return Settings(
+        confidence=evaluation.confidence,
+        group=evaluation.group,
+        list=evaluation.list,
+        least_examples=evaluation.min_slice_examples,
+        columns={name: inputs.column_of(name) for name in sorted(set(names))},
+    )
+
+
+def slices_of(evaluation: Evaluation, gates: Sequence[Gate]) -> list[Slice]:
+    """Returns each slice once: the declared ones by every value, then what gates name and is not among them."""
+    every = [*evaluation.slices, *(gate.each for gate in gates if gate.each)]
+    slices: dict[Slice, None] = {tuple((name, None) for name in sorted(names)): None for names in every}
+    for gate in gates:
+        if gate.slice and tuple((name, None) for name in sorted(gate.slice)) not in slices:
+            slices[tuple(sorted(gate.slice.items()))] = None
+    return list(slices)
+
+
+def new_id_features(inputs: Inputs, evaluation: Evaluation) -> list[str]:
+    """Returns the features whose new ids are a slice: the declared ones, by default all of kind id."""
+    if evaluation.new_ids is not None:
+        return list(evaluation.new_ids)
+    return [name for name, feature in inputs.features.items() if isinstance(feature, IdFeature)]
