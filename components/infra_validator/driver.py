@@ -25,8 +25,9 @@ class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
         """Asks ML Metadata."""
         uri = execution_info.input_dict["model"][0].uri
         # Any: TFX declares the older driver's handle, which this one is not.
-        store: Any = self._metadata_handle
-        known = store.store.get_artifacts_by_type(standard_artifacts.InfraBlessing.TYPE_NAME)
+        metadata_handle: Any = self._metadata_handle
+        with metadata_handle as handle:
+            known = handle.store.get_artifacts_by_type(standard_artifacts.InfraBlessing.TYPE_NAME)
         refusals = sum(_is_refusal(artifact, uri) for artifact in known)
         result = driver_output_pb2.DriverOutput()
         for key, value in (execution_info.exec_properties | {"refusals": refusals}).items():
