@@ -1,0 +1,125 @@
+"""GAUC, NDCG and recall at k against loops over groups with scikit-learn's metrics."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from components.evaluator.bootstrap import mixed, weights
+from components.evaluator.group_metrics import Groups, MeanSums, at_k, draws, gauc, grouped
+
+sklearn_metrics = pytest.importorskip("sklearn.metrics")
+
+K = 3
+METRICS = ["examples", "positives", "groups", f"ndcg_at_{K}", f"recall_at_{K}"]
+"""GAUC by its weighting, and what lists are measured by."""
+
+
+def hashed(numbers: Any) -> np.ndarray:
+    return mixed(np.asarray(numbers, np.uint64))
+
+
+def world(size: int = 400, num_groups: int = 120) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns groups of about 3 examples, labels, and scores with many ties."""
+    random = np.random.default_rng(1)
+    return random.integers(0, num_groups, size), random.random(size) < 0.3, np.round(random.random(size), 1)
+
+
+def groups_of(groups: Any, labels: Any, scores: Any, units: Any = None, replicates: int = 0) -> Groups:
+    keys = hashed(groups)
+    return grouped(
+        groups=keys,
+        drawn_GR=draws(keys, hashed(groups if units is None else units), replicates, seed=1),
+        is_positive=np.asarray(labels, bool),
+        scores=np.asarray(scores, float),
+    )
+
+
+def sums(metric: str, groups: Groups) -> MeanSums:
+    return at_k(groups, [K])[metric] if "_at_" in metric else gauc(groups, metric)
+
+
+def expected(metric: str, groups: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> tuple[float, int, int]:
+    """Returns the mean, how many groups count and how many do not, by a loop over the groups."""
+    parts, wholes, skipped = [], [], 0
+    for group in np.unique(groups):
+        chosen = groups == group
+        value = _value(metric, labels[chosen].astype(int), scores[chosen])
+        if value is None:
+            skipped += 1
+            continue
+        wholes.append({"examples": chosen.sum(), "positives": labels[chosen].sum()}.get(metric, 1))
+        parts.append(value * wholes[-1])
+    return sum(parts) / sum(wholes), len(wholes), skipped
+
+
+def _value(metric: str, labels: np.ndarray, scores: np.ndarray) -> float | None:
+    if "_at_" not in metric:
+        return sklearn_metrics.roc_auc_score(labels, scores) if len(set(labels)) == 2 else None
+    if not labels.any():
+        return None
+    if metric.startswith("ndcg"):
+        return sklearn_metrics.ndcg_score([labels], [scores], k=K) if len(labels) > 1 else 1.0
+    border = np.sort(scores)[::-1][min(K, len(scores)) - 1]
+    above, tied = scores > border, scores == border
+    share = min(1, (K - above.sum()) / tied.sum())
+    return (labels[above].sum() + labels[tied].sum() * share) / labels.sum()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_equals_a_loop_over_the_groups_and_says_how_many_were_skipped(metric: str) -> None:
+    found = sums(metric, groups_of(*world()))
+    mean, counted, skipped = expected(metric, *world())
+    assert found.mean()[0] == pytest.approx(mean)
+    assert (found.counted, found.skipped) == (counted, skipped)
+    assert skipped > 0
+
+
+def test_ndcg_and_recall_by_hand() -> None:
+    lists = groups_of([1, 1, 1, 1], [False, True, False, True], [0.9, 0.8, 0.7, 0.6])
+    found = at_k(lists, [2])
+    ideal = 1 + 1 / np.log2(3)
+    assert found["ndcg_at_2"].mean()[0] == pytest.approx((1 / np.log2(3)) / ideal)
+    assert found["recall_at_2"].mean()[0] == 0.5
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_replicate_equals_the_metric_of_groups_repeated_by_their_weights(metric: str) -> None:
+    groups, labels, scores = world()
+    found = sums(metric, groups_of(groups, labels, scores, replicates=8)).mean()
+    drawn = weights(hashed(groups), 8, seed=1)
+    for replicate in (1, 8):
+        times = drawn[:, replicate]
+        # Copies of a group are groups of their own.
+        copy = np.concatenate([np.arange(count) for count in times])
+        repeated = np.repeat(groups, times) * 1_000 + copy
+        mean, _, _ = expected(metric, repeated, np.repeat(labels, times), np.repeat(scores, times))
+        assert found[replicate] == pytest.approx(mean)
+
+
+def test_groups_are_drawn_with_their_user_where_they_have_one_and_by_themselves_where_they_have_several() -> None:
+    keys = hashed([1, 1, 2, 2, 3, 3])
+    units = hashed([7, 7, 7, 7, 8, 9])
+    drawn = dict(zip(np.unique(keys).tolist(), draws(keys, units, 30, seed=1).tolist(), strict=True))
+    of_user, of_third = weights(np.stack([units[0], keys[4]]), 30, seed=1).tolist()
+    assert drawn[int(keys[0])] == of_user
+    assert drawn[int(keys[2])] == of_user
+    assert drawn[int(keys[4])] == of_third
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_sums_over_sets_of_groups_add_up(metric: str) -> None:
+    groups, labels, scores = world()
+    whole = sums(metric, groups_of(groups, labels, scores, replicates=5))
+    left, right = (
+        sums(metric, groups_of(groups[chosen], labels[chosen], scores[chosen], replicates=5))
+        for chosen in (groups < 47, groups >= 47)
+    )
+    np.testing.assert_allclose(right.plus(left).mean(), whole.mean())
+    assert (left.counted + right.counted, left.skipped + right.skipped) == (whole.counted, whole.skipped)
+
+
+def test_groups_of_one_class_alone_leave_the_mean_undefined() -> None:
+    found = gauc(groups_of([1, 1, 2], [True, True, False], [0.1, 0.2, 0.3], replicates=2), "examples")
+    assert np.isnan(found.mean()).all()
+    assert (found.counted, found.skipped) == (0, 2)
