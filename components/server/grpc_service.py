@@ -12,8 +12,10 @@ from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     model_pb2,
+    model_service_pb2,
     model_service_pb2_grpc,
     predict_pb2,
+    prediction_service_pb2,
     prediction_service_pb2_grpc,
 )
 
@@ -23,7 +25,12 @@ from components.server.signature import Signature, Tensors
 from components.server.statuses import metadata, model_status
 from components.server.tensors import to_tensor, write
 
-SERVICES = ("tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
+# Reflection tells the files of what is imported: the services' own modules, not only the messages'.
+SERVICES = tuple(
+    service.full_name
+    for module in (prediction_service_pb2, model_service_pb2)
+    for service in module.DESCRIPTOR.services_by_name.values()
+)
 _SIGNATURE_DEF = "signature_def"
 _SPARE_THREADS = 8
 """For what is answered at once: health, status, and refusals when all places are taken."""

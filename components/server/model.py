@@ -26,6 +26,7 @@ _CUSTOM_OPS = "tensorflow_recommenders_addons"
 _MAX_WARMUP_REQUESTS = 1000
 _INIT = "__saved_model_init_op"
 _TEXT_CHARACTERS = 600
+_PLACES = re.compile(r"Graph execution error:|Detected at node .*|<stack traces unavailable>|\[Op:\w+\]|\[\[.*?\]\]")
 
 
 class NotServable(Exception):
@@ -187,9 +188,8 @@ def _read_ranker(folder: Path) -> dict[str, Any]:
 
 def _one_line(error: Exception) -> str:
     """Returns what an error of TensorFlow says, without the places in graphs that mean nothing to a client."""
-    text = str(getattr(error, "message", error))
-    text = re.sub(
-        r"Graph execution error:|Detected at node .*|<stack traces unavailable>|\[Op:\w+\]|\[\[.*?\]\]", " ", text
-    )
-    text = re.sub(r"\s+", " ", text).strip()
-    return f"{type(error).__name__}: {text[:_TEXT_CHARACTERS]}"
+    if isinstance(error, UnicodeDecodeError):  # The words are the bytes that are no text.
+        text = error.object.decode(errors="backslashreplace")
+    else:
+        text = f"{type(error).__name__}: {getattr(error, 'message', error)}"
+    return re.sub(r"\s+", " ", _PLACES.sub(" ", text)).strip()[:_TEXT_CHARACTERS]

@@ -49,13 +49,14 @@ class SmallRanker(tf.Module):
         known = tf.cast(tf.strings.length(user), tf.float32)
         return self._scores(post, price + topic + 0.0 * known)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def slow(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Takes a second or so: a chain of products that cannot be taken apart."""
-        product = tf.fill([400, 400], self._number / 400.0 / self._number)
-        for _ in tf.range(450):
-            product = tf.linalg.matmul(product, tf.fill([400, 400], 1 / 400.0))
-        return {"like": tf.reshape(product[0, 0], [1, 1]) * 0.0 + self._number * tf.ones([tf.size(examples), 1])}
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="seconds")])
+    def slow(self, seconds: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Takes as long as it is told to."""
+        end = tf.timestamp() + tf.cast(tf.reduce_max(seconds), tf.float64)
+        turns = tf.constant(0.0)
+        while tf.timestamp() < end:
+            turns += 1.0
+        return {"like": tf.expand_dims(self._number + 0.0 * (turns + seconds), 1)}
 
     @tf.function(
         input_signature=[
@@ -104,11 +105,10 @@ def add_manifest(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps({"files": entries}))
 
 
-def add_warmup(folder: Path, signature: str, count: int) -> None:
-    """Adds recorded requests for a signature of one input `examples`."""
+def add_warmup(folder: Path, examples: list[bytes], count: int) -> None:
+    """Adds recorded requests for `serving_default`."""
     request = predict_pb2.PredictRequest()
-    request.model_spec.signature_name = signature
-    pack(np.array([b""], dtype=object), request.inputs["examples"])
+    pack(np.array(examples, dtype=object), request.inputs["examples"])
     log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
     (folder / "assets.extra").mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(folder / "assets.extra/tf_serving_warmup_requests")) as writer:

@@ -1,0 +1,34 @@
+"""Models that are made once, and a server that many tests ask."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.components.server.running import Running, running
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """SavedModels by the number that is in their scores."""
+    from tests.components.server.small_models import SmallRanker
+
+    folder = tmp_path_factory.mktemp("models")
+    for number in (1, 2, 3):
+        SmallRanker(float(number)).save(folder / str(number))
+    return {number: folder / str(number) for number in (1, 2, 3)}
+
+
+@pytest.fixture(scope="session")
+def server(models: dict[int, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server of one SavedModel, with the limits it has by default."""
+    with running(models[1], tmp_path_factory.mktemp("server")) as found:
+        yield found
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """A folder for logs and addresses."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
