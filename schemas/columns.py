@@ -1,6 +1,6 @@
 """The columns of the logs that a spec reads: the contract between ingestion, validation, Transform and serving."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from typing_extensions import assert_never
@@ -74,7 +74,8 @@ def columns(inputs: Inputs) -> list[Column]:
         read.append(Column(name=inputs.event_time, type="int"))
     by_name: dict[str, Column] = {}
     for column in read:
-        known = by_name.get(column.name)
-        if known is None or column.is_required:
-            by_name[column.name] = column
+        known = by_name.setdefault(column.name, column)
+        by_name[column.name] = replace(
+            column, is_required=known.is_required or column.is_required, is_id=known.is_id or column.is_id
+        )
     return [by_name[name] for name in sorted(by_name)]
