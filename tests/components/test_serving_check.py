@@ -252,25 +252,27 @@ def test_a_refusal_changes_the_cache_key_of_its_model_alone(tmp_path: Path) -> N
     from components.infra_validator.driver import Driver
 
     kind = metadata_store_pb2.ArtifactType(name="InfraBlessing")
-    with metadata.Metadata(metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite"))) as handle:
+    connection = metadata.Metadata(metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite")))
 
-        def refusals(uri: str) -> int:
-            model = standard_artifacts.Model()
-            model.uri = uri
-            asked = data_types.ExecutionInfo(input_dict={"model": [model]}, exec_properties={"name": "tiny"})
-            found = Driver(handle).run(asked).exec_properties
-            assert found["name"].string_value == "tiny"
-            return int(found["refusals"].int_value)
+    def refusals(uri: str) -> int:
+        model = standard_artifacts.Model()
+        model.uri = uri
+        asked = data_types.ExecutionInfo(input_dict={"model": [model]}, exec_properties={"name": "tiny"})
+        # As TFX's launcher calls it: the connection is not open.
+        found = Driver(connection).run(asked).exec_properties
+        assert found["name"].string_value == "tiny"
+        return int(found["refusals"].int_value)
 
-        def judge(uri: str, *, blessed: bool) -> None:
+    def judge(uri: str, *, blessed: bool) -> None:
+        with connection as handle:
             artifact = metadata_store_pb2.Artifact(type_id=handle.store.put_artifact_type(kind), uri="unused")
             artifact.custom_properties["model_uri"].string_value = uri
             artifact.custom_properties["blessed"].int_value = int(blessed)
             handle.store.put_artifacts([artifact])
 
-        assert refusals("model/1") == 0
-        judge("model/1", blessed=True)
-        judge("model/2", blessed=False)
-        assert refusals("model/1") == 0
-        judge("model/1", blessed=False)
-        assert refusals("model/1") == 1
+    assert refusals("model/1") == 0
+    judge("model/1", blessed=True)
+    judge("model/2", blessed=False)
+    assert refusals("model/1") == 0
+    judge("model/1", blessed=False)
+    assert refusals("model/1") == 1
