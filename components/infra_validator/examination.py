@@ -108,7 +108,9 @@ class Examination:
         rows, scores = self._rankable()
         served = ask(RANK, asked_by_columns(rows, self.described.columns))
         yield from self._scored(RANK, served, num_rows(rows))
-        what = f"{RANK}'s scores of {num_rows(rows)} evaluation examples"
+        left_out = len(self.reference.examples) - num_rows(rows)
+        but = f" (all but {left_out}, which lack an integer column)" if left_out else ""
+        what = f"{RANK}'s scores of {num_rows(rows)} evaluation examples{but}"
         yield scores_check(RANK, what, served, scores, self.reference.whose)
 
     def _broadcast(self, ask: Ask) -> Iterator[Check]:

@@ -88,16 +88,20 @@ def _quality(facts: CardFacts) -> Iterator[str]:
     confidence = facts.evaluation.confidence
     tasks = facts.verdict.tasks
     if any(task.intervals for task in tasks.values()):
-        drawn = f"all examples of a {confidence.by} together" if confidence.by else "examples"
+        drawn = f"all examples of a {confidence.by} together" if confidence.by else "examples one by one"
         made = f"bootstrap of {confidence.replicates} replicates, drawing {drawn}"
         yield f"On the eval split. Intervals: {confidence.level:.0%}, {made}."
     else:
         yield "On the eval split, without confidence intervals."
-    rows = []
-    for name, task in tasks.items():
-        for metric, value in task.metrics.items():
-            rows.append((name, metric, _number(metric, value), _interval(task.intervals.get(metric))))
-    yield _table(("task", "metric", "value", "interval"), rows)
+    metrics = dict.fromkeys(metric for task in tasks.values() for metric in task.metrics)
+    rows = [(metric, *(_with_interval(metric, task) for task in tasks.values())) for metric in metrics]
+    yield _table(("metric", *tasks), rows)
+
+
+def _with_interval(metric: str, task: TaskVerdict) -> str:
+    if metric not in task.metrics:
+        return ""
+    return f"{_number(metric, task.metrics[metric])} {_interval(task.intervals.get(metric))}".rstrip()
 
 
 def _gates(verdict: Verdict) -> Iterator[str]:
@@ -139,7 +143,8 @@ def _worst(name: str, task: TaskVerdict, evaluation: Evaluation) -> Iterator[tup
 
 
 def _serving(serving: ServingVerdict) -> Iterator[str]:
-    load = f"{serving.load.candidates} candidates a request, clients: {serving.load.clients}"
+    once = f", given once: {', '.join(map(_plain, serving.once))}" if serving.once else ""
+    load = f"{serving.load.candidates} candidates a request{once}; clients: {serving.load.clients}"
     sentences = [f"Size: {shown_bytes(serving.model_bytes)}."]
     if serving.load_s is not None:
         sentences.append(f"A server is ready after {serving.load_s:.1f} s.")

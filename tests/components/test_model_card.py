@@ -69,6 +69,7 @@ FACTS = CardFacts(
         model_bytes=12_345_678,
         load_s=3.21,
         load=Load(candidates=200, clients=2),
+        once=["user_id"],
         latency=Latency(p50_ms=4.123, p99_ms=6.5, requests=1_234),
         checks=[Check(name="scores", passed=True, reason="as the trainer's")],
         notes=["serving.max_p99_ms is not declared"],
@@ -99,12 +100,12 @@ Training went on from a checkpoint that had learnt from 2024-02-28 to 2024-02-29
 
 On the eval split. Intervals: 95%, bootstrap of 100 replicates, drawing all examples of a user together.
 
-| task | metric | value | interval |
-| --- | --- | --- | --- |
-| like | auc | 0.7500 | [0.7400, 0.7610] |
-| like | log_loss | undefined |  |
-| like | num_examples | 4,000 |  |
-| watch | rmse | 2.0000 |  |
+| metric | like | watch |
+| --- | --- | --- |
+| auc | 0.7500 [0.7400, 0.7610] |  |
+| log_loss | undefined |  |
+| num_examples | 4,000 |  |
+| rmse |  | 2.0000 |
 
 ## Gates
 
@@ -128,7 +129,7 @@ The worst of each task, of slices with at least 100 examples.
 
 ## Serving
 
-Size: 12.3 MB. A server is ready after 3.2 s. Latency: p50 4.123 ms, p99 6.5 ms of 1,234 requests (200 candidates a request, clients: 2).
+Size: 12.3 MB. A server is ready after 3.2 s. Latency: p50 4.123 ms, p99 6.5 ms of 1,234 requests (200 candidates a request, given once: user_id; clients: 2).
 
 | check | verdict | reason |
 | --- | --- | --- |
