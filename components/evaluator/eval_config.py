@@ -10,9 +10,8 @@ import tensorflow_model_analysis as tfma
 from typing_extensions import assert_never
 
 from components.evaluator import metrics
-from components.evaluator.measured import BASELINE
 from components.evaluator.metrics_settings import Settings, new_id_features, settings_of, slices_of
-from components.evaluator.verdict import CANDIDATE
+from components.evaluator.verdict import BASELINE, CANDIDATE
 from schemas.metrics import new_id_slice
 from schemas.release import Evaluation, Gate
 from schemas.spec import Inputs

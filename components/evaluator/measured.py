@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from components.evaluator.bootstrap import interval
+from components.evaluator.verdict import BASELINE
 from schemas.metrics import slice_name
 from schemas.release import Evaluation
 from schemas.spec import Inputs
 
-BASELINE = "baseline"
 REPLICATES = "/replicates"
 CALIBRATION_BUCKETS = "calibration_buckets"
 REPLICATE_TYPE = np.dtype("<f8")

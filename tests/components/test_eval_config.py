@@ -1,14 +1,26 @@
 """The configuration of TFMA that follows from a spec."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from schemas.loading import load_spec
+from schemas.release import Confidence, Evaluation, Gate, Grouping, Listing
 
 pytestmark = pytest.mark.slow
 
 SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
+
+
+@pytest.fixture(scope="module")
+def spec() -> Any:
+    return load_spec(SPECS / "short_video.yaml")
+
+
+def slicing(config: Any) -> list[dict[str, str | None]]:
+    """Returns each slice's features with the value that is measured, None for every value."""
+    return [dict.fromkeys(slice_.feature_keys) | dict(slice_.feature_values) for slice_ in config.slicing_specs]
 
 
 @pytest.mark.parametrize("name", ["short_video", "online_retail"])
@@ -26,32 +38,67 @@ def test_equals_the_golden_file(name: str) -> None:
     check_golden(f"{name}.eval_config.json", text + "\n")
 
 
-def test_without_a_baseline_there_is_one_model_and_no_bound_on_change() -> None:
+def test_without_a_baseline_there_is_one_model(spec: Any) -> None:
     from components.evaluator.eval_config import eval_config
 
-    spec = load_spec(SPECS / "short_video.yaml")
     config = eval_config(inputs=spec.inputs(), evaluation=spec.evaluation, gates=spec.gates)
     assert [model.name for model in config.model_specs] == [""]
-    thresholds = [
-        bound.threshold
-        for task in config.metrics_specs
-        for metric in task.metrics
-        for bound in metric.per_slice_thresholds
+
+
+def test_tfma_is_given_no_thresholds_as_the_verdict_is_the_judges(spec: Any) -> None:
+    import tensorflow_model_analysis as tfma
+
+    from components.evaluator.eval_config import eval_config
+
+    config = eval_config(inputs=spec.inputs(), evaluation=spec.evaluation, gates=spec.gates)
+    assert not tfma.metrics.metric_thresholds_from_metrics_specs(config.metrics_specs, eval_config=config)
+
+
+def test_slices_are_those_declared_those_that_gates_name_and_new_ids(spec: Any) -> None:
+    from components.evaluator.eval_config import eval_config
+
+    evaluation = Evaluation(slices=(("tab", "author"), ("author",)), new_ids=("user",))
+    gates = (
+        Gate(task="like", metric="auc", at_least=0.5, slice={"author": "7"}),  # Already among the declared.
+        Gate(task="like", metric="auc", at_least=0.5, slice={"tab": "home"}),
+        Gate(task="like", metric="auc", at_least=0.5, slice={"tab": "home"}, judge="bound"),
+        Gate(task="like", metric="log_loss", at_most=0.5, each=("author", "tab")),
+        Gate(task="like", metric="log_loss", at_most=0.5),
+    )
+    config = eval_config(inputs=spec.inputs(), evaluation=evaluation, gates=gates)
+    assert slicing(config) == [
+        {},
+        {"author": None, "tab": None},
+        {"author": None},
+        {"tab": "home"},
+        {"new user": None},
     ]
-    assert len(thresholds) == len(spec.gates)
-    assert not any(threshold.HasField("change_threshold") for threshold in thresholds)
 
 
-def test_slices_name_columns_and_gates_bind_all_examples_together() -> None:
-    from components.evaluator.eval_config import eval_config, slice_columns
-    from schemas.release import Evaluation
+def test_new_ids_of_every_feature_of_kind_id_are_slices_unless_the_spec_names_some(spec: Any) -> None:
+    from components.evaluator.eval_config import eval_config
 
-    spec = load_spec(SPECS / "short_video.yaml")
-    evaluation = Evaluation(slices=(("author", "tab"), ("author",)))
-    assert slice_columns(spec, evaluation) == [["author_id", "tab"], ["author_id"]]
-    config = eval_config(inputs=spec.inputs(), evaluation=evaluation, gates=spec.gates)
-    assert [list(slice_.feature_keys) for slice_ in config.slicing_specs] == [[], ["author_id", "tab"], ["author_id"]]
-    bounds = [
-        bound for task in config.metrics_specs for metric in task.metrics for bound in metric.per_slice_thresholds
-    ]
-    assert all([list(slice_.feature_keys) for slice_ in bound.slicing_specs] == [[]] for bound in bounds)
+    def new_ids(evaluation: Evaluation) -> list[str]:
+        config = eval_config(inputs=spec.inputs(), evaluation=evaluation, gates=())
+        return [name for slice_ in slicing(config) for name in slice_]
+
+    ids = [name for name, feature in spec.features.items() if feature.kind == "id"]
+    assert new_ids(Evaluation()) == [f"new {name}" for name in ids]
+    assert new_ids(Evaluation(new_ids=())) == []
+
+
+def test_the_configuration_carries_the_columns_of_all_that_slices_groups_and_is_drawn(spec: Any) -> None:
+    from components.evaluator.eval_config import eval_config
+    from components.evaluator.metrics import binary_tasks, settings_in
+
+    evaluation = Evaluation(
+        slices=(("tab",),),
+        group=Grouping(by="user"),
+        list=Listing(by="author", k=(5,)),
+        confidence=Confidence(replicates=7, by="user"),
+    )
+    config = eval_config(inputs=spec.inputs(), evaluation=evaluation, gates=())
+    settings = settings_in(config)
+    assert settings.columns == {name: spec.column_of(name) for name in ("author", "tab", "user")}
+    assert (settings.confidence.replicates, settings.group, settings.list) == (7, evaluation.group, evaluation.list)
+    assert binary_tasks(config) == {name for name, task in spec.tasks.items() if task.kind == "binary"}
