@@ -5,6 +5,7 @@ import logging
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
@@ -12,7 +13,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 from components.registry import versions as folders
-from components.server.options import Options
+from components.server.options import Options, flag
+from schemas.errors import UserError
 
 if TYPE_CHECKING:
     from components.server.serving import Serving
@@ -29,13 +31,14 @@ def serve(options: Options) -> int:
         The exit code: 0 after that; 1 when the one model that was given cannot be served.
 
     Raises:
-        UserError: when it cannot listen where it was told to.
+        UserError: if it cannot listen where it was told to.
     """
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     if options.parent_pid:
         _stop_with(options.parent_pid)
+    _check_ports(options)
     _quieten()
     if options.host not in _LOOPBACK:
         _LOG.warning("host=%s: whoever reaches this address may ask: there is no authentication", options.host)
@@ -78,6 +81,19 @@ def _announce(options: Options, serving: "Serving") -> None:
         aside.write_text(json.dumps(addresses) + "\n", encoding="utf-8")
         os.replace(aside, options.address_file)
     print(f"serving {serving.name}: gRPC {addresses['grpc']}, REST http://{addresses['rest']}", flush=True)
+
+
+def _check_ports(options: Options) -> None:
+    """Refuses a taken port at once, rather than after TensorFlow's import."""
+    for name in ("grpc_port", "rest_port"):
+        address = options.address(getattr(options, name))
+        try:
+            family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+            socket.create_server((options.host, getattr(options, name)), family=family).close()
+        except OSError as error:
+            raise UserError(
+                f"{flag(name)}: cannot listen (got {address}: {error.strerror}); give a free port, or 0"
+            ) from error
 
 
 def _stop_with(parent_pid: int) -> None:

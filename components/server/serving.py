@@ -14,7 +14,6 @@ from components.server.options import Options
 from components.server.predictor import Predictor
 from components.server.rest import RestServer
 from components.server.versions import Versions
-from schemas.errors import UserError
 
 _LOG = logging.getLogger("components.server")
 
@@ -30,11 +29,7 @@ class Serving:
     """
 
     def __init__(self, options: Options):
-        """Binds both ports, loads nothing yet.
-
-        Raises:
-            UserError: when a port is taken.
-        """
+        """Binds both ports, loads nothing yet."""
         tf.config.set_visible_devices([], "GPU")
         tf.config.threading.set_intra_op_parallelism_threads(options.num_threads)
         tf.config.threading.set_inter_op_parallelism_threads(options.num_threads)
@@ -58,23 +53,14 @@ class Serving:
             allow_updates=options.allow_updates,
         )
         num_requests = options.num_threads + options.max_queued
-        grpc_address, rest_address = options.address(options.grpc_port), options.address(options.rest_port)
-        try:
-            self.grpc = GrpcServer(predictor, address=grpc_address, num_requests=num_requests)
-        except RuntimeError as error:
-            raise UserError(f"--grpc-port: cannot listen (got {grpc_address}); give a free port, or 0") from error
-        try:
-            self.rest = RestServer(
-                predictor,
-                host=options.host,
-                port=options.rest_port,
-                num_requests=num_requests,
-                timeout_s=options.rest_timeout_s,
-            )
-        except OSError as error:
-            raise UserError(
-                f"--rest-port: cannot listen (got {rest_address}: {error.strerror}); give a free port, or 0"
-            ) from error
+        self.grpc = GrpcServer(predictor, address=options.address(options.grpc_port), num_requests=num_requests)
+        self.rest = RestServer(
+            predictor,
+            host=options.host,
+            port=options.rest_port,
+            num_requests=num_requests,
+            timeout_s=options.rest_timeout_s,
+        )
 
     def start(self) -> None:
         """Starts to listen, to load and to watch."""

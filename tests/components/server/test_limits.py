@@ -1,0 +1,109 @@
+"""What a server takes on, and what it refuses to."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.components.server.running import Running, refusal, running, wait_until
+from tests.components.server.small_models import candidates, scores
+
+pytestmark = pytest.mark.slow
+
+LIMITS = ("--threads", "1", "--max-queued", "1", "--max-rows", "50", "--max-message-bytes", "100000")
+
+
+@pytest.fixture(scope="module")
+def strict(models: dict[int, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that runs one request at a time, has room for one more, and may be changed."""
+    scratch = tmp_path_factory.mktemp("strict")
+    with running(models[2], scratch, *LIMITS, "--rest-timeout-s", "0.3", "--allow-updates") as found:
+        yield found
+
+
+@pytest.fixture
+def in_background() -> Iterator[Callable[[Callable[[], Any]], "Future[Any]"]]:
+    """Calls in threads of their own."""
+    with ThreadPoolExecutor(4) as pool:
+        yield pool.submit
+
+
+def _slow(server: Running, seconds: float, timeout_s: float = 20) -> Any:
+    return server.client.predict("slow", {"seconds": np.array([seconds], np.float32)}, timeout_s)
+
+
+def _occupy(server: Running, in_background: Any, seconds: float) -> "Future[Any]":
+    answer: Future[Any] = in_background(lambda: _slow(server, seconds))
+    wait_until(lambda: server.metric("sangam_requests_in_flight") == 1, "a request runs")
+    return answer
+
+
+def test_more_rows_than_allowed(strict: Running) -> None:
+    assert strict.client.predict("rank", candidates(50), 10)["like"].shape == (50, 1)
+    assert refusal(lambda: strict.client.predict("rank", candidates(51), 10)) == (
+        "INVALID_ARGUMENT",
+        "inputs: too many rows (got 51); a request may have 50 (--max-rows)",
+    )
+    assert strict.post({"instances": [{"b64": ""}] * 51}).status_code == 400
+
+
+def test_a_larger_message_than_allowed(strict: Running) -> None:
+    large = {"examples": np.array([b"x" * 100_000], dtype=object)}
+    code, text = refusal(lambda: strict.client.predict("", large, 10))
+    assert code == "RESOURCE_EXHAUSTED"
+    assert "larger than max" in text
+    answer = strict.post(b'{"instances": ["' + b"x" * 100_000 + b'"]}')
+    assert answer.status_code == 413
+    assert "body: too large (got more than 100000 bytes)" in answer.json()["error"]
+
+
+def test_one_request_waits_and_the_next_is_refused(strict: Running, in_background: Any) -> None:
+    first = _occupy(strict, in_background, 1.0)
+    second = in_background(lambda: strict.client.predict("rank", candidates(3), 20))
+    wait_until(lambda: strict.metric("sangam_requests_waiting") == 1, "a request waits")
+    code, text = refusal(lambda: strict.client.predict("rank", candidates(3), 20))
+    assert code == "RESOURCE_EXHAUSTED"
+    assert "server: busy (got 1 requests running and 1 waiting)" in text
+    assert strict.post({"instances": []}).status_code == 429
+    assert strict.get("/healthz").status_code == 200
+    np.testing.assert_array_equal(first.result()["like"], [[2.0]])
+    np.testing.assert_array_equal(second.result()["like"], scores(2, 3))
+
+
+def test_a_deadline_ends_the_wait(strict: Running, in_background: Any) -> None:
+    first = _occupy(strict, in_background, 1.0)
+    assert refusal(lambda: strict.client.predict("rank", candidates(3), 0.2))[0] == "DEADLINE_EXCEEDED"
+    assert strict.post({"instances": []}).status_code == 504
+    np.testing.assert_array_equal(first.result()["like"], [[2.0]])
+    wait_until(lambda: strict.metric("sangam_requests_waiting") == 0, "nothing waits")
+    np.testing.assert_array_equal(strict.client.predict("rank", candidates(3), 10)["like"], scores(2, 3))
+
+
+def test_many_clients_at_once_are_never_mixed(server: Running) -> None:
+    wrong: list[str] = []
+
+    def ask(number: int) -> None:
+        posts = [f"{'x' * number}" for _ in range(number)]
+        expected = np.full([number, 1], 1.0 + number, np.float32)
+        for _ in range(30):
+            found = server.client.predict("rank", candidates(number, posts), 20)["like"]
+            if not np.array_equal(found, expected):
+                wrong.append(f"{number}: {found}")
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(1, 13)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_updates_change_the_model_where_they_are_allowed(strict: Running) -> None:
+    before = strict.client.predict("rank", candidates(1), 10)["like"]
+    update = {"keys": np.array([1]), "rows": np.array([[8.0]], np.float32)}
+    assert strict.client.predict("upsert", update, 10)["num_rows"] == 1
+    np.testing.assert_array_equal(strict.client.predict("rank", candidates(1), 10)["like"], before + 6)

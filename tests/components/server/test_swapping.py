@@ -1,0 +1,152 @@
+"""A folder of versions under a server that runs: new ones, damaged ones, withdrawn ones."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.components.server.running import Running, refusal, running, wait_until
+from tests.components.server.small_models import add_manifest, add_warmup, candidates, put, scores
+
+pytestmark = pytest.mark.slow
+
+COUNT = 40
+
+
+@dataclass
+class Load:
+    """What clients saw who asked all the time.
+
+    Attributes:
+        versions: that answered, in order, each time it changed.
+        wrong: requests that failed, or whose scores are not those of the version that they name.
+    """
+
+    versions: list[int] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    answers: int = 0
+
+
+@contextmanager
+def load(server: Running) -> Iterator[Load]:
+    """Asks without a pause from two threads."""
+    found, stop = [Load(), Load()], threading.Event()
+    request = server.client.request("rank", candidates(COUNT))
+
+    def ask(seen: Load) -> None:
+        from tensorflow import make_ndarray
+
+        while not stop.is_set():
+            try:
+                answer = server.client.send(request, 20)
+            except Exception as error:  # noqa: BLE001 Whatever it is, it must not be.
+                seen.wrong.append(repr(error))
+                continue
+            version = answer.model_spec.version.value
+            like, watch = make_ndarray(answer.outputs["like"]), make_ndarray(answer.outputs["watch"])
+            if not np.array_equal(like, scores(version, COUNT)) or not (watch == 2 * version).all():
+                seen.wrong.append(f"{version}: {like[0]} {watch[0]}")
+            if seen.versions[-1:] != [version]:
+                seen.versions.append(version)
+            seen.answers += 1
+
+    threads = [threading.Thread(target=ask, args=(seen,)) for seen in found]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: all(seen.answers > 20 for seen in found), "the load has begun")
+        yield found[0]
+        answers = found[0].answers
+        wait_until(lambda: found[0].answers > answers + 20, "the load goes on")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    found[0].wrong += found[1].wrong
+    assert found[1].versions == found[0].versions
+
+
+def _rollback(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "pipelines.cli", "rollback", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_version_is_swapped_rolled_back_and_restored_under_load(
+    models: dict[int, Path], tmp_path: Path, scratch: Path
+) -> None:
+    folder = tmp_path / "feed"
+    put(models[1], folder, 1)
+    with running(folder, scratch) as server:
+        with load(server) as found:
+            put(models[2], folder, 2)
+            wait_until(lambda: server.served() == "ready feed 2", "the new version is served")
+            assert refusal(lambda: server.client.predict("rank", candidates(1), 10, version=1))[0] == "NOT_FOUND"
+            done = _rollback(str(folder), "--because", "likes fell")
+            assert (done.returncode, done.stderr) == (0, "")
+            wait_until(lambda: server.served() == "ready feed 1", "the old version is served again")
+            wait_until(lambda: server.client.status() == {1: "AVAILABLE"}, "the withdrawn version is forgotten")
+            assert _rollback(str(folder), "--restore", "2").returncode == 0
+            wait_until(lambda: server.served() == "ready feed 2", "the new version is served again")
+        assert found.wrong == []
+        assert found.versions == [1, 2, 1, 2]
+        assert server.client.status() == {2: "AVAILABLE", 1: "END"}
+        assert server.metric("sangam_swaps_total") == 3
+        log = server.log.read_text()
+        assert log.count("replaced_by=2") == 2
+        assert "ERROR" not in log
+
+
+def test_only_whole_and_sound_versions_are_served(models: dict[int, Path], tmp_path: Path, scratch: Path) -> None:
+    folder = tmp_path / "feed"
+    put(models[1], folder, 1)
+    with running(folder, scratch) as server:
+        damaged = put(models[2], tmp_path / "elsewhere", 2)
+        data = next((damaged / "variables").glob("*.data-*"))
+        whole = data.read_bytes()
+        data.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        damaged.rename(folder / "2")
+        wait_until(lambda: 2 in server.client.status(), "the damaged version was tried")
+        wait_until(lambda: server.client.status()[2].startswith("END"), "the damaged version is refused")
+        assert "damaged (variables/variables.data-00000-of-00001: sha256 is" in server.client.status()[2]
+        assert server.metric("sangam_version_refused", version="2", reason="damaged") == 1
+        assert server.served() == "ready feed 1"
+
+        put(
+            models[3], folder, 3, with_manifest=False
+        )  # As one that is still being copied, beside those with a manifest.
+        (folder / ".tmp-20240307001-0a1b2c3d").mkdir()
+        (folder / "4").mkdir()
+        looks = server.log.read_text().count("refused=damaged")
+        wait_until(lambda: os.utime(folder) is None and server.served() == "ready feed 1", "the server looks")
+        assert 3 not in server.client.status()
+
+        (folder / "2" / data.relative_to(damaged)).write_bytes(whole)
+        wait_until(lambda: server.served() == "ready feed 2", "the repaired version is served")
+        assert server.log.read_text().count("refused=damaged") == looks == 1
+        add_manifest(folder / "3")
+        wait_until(lambda: server.served() == "ready feed 3", "the completed version is served")
+        np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 10)["like"], scores(3, 2))
+
+
+def test_recorded_requests_warm_a_version_up_and_refuse_one_that_fails_them(
+    models: dict[int, Path], tmp_path: Path, scratch: Path
+) -> None:
+    folder = tmp_path / "feed"
+    first = put(models[1], folder, 1, with_manifest=False)
+    add_warmup(first, [b""], count=7)
+    second = put(models[2], tmp_path, 2, with_manifest=False)
+    add_warmup(second, [b"no example"], count=1)
+    with running(folder, scratch) as server:
+        assert "warmup_requests=7" in server.log.read_text()
+        second.rename(folder / "2")
+        wait_until(lambda: server.client.status().get(2, "").startswith("END"), "the failing version is refused")
+        assert "request 1 fails" in server.client.status()[2]
+        assert server.metric("sangam_version_refused", reason="warmup_failed") == 1
+        np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 10)["like"], scores(1, 2))

@@ -1,0 +1,133 @@
+"""The folder of versions: which may be served, and how one is withdrawn and put back."""
+
+import datetime
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from components.registry.versions import damage, numbers_taken, restore, versions, withdraw, withdrawn
+from schemas.errors import UserError
+
+NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.timezone.utc)
+
+
+def _put(folder: Path, number: str, *, with_manifest: bool = True) -> Path:
+    version = folder / number
+    (version / "variables").mkdir(parents=True)
+    contents = {"saved_model.pb": b"graph", "variables/data": number.encode()}
+    for name, content in contents.items():
+        (version / name).write_bytes(content)
+    if with_manifest:
+        files = {name: {"sha256": hashlib.sha256(content).hexdigest()} for name, content in contents.items()}
+        (version / "manifest.json").write_text(json.dumps({"files": files}))
+    return version
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in ("20240305001", "20240306001", "20240307001"):
+        _put(tmp_path, number)
+    return tmp_path
+
+
+def test_versions_are_in_the_order_of_numbers(tmp_path: Path) -> None:
+    for number in ("9", "10", "2"):
+        _put(tmp_path, number, with_manifest=False)
+    assert versions(tmp_path) == ["2", "9", "10"]
+
+
+def test_what_is_half_written_is_no_version(folder: Path) -> None:
+    _put(folder, "20240308001", with_manifest=False)
+    _put(folder, ".tmp-20240309001-0a1b2c3d")
+    (folder / "20240310001").mkdir()
+    (folder / "20240311001").write_text("a file")
+    assert versions(folder) == ["20240305001", "20240306001", "20240307001"]
+    assert numbers_taken(folder)[-2:] == ["20240308001", "20240310001"]
+    assert versions(folder / "none") == []
+
+
+def test_the_newest_is_withdrawn_with_its_reason(folder: Path) -> None:
+    assert withdraw(folder, because="likes fell", now=NOW) == ["20240307001"]
+    assert versions(folder) == ["20240305001", "20240306001"]
+    [(version, record)] = withdrawn(folder).items()
+    assert (version, record.because, record.withdrawn_at) == ("20240307001", "likes fell", NOW)
+    assert (folder / "withdrawn" / "20240307001" / "saved_model.pb").exists()
+    assert numbers_taken(folder) == ["20240305001", "20240306001", "20240307001"]
+
+
+def test_all_newer_ones_are_withdrawn_the_newest_last(folder: Path) -> None:
+    assert withdraw(folder, because="x", now=NOW, to="20240305001") == ["20240306001", "20240307001"]
+    assert versions(folder) == ["20240305001"]
+
+
+def test_a_version_is_put_back(folder: Path) -> None:
+    withdraw(folder, because="x", now=NOW)
+    restore(folder, "20240307001")
+    assert versions(folder)[-1] == "20240307001"
+    assert withdrawn(folder) == {}
+    assert list((folder / "withdrawn").iterdir()) == []
+
+
+def test_a_lost_reason_does_not_bring_a_version_back(folder: Path) -> None:
+    withdraw(folder, because="x", now=NOW)
+    (folder / "withdrawn" / "20240307001.json").unlink()
+    assert withdrawn(folder)["20240307001"].because == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"because": " "}, "--because: needs a reason"),
+        ({"to": "20240307001"}, "--to: is the newest version already (got 20240307001)"),
+        ({"to": "20240101001"}, "--to: no such version in"),
+    ],
+)
+def test_wrong_arguments_withdraw_nothing(folder: Path, arguments: dict[str, str], text: str) -> None:
+    with pytest.raises(UserError) as told:
+        withdraw(folder, **{"because": "x", "now": NOW, **arguments})  # type: ignore[arg-type]
+    assert text in str(told.value)
+    assert len(versions(folder)) == 3
+    assert withdrawn(folder) == {}
+
+
+def test_the_last_version_is_not_withdrawn(tmp_path: Path) -> None:
+    _put(tmp_path, "20240307001")
+    with pytest.raises(UserError, match=r"no older version to fall back to \(got 20240307001\); push another one"):
+        withdraw(tmp_path, because="x", now=NOW)
+
+
+def test_nothing_falls_back_to_a_damaged_version(folder: Path) -> None:
+    (folder / "20240306001" / "variables" / "data").write_bytes(b"other")
+    with pytest.raises(UserError, match=r"version 20240306001 to fall back to is damaged \(got variables/data: sha256"):
+        withdraw(folder, because="x", now=NOW)
+    assert versions(folder)[-1] == "20240307001"
+
+
+def test_what_is_not_withdrawn_is_not_put_back(folder: Path) -> None:
+    with pytest.raises(UserError, match=r"--restore: not withdrawn from .* \(got 20240307001\); withdrawn are: none"):
+        restore(folder, "20240307001")
+    withdraw(folder, because="x", now=NOW)
+    _put(folder, "20240307001")
+    with pytest.raises(UserError, match=r"--restore: .*20240307001 exists"):
+        restore(folder, "20240307001")
+
+
+def test_a_version_to_fall_back_to_may_be_asked_for_only_while_it_is_there(folder: Path) -> None:
+    withdraw(folder, because="x", now=NOW)
+    with pytest.raises(UserError, match="--restore 20240307001 puts it back"):
+        withdraw(folder, because="x", now=NOW, to="20240307001")
+
+
+def test_damage_is_told_by_file(folder: Path) -> None:
+    version = folder / "20240307001"
+    assert damage(version) is None
+    (version / "MODEL_CARD.md").write_text("not in the manifest")
+    assert damage(version) is None
+    (version / "variables" / "data").unlink()
+    assert damage(version) == "variables/data: listed in manifest.json, cannot be read (No such file or directory)"
+    (version / "manifest.json").write_text("{}")
+    assert str(damage(version)).startswith("manifest.json: cannot be read (KeyError")
+    (version / "manifest.json").unlink()
+    assert damage(version) is None
