@@ -45,6 +45,13 @@ class Blessed:
     version: str | None
     path: str | None
 
+    def place(self) -> str:
+        """Returns where the model is, in words."""
+        if self.version is None or self.path is None:
+            return "pushed: nothing, push.kind is none"
+        gone = "" if Path(self.path).is_dir() else ", which has been withdrawn or removed since"
+        return f"pushed: version {self.version} in {self.path}{gone}"
+
 
 def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blessed:
     """Blesses the model of a run, registers it as the next baseline, and pushes it.

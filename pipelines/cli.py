@@ -126,7 +126,7 @@ def bless(
     _say(f"{'blessed already' if done.was_there else 'blessed'} {done.run} by {done.by}, because {done.because}")
     for sentence in done.overridden:
         _say(f"overridden: {sentence}")
-    _say(f"pushed: version {done.version} in {done.path}" if done.version else "pushed: nothing, push.kind is none")
+    _say(done.place())
 
 
 app.command(epilog=serve.EPILOG)(serve.serve)

@@ -1,5 +1,6 @@
 """Asks an exported model for the scores of a few examples, before Beam asks it for all of them."""
 
+import gc
 import importlib
 import json
 import os
@@ -43,6 +44,15 @@ def first_examples(examples: Any, split: str) -> list[bytes]:
 def score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
     """Returns the outputs of a SavedModel for the records, by name."""
     load_custom_ops(path)
+    try:
+        return _score(path, records)
+    finally:
+        # A loaded model and its functions refer to each other: left to itself, its rows would stay while TFMA loads
+        # them again.
+        gc.collect()
+
+
+def _score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
     signature = tf.saved_model.load(path).signatures[SIGNATURE]
     (argument,) = signature.structured_input_signature[1]
     outputs: dict[str, tf.Tensor] = signature(**{argument: tf.constant(records, tf.string)})

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +118,14 @@ def test_a_second_time_it_is_blessed_already_and_nothing_changes(blessed: tuple[
     assert sorted(path.name for path in (root / "serving" / "tiny").iterdir()) == ["20240307001"]
 
 
+def test_a_version_that_is_gone_is_not_pushed_again_but_said(tmp_path: Path) -> None:
+    from tests.pipelines.judged_pipeline import judged_run
+
+    run = judged_run(tmp_path)
+    shutil.rmtree(str(bless(run).path))
+    assert bless(run).place().endswith("20240307001, which has been withdrawn or removed since")
+
+
 def test_a_blessing_that_was_killed_before_its_push_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,12 +202,30 @@ def test_wrong_runs_are_told(refused: Path, tmp_path: Path) -> None:
         bless(unknown)
 
 
+def sangam_bless(run: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "pipelines.cli", "bless", str(run), "--because", BECAUSE]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_says_what_was_overridden_and_where_the_model_is(tmp_path: Path) -> None:
+    from pipelines.bless import person
+    from tests.pipelines.judged_pipeline import REASON, judged_run
+
+    run = judged_run(tmp_path)
+    done = sangam_bless(run)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"blessed {run.name} by {person()}, because {BECAUSE}",
+        f"overridden: like: {REASON}",
+        f"pushed: version 20240307001 in {tmp_path / 'serving' / 'tiny' / '20240307001'}",
+    ]
+
+
 def test_a_root_in_use_is_told_by_the_command(refused: Path) -> None:
     from pipelines.local.lock import locked
 
-    command = [sys.executable, "-m", "pipelines.cli", "bless", str(refused), "--because", "x"]
     with locked(refused.parent.parent):
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        done = sangam_bless(refused)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("--root: another run is using it (got")
     assert "Traceback" not in done.stderr
