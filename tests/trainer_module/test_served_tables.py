@@ -43,7 +43,11 @@ def _table(form: str, keys: Any, rows: Any, group: Any, stored: Any = "float32")
     keys, rows = np.asarray(keys, np.int64), np.asarray(rows, np.float32).reshape(-1, group.dim)
     halves = [slice(0, len(keys) // 2), slice(len(keys) // 2, None)]
     trained = TrainedRows(keys, lambda: iter([rows[half] for half in halves]))
-    return (StockTable if form == "stock" else TfraTable)(group, stored, trained)
+    if form == "stock":
+        return StockTable(group, stored, trained)
+    table = TfraTable(group, stored, trained)
+    table.fill()
+    return table
 
 
 def _of_posts(form: str, stored: str = "float32") -> Any:

@@ -1,6 +1,6 @@
 """What smaller rows cost: the loss of AUC, or the rise of the error, on the evaluation split."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,7 @@ from typing_extensions import assert_never
 from schemas.columns import label_column
 from schemas.spec import Inputs
 from schemas.tasks import BinaryTask, RegressionTask, Task
-
-Scores = Mapping[str, NDArray[Any]]
-"""{task: [examples, 1]}."""
-
-
-def scores_of(serve: Callable[..., Mapping[str, tf.Tensor]], batches: Iterable[tf.Tensor]) -> Scores:
-    """Returns what a signature answers about batches of serialized examples, of which there is one at least."""
-    answers = [{task: scores.numpy() for task, scores in serve(examples=batch).items()} for batch in batches]
-    return {task: np.concatenate([answer[task] for answer in answers]) for task in answers[0]}
+from trainer_module.serving.scores import Scores
 
 
 def labels_of(declared: Inputs, batches: Iterable[tf.Tensor]) -> Scores:

@@ -26,17 +26,13 @@ class StockTable(ServedTable):
     def __init__(self, group: Group, rows: Rows, trained: TrainedRows):
         super().__init__(group, rows)
         self._num_trained = len(trained.keys)
-        size = max(self._num_trained, 1)
+        if not self._num_trained:
+            trained = TrainedRows(np.full(1, _NO_KEY), lambda: iter([np.zeros([1, group.dim], np.float32)]))
         order = np.argsort(trained.keys)
-        keys = trained.keys[order] if self._num_trained else np.full(1, _NO_KEY)
-        self._keys = tf.Variable(keys, dtype=tf.int64, trainable=False)
-        # Written where they belong, block after block: never a second copy of all rows, sorted or not.
-        empty = tf.raw_ops.Empty(shape=[size, self.row_type.width], dtype=self.row_type.dtype, init=size == 1)
-        self._rows = tf.Variable(empty, trainable=False)
-        places = np.empty(self._num_trained, np.int64)
-        places[order] = np.arange(self._num_trained)
-        for part, block in trained.parts():
-            self._rows.scatter_update(tf.IndexedSlices(self.row_type.pack(tf.constant(block)), places[part]))
+        self._keys = tf.Variable(trained.keys[order], dtype=tf.int64, shape=[None], trainable=False)
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        self._rows = self.packed(trained, places)
         # In float32 whatever the type of the rows: TensorFlow's table knows no halves. It holds packed rows unpacked.
         self._overlay = tf.lookup.experimental.MutableHashTable(
             tf.int64, tf.float32, default_value=tf.zeros([group.dim + 1]), name=f"{group.name}_overlay"
@@ -44,9 +40,11 @@ class StockTable(ServedTable):
 
     def _place(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns places among the trained rows, and whether these are the keys'."""
-        last = max(self._num_trained, 1) - 1
-        places_n = tf.minimum(tf.searchsorted(self._keys, keys_n, out_type=tf.int64), last)
-        return places_n, tf.equal(tf.gather(self._keys, places_n), keys_n)
+        # Gathered from what was read: a variable that is gathered from would be copied whenever it is read.
+        trained = self._keys.read_value()
+        last = tf.size(trained, tf.int64) - 1
+        places_n = tf.minimum(tf.searchsorted(trained, keys_n, out_type=tf.int64), last)
+        return places_n, tf.equal(tf.gather(trained, places_n), keys_n)
 
     def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """See `ServedTable`."""
@@ -87,5 +85,9 @@ class StockTable(ServedTable):
         return self._num_trained + made - tf.math.count_nonzero(tf.equal(state_n, _REMOVED))
 
     def release(self) -> tf.Operation:
-        """See `ServedTable`. Variables go by themselves."""
-        return tf.raw_ops.DestroyResourceOp(resource=self._overlay.resource_handle)
+        """See `ServedTable`. Graphs of TensorFlow that nobody needs any more may still hold the variables."""
+        return tf.group(
+            self._rows.assign(tf.zeros([0, self.row_type.width], self.row_type.dtype)),
+            self._keys.assign(tf.zeros([0], tf.int64)),
+            tf.raw_ops.DestroyResourceOp(resource=self._overlay.resource_handle),
+        )

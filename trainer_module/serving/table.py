@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from schemas.groups import Group
 from trainer_module.keys import ID_BITS, tags_of
 from trainer_module.serving.row_types import Rows, RowType
+from trainer_module.serving.trained_rows import TrainedRows
 
 # Shape suffixes: n keys, D dimension, S width of a stored row.
 
@@ -83,6 +84,23 @@ class ServedTable(tf.Module, ABC):
         is_finite = tf.reduce_all(tf.math.is_finite(rows_nD))
         checks.append(tf.debugging.Assert(is_finite, [f"{signature}: rows hold NaN or infinity"]))
         return checks
+
+    def packed(self, trained: TrainedRows, places: NDArray[Any] | None) -> tf.Variable:
+        """Returns all rows as they are stored, in one piece: [n, width].
+
+        They are written block after block to where they belong: no second copy of all of them is ever held.
+
+        Args:
+            trained: the rows.
+            places: where each belongs, [n]; None: as they come.
+        """
+        shape = [len(trained.keys), self.row_type.width]
+        room = tf.raw_ops.Empty(shape=shape, dtype=self.row_type.dtype)
+        rows = tf.Variable(room, shape=[None, shape[1]], trainable=False)
+        for part, block in trained.parts():
+            numbers = np.arange(part.start, part.stop) if places is None else places[part]
+            rows.scatter_update(tf.IndexedSlices(self.row_type.pack(tf.constant(block)), numbers))
+        return rows
 
     @abstractmethod
     def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,6 +1,7 @@
 """Rows in a hash table of TensorFlow Recommenders Addons: for very large tables and servers that update all of it."""
 
-import numpy as np
+from typing import Any
+
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 
@@ -9,27 +10,54 @@ from trainer_module.serving.row_types import Rows
 from trainer_module.serving.table import ServedTable
 from trainer_module.serving.trained_rows import TrainedRows
 
-NAMESPACE = "TFRA"
 _ROOM = 9 / 8
-"""Slots asked for, per row: a table that is nearly full doubles."""
-_LEAST_SIZE = 1 << 10
+"""Slots that a server asks for, per row: a table that is nearly full doubles."""
+_LEAST_SLOTS = 1 << 10
+
+
+class _Table(de.CuckooHashTable):
+    """A table that goes to a SavedModel with rows that it does not hold: it would take twice their memory again.
+
+    Attributes:
+        to_save: keys and packed rows; None: what the table holds.
+        slots: that the saved table is made with.
+    """
+
+    to_save: tuple[tf.Tensor, tf.Tensor] | None = None
+    slots = _LEAST_SLOTS
+
+    def _create_resource(self) -> tf.Tensor:
+        self._init_size = _LEAST_SLOTS if tf.executing_eagerly() else self.slots
+        return super()._create_resource()
+
+    def export(self, name: str | None = None) -> Any:
+        """Returns what is saved. The operation that reads a table is needed in graphs: a served model can be saved."""
+        if self.to_save is not None and tf.executing_eagerly():
+            return self.to_save
+        return super().export(name)
 
 
 class TfraTable(ServedTable):
-    """One raw cuckoo table from key to packed row; an operation reads or writes each row under its lock."""
+    """One raw cuckoo table from key to packed row; an operation reads or writes each row under its lock.
+
+    Made here it is empty and its rows go into the SavedModel; `fill` is for looking rows up in this process.
+    """
 
     def __init__(self, group: Group, rows: Rows, trained: TrainedRows):
         super().__init__(group, rows)
-        self._table = de.CuckooHashTable(
+        self._table = _Table(
             key_dtype=tf.int64,
             value_dtype=self.row_type.dtype,
             default_value=tf.zeros([self.row_type.width], self.row_type.dtype),
             name=f"{group.name}_rows",
-            # Also the size with which a server makes it, before it reads the rows.
-            init_size=max(_LEAST_SIZE, int(len(trained.keys) * _ROOM)),
         )
-        for part, block in trained.parts():
-            self._table.insert(trained.keys[part], self.row_type.pack(tf.constant(np.ascontiguousarray(block))))
+        self._table.slots = max(_LEAST_SLOTS, int(len(trained.keys) * _ROOM))
+        self._keys, self._rows = tf.constant(trained.keys), self.packed(trained, None).read_value_no_copy()
+        self._table.to_save = self._keys, self._rows
+
+    def fill(self) -> None:
+        """Puts the rows into this process's own table."""
+        self._table.insert(self._keys, self._rows)
 
     def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """See `ServedTable`."""

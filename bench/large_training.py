@@ -1,0 +1,164 @@
+"""What a training with many rows would leave: `python -m bench.large_training FOLDER ROWS FORM TYPE`.
+
+A ranker of one user with many candidates: the user's id, a history of 50 posts and 20 interests, the candidate's post,
+author and numbers. One physical table, whose rows are trained with Adam: 48 floats each for an embedding of 16.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bench.large_requests import HISTORY, requests
+from schemas.columns import columns
+from schemas.groups import groups_of
+from schemas.spec import Ranker, digest
+from trainer_module.checkpoint.layout import group_layouts, weight_layouts
+from trainer_module.checkpoint.manifest import Manifest, Position
+from trainer_module.checkpoint.writer import Contents, write
+from trainer_module.embedding.hashing import owner_of
+from trainer_module.job import TrainJob
+from trainer_module.keys import id_keys
+from trainer_module.ranker import Ranker as Model
+from trainer_module.serving.writing import served_ranker
+from trainer_module.snapshot import RowsSnapshot, Snapshot
+
+DIM, RANKS = 16, 2
+_NUM_CHECKED = 200
+_ROWS_AT_ONCE = 1 << 19
+
+
+def ranker(form: str, rows: str) -> Ranker:
+    """Returns the declaration."""
+    tables = ("users", "posts", "authors", "interests")
+    return Ranker.model_validate_json(
+        json.dumps(
+            {
+                "name": "large",
+                "tables": {table: {"dim": DIM} for table in tables},
+                "features": {
+                    "user": {"kind": "id", "type": "int", "table": "users"},
+                    "history": {"kind": "sequence", "type": "int", "table": "posts", "max_length": HISTORY},
+                    "interests": {"kind": "ids", "type": "int", "table": "interests", "combiner": "mean"},
+                    "post": {"kind": "id", "type": "int", "table": "posts"},
+                    "author": {"kind": "id", "type": "int", "table": "authors"},
+                    "age_s": {"kind": "numeric"},
+                    "length_s": {"kind": "numeric"},
+                },
+                "tasks": {"like": {"kind": "binary"}, "watch": {"kind": "regression"}},
+                "model": {"kind": "mmoe"},
+                "training": {
+                    "batch_size_per_rank": 4096,
+                    "dense_optimizer": {"kind": "adam", "learning_rate": 0.001},
+                    "embedding_optimizer": {"kind": "adam", "learning_rate": 0.001},
+                },
+                "cluster": {"ranks": RANKS},
+                "export": {"form": form, "rows": rows},
+            }
+        )
+    )
+
+
+def main(folder: str, num_rows: str, form: str, rows: str) -> None:
+    """Writes the job and all that it reads, where they are not there yet."""
+    root, declared = Path(folder), ranker(form, rows)
+    if not (root / "checkpoint").exists():
+        _write_transform(root / "transform", declared)
+        _write_checkpoint(root / "checkpoint", declared, int(num_rows))
+        _write_examples(root / "examples.tfrecord", requests(_NUM_CHECKED, int(num_rows)))
+    own = root / f"{form}-{rows}"
+    (own / "output").mkdir(parents=True)
+    job = TrainJob(
+        ranker=declared,
+        spec_digest=digest(declared),
+        train_files=(),
+        check_files=(str(root / "examples.tfrecord"),),
+        transform_graph=str(root / "transform"),
+        model_dir=str(own / "model"),
+        output_dir=str(own / "output"),
+        final_checkpoint=str(root / "checkpoint"),
+        checkpoint_dir="",
+        log_dir=str(own),
+    )
+    (own / "job.json").write_text(job.model_dump_json())
+    _write_scores(job, Path(job.output_dir))
+
+
+def _write_transform(directory: Path, declared: Ranker) -> None:
+    import tensorflow_transform as tft
+    import tensorflow_transform.beam as tft_beam
+    from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
+
+    from trainer_module.preprocessing import preprocessing_fn
+
+    inputs = declared.inputs().model_dump_json()
+    types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
+    read = columns(declared)
+    spec = {column.name: tf.io.VarLenFeature(types[column.type]) for column in read}
+    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
+    logs = [{column.name: [number] for column in read} for number in range(2)]
+    with tft_beam.Context(temp_dir=str(directory / "temporary")):
+        graph = (logs, metadata) | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, {"inputs": inputs}))
+        graph | tft_beam.WriteTransformFn(str(directory))
+    metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
+
+
+def _write_checkpoint(target: Path, declared: Ranker, num_rows: int) -> None:
+    """Writes what the ranks would leave: rows are multiples of their key's low bits, slots are ones."""
+    (group,) = groups_of(declared).values()
+    ids = num_rows // len(group.tags)
+    keys = np.concatenate([id_keys(tag, tf.range(ids, dtype=tf.int64)).numpy() for tag in group.tags.values()])
+    owners = np.concatenate([owner_of(tf.constant(part), RANKS).numpy() for part in np.array_split(keys, 20)])
+    model = Model(declared)
+    weights = model.weights.by_name(model.weights.initial(seed=1))
+    for rank in reversed(range(RANKS)):
+        mine = np.random.default_rng(rank).permutation(keys[owners == rank])
+        rows = np.ones([len(mine), group.width], np.float32)
+        rows[:, :DIM] = ((mine & 0xFFFF) / 0x8000 - 1.0)[:, None] * np.linspace(-1.0, 1.0, DIM)
+        manifest = Manifest(
+            step=1,
+            ranks=RANKS,
+            spec_digest=digest(declared),
+            job_digest="bench",
+            seed=1,
+            days=(),
+            position=Position(),
+            groups=group_layouts(declared),
+            weights=weight_layouts(model.weights.weights),
+        )
+        dense = {f"weights/{name}": weight for name, weight in weights.items()}
+        snapshot = Snapshot(1, dense, {group.name: RowsSnapshot(mine, rows)}, {})
+        write(target, Contents(manifest, snapshot, np.zeros((0, 2), np.int64), b"{}", {}), rank, deadline_s=1.0)
+
+
+def _write_examples(path: Path, given: dict[str, np.ndarray]) -> None:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(_NUM_CHECKED):
+            feature: dict[str, Any] = {
+                name: _feature(np.atleast_1d(values[number]))
+                for name, values in given.items()
+                if not name.endswith("_length") or name == "length_s"
+            }
+            feature |= {"like": _feature(np.array([number % 2])), "watch": _feature(np.array([0.5], np.float32))}
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+
+
+def _feature(values: np.ndarray) -> tf.train.Feature:
+    if values.dtype.kind == "i":
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+
+
+def _write_scores(job: TrainJob, output: Path) -> None:
+    """Writes the scores that the export must give again, from rows that were never saved."""
+    raw = list(tf.data.TFRecordDataset(job.check_files[0]).as_numpy_iterator())
+    (output / "check_examples.tfrecord").write_bytes(Path(job.check_files[0]).read_bytes())
+    served = served_ranker(job, job.ranker.export.model_copy(update={"form": "stock", "rows": "float32"}))
+    np.savez(output / "check_scores.npz", **{t: s.numpy() for t, s in served.serve_examples(tf.constant(raw)).items()})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,62 @@
+"""Scores of a served model, and whether they are those of the ranks."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from trainer_module.input import records
+from trainer_module.job import TrainJob
+
+_LOG = logging.getLogger("trainer_module.export")
+CHECK_TOLERANCE = 1e-5
+_EXAMPLES_AT_ONCE = 4096
+
+Scores = Mapping[str, NDArray[Any]]
+"""{task: [examples, 1]}."""
+
+
+def evaluation_split(job: TrainJob) -> tf.data.Dataset:
+    """Returns batches of the raw examples of the evaluation split."""
+    return records(job.check_files).batch(_EXAMPLES_AT_ONCE)
+
+
+def full_scores_file(job: TrainJob) -> Path:
+    """Returns where the scores of the evaluation split with float32 rows lie while smaller ones are exported."""
+    return Path(job.output_dir) / "full_scores.npz"
+
+
+def scores_of(serve: Callable[..., Mapping[str, tf.Tensor]], batches: Iterable[tf.Tensor]) -> Scores:
+    """Returns what a signature answers about batches of serialized examples, of which there is one at least."""
+    answers = [{task: scores.numpy() for task, scores in serve(examples=batch).items()} for batch in batches]
+    return {task: np.concatenate([answer[task] for answer in answers]) for task in answers[0]}
+
+
+def refuse_difference(served: Scores, expected: Scores) -> None:
+    """Checks that two models score the same examples alike.
+
+    Raises:
+        ValueError: when they do not.
+    """
+    difference = largest_difference(served, expected)
+    _LOG.info("check largest_difference=%.3g", difference)
+    if not difference <= CHECK_TOLERANCE:
+        raise ValueError(
+            f"export: the served model's scores differ from the trainer's by {difference:.3g}, "
+            f"more than {CHECK_TOLERANCE:g}; training and serving do not compute the same"
+        )
+
+
+def largest_difference(served: Scores, expected: Scores) -> float:
+    """Returns the largest difference between two models' scores of the same examples.
+
+    Relative to 1 + |score|, so that a regression task's large numbers count like probabilities.
+    """
+    return max(
+        float(np.max(np.abs(served[task] - scores) / (1.0 + np.abs(scores)), initial=0.0))
+        for task, scores in expected.items()
+    )

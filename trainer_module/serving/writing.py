@@ -1,0 +1,81 @@
+"""The first half of an export: from the checkpoint to a SavedModel that nobody has tried yet."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_transform as tft
+from typing_extensions import assert_never
+
+from schemas.groups import Group
+from schemas.serving import Export
+from trainer_module.check import read_check
+from trainer_module.checkpoint.manifest import read_manifest
+from trainer_module.checkpoint.restore import read_dense
+from trainer_module.job import TrainJob
+from trainer_module.ranker import Ranker
+from trainer_module.serving.description import description, write_extras
+from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of
+from trainer_module.serving.signatures import ServedRanker
+from trainer_module.serving.stock_table import StockTable
+from trainer_module.serving.table import ServedTable
+from trainer_module.serving.trained_rows import TrainedRows, read_trained
+
+
+def write(job: TrainJob, target: Path) -> None:
+    """Writes the SavedModel and what lies beside the graph; for smaller rows also the scores without them.
+
+    Raises:
+        ValueError: when float32 rows do not give the ranks' own scores, or there is nothing to score.
+    """
+    if job.ranker.export.rows != "float32":
+        _write_full_scores(job)
+    shutil.rmtree(target, ignore_errors=True)
+    declared = job.ranker.export
+    served = served_ranker(job, declared)
+    signatures = served.signatures()
+    options = tf.saved_model.SaveOptions(namespace_whitelist=["TFRA"] if declared.form == "tfra" else [])
+    tf.saved_model.save(served, str(target), signatures=signatures, options=options)
+    examples = read_check(Path(job.output_dir))[0] if job.check_files else []
+    write_extras(target, description(job.ranker, job.spec_digest, served, signatures), examples)
+    served.release()
+
+
+def _write_full_scores(job: TrainJob) -> None:
+    if not job.check_files:
+        raise ValueError(
+            f"export.rows: the cost of {job.ranker.export.rows} is measured on the evaluation split (got no examples); "
+            "use float32"
+        )
+    served = served_ranker(job, Export())
+    raw, expected = read_check(Path(job.output_dir))
+    refuse_difference(scores_of(served.serve_examples, [tf.constant(raw, tf.string)]), expected)
+    np.savez(full_scores_file(job), **scores_of(served.serve_examples, evaluation_split(job)))
+    served.release()
+
+
+def served_ranker(job: TrainJob, declared: Export) -> ServedRanker:
+    """Returns the trained ranker as it is served, exported as declared or in another way."""
+    checkpoint = Path(job.final_checkpoint)
+    manifest, ranker = read_manifest(checkpoint), Ranker(job.ranker)
+    dense = read_dense(checkpoint, manifest)
+    flat = np.concatenate([dense[f"weights/{weight.name}"].ravel() for weight in ranker.weights.weights])
+    tables = {
+        name: _table(declared, group, read_trained(checkpoint, manifest, group))
+        for name, group in ranker.groups.items()
+    }
+    return ServedRanker(ranker, tft.TFTransformOutput(job.transform_graph), flat, tables)
+
+
+def _table(declared: Export, group: Group, trained: TrainedRows) -> ServedTable:
+    match declared.form:
+        case "stock":
+            return StockTable(group, declared.rows, trained)
+        case "tfra":
+            # Imported late: the other form needs nothing of TFRA.
+            from trainer_module.serving.tfra_table import TfraTable
+
+            return TfraTable(group, declared.rows, trained)
+        case _:
+            assert_never(declared.form)
