@@ -1,29 +1,31 @@
-"""TFMA's extractors up to the predictions; from there on examples stay together in blocks, one for each slice.
+"""From batches of serialized examples to blocks of one slice each, which TFMA's evaluator counts.
 
-Predictions of a model with one output keep the output's name, which TFMA drops, so that a ranker of one task could not
-be evaluated by task name, nor compared with a model of several tasks: `prefer_dict_outputs` is out of reach of the
-public PredictionsExtractor.
-https://github.com/tensorflow/model-analysis/blob/v0.47.0/tensorflow_model_analysis/extractors/predictions_extractor.py
+TFMA's own extractors decode every column, take batches apart into examples, and drop the name of a model's only output,
+so that a ranker of one task could not be evaluated by task name, nor compared with a model of several tasks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import tensorflow as tf
 import tensorflow_model_analysis as tfma
 from numpy.typing import NDArray
-from tensorflow_model_analysis.extractors import features_extractor, predictions_extractor, slice_key_extractor
+from tensorflow_model_analysis.extractors import slice_key_extractor
 from tensorflow_model_analysis.slicer import slicer_lib
 from tensorflow_model_analysis.utils import model_util
 
-from components.evaluator import new_ids
 from components.evaluator.group_sums import AddGroupSums
 from components.evaluator.metrics import binary_tasks, settings_in
 from components.evaluator.metrics_block import BLOCK, Block, Target, column, hashes, keys, numbers
 from components.evaluator.metrics_settings import Settings
+from components.evaluator.new_ids import KNOWN_IDS, features_told_by
 from components.evaluator.totals_histogram import Floats
 from schemas.metrics import new_id_slice
+
+Slicing = list[dict[str, str | None]]
+"""Each slice's features with the value that is measured; None: every value."""
 
 
 def custom_extractors(eval_shared_model: Any, eval_config: tfma.EvalConfig, tensor_adapter_config: Any) -> list[Any]:
@@ -31,118 +33,119 @@ def custom_extractors(eval_shared_model: Any, eval_config: tfma.EvalConfig, tens
     del tensor_adapter_config
     models = {model.model_name: model for model in model_util.verify_and_update_eval_shared_models(eval_shared_model)}
     specs = list(eval_config.model_specs)
-    candidate = next(spec for spec in specs if not spec.is_baseline)
-    # TFMA calls an only model "", whatever its name.
-    shared = models[candidate.name if len(specs) > 1 else ""]
+    if len(specs) == 1:
+        # TFMA calls an only model "", whatever its name.
+        models = {specs[0].name: models[""]}
     slicing = [dict.fromkeys(spec.feature_keys) | dict(spec.feature_values) for spec in eval_config.slicing_specs]
-    told = {new_id_slice(feature) for feature in new_ids.features_told_by(shared.model_path)}
+    labels = {(spec.name, task): label for spec in specs for task, label in spec.label_keys.items()}
+    targets = [target for target in labels if target[1] in binary_tasks(eval_config)]
+    candidate = next(spec for spec in specs if not spec.is_baseline)
+    told = {new_id_slice(feature) for feature in features_told_by(models[candidate.name].model_path)}
     asked = told & {name for slice_ in slicing for name in slice_}
-    return [
-        features_extractor.FeaturesExtractor(eval_config=eval_config),
-        _predictions(specs, models),
-        *([new_ids.extractor(shared, candidate)] if asked else []),
-        tfma.extractors.Extractor(
-            # The evaluator runs after the stage of this name.
-            stage_name=slice_key_extractor.SLICE_KEY_EXTRACTOR_STAGE_NAME,
-            ptransform=_SlicedBlocks(settings_in(eval_config), slicing, _labels(specs), binary_tasks(eval_config)),
+    scored = {spec.name: models[spec.name] for spec in specs}
+    stages = [
+        (tfma.PREDICTIONS_KEY, beam.ParDo(_Ask(scored, specs[0].signature_name, tfma.PREDICTIONS_KEY))),
+        *([(KNOWN_IDS, beam.ParDo(_Ask({"": models[candidate.name]}, KNOWN_IDS, KNOWN_IDS)))] if asked else []),
+        # The evaluator runs after the stage of this name.
+        (
+            slice_key_extractor.SLICE_KEY_EXTRACTOR_STAGE_NAME,
+            _SlicedBlocks(settings_in(eval_config), slicing, labels, targets),
         ),
     ]
+    return [tfma.extractors.Extractor(stage_name=name, ptransform=transform) for name, transform in stages]
 
 
-def _predictions(specs: list[Any], models: dict[str, Any]) -> Any:
-    inference = model_util.ModelSignaturesDoFn(
-        model_specs=specs,
-        eval_shared_models=models,
-        output_keypath=[tfma.PREDICTIONS_KEY],
-        signature_names={"" if len(specs) == 1 else spec.name: [spec.signature_name] for spec in specs},
-        prefer_dict_outputs=True,
-    )
-    return tfma.extractors.Extractor(
-        stage_name=predictions_extractor.PREDICTIONS_EXTRACTOR_STAGE_NAME, ptransform=beam.ParDo(inference)
-    )
+class _Ask(model_util.DoFnWithModels):
+    """Calls a signature of serialized examples of every model: {model: {output: array}}."""
 
+    def __init__(self, models: Mapping[str, Any], signature: str, key: str) -> None:
+        super().__init__({name: model.model_loader for name, model in models.items()})
+        self._signature = signature
+        self._key = key
 
-def _labels(specs: list[Any]) -> dict[Target, str]:
-    """Returns the column of the label of every task of every model."""
-    return {(spec.name, task): label for spec in specs for task, label in spec.label_keys.items()}
+    def process(self, element: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        records = tf.constant(_records(element), tf.string)
+        yield element | {self._key: {name: self._called(model, records) for name, model in self._loaded_models.items()}}
+
+    def _called(self, model: Any, records: Any) -> dict[str, Any]:
+        signature = model.signatures[self._signature]
+        # By name: TensorFlow prints all records for an error message, which it drops, before it takes them by position.
+        (name,) = signature.structured_input_signature[1]
+        return {output: values.numpy() for output, values in signature(**{name: records}).items()}
 
 
 class _SlicedBlocks(beam.PTransform):
     """Batches of extracts to extracts of one block of one slice each."""
 
     def __init__(
-        self,
-        settings: Settings,
-        slicing: list[dict[str, str | None]],
-        labels: dict[Target, str],
-        binary: frozenset[str],
+        self, settings: Settings, slicing: Slicing, labels: dict[Target, str], targets: Sequence[Target]
     ) -> None:
         super().__init__()
         self._settings = settings
         self._slicing = slicing
         self._labels = labels
-        self._binary = binary
+        self._targets = targets
 
     def expand(self, batches: Any) -> Any:
         blocks = batches | "Blocks" >> beam.FlatMap(_sliced, self._settings, self._slicing, self._labels)
         if self._settings.group is None and self._settings.list is None:
             return blocks
-        targets = [target for target in self._labels if target[1] in self._binary]
-        return blocks | "GroupSums" >> AddGroupSums(self._settings, targets)
+        return blocks | "GroupSums" >> AddGroupSums(self._settings, self._targets)
+
+
+def _records(extracts: dict[str, Any]) -> list[Any]:
+    return column(extracts[tfma.ARROW_RECORD_BATCH_KEY], tfma.constants.ARROW_INPUT_COLUMN)
 
 
 def _sliced(
-    batch: dict[str, Any], settings: Settings, slicing: list[dict[str, str | None]], labels: dict[Target, str]
+    extracts: dict[str, Any], settings: Settings, slicing: Slicing, labels: dict[Target, str]
 ) -> Iterator[dict[str, Any]]:
-    features = batch[tfma.FEATURES_KEY]
-    size = len(batch[tfma.INPUT_KEY])
-    values = {name: column(features, held_in, size) for name, held_in in settings.columns.items()}
-    block = _block(batch, settings, values, labels)
-    for feature, is_known in batch.get(new_ids.KNOWN_IDS, {}).items():
-        is_new = ~np.asarray(is_known).reshape(size).astype(bool)
-        values[new_id_slice(feature)] = [1 if new else None for new in is_new.tolist()]
+    batch = extracts[tfma.ARROW_RECORD_BATCH_KEY]
+    values = {name: column(batch, held_in) for name, held_in in settings.columns.items()}
+    block = _block(extracts, settings, values, labels)
+    for feature, is_known in extracts.get(KNOWN_IDS, {}).get("", {}).items():
+        values[new_id_slice(feature)] = [None if known else 1 for known in is_known.reshape(-1).tolist()]
     for slice_ in slicing:
-        for key, rows in _rows_of(slice_, values, size):
+        for key, rows in _rows_of(slice_, values, len(block)):
             yield {
                 tfma.SLICE_KEY_TYPES_KEY: slicer_lib.slice_keys_to_numpy_array([key]),
-                BLOCK: block if len(rows) == size else block.where(rows),
+                BLOCK: block if len(rows) == len(block) else block.where(rows),
             }
 
 
-def _block(batch: dict[str, Any], settings: Settings, values: dict[str, list[Any]], labels: dict[Target, str]) -> Block:
-    ids = hashes(batch[tfma.INPUT_KEY].reshape(-1).tolist())
-    size, by = len(ids), settings.confidence.by
-    predictions = batch[tfma.PREDICTIONS_KEY]
+def _block(
+    extracts: dict[str, Any], settings: Settings, values: dict[str, list[Any]], labels: dict[Target, str]
+) -> Block:
+    batch, predictions = extracts[tfma.ARROW_RECORD_BATCH_KEY], extracts[tfma.PREDICTIONS_KEY]
+    ids = hashes(_records(extracts))
+    by = settings.confidence.by
+    drawn_by = ids if by is None else keys(values[by])
     groupings = {"group": settings.group, "list": settings.list}
     return Block(
         ids=ids,
         # An example without what is drawn by is drawn by itself.
-        units=ids if by is None else np.where(keys(values[by]) > 0, keys(values[by]), ids),
+        units=np.where(drawn_by > 0, drawn_by, ids),
         groups={name: keys(values[part.by]) for name, part in groupings.items() if part is not None},
-        labels={
-            task: numbers(column(batch[tfma.FEATURES_KEY], held_in, size)) for (_, task), held_in in labels.items()
-        },
-        scores={
-            (model, task): _scores(predictions.get(model, {}) if model in predictions else predictions, task, size)
-            for model, task in labels
-        },
+        labels={task: numbers(column(batch, held_in)) for (_, task), held_in in labels.items()},
+        scores={(model, task): _scores(predictions[model].get(task), len(ids)) for model, task in labels},
     )
 
 
-def _scores(predictions: dict[str, Any], task: str, size: int) -> Floats:
+def _scores(values: NDArray[np.generic] | None, size: int) -> Floats:
     """Returns one score per example; NaN, which no gate lets pass, where the model gives none or several."""
-    scores = np.asarray(predictions.get(task, np.zeros(0)))
-    return scores.reshape(size).astype(np.float64) if scores.size == size else np.full(size, np.nan)
+    if values is None or values.size != size:
+        return np.full(size, np.nan)
+    return values.reshape(size).astype(np.float64)
 
 
 def _rows_of(
     slice_: dict[str, str | None], values: dict[str, list[Any]], size: int
 ) -> Iterator[tuple[tuple[tuple[str, Any], ...], NDArray[np.int64]]]:
     """Yields the key of each slice in TFMA's form and its examples; none where the features are not there."""
-    if not slice_:
+    names = sorted(slice_)
+    if not names:
         yield (), np.arange(size)
         return
-    names = sorted(slice_)
     rows: dict[tuple[Any, ...], list[int]] = {}
     columns: Sequence[list[Any]] = [values.get(name, [None] * size) for name in names]
     for row, found in enumerate(zip(*columns, strict=True)):

@@ -66,26 +66,12 @@ def hashes(values: Sequence[bytes]) -> Units:
     return np.maximum(np.frombuffer(digests, "<u8").astype(np.uint64), np.uint64(1))
 
 
-def column(features: dict[str, Any], name: str, size: int) -> list[Any]:
-    """Returns the only (or first) value of each example in TFMA's features, None where it is missing.
-
-    TFMA holds a column as an array [size, 1] when every example has one value, as an object with `values` and `indices`
-    when some have none, and not at all when all have none.
-    """
-    held = features.get(name)
-    result: list[Any] = [None] * size
-    if held is None:
-        return result
-    if hasattr(held, "indices"):
-        # In reverse, so that the first value of an example is what stays.
-        for row, value in zip(held.indices[::-1, 0].tolist(), np.asarray(held.values)[::-1].tolist(), strict=True):
-            result[row] = value
-        return result
-    for row, value in enumerate(np.asarray(held).tolist()):
-        while isinstance(value, list):
-            value = value[0] if value else None
-        result[row] = value
-    return result
+def column(batch: Any, name: str) -> list[Any]:
+    """Returns the only (or first) value of each example in an Arrow batch of lists, None where it is missing."""
+    place = batch.schema.get_field_index(name)
+    if place < 0:  # No example of the batch has one.
+        return [None] * batch.num_rows
+    return [values[0] if values else None for values in batch.column(place).to_pylist()]
 
 
 def numbers(values: list[Any]) -> Floats:

@@ -4,12 +4,8 @@ Older exports and stock models lack the signature: then there are no slices of n
 """
 
 import os
-from typing import Any
 
-import apache_beam as beam
-import tensorflow_model_analysis as tfma
 from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow_model_analysis.utils import model_util
 from tfx.dsl.io import fileio
 
 KNOWN_IDS = "known_ids"
@@ -27,15 +23,3 @@ def features_told_by(model_path: str) -> frozenset[str]:
         if KNOWN_IDS in graph.signature_def
         for name in graph.signature_def[KNOWN_IDS].outputs
     )
-
-
-def extractor(model: Any, spec: tfma.ModelSpec) -> Any:
-    """Returns the extractor that asks a model, one of TFMA's shared models, about each batch."""
-    inference = model_util.ModelSignaturesDoFn(
-        model_specs=[spec],
-        eval_shared_models={"": model},
-        output_keypath=[KNOWN_IDS],
-        signature_names={"": [KNOWN_IDS]},
-        prefer_dict_outputs=True,
-    )
-    return tfma.extractors.Extractor(stage_name="ExtractKnownIds", ptransform=beam.ParDo(inference))
