@@ -41,11 +41,6 @@ class Admission:
                 self.num_running -= 1
                 self._changed.notify_all()
 
-    def wait_until_empty(self, seconds: float) -> bool:
-        """Waits until nothing runs or waits; says whether that came true."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self.num_running and not self.num_waiting, seconds)
-
     def _wait(self, deadline: float | None) -> None:
         if self.num_waiting >= self._max_waiting:
             raise Refused(

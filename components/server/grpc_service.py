@@ -1,5 +1,6 @@
 """The gRPC interface of TensorFlow Serving: PredictionService, ModelService, health and reflection, on one port."""
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent import futures
@@ -34,6 +35,8 @@ SERVICES = tuple(
 _SIGNATURE_DEF = "signature_def"
 _SPARE_THREADS = 8
 """For what is answered at once: health, status, and refusals when all places are taken."""
+_SPARE_CALLS = 64
+"""Open calls beyond those that run or wait: each may hold a message in memory."""
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -134,6 +137,7 @@ class GrpcServer:
         """
         self._server = grpc.server(
             futures.ThreadPoolExecutor(num_requests + _SPARE_THREADS, thread_name_prefix="grpc"),
+            maximum_concurrent_rpcs=num_requests + _SPARE_CALLS,
             options=[
                 ("grpc.max_receive_message_length", predictor.max_bytes),
                 # Two servers on one port would share its clients without a word.
@@ -160,9 +164,10 @@ class GrpcServer:
         for service in ("", *SERVICES):
             self._health.set(service, status)
 
-    def stop(self, grace_s: float) -> bool:
-        """Takes no new request and waits for those running; says whether all ended in time."""
-        return bool(self._server.stop(grace_s).wait(grace_s + 1))
+    def stop(self, grace_s: float) -> threading.Event:
+        """Takes no new request; what it returns is set when those running have ended, or the grace period has."""
+        ended: threading.Event = self._server.stop(grace_s)
+        return ended
 
 
 def _answer(predictor: Predictor, method: str, context: Any, work: Callable[[Observation], Any]) -> Any:

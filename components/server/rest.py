@@ -20,6 +20,9 @@ _API = "rest"
 _MODEL = r"/v1/models/{name:[^/:]+}"
 _VERSION = _MODEL + r"/versions/{version:\d{1,18}}"
 _START_TIMEOUT_S = 30
+_ABORT_S = 1.0
+_SPARE_REQUESTS = 64
+"""Open requests beyond those that run or wait: each may hold a body in memory."""
 
 
 class RestServer:
@@ -37,6 +40,7 @@ class RestServer:
         """
         self._predictor, self._timeout_s = predictor, timeout_s
         self._is_draining = False
+        self._num_open, self._max_open = 0, num_requests + _SPARE_REQUESTS
         self._workers = futures.ThreadPoolExecutor(num_requests + 2, thread_name_prefix="rest")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rest", daemon=True)
@@ -48,31 +52,25 @@ class RestServer:
         """Says in /readyz that no more requests are wanted."""
         self._is_draining = True
 
-    def stop(self, grace_s: float) -> bool:
-        """Takes no new request and waits for those running; says whether all ended in time."""
+    def stop(self, grace_s: float) -> None:
+        """Takes no new request, and waits for those running until the grace period ends."""
         stopping = asyncio.run_coroutine_threadsafe(self._stop(grace_s), self._loop)
-        try:
-            return stopping.result(grace_s + 5)
-        except futures.TimeoutError:
-            return False
+        futures.wait([stopping], grace_s + _ABORT_S)
 
     async def _listen(self, host: str, port: int) -> int:
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
         return int(self._runner.addresses[0][1])
 
-    async def _stop(self, grace_s: float) -> bool:
+    async def _stop(self, grace_s: float) -> None:
         deadline = time.monotonic() + grace_s
         for site in list(self._runner.sites):
             await site.stop()
         while self._num_open and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        is_done = not self._num_open
         await self._runner.cleanup()
-        return is_done
 
     def _application(self) -> web.Application:
-        self._num_open = 0
         application = web.Application(client_max_size=self._predictor.max_bytes, middlewares=[self._count])
         routes = application.router
         for path in (_MODEL, _VERSION):
@@ -137,26 +135,39 @@ class RestServer:
         self, request: web.Request, method: str, work: Callable[[bytes, Observation], bytes]
     ) -> web.Response:
         """Does the work on the body in a worker thread; answers with JSON, errors too."""
-        body, too_large = b"", False
+        refused: Refused | None = None
+        body = b""
         try:
-            body = await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            too_large = True
+            body = await self._read(request)
+        except Refused as error:
+            refused = error
 
         def observed_work() -> bytes:
             with self._predictor.observe(_API, method) as observed:
-                if too_large:
-                    raise Refused(
-                        Code.RESOURCE_EXHAUSTED,
-                        f"body: too large (got more than {self._predictor.max_bytes} bytes); send fewer rows",
-                        http_status=413,
-                    )
+                if refused is not None:
+                    raise refused
                 return work(body, observed)
 
         try:
             return _response(await self._loop.run_in_executor(self._workers, observed_work), 200)
-        except Refused as refused:
-            return _json({"error": refused.text}, refused.http_status)
+        except Refused as error:
+            return _json({"error": error.text}, error.http_status)
+
+    async def _read(self, request: web.Request) -> bytes:
+        if self._is_draining:
+            raise Refused(Code.UNAVAILABLE, "server: is being stopped; ask another replica")
+        if self._num_open > self._max_open:
+            raise Refused(
+                Code.RESOURCE_EXHAUSTED, f"server: busy (got {self._num_open} open requests); try again later"
+            )
+        try:
+            return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise Refused(
+                Code.RESOURCE_EXHAUSTED,
+                f"body: too large (got more than {self._predictor.max_bytes} bytes); send fewer rows",
+                http_status=413,
+            ) from None
 
     def _run(self, request: web.Request, raw: bytes, observed: Observation, deadline: float) -> bytes:
         body = _parse(raw)

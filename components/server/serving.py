@@ -16,6 +16,8 @@ from components.server.rest import RestServer
 from components.server.versions import Versions
 
 _LOG = logging.getLogger("components.server")
+_ABORT_S = 1.0
+"""For calls to be aborted in, after the grace period."""
 
 
 class Serving:
@@ -73,9 +75,11 @@ class Serving:
         self.grpc.set_ready(False)
         self.rest.set_draining()
         num_running = self._admission.num_running
-        is_done = self.grpc.stop(grace_s)
-        is_done = self.rest.stop(grace_s) and is_done
-        _LOG.info("model=%s stopped=true requests_drained=%d all_ended=%s", self.name, num_running, is_done)
+        ended = self.grpc.stop(grace_s)
+        self.rest.stop(grace_s)
+        ended.wait(_ABORT_S)
+        left = self._admission.num_running
+        _LOG.info("model=%s stopped=true requests_drained=%d requests_left=%d", self.name, num_running - left, left)
 
 
 def _name_of(directory: Path) -> str:

@@ -99,8 +99,8 @@ class Versions:
         while not self._stopped.is_set():
             try:
                 self._look()
-            except OSError as error:
-                _LOG.error("model=%s folder=%s cannot_be_read='%s'", self._name, self._folder, error)
+            except Exception:  # noqa: BLE001 What is served goes on, and the next look may do better.
+                _LOG.exception("model=%s folder=%s could not be looked at", self._name, self._folder)
             self._tried.set()
             self._stopped.wait(self._poll_s)
 

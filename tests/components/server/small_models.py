@@ -125,3 +125,22 @@ def put(model: Path, versions: Path, number: int, *, with_manifest: bool = True)
         add_manifest(aside)
     aside.rename(versions / str(number))
     return versions / str(number)
+
+
+def save_with_tfra(folder: Path) -> None:
+    """Saves a table of TFRA's that knows the key 7, and the description that a server needs to load it."""
+    import tensorflow_recommenders_addons.dynamic_embedding as dynamic_embedding
+
+    module = tf.Module()
+    module.table = dynamic_embedding.CuckooHashTable(tf.int64, tf.float32, default_value=tf.constant([-1.0]))
+    module.table.insert(tf.constant([7], tf.int64), tf.constant([[7.0]]))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, name="keys")])
+    def rows(keys: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"row": module.table.lookup(keys)}
+
+    module.rows = rows
+    options = tf.saved_model.SaveOptions(namespace_whitelist=["TFRA"])
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": rows}, options=options)
+    (folder / "assets.extra").mkdir()
+    (folder / "assets.extra" / "ranker.json").write_text('{"custom_ops": "tensorflow_recommenders_addons"}')

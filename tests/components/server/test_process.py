@@ -34,13 +34,14 @@ def test_sigterm_lets_running_requests_end_and_takes_no_new_ones(models: dict[in
         by_rest.start()
         wait_until(lambda: server.metric("sangam_requests_in_flight") == 2, "two requests run")
         server.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: _is_refused(server.grpc), "new connections are refused")
+        for address in (server.grpc, server.rest.removeprefix("http://")):
+            wait_until(lambda address=address: _is_refused(address), "new connections are refused")
         assert server.process.poll() is None
         by_grpc.join()
         by_rest.join()
         assert {str(answer) for answer in answers} == {"[[1.]]", "{'predictions': [[1.0]]}"}
         assert server.process.wait(20) == 0
-        assert "stopped=true requests_drained=2 all_ended=True" in server.log.read_text()
+        assert "stopped=true requests_drained=2 requests_left=0" in server.log.read_text()
 
 
 def test_the_grace_period_is_not_exceeded(models: dict[int, Path], scratch: Path) -> None:
@@ -51,6 +52,7 @@ def test_the_grace_period_is_not_exceeded(models: dict[int, Path], scratch: Path
         wait_until(lambda: server.metric("sangam_requests_in_flight") == 1, "a request runs")
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(10) == 0
+        assert "stopped=true requests_drained=0 requests_left=1" in server.log.read_text()
         asking.join()
 
 
