@@ -11,7 +11,7 @@ from components.registry import versions as folders
 from schemas.errors import UserError
 
 EPILOG = (
-    'Example: sangam rollback demo/root/serving/short_video --because "likes of new users fell by a tenth"\n\n'
+    'Example: sangam rollback ROOT/serving/short_video --because "likes of new users fell by a tenth"\n\n'
     "Exit codes: 0 done; 2 the command was given something wrong, or there is no older version."
 )
 

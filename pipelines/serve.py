@@ -8,7 +8,7 @@ import typer
 from components.server.options import GRPC_PORT, REST_PORT, Options
 
 EPILOG = (
-    "Example: sangam serve demo/root/serving/short_video\n\n"
+    "Example: sangam serve ROOT/serving/short_video\n\n"
     "Exit codes: 0 it was stopped by SIGTERM or SIGINT; 1 the one model given cannot be served; 2 the command was "
     "given something wrong."
 )
