@@ -184,7 +184,7 @@ def _relative(
     slack = worst - bound if is_gain else bound - worst
     shown, shown_bound = _shown(abs(worst), bound)
     difference = abs(value - blessed)
-    change = shown if gate.judge == "point" else f"{difference:.4f}"
+    change = shown if gate.judge == "point" else _shown(difference, bound)[0]
     if difference == 0:
         comparison = f"equals the blessed model's {blessed:.4f}"
     else:
@@ -234,8 +234,9 @@ def _percent(place: Place) -> str:
 
 
 def _shown(value: float, bound: float) -> tuple[str, str]:
-    """Returns both with as few digits, four at least, as show that they differ."""
+    """Returns both with as few digits, four at least, as show that they differ, and that the value is not 0."""
     for digits in (4, 6, 9, 12):
-        if f"{value:.{digits}f}" != f"{bound:.{digits}f}" or value == bound:
+        shown, shown_bound = f"{value:.{digits}f}", f"{bound:.{digits}f}"
+        if (shown != shown_bound or value == bound) and (float(shown) != 0 or value == 0):
             break
-    return f"{value:.{digits}f}", f"{bound:.{digits}f}"
+    return shown, shown_bound

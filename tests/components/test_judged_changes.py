@@ -38,6 +38,15 @@ def changed(metric: str, ours: Measured, theirs: Measured) -> dict[str, Any]:
             0.01,
             "auc 0.7420 is 0.0100 below the blessed model's 0.7520, within max_drop 0.0200",
         ),
+        (
+            "auc",
+            {"max_drop": 0.02},
+            0.742,
+            0.742016,
+            True,
+            0.000016,
+            "auc 0.7420 is 0.000016 below the blessed model's 0.7420, within max_drop 0.020000",
+        ),
         ("auc", {"max_drop": 0.02}, 0.742, 0.742, True, 0.0, "auc 0.7420 equals the blessed model's 0.7420"),
         (
             "auc",

@@ -124,6 +124,17 @@ def test_a_model_that_asks_for_a_package_that_is_not_ours_is_refused(
     assert "unknown package of operations (got 'antigravity')" in verdict.tasks["like"].gates[0].reason
 
 
+def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded(tmp_path: Path) -> None:
+    import sys
+
+    from components.evaluator.probe import load_custom_ops
+
+    (tmp_path / "assets.extra").mkdir()
+    (tmp_path / "assets.extra" / "ranker.json").write_text('{"custom_ops": "tensorflow_recommenders_addons"}')
+    load_custom_ops(str(tmp_path))
+    assert "tensorflow_recommenders_addons" in sys.modules
+
+
 def test_rows_that_cost_more_than_is_declared_are_refused(world: Any, examples: Path, tmp_path: Path) -> None:
     from schemas.serving import Export
 
