@@ -28,12 +28,19 @@ def print_report(summary: Summary, console: Console) -> None:
     for note in summary.notes:
         console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
     if summary.blessed is not None:
-        console.print("[green]blessed[/]" if summary.blessed else "[yellow]not blessed[/]")
+        console.print("[green]blessed[/]" if summary.blessed else f"[yellow]not blessed[/]: {_refused_by(summary)}")
     if summary.pushed:
         _plain(console, f"pushed: version {summary.pushed.version} in {summary.pushed.path}")
     elif summary.status == "succeeded":
         _plain(console, "pushed: nothing")
     _plain(console, f"{summary.status} after {summary.total_seconds:.0f} s, {_cached(summary)}")
+
+
+def _refused_by(summary: Summary) -> str:
+    gates = not all(gate.passed for task in summary.tasks.values() for gate in task.gates)
+    serving = summary.serving is not None and not summary.serving.blessed
+    refused = [name for name, does in (("quality gates", gates), ("serving check", serving)) if does]
+    return f"refused by the {' and the '.join(refused)}"
 
 
 def _print_training(training: TrainingSummary, console: Console) -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,7 +31,16 @@ _REQUEST_S = 60.0
 _GONE_S = 2.0
 """From a broken connection to the end of the process that broke it."""
 _GRACE_S = 5.0
-_NOT_THE_MODELS_FAULT = ("MemoryError", "ResourceExhaustedError", "bad_alloc", "No space left", "Too many open files")
+_NOT_THE_MODELS_FAULT = (
+    "MemoryError",
+    "ResourceExhaustedError",
+    "bad_alloc",
+    "No space left",
+    "Too many open files",
+    "to bind",
+)
+_REFUSAL = re.compile(r" refused=\w+ served=\w+: (.*)")
+"""What the server logs of a model that it cannot serve."""
 
 
 class Server:
@@ -52,7 +62,9 @@ class Server:
 
             def ask(signature: str, tensors: Tensors) -> Tensors:
                 try:
-                    return client.predict(signature, tensors, self._time_for_a_request())
+                    outputs = client.predict(signature, tensors, self._time_for_a_request())
+                    # A message keeps its outputs in no order; sentences about them should have one.
+                    return dict(sorted(outputs.items()))
                 except grpc.RpcError as error:
                     raise self._failure(error) from error
 
@@ -88,6 +100,11 @@ class _Log:
         with self.path.open("rb") as file:
             file.seek(max(self._start, self.path.stat().st_size - 65536))
             return file.read().decode(errors="replace")
+
+    def refusal(self) -> str:
+        """Returns the server's last word on a model that it cannot serve; empty if there is none."""
+        found = _REFUSAL.findall(self.text())
+        return in_short(found[-1], 600) if found else ""
 
     def tail(self) -> str:
         """Returns the last lines in one."""
@@ -151,7 +168,7 @@ def _wait(process: "subprocess.Popen[bytes]", address_file: Path, log: _Log, tim
         code = process.poll()
         if code is not None:
             _raise_if_killed(code, log)
-            raise Unfit(f"the server could not load the model ({_how(code)}); its log ends with: {log.tail()}")
+            raise Unfit(f"the server could not load the model: {log.refusal() or f'{_how(code)}; {log.tail()}'}")
         if time.monotonic() > end:
             raise Unfit(f"the server was not ready within serving.timeout_s {timeout_s:g}; log: {log.tail()}")
         time.sleep(_POLL_S)
@@ -160,15 +177,17 @@ def _wait(process: "subprocess.Popen[bytes]", address_file: Path, log: _Log, tim
 
 
 def _raise_if_killed(code: int, log: _Log) -> None:
-    """Raises for an end that another model would have met too: no memory, no port, no room."""
+    """Raises for an end that another model would have met too: no memory, no port, no room, a fault of the server's."""
     text = log.text()
     found = next((word for word in _NOT_THE_MODELS_FAULT if word in text), None)
-    # 2: the server could not be started as it was told to; SIGKILL: most often the kernel's, out of memory.
-    if code not in (2, -signal.SIGKILL) and found is None:
+    # A model can make the server refuse it, or TensorFlow crash. SIGKILL is most often the kernel's, out of memory.
+    is_the_models_fault = log.refusal() if code > 0 else code != -signal.SIGKILL
+    if is_the_models_fault and found is None:
         return
     raise UserError(
         f"infra_validator: the server could not work here (got {found or _how(code)}); this says nothing of the model: "
-        f"give the machine more room and run again. Log: {log.path}, which ends with: {log.tail()}"
+        f"see the log, give the machine more room if it needs it, and run again. Log: {log.path}, which ends with: "
+        f"{log.tail()}"
     )
 
 

@@ -164,7 +164,7 @@ def test_the_report_gives_every_gates_reason_and_the_models_place(tmp_path: Path
         "2 of 2 checks passed",
         "note: no blessed model yet",
         "note: serving.max_p99_ms is not declared",
-        "not blessed",
+        "not blessed: refused by the quality gates",
         "pushed: version 20240307 in /serving/20240307",
         "succeeded after 2 s, 1 of 3 steps cached, peak memory 3 MiB",
     ]
@@ -175,6 +175,7 @@ def test_the_report_gives_the_reason_of_each_serving_check_that_failed(tmp_path:
     [index] = [number for number, line in enumerate(lines) if line.startswith("serving: ")]
     assert lines[index].endswith("; 1 of 2 checks passed")
     assert lines[index + 1] == "fail latency: p99 61 ms [of 90 requests] is above serving.max_p99_ms 50"
+    assert "not blessed: refused by the quality gates and the serving check" in lines
 
 
 def test_the_report_says_where_a_gate_stands_and_leaves_out_what_every_model_holds(tmp_path: Path) -> None:
