@@ -21,6 +21,7 @@ from components.evaluator.metrics import binary_tasks, settings_in
 from components.evaluator.metrics_block import BLOCK, Block, Target, column, hashes, keys, numbers
 from components.evaluator.metrics_settings import Settings
 from components.evaluator.new_ids import KNOWN_IDS, features_told_by
+from components.evaluator.probe import load_custom_ops
 from components.evaluator.totals_histogram import Floats
 from schemas.metrics import new_id_slice
 
@@ -60,8 +61,14 @@ class _Ask(model_util.DoFnWithModels):
 
     def __init__(self, models: Mapping[str, Any], signature: str, key: str) -> None:
         super().__init__({name: model.model_loader for name, model in models.items()})
+        self._paths = [model.model_path for model in models.values()]
         self._signature = signature
         self._key = key
+
+    def setup(self) -> None:
+        for path in self._paths:
+            load_custom_ops(path)
+        super().setup()
 
     def process(self, element: dict[str, Any]) -> Iterator[dict[str, Any]]:
         records = tf.constant(_records(element), tf.string)
