@@ -108,6 +108,9 @@ class Examination:
         rows, scores = self._rankable()
         served = ask(RANK, asked_by_columns(rows, self.described.columns))
         yield from self._scored(RANK, served, num_rows(rows))
+        if scores is None:
+            self.notes.append(f"every evaluation example lacks an integer column: {RANK}'s scores were not compared")
+            return
         left_out = len(self.reference.examples) - num_rows(rows)
         but = f" (all but {left_out}, which lack an integer column)" if left_out else ""
         what = f"{RANK}'s scores of {num_rows(rows)} evaluation examples{but}"
@@ -122,7 +125,8 @@ class Examination:
         yield scores_check("broadcast", what, once, again, "those with the row repeated")
 
     def _hostile(self, ask: Ask) -> Iterator[Check]:
-        rows = pick(self._rankable()[0], range(min(HOSTILE_ROWS, len(self._rankable()[1]))))
+        rows, _ = self._rankable()
+        rows = pick(rows, range(min(HOSTILE_ROWS, num_rows(rows))))
         before = self._ordinary(ask)
         tables = self._table_sizes(ask)
         for kind, requests in groupby(hostile_requests(rows, self.described), key=lambda request: request.kind):
@@ -161,12 +165,15 @@ class Examination:
             found.append(asked_by_columns(with_once(chosen, self.once)[0], self.described.columns))
         return found
 
-    def _rankable(self) -> tuple[Rows, Scores]:
-        """Returns the examples that `rank` can be asked about, as rows, and their scores."""
+    def _rankable(self) -> tuple[Rows, Scores | None]:
+        """Returns the examples that `rank` can be asked about, as rows, and their scores.
+
+        If there are none, all examples with zeros for the integers they lack, and no scores.
+        """
         rows = read_rows(self.reference.examples, self.described.columns)
         indices = rankable(rows, self.described.columns)
         if not indices:
-            raise Unfit("every evaluation example lacks an integer column: rank cannot be asked about any")
+            return rows, None
         return pick(rows, indices), {task: scores[indices] for task, scores in self.reference.scores.items()}
 
     def _scored(self, signature: str, served: Scores, count: int) -> Iterator[Check]:

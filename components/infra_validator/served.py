@@ -145,6 +145,7 @@ def _start(model_dir: Path, address_file: Path, log: Path, load: Load) -> "subpr
         "--rest-port": 0,
         "--address-file": address_file,
         "--parent-pid": os.getpid(),
+        "--grace-s": 2,
         "--max-rows": max(10_000, load.candidates),
         "--max-queued": max(32, load.clients),
     }
