@@ -20,9 +20,11 @@ from components.evaluator.group_sums import GROUP_SUMS
 from components.evaluator.measured import CALIBRATION_BUCKETS, REPLICATE_TYPE, REPLICATES
 from components.evaluator.metrics_block import BLOCK, Target
 from components.evaluator.metrics_settings import Settings
-from components.evaluator.metrics_tally import Tally
-from components.evaluator.totals import BinaryTotals, Part, RegressionTotals, Totals
+from components.evaluator.metrics_tally import Tally, Totals
+from components.evaluator.totals import Part
+from components.evaluator.totals_binary import BinaryTotals
 from components.evaluator.totals_histogram import Floats
+from components.evaluator.totals_regression import RegressionTotals
 
 _NewTotals = Callable[[int, int], Totals]
 

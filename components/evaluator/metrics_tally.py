@@ -6,8 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from components.evaluator.group_metrics import MeanSums
-from components.evaluator.totals import Part, Totals, joined
+from components.evaluator.totals import Part, joined
+from components.evaluator.totals_binary import BinaryTotals
 from components.evaluator.totals_histogram import Floats
+from components.evaluator.totals_regression import RegressionTotals
+
+Totals = BinaryTotals | RegressionTotals
 
 _MOST_WAITING = 65_536
 """Examples that wait to be counted at most: 2 MB, about as much as their totals take."""

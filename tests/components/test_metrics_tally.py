@@ -10,7 +10,8 @@ from components.evaluator.bootstrap import mixed
 from components.evaluator.group_metrics import MeanSums
 from components.evaluator.metrics_block import column, keys
 from components.evaluator.metrics_tally import Result, Tally
-from components.evaluator.totals import BinaryTotals, Part
+from components.evaluator.totals import Part
+from components.evaluator.totals_binary import BinaryTotals
 
 pyarrow = pytest.importorskip("pyarrow")
 NUM_ROWS = 150_000
