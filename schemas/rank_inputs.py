@@ -1,27 +1,27 @@
-"""What the inputs of a served model's `rank` are called: after the columns of the logs, as far as TensorFlow allows."""
+"""What the inputs of `rank` are called: after the columns of the logs, as far as TensorFlow and Python allow."""
 
 import re
 from collections.abc import Iterable
+from keyword import iskeyword
 
 from schemas.columns import Column
 
 LENGTH = "_length"
 """Behind the name of a column of lists: the input that says how many values each row has."""
 
-_FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
-_FORBIDDEN_FIRST = re.compile(r"^[^A-Za-z0-9.]")
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_]")
 
 
 def input_names(columns: Iterable[Column]) -> dict[str, str]:
     """Returns the input of each column, by the column's name.
 
-    TensorFlow's names begin with a letter, a digit or a dot, and consist of these, `_` and `-`; any other character
-    becomes `_`, and a name that would begin with another begins with `x`.
-
-    Reference: https://www.tensorflow.org/api_docs/python/tf/Graph#name_scope
+    An input is an operation and an argument of a Python function at once: letters, digits and `_`, a letter first. Any
+    other character becomes `_`; what would begin otherwise, or is a word of Python's own, begins with `x_`.
     """
     names = {column.name: _FORBIDDEN.sub("_", column.name) for column in columns}
-    return {name: f"x{clean}" if _FORBIDDEN_FIRST.match(clean) else clean for name, clean in names.items()}
+    return {
+        name: clean if clean[0].isalpha() and not iskeyword(clean) else f"x_{clean}" for name, clean in names.items()
+    }
 
 
 def clashes(columns: Iterable[Column]) -> list[tuple[str, str, str]]:

@@ -1,6 +1,9 @@
 """A fabricated training of a ranker with every kind of feature, ready to be exported, with real logs' gaps."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +37,7 @@ Values = Mapping[str, Sequence[Any]]
 
 
 def declared(**export: str) -> Ranker:
-    """Returns the ranker: columns whose names are no identifiers, two groups, a table with another default."""
+    """Returns the ranker: columns with names that no input can have, two groups, a table with another default."""
     return Ranker.model_validate_json(
         json.dumps(
             {
@@ -127,7 +130,7 @@ def ranked(some: Sequence[Values]) -> dict[str, tf.Tensor]:
     for name, filler in (("User ID", ""), ("friend", ""), ("age", np.nan), ("spent", np.nan)):
         inputs[name.replace(" ", "_")] = tf.constant([row[name][0] if row[name] else filler for row in some])
     for name in ("post-id", "hour"):
-        inputs[name] = tf.constant([row[name][0] for row in some], tf.int64)
+        inputs[name.replace("-", "_")] = tf.constant([row[name][0] for row in some], tf.int64)
     for name, kind in (("history", tf.int64), ("tags", tf.string)):
         lists = tf.ragged.constant([row[name] for row in some], dtype=kind, row_splits_dtype=tf.int64)
         inputs[name], inputs[f"{name}_length"] = lists.to_tensor(), lists.row_lengths()
@@ -231,6 +234,16 @@ def job_of(directory: Path, world: Path, ranker: Ranker) -> TrainJob:
         checkpoint_dir=str(directory / "checkpoints"),
         log_dir=str(directory / "logs"),
     )
+
+
+def run_export(job: TrainJob) -> None:
+    """Runs an export as the launcher does."""
+    directory = Path(job.model_dir).parent
+    job_file = directory / "job.json"
+    job_file.write_text(job.model_dump_json())
+    command = [sys.executable, "-m", "trainer_module.export", str(job_file), str(os.getpid())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def make_world(world: Path) -> None:

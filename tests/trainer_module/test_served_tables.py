@@ -204,3 +204,16 @@ def test_a_key_with_two_owners_is_refused(tmp_path: Path) -> None:
     group = _group("adagrad_4", 4, tags=0.0)
     with pytest.raises(CheckpointError, match="a key of adagrad_4 has two owners"):
         read_trained(tmp_path / "c", read_manifest(tmp_path / "c"), group)
+
+
+def test_rows_that_were_altered_on_the_disk_are_refused(tmp_path: Path) -> None:
+    from trainer_module.serving.trained_rows import read_trained
+
+    write_all(tmp_path / "c", spread(2), ranks=2)
+    file = next((tmp_path / "c").glob("rank-00001.adagrad_4.rows.npy"))
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    trained = read_trained(tmp_path / "c", read_manifest(tmp_path / "c"), _group("adagrad_4", 4, tags=0.0))
+    with pytest.raises(CheckpointError, match="checksum"):
+        list(trained.parts())

@@ -1,0 +1,40 @@
+"""What several tests of a served model share: one fabricated training, and its exports."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainer_module.job import TrainJob
+
+LAUNCHED = ("tfra", "int8")
+"""The export that a process makes."""
+
+
+@pytest.fixture(scope="session")
+def served_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All that a training leaves for the export."""
+    pytest.importorskip("tensorflow")
+    from tests.trainer_module.served_world import make_world
+
+    world = tmp_path_factory.mktemp("served_world")
+    make_world(world)
+    return world
+
+
+@pytest.fixture(scope="session")
+def exported(served_world: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], TrainJob]:
+    """Returns the job of a finished export by form and rows; each is exported once, one of them as it is launched."""
+    from tests.trainer_module.served_world import run_export, trained_job
+    from trainer_module.export import export
+
+    jobs: dict[tuple[str, str], TrainJob] = {}
+
+    def of(form: str, rows: str) -> TrainJob:
+        if (form, rows) not in jobs:
+            job = trained_job(tmp_path_factory.mktemp(f"{form}_{rows}"), served_world, form=form, rows=rows)
+            (run_export if (form, rows) == LAUNCHED else export)(job)
+            jobs[form, rows] = job
+        return jobs[form, rows]
+
+    return of
