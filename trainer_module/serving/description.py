@@ -1,7 +1,7 @@
 """What lies beside the graph: `ranker.json` says what the model is, and requests warm a server up."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from schemas.rank_inputs import input_names
 from schemas.spec import Ranker
-from trainer_module.serving.signatures import DEFAULT, ServedRanker
+from trainer_module.serving.signatures import DEFAULT, RANK, ServedRanker
 
 FOLDER = "assets.extra"
 _DESCRIPTION, _WARM_UP = "ranker.json", "tf_serving_warmup_requests"
@@ -44,8 +44,8 @@ def description(
     return document | ({"custom_ops": _TFRA} if is_tfra else {})
 
 
-def write_extras(model_dir: Path, document: dict[str, Any], examples: Sequence[bytes]) -> None:
-    """Writes the description and, of real examples, requests that TensorFlow Serving sends itself before it is ready.
+def write_extras(model_dir: Path, document: dict[str, Any], served: ServedRanker, examples: Sequence[bytes]) -> None:
+    """Writes the description and, of real examples, requests that a server sends itself before it is ready.
 
     Reference: https://www.tensorflow.org/tfx/serving/saved_model_warmup
     """
@@ -55,10 +55,15 @@ def write_extras(model_dir: Path, document: dict[str, Any], examples: Sequence[b
     if not examples:
         return
     with tf.io.TFRecordWriter(str(folder / _WARM_UP)) as writer:
-        for batch in _WARM_UP_BATCHES:
-            request = predict_pb2.PredictRequest()
-            request.model_spec.name = document["name"]
-            request.model_spec.signature_name = DEFAULT
-            request.inputs["examples"].CopyFrom(tf.make_tensor_proto(list(examples[:batch]), tf.string))
-            log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
-            writer.write(log.SerializeToString())
+        for size in _WARM_UP_BATCHES:
+            batch = tf.constant(list(examples[:size]), tf.string)
+            for signature, inputs in ((DEFAULT, {"examples": batch}), (RANK, served.rank_inputs(batch))):
+                writer.write(_request(document["name"], signature, inputs).SerializeToString())
+
+
+def _request(model: str, signature: str, inputs: Mapping[str, tf.Tensor]) -> prediction_log_pb2.PredictionLog:
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name, request.model_spec.signature_name = model, signature
+    for name, tensor in inputs.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(tensor))
+    return prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))

@@ -1,5 +1,6 @@
 """The inputs of `rank`: a tensor for each column of the logs, of one row or one for each candidate."""
 
+import math
 from collections.abc import Mapping
 
 import tensorflow as tf
@@ -78,3 +79,17 @@ def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor
         places = tf.where(is_given)
         sparse[name] = tf.SparseTensor(places, tf.gather_nd(values, places), tf.shape(values, tf.int64))
     return sparse
+
+
+def inputs_of(columns: Mapping[str, Column], parsed: Mapping[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:
+    """Returns the inputs that say what parsed tf.Examples say; a missing integer becomes 0."""
+    inputs = {}
+    names = input_names(columns.values())
+    for name, column in columns.items():
+        rows = tf.RaggedTensor.from_sparse(parsed[name])
+        if column.is_list:
+            inputs[names[name]], inputs[names[name] + LENGTH] = rows.to_tensor(), rows.row_lengths()
+        else:
+            missing = tf.constant({"string": "", "int": 0, "float": math.nan}[column.type], rows.dtype)
+            inputs[names[name]] = rows.to_tensor(missing, shape=[None, 1])[:, 0]
+    return inputs

@@ -13,10 +13,10 @@ from schemas.features import IdFeature
 from trainer_module.check import as_batch
 from trainer_module.ranker import Batch, Ranker
 from trainer_module.serving.candidates import candidate_logits
-from trainer_module.serving.raw_columns import input_specs, sparse_columns, with_candidates
+from trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_columns, with_candidates
 from trainer_module.serving.table import ServedTable
 
-DEFAULT = "serving_default"
+DEFAULT, RANK = "serving_default", "rank"
 _KEYS = tf.TensorSpec([None], tf.int64, name="keys")
 
 Signature = Callable[..., dict[str, tf.Tensor]]
@@ -65,7 +65,7 @@ class ServedRanker(tf.Module):
         Of a ranker without ids there are none that concern rows. Where there are several groups of tables, `upsert` and
         `remove` have their group's name behind them.
         """
-        found: dict[str, Signature] = {DEFAULT: self.serve_examples, "rank": self._rank()}
+        found: dict[str, Signature] = {DEFAULT: self.serve_examples, RANK: self._rank()}
         if any(isinstance(feature, IdFeature) for feature in self._ranker.declared.features.values()):
             found["known_ids"] = tf.function(self._known_ids, [tf.TensorSpec([None], tf.string, "examples")], False)
         if self.tables:
@@ -77,6 +77,10 @@ class ServedRanker(tf.Module):
             found[f"upsert{suffix}"] = _upsert(table)
             found[f"remove{suffix}"] = _remove(table)
         return found
+
+    def rank_inputs(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns raw tf.Examples [batch] as a request for `rank`."""
+        return inputs_of(self.columns, tf.io.parse_example(examples, self._parsed))
 
     def _rank(self) -> Signature:
         def rank(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -38,7 +38,7 @@ def write(job: TrainJob, target: Path) -> None:
     options = tf.saved_model.SaveOptions(namespace_whitelist=["TFRA"] if declared.form == "tfra" else [])
     tf.saved_model.save(served, str(target), signatures=signatures, options=options)
     examples = read_check(Path(job.output_dir))[0] if job.check_files else []
-    write_extras(target, description(job.ranker, job.spec_digest, served, signatures), examples)
+    write_extras(target, description(job.ranker, job.spec_digest, served, signatures), served, examples)
     served.release()
 
 
