@@ -27,9 +27,10 @@ def serve(
     address_file: Annotated[
         Path | None, typer.Option(help="File to write both addresses to as JSON, once the server is ready.")
     ] = None,
-    threads: Annotated[
-        int, typer.Option(help="Of TensorFlow; and requests that run at once. 0: one for each core.")
-    ] = Options.threads,
+    threads: Annotated[int, typer.Option(help="Requests that run at once. 0: one for each core.")] = Options.threads,
+    threads_per_request: Annotated[
+        int, typer.Option(help="That share one product of matrices; more than 1 for large dense parts only.")
+    ] = Options.threads_per_request,
     poll_s: Annotated[
         float, typer.Option(help="Seconds between two looks at the folder for another version.")
     ] = Options.poll_s,
@@ -65,6 +66,7 @@ def serve(
             rest_port=rest_port,
             address_file=address_file,
             threads=threads,
+            threads_per_request=threads_per_request,
             poll_s=poll_s,
             max_message_bytes=max_message_bytes,
             max_rows=max_rows,

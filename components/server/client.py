@@ -6,7 +6,6 @@ from typing import Any
 
 import grpc
 import numpy as np
-import tensorflow as tf
 from numpy.typing import ArrayLike, NDArray
 from tensorflow_serving.apis import (
     get_model_status_pb2,
@@ -15,7 +14,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from components.server.tensors import pack
+from components.server.tensors import pack, unpack
 
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -37,7 +36,7 @@ class Client:
             grpc.RpcError: with the server's code and words.
         """
         response = self.send(self.request(signature, tensors, version), timeout_s)
-        return {name: tf.make_ndarray(proto) for name, proto in response.outputs.items()}
+        return {name: unpack(proto) for name, proto in response.outputs.items()}
 
     def request(
         self, signature: str, tensors: Mapping[str, ArrayLike], version: int | None = None

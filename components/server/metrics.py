@@ -23,6 +23,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+        self._children: dict[tuple[str, str, str, str], tuple[Counter, Histogram]] = {}
         labels = ("api", "method", "signature")
         self.requests = Counter(
             "sangam_requests", "Requests answered or refused.", (*labels, "code"), registry=self.registry
@@ -54,6 +55,15 @@ class Metrics:
             registry=self.registry,
         )
         self.swaps = Counter("sangam_swaps", "Changes from one version to another.", registry=self.registry)
+
+    def observe(self, api: str, method: str, signature: str, code: str, seconds: float) -> None:
+        """Counts and times a request."""
+        key = (api, method, signature, code)
+        if key not in self._children:  # To look one up by its labels takes longer than to count.
+            self._children[key] = self.requests.labels(*key), self.seconds.labels(*key[:-1])
+        requests, times = self._children[key]
+        requests.inc()
+        times.observe(seconds)
 
     def text(self) -> bytes:
         """Returns the page that Prometheus scrapes."""

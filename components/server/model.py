@@ -85,7 +85,7 @@ class LoadedModel:
             Refused: when the model cannot compute them from these tensors.
         """
         try:
-            return {name: output.numpy() for name, output in signature.call(**tensors).items()}
+            return {name: output.numpy() for name, output in signature.call(tensors).items()}
         # UnicodeDecodeError: TensorFlow's own words, which repeat bytes of the client's that are no text.
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
             raise invalid(
@@ -147,7 +147,7 @@ class LoadedModel:
             if wanted.lengths is not None
         }
         try:
-            signature.call(**made_up)
+            signature.call(made_up)
         except (tf.errors.OpError, TypeError, ValueError) as error:
             _LOG.debug("signature=%s warmup=%s", signature.name, _one_line(error))
             return 0

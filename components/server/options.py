@@ -23,7 +23,9 @@ class Options:
         grpc_port: 0: any free one.
         rest_port: 0: any free one.
         address_file: gets the addresses as JSON once the server is ready.
-        threads: of TensorFlow, and requests that run at once; 0: one for each core.
+        threads: requests that run at once; 0: one for each core.
+        threads_per_request: that share one product of matrices. Rankers' are too small to gain from a second one,
+            and pay for waking it.
         poll_s: seconds between two looks at the folder.
         max_message_bytes: of a request.
         max_rows: of a request.
@@ -41,6 +43,7 @@ class Options:
     rest_port: int = REST_PORT
     address_file: Path | None = None
     threads: int = 0
+    threads_per_request: int = 1
     poll_s: float = 2.0
     max_message_bytes: int = 16 * 2**20
     max_rows: int = 10_000
@@ -58,7 +61,7 @@ class Options:
         for name in ("grpc_port", "rest_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise UserError(f"{flag(name)}: no port (got {getattr(self, name)}); 0 to 65535, 0 for any free one")
-        for name in ("poll_s", "max_message_bytes", "max_rows", "rest_timeout_s"):
+        for name in ("threads_per_request", "poll_s", "max_message_bytes", "max_rows", "rest_timeout_s"):
             if not getattr(self, name) > 0:
                 raise UserError(f"{flag(name)}: too small (got {getattr(self, name)}); more than 0 is needed")
         for name in ("threads", "max_queued", "grace_s", "parent_pid"):

@@ -153,9 +153,7 @@ class Predictor:
             )
             raise
         finally:
-            labels = (api, method, observed.signature)
-            self.metrics.requests.labels(*labels, code).inc()
-            self.metrics.seconds.labels(*labels).observe(time.perf_counter() - start)
+            self.metrics.observe(api, method, observed.signature, code, time.perf_counter() - start)
 
     def _check_allowed(self, signature: Signature) -> None:
         if signature.is_update and not self._allow_updates:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("components.server")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_SWITCH_INTERVAL_S = 2e-4
+_SWITCH_INTERVAL_S = 5e-5
 
 
 def serve(options: Options) -> int:

@@ -33,7 +33,7 @@ class Serving:
     def __init__(self, options: Options):
         """Binds both ports, loads nothing yet."""
         tf.config.set_visible_devices([], "GPU")
-        tf.config.threading.set_intra_op_parallelism_threads(options.num_threads)
+        tf.config.threading.set_intra_op_parallelism_threads(options.threads_per_request)
         tf.config.threading.set_inter_op_parallelism_threads(options.num_threads)
         self.name = options.name or _name_of(options.directory)
         metrics = Metrics()

@@ -1,7 +1,7 @@
 """What a signature of a loaded model takes and gives, and whether a request's tensors fit it."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,13 +79,13 @@ class Signature:
         name: of it.
         inputs: by name.
         outputs: name to tf.TensorSpec.
-        call: the concrete function; takes the inputs by name.
+        call: takes tensors by name, and returns them so.
     """
 
     name: str
     inputs: Mapping[str, Input]
     outputs: Mapping[str, Any]
-    call: Any
+    call: Callable[[Tensors], Tensors]
 
     @property
     def is_update(self) -> bool:
@@ -146,7 +146,20 @@ def signatures_of(loaded: Any) -> dict[str, Signature]:
 def _signature(name: str, function: Any) -> Signature:
     specs = function.structured_input_signature[1]
     inputs = {name: Input.of(name, spec) for name, spec in specs.items()}
-    return Signature(name, inputs, dict(function.structured_outputs), function)
+    return Signature(name, inputs, dict(function.structured_outputs), _prepared(function))
+
+
+def _prepared(function: Any) -> Callable[[Tensors], Tensors]:
+    """Returns a concrete function as one of tensors by name, all of the signature's types.
+
+    What the function itself does with names takes a quarter as long as a small ranker does with 200 candidates.
+    """
+    names = function.structured_input_signature[1].keys()
+    order = [tensor.op.name for tensor in function.inputs[: len(names)]]
+    if set(order) != names:  # Names that graphs cannot have.
+        return lambda tensors: function(**tensors)
+    call, captured = function.inference_fn.call_preflattened, list(function.captured_inputs)
+    return lambda tensors: call([tensors[name] for name in order] + captured)
 
 
 def _listed(names: Collection[str]) -> str:
