@@ -68,6 +68,18 @@ def test_columns_score_as_examples_do_for_every_kind_of_feature(loaded: Any, for
     assert np.std(by_examples["like"]) > 0.01
 
 
+@pytest.mark.parametrize(("form", "stored"), MODELS[:2])
+def test_an_example_with_nothing_in_its_lists_scores_by_columns_too(loaded: Any, form: str, stored: str) -> None:
+    from tests.trainer_module.served_world import ranked, rows
+
+    bare = {"User ID": [], "friend": [], "history": [], "tags": [], "age": [], "spent": []}
+    some = [rows(1)[0] | bare]
+    signatures = loaded(form, stored).signatures
+    assert ranked(some)["history"].shape == (1, 0)
+    by_examples = signatures["serving_default"](examples=_examples(some))
+    _assert_alike(by_examples, signatures["rank"](**ranked(some)), within=1e-6)
+
+
 @pytest.mark.parametrize("stored", ["float32", "int8"])
 def test_both_forms_answer_exactly_the_same(loaded: Any, stored: str) -> None:
     from tests.trainer_module.served_world import ranked, rows

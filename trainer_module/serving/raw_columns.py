@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from schemas.columns import Column, ColumnType
-from schemas.rank_inputs import LENGTH, input_names
+from schemas.rank_inputs import LENGTH, clashes, input_names
 
 _TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 
@@ -14,7 +14,13 @@ _TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "flo
 
 
 def input_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
-    """Returns the inputs by name: [rows] for a scalar; for lists [rows, width], padded, and their lengths [rows]."""
+    """Returns the inputs by name: [rows] for a scalar; for lists [rows, width], padded, and their lengths [rows].
+
+    Raises:
+        ValueError: when two columns need the same input.
+    """
+    for first, second, name in clashes(columns.values()):
+        raise ValueError(f"export: columns '{first}' and '{second}' cannot both be input '{name}'; rename one of them")
     specs = {}
     names = input_names(columns.values())
     for column in columns.values():

@@ -17,6 +17,7 @@ from trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_co
 from trainer_module.serving.table import ServedTable
 
 DEFAULT, RANK = "serving_default", "rank"
+_EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
 _KEYS = tf.TensorSpec([None], tf.int64, name="keys")
 
 Signature = Callable[..., dict[str, tf.Tensor]]
@@ -46,7 +47,7 @@ class ServedRanker(tf.Module):
         self.columns = _columns(ranker)
         self._parsed = {name: transform.raw_feature_spec()[name] for name in self.columns}
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
+    @tf.function(input_signature=[_EXAMPLES], autograph=False)
     def serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {task: [batch, 1]} for serialized raw tf.Examples [batch]."""
         batch = self._batch(examples)
@@ -67,11 +68,9 @@ class ServedRanker(tf.Module):
         """
         found: dict[str, Signature] = {DEFAULT: self.serve_examples, RANK: self._rank()}
         if any(isinstance(feature, IdFeature) for feature in self._ranker.declared.features.values()):
-            found["known_ids"] = tf.function(self._known_ids, [tf.TensorSpec([None], tf.string, "examples")], False)
+            found["known_ids"] = _signature(self._known_ids, _EXAMPLES)
         if self.tables:
-            found["table_size"] = tf.function(
-                lambda: {name: table.num_rows() for name, table in self.tables.items()}, [], False
-            )
+            found["table_size"] = _signature(lambda: {name: table.num_rows() for name, table in self.tables.items()})
         for name, table in self.tables.items():
             suffix = "" if len(self.tables) == 1 else f"_{name}"
             found[f"upsert{suffix}"] = _upsert(table)
@@ -89,7 +88,7 @@ class ServedRanker(tf.Module):
             logits = candidate_logits(self._ranker, self._weights(), batch, self.tables, candidates)
             return self._ranker.predictions(logits)
 
-        return tf.function(rank, input_signature=[input_specs(self.columns)], autograph=False)
+        return _signature(rank, input_specs(self.columns))
 
     def _known_ids(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {feature of one id: [batch] bool}: whether its id has a row; an absent id has none."""
@@ -115,8 +114,12 @@ def _columns(ranker: Ranker) -> dict[str, Column]:
 
 def _upsert(table: ServedTable) -> Signature:
     rows = tf.TensorSpec([None, table.group.dim], tf.float32, name="rows")
-    return tf.function(lambda keys, rows: {"upserted": table.upsert(keys, rows)}, [_KEYS, rows], False)
+    return _signature(lambda keys, rows: {"upserted": table.upsert(keys, rows)}, _KEYS, rows)
 
 
 def _remove(table: ServedTable) -> Signature:
-    return tf.function(lambda keys: {"removed": table.remove(keys)}, [_KEYS], False)
+    return _signature(lambda keys: {"removed": table.remove(keys)}, _KEYS)
+
+
+def _signature(function: Callable[..., Any], *inputs: Any) -> Signature:
+    return tf.function(function, input_signature=inputs, autograph=False)
