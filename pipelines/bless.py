@@ -196,7 +196,7 @@ def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
 def _refuse_blessed(run: str, model_uri: str, known: list[Any]) -> None:
     for entry in known:
         if entry.model_uri == model_uri:
-            how = f"by {entry.by}, because {entry.because}" if entry.because else "as every gate of a later run held"
+            how = f"by {entry.by}, because {entry.because}" if entry.because else "as every gate of another run held"
             raise UserError(
                 f"{run}: its model is blessed already, {how} (got {model_uri}, {entry.blessed_at:%Y-%m-%d %H:%M} UTC); "
                 "there is nothing to override"

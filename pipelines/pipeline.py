@@ -54,10 +54,37 @@ class Placement:
 
 def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
     """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
-    root = placement.pipeline_root
-    example_gen = ExampleGen(spec=spec, date=placement.date, data_root=placement.data_root, pipeline_root=root).with_id(
-        "example_gen"
+    data = _data_steps(spec, placement)
+    trainer = Trainer(
+        spec=spec,
+        examples=data.examples,
+        transformed_examples=data.transform.outputs["transformed_examples"],
+        transform_graph=data.transform.outputs["transform_graph"],
+        pipeline_root=placement.pipeline_root,
+    ).with_id("trainer")
+    return tfx.dsl.Pipeline(
+        # KFP allows no underscore in a pipeline's name.
+        pipeline_name=spec.name.replace("_", "-"),
+        components=[*data.steps, trainer, *_release_steps(spec, placement, data.examples, trainer)],
+        enable_cache=True,
+        beam_pipeline_args=list(BEAM_ARGS),
+        **_storage(placement.pipeline_root),
     )
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The steps before training, and what later ones take from them."""
+
+    steps: list[Any]
+    examples: Any
+    transform: Any
+
+
+def _data_steps(spec: Spec, placement: Placement) -> _Data:
+    example_gen = ExampleGen(
+        spec=spec, date=placement.date, data_root=placement.data_root, pipeline_root=placement.pipeline_root
+    ).with_id("example_gen")
     examples = example_gen.outputs["examples"]
     schema_gen = SchemaGen(inputs=spec).with_id("schema_gen")
     schema = schema_gen.outputs["schema"]
@@ -77,26 +104,21 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
     ).with_id("transform")
     # Nothing flows from the validator, but nothing may be learnt from data that it has not passed.
     transform.add_upstream_node(example_validator)
-    trainer = Trainer(
-        spec=spec,
-        examples=examples,
-        transformed_examples=transform.outputs["transformed_examples"],
-        transform_graph=transform.outputs["transform_graph"],
-        pipeline_root=root,
-    ).with_id("trainer")
-    model = trainer.outputs["model"]
+    return _Data([example_gen, schema_gen, statistics_gen, example_validator, transform], examples, transform)
+
+
+def _release_steps(spec: Spec, placement: Placement, examples: Any, trainer: Trainer) -> list[Any]:
+    model, training = trainer.outputs["model"], trainer.outputs["training"]
     evaluator = Evaluator(
         spec=spec,
         examples=examples,
         model=model,
         checkpoint=trainer.outputs["checkpoint"],
-        training=trainer.outputs["training"],
-        pipeline_root=root,
+        training=training,
+        pipeline_root=placement.pipeline_root,
     ).with_id("evaluator")
     # Beside the evaluator, not after it: whoever mends a refused model wants to know all that is wrong with it.
-    infra_validator = InfraValidator(spec=spec, model=model, training=trainer.outputs["training"]).with_id(
-        "infra_validator"
-    )
+    infra_validator = InfraValidator(spec=spec, model=model, training=training).with_id("infra_validator")
     pusher = Pusher(
         spec=spec,
         examples=examples,
@@ -104,28 +126,11 @@ def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
         blessing=evaluator.outputs["blessing"],
         infra_blessing=infra_validator.outputs["blessing"],
         evaluation=evaluator.outputs["evaluation"],
-        pipeline_root=root,
+        pipeline_root=placement.pipeline_root,
         spec_digest=digest(spec),
         git_commit=placement.git_commit,
     ).with_id("pusher")
-    return tfx.dsl.Pipeline(
-        # KFP allows no underscore in a pipeline's name.
-        pipeline_name=spec.name.replace("_", "-"),
-        components=[
-            example_gen,
-            schema_gen,
-            statistics_gen,
-            example_validator,
-            transform,
-            trainer,
-            evaluator,
-            infra_validator,
-            pusher,
-        ],
-        enable_cache=True,
-        beam_pipeline_args=list(BEAM_ARGS),
-        **_storage(root),
-    )
+    return [evaluator, infra_validator, pusher]
 
 
 def _storage(pipeline_root: RuntimeString) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The whole pipeline, from logs to a pushed model, as its user meets it. The tests build on one another, in order."""
 
+import base64
 import hashlib
 import json
 import subprocess
@@ -7,9 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests.e2e.world import DATE, STEPS, World, environment, states
+from tests.e2e.world import DATE, STEPS, World, environment, sangam, start, states, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -41,6 +45,11 @@ def first_run(world: World) -> tuple["subprocess.CompletedProcess[str]", dict[st
     return world.run(world.spec("first", {}))
 
 
+def _summary(run: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((run / "summary.json").read_text())
+    return document
+
+
 def test_a_first_run_is_blessed_and_pushed_and_says_that_there_was_no_baseline(world: World, first_run: Any) -> None:
     done, summary = first_run
     assert done.returncode == 0, done.stdout + done.stderr
@@ -51,8 +60,10 @@ def test_a_first_run_is_blessed_and_pushed_and_says_that_there_was_no_baseline(w
     assert set(states(summary)) == set(STEPS)
     assert list(summary["tasks"]) == TASKS
     for task in TASKS:
-        [gate] = summary["tasks"][task]["gates"]
+        finite, gate = summary["tasks"][task]["gates"]
+        assert (finite["kind"], finite["passed"]) == ("finite", True)
         assert (gate["kind"], gate["bound"], gate["passed"]) == ("value", 0.3, True)
+        assert gate["lower"] < gate["value"] < gate["upper"]
         assert gate["value"] == summary["tasks"][task]["auc"]
     assert [note for note in summary["notes"] if note.startswith("no blessed model yet: like auc max_drop")]
     assert summary["blessed"]
@@ -130,12 +141,26 @@ def test_one_task_below_its_bound_stops_the_release_though_the_mean_is_fine_and_
     assert summary["pushed"] is None
     ran = {name for name, state in states(summary).items() if state == "ran"}
     assert ran == {"evaluator", "pusher"}
-    verdicts = {task: summary["tasks"][task]["gates"][0] for task in TASKS}
+    verdicts = {task: summary["tasks"][task]["gates"][1] for task in TASKS}
     assert {task for task, gate in verdicts.items() if not gate["passed"]} == {"share"}
     assert verdicts["share"]["reason"] == f"auc {aucs['share']:.4f} is below the bound 0.9990"
     assert sum(aucs.values()) / 4 > 0.3
     assert "share" in done.stdout
     assert "not blessed" in done.stdout
+    assert world.versions() == ["20260305001"]
+
+
+def test_a_model_too_slow_to_serve_is_not_pushed_and_only_the_serving_check_runs_again(
+    world: World, first_run: Any
+) -> None:
+    done, summary = world.run(world.spec("slow", {("serving", "max_p99_ms"): 0.001}))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert not summary["blessed"]
+    [latency] = [check for check in summary["serving"]["checks"] if not check["passed"]]
+    assert "0.001 ms" in latency["reason"]
+    assert latency["reason"] in done.stdout
+    ran = {name for name, state in states(summary).items() if state == "ran"}
+    assert ran == {"infra_validator", "pusher"}
     assert world.versions() == ["20260305001"]
 
 
@@ -160,3 +185,46 @@ def test_a_worse_candidate_is_refused_against_the_blessed_model(world: World, fi
     assert world.versions() == ["20260305001"]
     cached = {name for name, state in states(summary).items() if state == "cached"}
     assert cached == {"example_gen", "schema_gen", "statistics_gen", "example_validator", "transform"}
+
+
+def test_a_person_answers_for_the_refused_model_and_it_is_pushed(world: World, first_run: Any) -> None:
+    run = max(path for path in world.runs() if _summary(path)["blessed"] is False)
+    done = sangam("bless", str(run), "--because", "an experiment")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert world.versions() == ["20260305001", "20260305002"]
+    pushed = world.root / "serving" / "short_video" / "20260305002"
+    assert "an experiment" in (pushed / "MODEL_CARD.md").read_text()
+    assert [note for note in json.loads((pushed / "manifest.json").read_text())["notes"] if "an experiment" in note]
+    again = sangam("bless", str(run), "--because", "an experiment")
+    assert again.returncode == 0
+    assert world.versions() == ["20260305001", "20260305002"]
+
+
+def test_a_server_follows_what_is_pushed_and_what_is_rolled_back(world: World, first_run: Any) -> None:
+    folder = world.root / "serving" / "short_video"
+    addresses = world.directory / "addresses.json"
+    options = ["--grpc-port", "0", "--rest-port", "0", "--address-file", str(addresses), "--poll-s", "0.2"]
+    server = start(["serve", str(folder), *options], world.directory / "serve.txt")
+    try:
+        wait_until(lambda: addresses.exists() or server.poll() is not None, "the server is ready", 60)
+        rest = f"http://{json.loads(addresses.read_text())['rest']}"
+        [training] = (world.root / "artifacts" / "trainer" / "training").iterdir()
+        raw = list(tf.data.TFRecordDataset(str(training / "check_examples.tfrecord")).take(3).as_numpy_iterator())
+        body = {"instances": [{"examples": {"b64": base64.b64encode(example).decode()}} for example in raw]}
+
+        def served() -> str:
+            status = httpx.get(f"{rest}/v1/models/short_video").json()["model_version_status"]
+            return next(one["version"] for one in status if one["state"] == "AVAILABLE")
+
+        assert served() == "20260305002"
+        answer = httpx.post(f"{rest}/v1/models/short_video:predict", json=body).json()
+        scores = dict(np.load(training / "check_scores.npz"))
+        for task in TASKS:
+            np.testing.assert_allclose([row[task] for row in answer["predictions"]], scores[task][:3], atol=1e-5)
+        withdrawn = sangam("rollback", str(folder), "--because", "likes fell")
+        assert withdrawn.returncode == 0, withdrawn.stderr
+        wait_until(lambda: served() == "20260305001", "the older version is served", 30)
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0
+    assert world.versions() == ["20260305001"]

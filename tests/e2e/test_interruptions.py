@@ -48,7 +48,7 @@ def test_a_stop_ends_every_process_and_says_so(world: World, number: signal.Sign
 
 
 # The others take a few milliseconds: too short to be met by a kill from outside.
-LONG_STEPS = ["example_gen", "statistics_gen", "transform", "trainer", "evaluator"]
+LONG_STEPS = ["example_gen", "statistics_gen", "transform", "trainer", "evaluator", "infra_validator"]
 
 
 def _outputs(world: World, step: str) -> set[Path]:
@@ -84,6 +84,6 @@ def test_after_kill_9_in_each_step_in_turn_the_next_run_goes_on_from_there(world
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(half_written) >= len(LONG_STEPS)
     assert not any(path.exists() for path in half_written)
-    assert {name for name, state in states(summary).items() if state == "ran"} == {"evaluator", "pusher"}
+    assert {name for name, state in states(summary).items() if state == "ran"} == {"infra_validator", "pusher"}
     assert {split: rows["written"] for split, rows in summary["rows"].items()} == {"train": 12000, "eval": 3000}
     assert [path.name for path in Path(summary["pushed"]["path"]).parent.iterdir()] == ["20260305001"]

@@ -22,6 +22,7 @@ STEPS = [
     "transform",
     "trainer",
     "evaluator",
+    "infra_validator",
     "pusher",
 ]
 """In the order in which a run on one machine takes them."""
@@ -65,6 +66,8 @@ class World:
         document = yaml.load(self.spec_path.read_text())
         document["data"]["train_days"] = _NUM_DAYS - 1
         document["training"]["batch_size_per_rank"] = 128
+        # One gate for each task: the others bind metrics that so few examples leave to chance.
+        del document["gates"][4:]
         for gate in document["gates"]:
             gate["at_least"] = 0.3
         for path, value in changes.items():
