@@ -52,36 +52,30 @@ class Placement:
     git_commit: str = ""
 
 
-def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
-    """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
-    data = _data_steps(spec, placement)
-    trainer = Trainer(
-        spec=spec,
-        examples=data.examples,
-        transformed_examples=data.transform.outputs["transformed_examples"],
-        transform_graph=data.transform.outputs["transform_graph"],
-        pipeline_root=placement.pipeline_root,
-    ).with_id("trainer")
-    return tfx.dsl.Pipeline(
-        # KFP allows no underscore in a pipeline's name.
-        pipeline_name=spec.name.replace("_", "-"),
-        components=[*data.steps, trainer, *_release_steps(spec, placement, data.examples, trainer)],
-        enable_cache=True,
-        beam_pipeline_args=list(BEAM_ARGS),
-        **_storage(placement.pipeline_root),
-    )
-
-
 @dataclass(frozen=True)
 class _Data:
-    """The steps before training, and what later ones take from them."""
+    """The steps up to the data that is learnt from, and what they leave to the others."""
 
     steps: list[Any]
     examples: Any
     transform: Any
 
 
-def _data_steps(spec: Spec, placement: Placement) -> _Data:
+def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
+    """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
+    data = _data(spec, placement)
+    return tfx.dsl.Pipeline(
+        # KFP allows no underscore in a pipeline's name.
+        pipeline_name=spec.name.replace("_", "-"),
+        components=[*data.steps, *_model(spec, placement, data)],
+        enable_cache=True,
+        beam_pipeline_args=list(BEAM_ARGS),
+        **_storage(placement.pipeline_root),
+    )
+
+
+def _data(spec: Spec, placement: Placement) -> _Data:
+    """Returns the steps from the logs to examples that have passed validation, transformed."""
     example_gen = ExampleGen(
         spec=spec, date=placement.date, data_root=placement.data_root, pipeline_root=placement.pipeline_root
     ).with_id("example_gen")
@@ -107,30 +101,39 @@ def _data_steps(spec: Spec, placement: Placement) -> _Data:
     return _Data([example_gen, schema_gen, statistics_gen, example_validator, transform], examples, transform)
 
 
-def _release_steps(spec: Spec, placement: Placement, examples: Any, trainer: Trainer) -> list[Any]:
+def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
+    """Returns the steps from the data to a model that both gates have blessed, pushed."""
+    root = placement.pipeline_root
+    trainer = Trainer(
+        spec=spec,
+        examples=data.examples,
+        transformed_examples=data.transform.outputs["transformed_examples"],
+        transform_graph=data.transform.outputs["transform_graph"],
+        pipeline_root=root,
+    ).with_id("trainer")
     model, training = trainer.outputs["model"], trainer.outputs["training"]
     evaluator = Evaluator(
         spec=spec,
-        examples=examples,
+        examples=data.examples,
         model=model,
         checkpoint=trainer.outputs["checkpoint"],
         training=training,
-        pipeline_root=placement.pipeline_root,
+        pipeline_root=root,
     ).with_id("evaluator")
     # Beside the evaluator, not after it: whoever mends a refused model wants to know all that is wrong with it.
     infra_validator = InfraValidator(spec=spec, model=model, training=training).with_id("infra_validator")
     pusher = Pusher(
         spec=spec,
-        examples=examples,
+        examples=data.examples,
         model=model,
         blessing=evaluator.outputs["blessing"],
         infra_blessing=infra_validator.outputs["blessing"],
         evaluation=evaluator.outputs["evaluation"],
-        pipeline_root=placement.pipeline_root,
+        pipeline_root=root,
         spec_digest=digest(spec),
         git_commit=placement.git_commit,
     ).with_id("pusher")
-    return [evaluator, infra_validator, pusher]
+    return [trainer, evaluator, infra_validator, pusher]
 
 
 def _storage(pipeline_root: RuntimeString) -> dict[str, Any]:
