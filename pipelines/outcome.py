@@ -51,7 +51,9 @@ def summarise(
     by_node = {step.node: step for step in steps}
     ingested, judged = _ingested(by_node.get("example_gen")), _judged(by_node.get("evaluator"))
     serving = _served(by_node.get("infra_validator"))
-    notes = [*ingested.pop("notes"), *_transformed(by_node.get("transform")), *judged.pop("notes")]
+    drifted = _note(by_node.get("example_validator"), "anomalies")
+    reused = _note(by_node.get("transform"), "transform_graph")
+    notes = [*ingested.pop("notes"), *drifted, *reused, *judged.pop("notes")]
     notes += serving.notes if serving else []
     blessed = _both(judged.pop("blessed"), serving.blessed if serving else None)
     failed = [step.node for step in steps if step.state in ("failed", "stopped")]
@@ -108,10 +110,11 @@ def _ingested(step: Step | None) -> dict[str, Any]:
     }
 
 
-def _transformed(step: Step | None) -> list[str]:
-    graph = step.outputs.get("transform_graph") if step else None
-    note = graph.properties.get("note") if graph else None
-    return [str(note)] if note else []
+def _note(step: Step | None, output: str) -> list[str]:
+    """Returns what a step has noted on an output, a line each."""
+    artifact = step.outputs.get(output) if step else None
+    note = artifact.properties.get("note") if artifact else None
+    return str(note).splitlines() if note else []
 
 
 def _trained(step: Step | None) -> TrainingSummary | None:

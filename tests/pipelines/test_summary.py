@@ -213,3 +213,11 @@ def test_a_users_mistake_is_found_behind_other_errors() -> None:
         fail()
     assert error_text(caught.value) == "data: no files (got none)"
     assert error_text(ValueError("bad\n")) == "ValueError: bad"
+
+
+def test_drift_that_warns_is_a_note_for_each_feature(tmp_path: Path) -> None:
+    noted = Artifact("unused", {"note": "drift: user: l_infinity 0.3\ndrift: age: missing_share 0.5"})
+    steps = [Step("example_validator", "ran", 1.0, 2**20, {"anomalies": noted})]
+    request = RunRequest(SPEC, None, tmp_path, tmp_path)
+    summary = summarise(request, tmp_path, steps, Ending("succeeded", None, 1.0), None)
+    assert summary.notes == ["drift: user: l_infinity 0.3", "drift: age: missing_share 0.5"]
