@@ -219,7 +219,7 @@ def _message(message: Any) -> bytes:
 
 
 def _encode(document: Any) -> bytes:
-    return json.dumps(document).encode()
+    return json.dumps(document).encode() + b"\n"
 
 
 def _json(document: Any, status: int) -> web.Response:

@@ -16,6 +16,7 @@ from components.server.refused import Code, Refused
 _LOG = logging.getLogger("components.server")
 LOADING, AVAILABLE, END = "LOADING", "AVAILABLE", "END"
 """States of a version, by the names of tensorflow.serving.ModelVersionStatus.State."""
+_MAX_DIGITS = 18
 Fingerprint = tuple[tuple[str, int, int], ...]
 
 
@@ -120,11 +121,12 @@ class Versions:
     def _there(self) -> dict[int, Path]:
         if (self._folder / folders.MODEL_FILE).is_file():
             name = self._folder.name
-            return {int(name) if name.isdecimal() else 1: self._folder}
+            return {int(name) if name.isdecimal() and len(name) <= _MAX_DIGITS else 1: self._folder}
         return {int(number): self._folder / number for number in folders.versions(self._folder)}
 
     def _try(self, number: int, folder: Path) -> bool:
         before = _fingerprint(folder)
+        self._forget(number)
         self._states[number] = State(LOADING)
         start = time.monotonic()
         try:
@@ -138,20 +140,21 @@ class Versions:
             self._refuse(number, before, error)
             return False
         times = (verified - start, loaded - verified, time.monotonic() - loaded)
-        self._swap(model)
+        old = self._swap(model)
         self._metrics.load_seconds.set(sum(times))
         _LOG.info(
-            "model=%s version=%d verify_s=%.2f load_s=%.2f warmup_s=%.2f warmup_requests=%d",
+            "model=%s version=%d replaces=%s verify_s=%.2f load_s=%.2f warmup_s=%.2f warmup_requests=%d",
             self._name,
             number,
+            old or "none",
             *times,
             num_warm,
         )
         return True
 
-    def _swap(self, model: LoadedModel) -> None:
+    def _swap(self, model: LoadedModel) -> int | None:
+        """Puts a loaded version in the place of the old one; returns the old one's number."""
         old = self._served
-        self._refused.pop(model.version, None)
         self._states[model.version] = State(AVAILABLE)
         self._served = model
         self._metrics.version.clear()
@@ -159,11 +162,12 @@ class Versions:
         if old is not None:
             self._metrics.swaps.inc()
             self._states[old.version] = State(END)
-            _LOG.info("model=%s version=%d replaced_by=%d", self._name, old.version, model.version)
         self._changed()
+        number = old.version if old else None
         del old
         # Loaded functions refer to each other in circles, which only a collection frees.
         gc.collect()
+        return number
 
     def _refuse(self, number: int, fingerprint: Fingerprint, error: NotServable) -> None:
         self._refused[number] = fingerprint
@@ -173,9 +177,9 @@ class Versions:
         _LOG.error("model=%s version=%d refused=%s served=%s: %s", self._name, number, error.reason, kept, error)
 
     def _forget(self, number: int) -> None:
-        state = self._states.pop(number)
+        state = self._states.pop(number, None)
         self._refused.pop(number, None)
-        if state.reason:
+        if state and state.reason:
             self._metrics.refused_version.remove(self._name, str(number), state.reason)
 
     def _is_served(self, number: int) -> bool:

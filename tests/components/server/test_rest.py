@@ -46,7 +46,7 @@ def test_no_rows_give_no_predictions(server: Running) -> None:
 def test_not_a_number_is_written_as_tensorflow_serving_does(server: Running) -> None:
     body = b'{"signature_name": "rank", "inputs": ' + str({**COLUMNS, "price": ["X"]}).replace("'", '"').encode() + b"}"
     answer = server.post(body.replace(b'"X"', b"NaN"))
-    assert answer.text == '{"outputs": {"like": [[NaN], [NaN]], "watch": [[NaN], [NaN]]}}'
+    assert answer.text == '{"outputs": {"like": [[NaN], [NaN]], "watch": [[NaN], [NaN]]}}\n'
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_version_is_swapped_rolled_back_and_restored_under_load(
         assert server.client.status() == {2: "AVAILABLE", 1: "END"}
         assert server.metric("sangam_swaps_total") == 3
         log = server.log.read_text()
-        assert log.count("replaced_by=2") == 2
+        assert log.count("version=2 replaces=1 ") == 2
         assert "ERROR" not in log
 
 
@@ -136,6 +136,7 @@ def test_only_whole_and_sound_versions_are_served(models: dict[int, Path], tmp_p
         (folder / "2" / data.relative_to(damaged)).write_bytes(whole)
         wait_until(lambda: server.served() == "ready feed 2", "the repaired version is served, and none above it")
         assert 3 not in server.client.status()
+        assert server.metric("sangam_version_refused") == 0
         assert server.log.read_text().count("refused=damaged") == 1
         add_manifest(folder / "3")
         wait_until(lambda: server.served() == "ready feed 3", "the completed version is served")
