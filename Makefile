@@ -16,7 +16,7 @@ export TF_USE_LEGACY_KERAS := 1
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## make .venv from requirements.lock; quick when nothing changed
@@ -38,6 +38,12 @@ test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
 .PHONY: bench
 bench: setup ## the engine against TFRA and Keras, as ratios within one run; needs 2 quiet cores, 15 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
+
+.PHONY: bench-serving
+bench-serving: setup ## evaluation, export of ten million rows, and the server under load; 2 quiet cores, 20 minutes
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.evaluation
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.export_scale
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving
 
 .PHONY: lint
 lint: setup ## style, types, who may import whom, structure; changes nothing
