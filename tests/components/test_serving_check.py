@@ -103,7 +103,7 @@ def test_a_good_model_is_blessed_with_a_reason_for_every_check(tmp_path: Path) -
         ("skew", {"scores": "differ from the trainer's in task watch by 0.00", "rank": "differ from the trainer's"}),
         ("rank differs", {"rank": "rank's scores of 64 evaluation examples differ from the trainer's"}),
         ("one row differs", {"broadcast": "with one context row differ from those with the row repeated"}),
-        ("inserts", {"tables": "rows before {'users': 11}, after {'users': 14}"}),
+        ("inserts", {"tables": "rows before {'users': 11}, after {'users': 16}"}),
         ("crashes", {"hostile requests": "unknown ids, serving_default: the server ended (SIGABRT) at a request"}),
     ],
 )
