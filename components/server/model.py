@@ -97,25 +97,23 @@ class LoadedModel:
             ) from None
 
     def warm_up(self) -> int:
-        """Runs the requests that came with the model, or made-up ones; returns how many ran.
+        """Runs the requests that came with the model, and made-up ones for signatures without; returns how many ran.
 
         The first run of a signature takes a hundred times longer than the others.
 
         Raises:
             NotServable: when a request that came with the model fails.
         """
-        path = self._folder / WARMUP_FILE
-        if not path.exists():
-            return sum(
-                self._run_made_up(signature) for signature in self.signatures.values() if not signature.is_update
-            )
-        num_run = 0
-        try:
-            for record in tf.data.TFRecordDataset(str(path)).take(_MAX_WARMUP_REQUESTS).as_numpy_iterator():
-                num_run += self._run_recorded(prediction_log_pb2.PredictionLog.FromString(record))
-        except Exception as error:
-            raise NotServable("warmup_failed", f"{path}: request {num_run + 1} fails ({_one_line(error)})") from error
-        return num_run
+        path, recorded = self._folder / WARMUP_FILE, []
+        if path.exists():
+            try:
+                for record in tf.data.TFRecordDataset(str(path)).take(_MAX_WARMUP_REQUESTS).as_numpy_iterator():
+                    recorded += self._run_recorded(prediction_log_pb2.PredictionLog.FromString(record))
+            except Exception as error:
+                text = f"{path}: request {len(recorded) + 1} fails ({_one_line(error)})"
+                raise NotServable("warmup_failed", text) from error
+        others = [signature for name, signature in self.signatures.items() if name not in recorded]
+        return len(recorded) + sum(self._run_made_up(signature) for signature in others if not signature.is_update)
 
     def signature_defs(self) -> dict[str, meta_graph_pb2.SignatureDef]:
         """Returns the signatures as the SavedModel declares them."""
@@ -127,16 +125,17 @@ class LoadedModel:
             if name != _INIT
         }
 
-    def _run_recorded(self, log: prediction_log_pb2.PredictionLog) -> int:
+    def _run_recorded(self, log: prediction_log_pb2.PredictionLog) -> list[str]:
+        """Runs a recorded request; returns its signature, or nothing if it was no Predict."""
         if log.WhichOneof("log_type") != "predict_log":
-            return 0
+            return []
         request = log.predict_log.request
         signature = self.signature(request.model_spec.signature_name)
         signature.check_names(request.inputs)
         limit = os.path.getsize(self._folder / WARMUP_FILE) + 2**24
         inputs = signature.inputs
         self.run(signature, {name: to_tensor(inputs[name], proto, limit) for name, proto in request.inputs.items()})
-        return 1
+        return [signature.name]
 
     def _run_made_up(self, signature: Signature) -> int:
         """Runs one row of nothing: enough to have TensorFlow prepare the graph, even if the model then refuses it."""
