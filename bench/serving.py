@@ -2,8 +2,8 @@
 
 One client thread sends requests of `rank` to a real server over a socket, with a hot swap to another version in the
 middle, and after each one calls the same model with the same arrays in its own process: arrays in, arrays out, both
-times, TensorFlow as it is by default there, and as the server sets it in the server. Every answer must be one version's.
-MODEL is an exported SavedModel with the signature `rank`.
+times, with TensorFlow's own choice of threads. Every answer must be exactly one version's. MODEL is an exported
+SavedModel with the signature `rank`.
 """
 
 import argparse
