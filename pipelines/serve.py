@@ -55,26 +55,7 @@ def serve(
     A new version takes the place of the old one without failing or mixing a request; one whose files do not fit its
     manifest is refused, and the old one goes on. Also: /healthz, /readyz, and /metrics for Prometheus.
     """
+    options = Options(**locals())  # Each parameter is an option of the same name.
     from components.server import process
 
-    code = process.serve(
-        Options(
-            directory=directory,
-            name=name,
-            host=host,
-            grpc_port=grpc_port,
-            rest_port=rest_port,
-            address_file=address_file,
-            threads=threads,
-            threads_per_request=threads_per_request,
-            poll_s=poll_s,
-            max_message_bytes=max_message_bytes,
-            max_rows=max_rows,
-            max_queued=max_queued,
-            rest_timeout_s=rest_timeout_s,
-            grace_s=grace_s,
-            allow_updates=allow_updates,
-            parent_pid=parent_pid,
-        )
-    )
-    process.end(code)
+    process.end(process.serve(options))

@@ -75,8 +75,10 @@ def test_one_request_waits_and_the_next_is_refused(strict: Running, in_backgroun
 
 
 def test_a_deadline_ends_the_wait(strict: Running, in_background: Any) -> None:
-    first = _occupy(strict, in_background, 1.0)
+    first = _occupy(strict, in_background, 2.0)
     assert refusal(lambda: strict.client.predict("rank", candidates(3), 0.2))[0] == "DEADLINE_EXCEEDED"
+    # The client knows first.
+    wait_until(lambda: strict.metric("sangam_requests_waiting") == 0, "nothing waits")
     assert strict.post({"instances": []}).status_code == 504
     np.testing.assert_array_equal(first.result()["like"], [[2.0]])
     wait_until(lambda: strict.metric("sangam_requests_waiting") == 0, "nothing waits")
