@@ -40,7 +40,8 @@ def print_plan(plan: Plan, room: Room, console: Console, ranks_per_host: int | N
     lines = [
         f"parameters: {shown_count(plan.parameters_embedded + plan.parameters_dense)} "
         f"(embedded {embedded}, dense {dense}), optimizers not counted",
-        f"export, in one process after training: at least {shown_bytes(plan.export_bytes)} of keys and embeddings",
+        f"export, in one process after training: {shown_bytes(plan.export_bytes)} of keys and embeddings, "
+        f"{shown_bytes(plan.export_peak_bytes)} of memory",
     ]
     if ranks_per_host is not None:
         lines.append(f"a host of {ranks_per_host} ranks: {shown_bytes(ranks_per_host * plan.high.peak)} at its peak")

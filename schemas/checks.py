@@ -8,6 +8,7 @@ from schemas.columns import Column, feature_column, label_column
 from schemas.data import DayLogs, SplitLogs
 from schemas.features import EmbeddedFeature, IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.problems import Problem, listed
+from schemas.rank_inputs import clashes
 from schemas.release_checks import release_problems
 from schemas.spec import Spec
 
@@ -25,6 +26,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         _numerics,
         _embedded,
         _data,
+        _rank_inputs,
         release_problems,
         _cluster,
         _time,
@@ -222,6 +224,16 @@ def _time(spec: Spec) -> Iterator[Problem]:
             ("training", "mode"),
             f"needs logs by day (got 'incremental' with data of kind {spec.data.kind})",
             "use full, or declare data of kind days",
+        )
+
+
+def _rank_inputs(spec: Spec) -> Iterator[Problem]:
+    read = {column.name: column for column in (feature_column(spec, name) for name in spec.features)}
+    for first, second, name in clashes(read.values()):
+        yield Problem(
+            ("features",),
+            f"columns '{first}' and '{second}' would both be input '{name}' of the served model (got both)",
+            "rename one of them in the logs",
         )
 
 

@@ -24,6 +24,9 @@ from schemas.sizes import (
 )
 from schemas.spec import Ranker
 
+EXPORT_COPIES = {"stock": 1.5, "tfra": 2.9}
+"""Peak memory of an export over its keys and embeddings, measured by bench/export_scale.py on ten million rows."""
+
 
 @dataclass(frozen=True)
 class TablePlan:
@@ -109,6 +112,7 @@ class Plan:
         high: one with as many more of each as one rank in a billion gets (`high_share`).
         parameters_dense, parameters_embedded: without optimizers.
         export_bytes: embeddings and keys of all tables, which the process that exports the model holds at once.
+        export_peak_bytes: what it needs for that at its worst, in the declared form, with float32 rows.
     """
 
     ranks: int
@@ -118,6 +122,7 @@ class Plan:
     parameters_dense: int
     parameters_embedded: int
     export_bytes: int
+    export_peak_bytes: float
 
 
 def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
@@ -152,6 +157,7 @@ def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
     totals = {name: sum(all_rows[table] for table in group.tables) for name, group in groups.items()}
     mean = {name: total / ranks for name, total in totals.items()}
     high = {name: high_share(total, ranks) for name, total in totals.items()}
+    export_bytes = sum(table.rows * (table.embedding_bytes + 8) for table in tables.values())
     return Plan(
         ranks=ranks,
         tables={name: tables[name] for name in sorted(tables)},
@@ -159,7 +165,8 @@ def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
         high=_rank(ranker, groups, high),
         parameters_dense=dense_parameters(ranker),
         parameters_embedded=sum(table.rows * table.dim for table in tables.values()),
-        export_bytes=sum(table.rows * (table.embedding_bytes + 8) for table in tables.values()),
+        export_bytes=export_bytes,
+        export_peak_bytes=EXPORT_COPIES[ranker.export.form] * export_bytes,
     )
 
 

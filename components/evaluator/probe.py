@@ -53,9 +53,13 @@ def score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
 
 
 def _score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
-    signature = tf.saved_model.load(path).signatures[SIGNATURE]
+    loaded = tf.saved_model.load(path)
+    signature = loaded.signatures[SIGNATURE]
     (argument,) = signature.structured_input_signature[1]
     outputs: dict[str, tf.Tensor] = signature(**{argument: tf.constant(records, tf.string)})
+    if hasattr(loaded, "release"):
+        # Hash tables outlive the model that made them; other stock models have none, and no such function.
+        loaded.release()
     return outputs
 
 

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ class LoadedModel:
             raise NotServable("cannot_load", f"{folder}: cannot be loaded ({_one_line(error)})") from error
         if not self.signatures:
             raise NotServable("cannot_load", f"{folder}: has no signature (got {MODEL_FILE} without one)")
+        # Hash tables outlive the model that made them. Runs when the last request has let go of this version.
+        weakref.finalize(self, _release, self._loaded)
 
     def signature(self, name: str) -> Signature:
         """Returns a signature.
@@ -152,6 +155,12 @@ class LoadedModel:
             return 0
         _LOG.debug("signature=%s warmup_s=%.2f", signature.name, time.monotonic() - start)
         return 1
+
+
+def _release(loaded: Any) -> None:
+    """Gives back the memory of the tables of an export of ours; other models have no such function."""
+    if hasattr(loaded, "release"):
+        loaded.release()
 
 
 def ranker_name(folder: Path) -> str | None:

@@ -78,7 +78,9 @@ def write_examples(uri: Path, columns: dict[str, np.ndarray]) -> None:
         with tf.io.TFRecordWriter(str(folder / f"examples-{shard}.gz"), options="GZIP") as writer:
             for index in range(shard, len(columns["x"]), 2):
                 features = {name: _feature(values[index]) for name, values in columns.items()}
-                writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+                writer.write(
+                    tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(deterministic=True)
+                )
 
 
 def _feature(value: Any) -> tf.train.Feature:

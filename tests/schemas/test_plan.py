@@ -107,6 +107,7 @@ def test_parameters_leave_optimizers_out(tmp_path: Path) -> None:
     planned = plan(spec, rows=ROWS, ranks=4)
     assert planned.parameters_embedded == 4_000_000 * 8 + 1_000_000 * 4
     assert planned.export_bytes == 4_000_000 * (8 + 32) + 1_000_000 * (8 + 16)
+    assert planned.export_peak_bytes == 1.5 * planned.export_bytes
     # 2 ids of 8, 2 lists of 4, 1 number; 4 experts 64-32, 2 tasks with gates of 4 and towers of 16, 3 positions.
     inputs = 2 * 8 + 2 * 4 + 1
     expert = (inputs + 1) * 64 + 65 * 32

@@ -55,6 +55,11 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"keys": {"user": {"type": "int"}}}, "keys.user", "is also the name of a feature or task (got 'user')"),
     ({"keys": {"u": {"column": "user_id", "type": "int"}}}, "keys.u", "reads the column of feature 'user' (got 'user"),
     ({"keys": {"u": {"column": "rating", "type": "int"}}}, "keys.u", "reads the label of task 'stars' (got 'rating')"),
+    (
+        {"features.tags_length": {"kind": "numeric"}},
+        "features",
+        "columns 'tags' and 'tags_length' would both be input 'tags_length' of the served model (got both); rename one",
+    ),
     ({"export": {"max_auc_loss": 0.1}}, "export.max_auc_loss", "has no effect with rows float32 (got 0.1); remove it"),
     ({"export": {"rows": "int4"}}, "export.rows", "not allowed (got 'int4'); one of: 'float32', 'float16', 'int8'"),
     ({"serving": {"max_model_size": "2"}}, "serving.max_model_size", "not allowed (got '2'); write a number and its u"),
