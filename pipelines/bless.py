@@ -230,7 +230,7 @@ def _entry(steps: Mapping[str, Any], verdict: Any, when: str) -> Any:
 
     return BlessedModel(
         model_uri=steps["trainer"].outputs["model"].uri,
-        ranker_digest=steps["evaluator"].properties["ranker_digest"],
+        ranker_digest=steps["pusher"].properties["ranker_digest"],
         blessed_at=datetime.datetime.fromisoformat(when),
         metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
         because=verdict.because,
@@ -247,6 +247,7 @@ def _push(steps: Mapping[str, Any], written: Mapping[str, Any]) -> Any:
         "examples": steps["example_gen"].outputs["examples"],
         "model": steps["trainer"].outputs["model"],
         "infra_blessing": steps["infra_validator"].outputs["blessing"],
+        "checkpoint": steps["trainer"].outputs["checkpoint"],
         "blessing": written["blessing"],
         "evaluation": written["evaluation"],
     }

@@ -116,7 +116,6 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
         spec=spec,
         examples=data.examples,
         model=model,
-        checkpoint=trainer.outputs["checkpoint"],
         training=training,
         pipeline_root=root,
     ).with_id("evaluator")
@@ -129,6 +128,7 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
         blessing=evaluator.outputs["blessing"],
         infra_blessing=infra_validator.outputs["blessing"],
         evaluation=evaluator.outputs["evaluation"],
+        checkpoint=trainer.outputs["checkpoint"],
         pipeline_root=root,
         spec_digest=digest(spec),
         git_commit=placement.git_commit,

@@ -11,9 +11,8 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 from components.evaluator.driver import Driver
 from components.evaluator.executor import Executor
-from components.registry.checkpoint import RankerCheckpoint
 from components.source_digest import source_digest
-from schemas.spec import Spec, digest
+from schemas.spec import Spec
 
 
 class EvaluatorSpec(ComponentSpec):
@@ -22,7 +21,6 @@ class EvaluatorSpec(ComponentSpec):
     INPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "model": ChannelParameter(type=standard_artifacts.Model),
-        "checkpoint": ChannelParameter(type=RankerCheckpoint),
         "training": ChannelParameter(type=standard_artifacts.ModelRun),
     }
     OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
@@ -35,7 +33,6 @@ class EvaluatorSpec(ComponentSpec):
         "slicing": ExecutionParameter(type=str),
         "gates": ExecutionParameter(type=str),
         "export": ExecutionParameter(type=str),
-        "ranker_digest": ExecutionParameter(type=str),
         "pipeline_root": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
         "baseline_uri": ExecutionParameter(type=str, optional=True),
@@ -58,27 +55,23 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         spec: Spec,
         examples: types.BaseChannel,
         model: types.BaseChannel,
-        checkpoint: types.BaseChannel,
         training: types.BaseChannel,
         pipeline_root: str | data_types.RuntimeParameter,
     ) -> None:
         """Takes from the spec the parts that a verdict depends on, so that no other change evaluates again.
 
-        The checkpoint goes into the record of a blessed model, for an incremental training to start from; `training`
-        holds what reduced rows cost.
+        `training` holds what reduced rows cost.
         """
         super().__init__(
             spec=EvaluatorSpec(
                 examples=examples,
                 model=model,
-                checkpoint=checkpoint,
                 training=training,
                 name=spec.name,
                 inputs=spec.inputs().model_dump_json(),
                 slicing=spec.evaluation.model_dump_json(),
                 gates=json.dumps([gate.model_dump(mode="json") for gate in spec.gates]),
                 export=spec.export.model_dump_json(),
-                ranker_digest=digest(spec.ranker()),
                 pipeline_root=pipeline_root,
                 code=source_digest("schemas", "components.evaluator", "components.registry"),
                 evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),

@@ -1,6 +1,5 @@
 """Judges the candidate against its gates and the last blessed model, on Beam, and says why."""
 
-import datetime
 import logging
 import os
 from typing import Any
@@ -23,8 +22,7 @@ from components.evaluator.measured import read_measured
 from components.evaluator.new_ids import features_told_by
 from components.evaluator.reduced_rows import EXPORT_FILE, ReducedRows, reduced_rows
 from components.evaluator.verdict import FILE_NAME, TEXT_FILE, Baseline, Verdict
-from components.registry import checkpoint as checkpoints
-from components.registry.blessed import BlessedModel, baseline_for, folder, read_all, record
+from components.registry.blessed import baseline_for, folder, read_all
 from schemas.data import EVAL
 from schemas.release import Evaluation, Gate
 from schemas.serving import Export
@@ -45,7 +43,7 @@ class Executor(tfx_executor.Executor):
     """
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Properties) -> None:
-        """Measures, writes verdict and blessing, and registers the model if it is blessed."""
+        """Measures, and writes verdict and blessing."""
         inputs = Inputs.model_validate_json(exec_properties["inputs"])
         model = artifact_utils.get_single_instance(input_dict[keys.MODEL_KEY])
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
@@ -61,17 +59,6 @@ class Executor(tfx_executor.Executor):
             baseline_uri=verdict.baseline,
             is_blessed=verdict.blessed,
         )
-        if verdict.blessed:
-            record(
-                folder(exec_properties["pipeline_root"], exec_properties["name"]),
-                BlessedModel(
-                    model_uri=model.uri,
-                    ranker_digest=exec_properties["ranker_digest"],
-                    blessed_at=datetime.datetime.now(datetime.timezone.utc),
-                    metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
-                    **checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"])),
-                ),
-            )
 
     def _judge(
         self, inputs: Inputs, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Properties

@@ -9,8 +9,9 @@ from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from components.pusher.executor import Executor
+from components.registry.checkpoint import RankerCheckpoint
 from components.source_digest import source_digest
-from schemas.spec import Spec
+from schemas.spec import Spec, digest
 
 
 class PusherSpec(ComponentSpec):
@@ -22,6 +23,7 @@ class PusherSpec(ComponentSpec):
         "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing),
         "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing),
         "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
+        "checkpoint": ChannelParameter(type=RankerCheckpoint),
     }
     OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "pushed_model": ChannelParameter(type=standard_artifacts.PushedModel)
@@ -31,6 +33,7 @@ class PusherSpec(ComponentSpec):
         "push": ExecutionParameter(type=str),
         "evaluation_declared": ExecutionParameter(type=str),
         "intended_use": ExecutionParameter(type=str),
+        "ranker_digest": ExecutionParameter(type=str),
         "pipeline_root": ExecutionParameter(type=str),
         "spec_digest": ExecutionParameter(type=str),
         "git_commit": ExecutionParameter(type=str),
@@ -39,7 +42,7 @@ class PusherSpec(ComponentSpec):
 
 
 class Pusher(base_component.BaseComponent):
-    """Pushes the model if the quality gates and the serving check have blessed it.
+    """Pushes the model if the quality gates and the serving check have blessed it, and registers it as blessed.
 
     Output: `pushed_model` with the custom properties `pushed` (0 or 1), `version` and `path`.
     """
@@ -56,11 +59,15 @@ class Pusher(base_component.BaseComponent):
         blessing: types.BaseChannel,
         infra_blessing: types.BaseChannel,
         evaluation: types.BaseChannel,
+        checkpoint: types.BaseChannel,
         pipeline_root: str | data_types.RuntimeParameter,
         spec_digest: str,
         git_commit: str,
     ) -> None:
-        """Takes the push target from the spec; digest and commit go into the manifest, the rest into the model card."""
+        """Takes the push target from the spec; digest and commit go into the manifest, the rest into the model card.
+
+        The checkpoint goes into the record of the blessed model, for an incremental training to start from.
+        """
         super().__init__(
             spec=PusherSpec(
                 examples=examples,
@@ -68,10 +75,12 @@ class Pusher(base_component.BaseComponent):
                 blessing=blessing,
                 infra_blessing=infra_blessing,
                 evaluation=evaluation,
+                checkpoint=checkpoint,
                 name=spec.name,
                 push=spec.push.model_dump_json(),
                 evaluation_declared=spec.evaluation.model_dump_json(),
                 intended_use=spec.intended_use,
+                ranker_digest=digest(spec.ranker()),
                 pipeline_root=pipeline_root,
                 spec_digest=spec_digest,
                 git_commit=git_commit,
@@ -82,8 +91,7 @@ class Pusher(base_component.BaseComponent):
                     "components.example_gen.report",
                     "components.example_gen.counts",
                     "components.infra_validator.verdict",
-                    "components.registry.base",
-                    "components.registry.versions",
+                    "components.registry",
                 ),
                 pushed_model=types.Channel(type=standard_artifacts.PushedModel),
             )

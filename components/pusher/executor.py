@@ -25,6 +25,8 @@ from components.pusher import directory, manifest, object_store
 from components.pusher.directory import Pushed
 from components.pusher.manifest import Provenance
 from components.pusher.model_card import CardFacts, Rows, model_card
+from components.registry import blessed as registry
+from components.registry import checkpoint as checkpoints
 from schemas.release import DirectoryPush, Evaluation, NoPush, Push
 
 _LOG = logging.getLogger(__name__)
@@ -36,7 +38,10 @@ Artifacts = dict[str, list[Any]]
 
 
 class Executor(base_executor.BaseExecutor):
-    """Copies a blessed model to the declared target as a new version with a manifest and a card."""
+    """Copies a model that passed every gate to the declared target, as a new version with a manifest and a card.
+
+    It also registers the model: what one of the gates refused is no baseline, and no base of a later training.
+    """
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         """Pushes, or marks the output as not pushed."""
@@ -68,6 +73,20 @@ class Executor(base_executor.BaseExecutor):
                 pushed_model.set_string_custom_property("path", pushed.path)
             case _:
                 assert_never(push)
+        _register(input_dict, verdict, exec_properties)
+
+
+def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str, Any]) -> None:
+    registry.record(
+        registry.folder(exec_properties["pipeline_root"], exec_properties["name"]),
+        registry.BlessedModel(
+            model_uri=artifact_utils.get_single_uri(input_dict["model"]),
+            ranker_digest=exec_properties["ranker_digest"],
+            blessed_at=datetime.datetime.now(datetime.timezone.utc),
+            metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
+            **checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"])),
+        ),
+    )
 
 
 def _push(

@@ -13,7 +13,6 @@ from tfx.types import standard_artifacts
 
 from components.evaluator.executor import Executor
 from components.evaluator.verdict import Verdict
-from components.registry.checkpoint import RankerCheckpoint
 from schemas.release import Gate
 from schemas.serving import Export
 from schemas.spec import Inputs
@@ -144,22 +143,6 @@ def export_model(
     tf.saved_model.save(module, str(uri / "Format-Serving"), signatures=signatures)
 
 
-CHECKPOINT_PROPERTIES = {
-    "days": '["2024-02-28", "2024-02-29"]',
-    "transform_graph": "graph",
-    "inputs_digest": "i1",
-}
-
-
-def checkpoint_artifact(uri: Path) -> Any:
-    """Returns the artifact of the checkpoint that belongs to a model."""
-    artifact = RankerCheckpoint()
-    artifact.uri = f"{uri}-checkpoint"
-    for name, value in CHECKPOINT_PROPERTIES.items():
-        artifact.set_string_custom_property(name, value)
-    return artifact
-
-
 @dataclass(frozen=True)
 class Judged:
     """What an evaluation left behind."""
@@ -227,7 +210,6 @@ def evaluate(
     inputs_of_step = {
         "examples": [examples_artifact(examples)],
         "model": [model_artifact(model)],
-        "checkpoint": [checkpoint_artifact(model)],
         "training": [_training_artifact(folder / "training", report)],
     }
     Executor(context).Do(
@@ -239,7 +221,6 @@ def evaluate(
             "slicing": json.dumps({"confidence": {"replicates": 0}} | (slicing or {})),
             "export": (export or Export()).model_dump_json(),
             "gates": json.dumps([gate.model_dump(mode="json") for gate in gates]),
-            "ranker_digest": "d1",
             "pipeline_root": str(root),
             "code": "c1",
         },

@@ -1,10 +1,12 @@
 """A second run of the same pipeline takes the first verdict from the cache, though the registry has grown meanwhile."""
 
+import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from components.registry.blessed import BlessedModel, folder, record
 from schemas.loading import load_spec
 
 pytestmark = pytest.mark.slow
@@ -17,7 +19,6 @@ def build(root: Path, model: Path) -> Any:
     from tfx.types import standard_artifacts
 
     from components.evaluator.component import Evaluator
-    from components.registry.checkpoint import RankerCheckpoint
     from schemas.release import Confidence, Evaluation
     from tests.components import evaluation_world as world
 
@@ -36,29 +37,30 @@ def build(root: Path, model: Path) -> Any:
         custom_properties={"payload_format": "FORMAT_TF_EXAMPLE"},
     ).with_id("examples")
     trained = tfx.dsl.Importer(source_uri=str(model), artifact_type=standard_artifacts.Model).with_id("trained")
-    checkpoint = tfx.dsl.Importer(
-        source_uri=f"{model}-checkpoint",
-        artifact_type=RankerCheckpoint,
-        custom_properties=world.CHECKPOINT_PROPERTIES,
-    ).with_id("checkpoint")
     training = tfx.dsl.Importer(source_uri=f"{model}-training", artifact_type=standard_artifacts.ModelRun)
     training = training.with_id("training")
     evaluator = Evaluator(
         spec=spec,
         examples=examples.outputs["result"],
         model=trained.outputs["result"],
-        checkpoint=checkpoint.outputs["result"],
         training=training.outputs["result"],
         pipeline_root=str(root / "pipeline"),
     )
     return tfx.dsl.Pipeline(
         pipeline_name="tiny",
         pipeline_root=str(root / "pipeline"),
-        components=[examples, trained, checkpoint, training, evaluator],
+        components=[examples, trained, training, evaluator],
         enable_cache=True,
         metadata_connection_config=tfx.orchestration.metadata.sqlite_metadata_connection_config(str(root / "mlmd")),
         beam_pipeline_args=world.BEAM_ARGS,
     )
+
+
+def register(root: Path, model: Path) -> None:
+    """Does what the pusher does after both blessings; a second time nothing."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    entry = BlessedModel(model_uri=str(model), ranker_digest="d", blessed_at=now, metrics={})
+    record(folder(str(root / "pipeline"), "short_video"), entry)
 
 
 def evaluations(root: Path) -> list[str]:
@@ -83,6 +85,7 @@ def test_a_rerun_is_cached_and_a_new_model_meets_the_blessed_one(tmp_path: Path)
         world.export_model(tmp_path / name, noise=noise)
     for model in ("first", "first", "second", "second", "first"):
         tfx.orchestration.LocalDagRunner().run(build(tmp_path, tmp_path / model))
+        register(tmp_path, tmp_path / model)
     assert evaluations(tmp_path) == ["COMPLETE", "CACHED", "COMPLETE", "CACHED", "CACHED"]
     found = tmp_path.glob("pipeline/Evaluator/evaluation/*/verdict.json")
     verdicts = sorted(found, key=lambda verdict: int(verdict.parent.name))

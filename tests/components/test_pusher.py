@@ -47,6 +47,7 @@ def run(
     from tfx.types import standard_artifacts
 
     from components.pusher.executor import Executor
+    from components.registry.checkpoint import RankerCheckpoint
 
     def artifact(kind: Any, name: str) -> Any:
         made = kind()
@@ -76,6 +77,9 @@ def run(
         blessed=served, model_bytes=5, load=Load(), checks=[Check(name="size", passed=served, reason="5 B")]
     )
     (folder / "infra_blessing" / "infra_verdict.json").write_text(serving_verdict.model_dump_json())
+    checkpoint = artifact(RankerCheckpoint, "checkpoint")
+    for name, value in {"days": '["2011-11-29"]', "transform_graph": "graph", "inputs_digest": "i1"}.items():
+        checkpoint.set_string_custom_property(name, value)
     pushed_model = artifact(standard_artifacts.PushedModel, "pushed_model")
     Executor().Do(
         {
@@ -84,6 +88,7 @@ def run(
             "evaluation": [evaluation],
             "blessing": [blessing],
             "infra_blessing": [infra_blessing],
+            "checkpoint": [checkpoint],
         },
         {"pushed_model": [pushed_model]},
         {
@@ -91,6 +96,7 @@ def run(
             "push": json.dumps(push or {"kind": "directory", "path": "serving/tiny"}),
             "evaluation_declared": "{}",
             "intended_use": "Ranks tiny things.",
+            "ranker_digest": "d1",
             "pipeline_root": str(folder),
             "spec_digest": "s1",
             "git_commit": "g1",
@@ -98,6 +104,32 @@ def run(
         },
     )
     return pushed_model
+
+
+def registered(folder: Path) -> list[Any]:
+    """Returns the models that are baselines of later ones."""
+    from components.registry import blessed
+
+    return blessed.read_all(blessed.folder(str(folder), "tiny"))
+
+
+@pytest.mark.parametrize("push", [None, {"kind": "none"}])
+def test_what_every_gate_has_blessed_is_registered_once_with_what_a_later_training_needs(
+    tmp_path: Path, push: dict[str, str] | None
+) -> None:
+    for _ in range(2):
+        run(tmp_path, push=push)
+    [record] = registered(tmp_path)
+    assert (record.model_uri, record.ranker_digest) == (str(tmp_path / "model"), "d1")
+    assert record.metrics == {"like": {"auc": 0.75, "calibration": None}}
+    assert (record.checkpoint_uri, record.days) == (str(tmp_path / "checkpoint"), ("2011-11-29",))
+    assert (record.transform_graph_uri, record.inputs_digest) == ("graph", "i1")
+
+
+@pytest.mark.parametrize("refused", ["blessed", "served"])
+def test_what_one_gate_has_refused_is_neither_baseline_nor_base(tmp_path: Path, refused: str) -> None:
+    run(tmp_path, **{refused: False})
+    assert registered(tmp_path) == []
 
 
 def test_a_blessed_model_is_pushed_with_days_metrics_and_digests(tmp_path: Path) -> None:
@@ -221,12 +253,7 @@ def test_components_can_be_built_from_a_spec() -> None:
     spec = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml")
     examples, model = types.Channel(type=kinds.Examples), types.Channel(type=kinds.Model)
     training = types.Channel(type=kinds.ModelRun)
-    given = {
-        "examples": examples,
-        "model": model,
-        "training": training,
-        "checkpoint": types.Channel(type=RankerCheckpoint),
-    }
+    given = {"examples": examples, "model": model, "training": training}
     evaluator = Evaluator(spec=spec, **given, pipeline_root="root")
     infra_validator = InfraValidator(spec=spec, model=model, training=training)
     pusher = Pusher(
@@ -236,16 +263,14 @@ def test_components_can_be_built_from_a_spec() -> None:
         pipeline_root="root",
         spec_digest="s",
         git_commit="g",
+        checkpoint=types.Channel(type=RankerCheckpoint),
         infra_blessing=infra_validator.outputs["blessing"],
         **evaluator.outputs,
     )
     assert set(evaluator.outputs) == {"evaluation", "blessing"}
     assert set(infra_validator.outputs) == {"blessing"}
     assert set(pusher.outputs) == {"pushed_model"}
-    gates = spec.gates[:1]
-    assert (
-        evaluator.exec_properties["ranker_digest"]
-        == Evaluator(spec=spec.model_copy(update={"gates": gates}), **given, pipeline_root="root").exec_properties[
-            "ranker_digest"
-        ]
-    )
+    one_gate = spec.model_copy(update={"gates": spec.gates[:1]})
+    again = Evaluator(spec=one_gate, **given, pipeline_root="root").exec_properties
+    changed = {name for name, value in evaluator.exec_properties.items() if again[name] != value}
+    assert changed == {"gates"}

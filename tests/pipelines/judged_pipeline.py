@@ -55,7 +55,6 @@ def trainer(
 def evaluator(
     model: InputArtifact[kinds.Model],
     failed: Parameter[str],
-    ranker_digest: Parameter[str],
     evaluation: OutputArtifact[kinds.ModelEvaluation],
     blessing: OutputArtifact[kinds.ModelBlessing],
 ) -> None:
@@ -94,7 +93,7 @@ def judged_run(
     ingested = example_gen().with_id("example_gen")
     trained = trainer(content=content).with_id("trainer")
     model = trained.outputs["model"]
-    judged = evaluator(model=model, failed=failed, ranker_digest="d1").with_id("evaluator")
+    judged = evaluator(model=model, failed=failed).with_id("evaluator")
     checked = infra_validator(model=model, fine=int(servable)).with_id("infra_validator")
     pusher = Pusher(
         spec=spec,
@@ -103,6 +102,7 @@ def judged_run(
         blessing=judged.outputs["blessing"],
         infra_blessing=checked.outputs["blessing"],
         evaluation=judged.outputs["evaluation"],
+        checkpoint=trained.outputs["checkpoint"],
         pipeline_root=str(root),
         spec_digest="s1",
         git_commit="g1",
