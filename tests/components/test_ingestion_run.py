@@ -241,7 +241,11 @@ def validate(rows: list[Row], root: Path) -> None:
     statistics.split_names = artifact_utils.encode_split_names(["train"])
     write_statistics(rows, root / "statistics" / "Split-train" / "FeatureStats.pb")
     SchemaGenExecutor().Do({}, {"schema": [schema]}, {"inputs": INPUTS.model_dump_json()})
-    Executor().Do({"statistics": [statistics], "schema": [schema]}, {"anomalies": [anomalies]}, {})
+    Executor().Do(
+        {"statistics": [statistics], "schema": [schema]},
+        {"anomalies": [anomalies]},
+        {"inputs": INPUTS.model_dump_json(), "drift": ""},
+    )
 
 
 def test_nulls_and_empty_lists_where_they_are_allowed_are_no_anomaly(tmp_path: Path) -> None:
