@@ -128,7 +128,7 @@ def _copy(model: Path, temporary: Path, files: dict[str, FileEntry]) -> None:
     for name in manifest.copy_order(files):
         (temporary / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(model / name, temporary / name)
-        _sync(temporary / name)
+        versions.sync(temporary / name)
     written = manifest.list_files(temporary)
     wrong = sorted(name for name in files.keys() | written.keys() if files.get(name) != written.get(name))
     if wrong:
@@ -142,9 +142,9 @@ def _publish(temporary: Path, target: Path, day: str, described: Manifest, card:
         described = described.with_card(card(described.version))
         for name, text in ((manifest.CARD_FILE, card(described.version)), (manifest.FILE_NAME, described.text())):
             (temporary / name).write_text(text, encoding="utf-8")
-            _sync(temporary / name)
+            versions.sync(temporary / name)
         for folder in [entry for entry in temporary.rglob("*") if entry.is_dir()] + [temporary]:
-            _sync(folder)
+            versions.sync(folder)
         try:
             if os.path.lexists(path):  # A rename would replace an empty folder without a word.
                 raise FileExistsError(errno.EEXIST, "exists", str(path))
@@ -154,14 +154,6 @@ def _publish(temporary: Path, target: Path, day: str, described: Manifest, card:
                 raise
             described = described.model_copy(update={"version": manifest.next_version(day, _taken(target))})
             continue
-        _sync(target)
+        versions.sync(target)
         _LOG.info("version=%s path=%s files=%d", described.version, path, len(described.files))
         return Pushed(version=described.version, path=str(path), manifest=described)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -189,17 +189,18 @@ def _sha256(path: Path) -> str:
 def _write(path: Path, text: str) -> None:
     aside = path.with_name(f".tmp-{path.name}")
     aside.write_text(text, encoding="utf-8")
-    _sync(aside)
+    sync(aside)
     os.replace(aside, path)
 
 
 def _move(source: Path, target: Path) -> None:
     os.rename(source, target)
-    _sync(source.parent)
-    _sync(target.parent)
+    sync(source.parent)
+    sync(target.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Has the disk hold a file's bytes, or a folder's entries."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import metrics as sklearn_metrics
 
 pytestmark = pytest.mark.slow
-
-sklearn_metrics = pytest.importorskip("sklearn.metrics")
 
 
 @pytest.fixture(scope="module")

@@ -213,4 +213,4 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
     ],
 )
 def test_what_is_allowed_loads(tmp_path: Path, changes: dict[str, Any]) -> None:
-    loaded(tmp_path, changes)
+    assert loaded(tmp_path, changes).name == "small"

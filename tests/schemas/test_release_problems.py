@@ -109,7 +109,7 @@ def test_mistake_is_told_with_its_place_and_the_way_out(
     ],
 )
 def test_what_is_allowed_loads(tmp_path: Path, changes: dict[str, Any]) -> None:
-    loaded(tmp_path, changes)
+    assert loaded(tmp_path, changes).name == "small"
 
 
 def test_bounds_of_every_feature_bind_where_they_mean_something(tmp_path: Path) -> None:
