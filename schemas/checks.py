@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from typing_extensions import assert_never
 
+from schemas.cluster_checks import cluster_problems
 from schemas.columns import Column, feature_column, label_column
 from schemas.data import DayLogs, SplitLogs
 from schemas.features import EmbeddedFeature, IdFeature, IdsFeature, NumericFeature, SequenceFeature
@@ -28,7 +29,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         _data,
         _rank_inputs,
         release_problems,
-        _cluster,
+        cluster_problems,
         _time,
         _eviction,
         _incremental,
@@ -184,15 +185,6 @@ def _data(spec: Spec) -> Iterator[Problem]:
                     "a split must not be trained on and judged on",
                 )
             seen.setdefault(pattern, split)
-
-
-def _cluster(spec: Spec) -> Iterator[Problem]:
-    if spec.cluster.heartbeat_timeout_s >= spec.cluster.deadline_s:
-        yield Problem(
-            ("cluster", "heartbeat_timeout_s"),
-            f"has no effect: the deadline comes first (got {spec.cluster.heartbeat_timeout_s})",
-            f"less than deadline_s ({spec.cluster.deadline_s})",
-        )
 
 
 def _time(spec: Spec) -> Iterator[Problem]:

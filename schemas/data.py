@@ -34,6 +34,17 @@ class _Logs(Declaration):
     """A run whose ingestion drops a larger share of a split's rows fails."""
 
 
+class Arrival(Declaration):
+    """How a run knows that a day's logs are complete, and how long it waits for them."""
+
+    marker: DayPattern
+    """File that is written after all others of a day, for example '{YYYY}-{MM}-{DD}/_SUCCESS'; relative to the data
+    folder."""
+    wait_s: Annotated[int, Field(ge=0)] = 2 * 3600
+    """A run whose date has no marker after so long fails."""
+    poll_s: PositiveInt = 30
+
+
 class DayLogs(_Logs):
     """Logs in one folder or file per day. A run for date D evaluates on the `eval_days` that end with D and
     trains on the `train_days` before them; days are never cut at random."""
@@ -44,6 +55,8 @@ class DayLogs(_Logs):
     eval_days: PositiveInt = 1
     missing_days: Literal["error", "skip"] = "error"
     """`skip`: a day without rows is left out and reported, as long as each split keeps at least one day."""
+    arrival: Arrival | None = None
+    """Left out: a run takes what is there when it starts."""
 
 
 class SplitLogs(_Logs):

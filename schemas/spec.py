@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from schemas.alerts import Alerts
 from schemas.base import ColumnName, Declaration, Name
+from schemas.cluster import Cluster, SpecCluster
 from schemas.data import Logs
 from schemas.drift import Drift
 from schemas.features import Feature, Key, NumericFeature
@@ -15,7 +17,7 @@ from schemas.release import Evaluation, Gate, Push
 from schemas.serving import Export, Serving
 from schemas.tables import Table
 from schemas.tasks import Task
-from schemas.training import Cluster, Mmoe, Training
+from schemas.training import Mmoe, Training
 
 
 class Inputs(Declaration):
@@ -65,22 +67,25 @@ class Ranker(Inputs):
         """Returns the optimizer of a table's rows."""
         return self.tables[table].optimizer or self.training.embedding_optimizer
 
-    def ranker(self) -> "Ranker":
-        """Returns this part alone."""
-        return Ranker.model_validate({key: getattr(self, key) for key in Ranker.model_fields})
-
 
 class Spec(Ranker):
     """A ranker: its data, features, tasks, model, training, export, gates and push target."""
 
     data: Logs
+    cluster: SpecCluster = SpecCluster()
     drift: Drift | None = None
     evaluation: Evaluation = Evaluation()
     gates: Annotated[tuple[Gate, ...], Field(min_length=1)]
     serving: Serving = Serving()
     push: Push
+    alerts: Alerts | None = None
     intended_use: str = ""
     """For the model card: who is to use the model for what."""
+
+    def ranker(self) -> Ranker:
+        """Returns the part that a trained model depends on."""
+        parts = {key: getattr(self, key) for key in Ranker.model_fields}
+        return Ranker.model_validate({**parts, "cluster": self.cluster.job()})
 
 
 def digest(part: Declaration) -> str:

@@ -1,4 +1,4 @@
-"""The model, how it is trained, and on what resources."""
+"""The model, and how it is trained."""
 
 from typing import Annotated, Literal
 
@@ -47,19 +47,3 @@ class Training(Declaration):
     evict_every_steps: PositiveInt = 1000
     """How often expired rows, and those over a table's capacity, are removed; and once more at the end."""
     checkpoint: Checkpoint = Checkpoint()
-
-
-class Cluster(Declaration):
-    """What one training job is given. Nothing here changes what the model means."""
-
-    ranks: PositiveInt = 2
-    """Horovod processes."""
-    threads_per_rank: PositiveInt = 1
-    data_workers: Annotated[int, Field(ge=0)] = 2
-    """tf.data service worker processes; 0: every rank reads by itself, in a fixed order."""
-    retries: Annotated[int, Field(ge=0)] = 2
-    """How many times a job that has lost a process goes on from its last checkpoint before it fails."""
-    deadline_s: PositiveInt = 6 * 3600
-    """Training that has not ended by then is stopped and fails."""
-    heartbeat_timeout_s: PositiveInt = 300
-    """A rank that has made no progress for so long is taken for hung, and training fails."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from schemas.base import Declaration
 from schemas.serving import Export
 from schemas.spec import Ranker
-from schemas.training import Cluster
+from schemas.cluster import Cluster
 
 
 class TrainJob(Declaration):
