@@ -179,3 +179,12 @@ class SpecCluster(Cluster):
         if declared is None:
             return self.default
         return self.default.model_copy(update={key: getattr(declared, key) for key in declared.model_fields_set})
+
+
+class Launch(Declaration):
+    """All that the trainer step needs to know to start a training job of several pods: made at compile time."""
+
+    launcher: Annotated[MpiJobLauncher | JobSetLauncher, Field(discriminator="kind")]
+    image: Image
+    """Of the pods that declare none of their own."""
+    volumes: dict[DnsLabel, Volume]
