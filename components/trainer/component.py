@@ -20,6 +20,7 @@ class TrainerSpec(types.ComponentSpec):
         "ranker": ExecutionParameter(type=str),
         "pipeline_root": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
+        "launch": ExecutionParameter(type=str),
     }
     INPUTS = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
@@ -43,7 +44,14 @@ class Trainer(base_component.BaseComponent):
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
 
     def __init__(
-        self, *, spec: Spec, examples: Any, transformed_examples: Any, transform_graph: Any, pipeline_root: Any
+        self,
+        *,
+        spec: Spec,
+        examples: Any,
+        transformed_examples: Any,
+        transform_graph: Any,
+        pipeline_root: Any,
+        launch: str = "",
     ):
         """Declares the step.
 
@@ -54,12 +62,14 @@ class Trainer(base_component.BaseComponent):
             transformed_examples: channel of Transform's examples.
             transform_graph: channel of Transform's graph, which becomes part of the served model.
             pipeline_root: where checkpoints of unfinished trainings lie; a str or a RuntimeParameter.
+            launch: JSON of `schemas.cluster.Launch` for a training job of several pods; "": processes of this step.
         """
         super().__init__(
             TrainerSpec(
                 ranker=spec.ranker().model_dump_json(),
                 pipeline_root=pipeline_root,
                 code=source_digest("schemas", "trainer_module", "components.trainer", "components.registry"),
+                launch=launch,
                 examples=examples,
                 transformed_examples=transformed_examples,
                 transform_graph=transform_graph,
