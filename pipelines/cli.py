@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from pipelines import rollback, serve
+from pipelines import alerting, rollback, serve
 from schemas.errors import UserError
 
 USAGE = 2
@@ -59,7 +59,7 @@ def validate(spec: SpecArgument) -> None:
     epilog="Example: sangam run pipelines/specs/short_video.yaml --date 2024-03-07 --data demo/logs "
     "--root demo/root\n\n"
     "Exit codes: 0 the model is blessed; 3 the run worked, but a gate refused the model; 1 the run failed; "
-    "2 the command was given something wrong; 130 or 143 the run was stopped."
+    "2 the command was given something wrong; 4 another run is using the root; 130 or 143 the run was stopped."
 )
 def run(
     spec: SpecArgument,
@@ -131,6 +131,7 @@ def bless(
 
 app.command(epilog=serve.EPILOG)(serve.serve)
 app.command(epilog=rollback.EPILOG)(rollback.rollback)
+app.command(name="alert-test", epilog=alerting.EPILOG)(alerting.alert_test)
 
 
 @app.command(

@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.alerts import target_of
 from schemas.data import DayLogs
 from schemas.days import Day, parse_day
 from schemas.errors import UserError
@@ -39,9 +40,12 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
 
     Raises:
         UserError: a date that is missing, malformed or without effect; folders that cannot be used; tables whose
-            capacity does not fit this machine.
+            capacity does not fit this machine; alerts without an address.
     """
     day = check_date(spec, date)
+    if spec.alerts:
+        # Now, while somebody looks, and not when the first alert cannot be sent.
+        target_of(spec.alerts, os.environ)
     refuse_unfit(spec, available_bytes())
     data, root = data.resolve(), root.resolve()
     if not data.is_dir():

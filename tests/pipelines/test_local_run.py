@@ -117,7 +117,7 @@ def test_after_kill_9_a_run_resumes_and_takes_nothing_half_written(
 ) -> None:
     process, _ = hanging
     other = place.run()
-    assert other[0] == 2
+    assert other[0] == 4
     assert f"held by process {process.pid}" in other[2]
     assert place.output_files("second") == ["half.txt"]
     process.kill()

@@ -1,0 +1,7 @@
+"""Who is told of a failed run or a refused model: a signed webhook. Loads without TensorFlow."""
+
+from components.alerts.event import Event
+from components.alerts.sending import send
+from components.alerts.target import target_of
+
+__all__ = ["Event", "send", "target_of"]

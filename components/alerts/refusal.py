@@ -1,0 +1,22 @@
+"""The words of a refusal: what each gate said."""
+
+from collections.abc import Iterable
+
+from components.evaluator.verdict import GateVerdict
+from components.infra_validator.verdict import Check
+
+
+def refusal(gates: Iterable[tuple[str, GateVerdict]], checks: Iterable[Check]) -> str:
+    """Returns a line for every gate of a task and every check of serving that has not passed."""
+    refused = [f"{task}: {gate.reason}" for task, gate in gates if not gate.passed]
+    refused += [f"serving check {check.name}: {check.reason}" for check in checks if not check.passed]
+    return "\n".join(refused)
+
+
+def refusing_steps(gates: Iterable[tuple[str, GateVerdict]], checks: Iterable[Check]) -> str:
+    """Returns the names of the steps that have refused, parted by a comma."""
+    spoken = {
+        "evaluator": all(gate.passed for _, gate in gates),
+        "infra_validator": all(check.passed for check in checks),
+    }
+    return ",".join(step for step, passed in spoken.items() if not passed)

@@ -1,0 +1,120 @@
+"""Sends an alert. Whatever happens to it, the run ends as it would have ended."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from components.alerts.event import Event
+from components.alerts.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
+from components.alerts.target import Target, target_of
+from schemas.alerts import Alerts
+from schemas.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+
+WAITS_S = (1.0, 4.0)
+"""Between the three tries."""
+_TRY_AGAIN = frozenset({408, 425, 429})
+"""Beside everything from 500 on."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What became of one try; `problem` is empty if the receiver has taken the alert."""
+
+    problem: str
+    is_final: bool = False
+
+
+def send(alerts: Alerts, event: Event, environ: Mapping[str, str], *, waits_s: Sequence[float] = WAITS_S) -> str | None:
+    """Sends an event to the declared webhook, if it is one of those that are asked for.
+
+    It raises nothing. It takes at most `timeout_s` for each try and the waits between them.
+
+    Args:
+        alerts: what is declared.
+        event: to send.
+        environ: has the address and the key.
+        waits_s: between the tries; one try more than waits.
+
+    Returns:
+        Why it could not be sent, which is also logged as an error; None if it was, or need not be.
+    """
+    if event.kind != "test" and event.kind not in alerts.on:
+        return None
+    try:
+        target = target_of(alerts, environ)
+        problem = _deliver(target, event.body(), alerts.timeout_s, waits_s)
+    except UserError as error:
+        problem = str(error)
+    except Exception as error:  # noqa: BLE001 - an alert never changes how a run ends
+        # The type alone: a text might hold the address.
+        problem = f"alerts: {type(error).__name__} while sending"
+    if problem:
+        _LOG.error("event=alert_not_sent kind=%s id=%s problem=%r", event.kind, event.id, problem)
+        return problem
+    _LOG.info("event=alert_sent kind=%s id=%s to=%s", event.kind, event.id, target.shown)
+    return None
+
+
+def _deliver(target: Target, body: bytes, timeout_s: float, waits_s: Sequence[float]) -> str:
+    tries = 0
+    for wait_s in (*waits_s, None):
+        tries += 1
+        answer = _within(timeout_s, target, body)
+        if not answer.problem:
+            return ""
+        if answer.is_final or wait_s is None:
+            break
+        time.sleep(wait_s)
+    times = f"{tries} times" if tries > 1 else "once"
+    return f"alerts: {target.shown} has not taken the alert (tried {times}, got: {answer.problem})"
+
+
+def _within(timeout_s: float, target: Target, body: bytes) -> _Answer:
+    """Tries once. The timeouts of an HTTP client begin anew with every packet, and a name look-up knows none."""
+    answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+    tries = threading.Thread(target=lambda: answers.put(_post(target, body, timeout_s)), name="alert", daemon=True)
+    tries.start()
+    try:
+        return answers.get(timeout=timeout_s)
+    except queue.Empty:
+        return _Answer(f"no answer within {timeout_s:g} s")
+
+
+def _post(target: Target, body: bytes, timeout_s: float) -> _Answer:
+    import httpx
+
+    for name in ("httpx", "httpcore"):
+        # Their records hold the whole address.
+        logging.getLogger(name).setLevel(logging.WARNING)
+    timestamp = str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "sangam",
+        TIMESTAMP_HEADER: timestamp,
+        SIGNATURE_HEADER: signature(target.key, timestamp, body),
+    }
+    try:
+        # A proxy of the environment is not for this machine itself. The answer's body is not read: nobody needs it.
+        with (
+            httpx.Client(timeout=timeout_s, follow_redirects=False, trust_env=not target.is_loopback) as client,
+            client.stream("POST", target.url, content=body, headers=headers) as response,
+        ):
+            return _judged(response.status_code)
+    except httpx.TimeoutException:
+        return _Answer(f"no answer within {timeout_s:g} s")
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        text = str(error).replace(target.url, target.shown).replace(target.key, "(key)")
+        return _Answer(f"{type(error).__name__}: {text}")
+
+
+def _judged(status: int) -> _Answer:
+    if 200 <= status < 300:
+        return _Answer("")
+    if 300 <= status < 400:
+        return _Answer(f"status {status}: redirects are not followed, give the final address", is_final=True)
+    return _Answer(f"status {status}", is_final=status < 500 and status not in _TRY_AGAIN)
