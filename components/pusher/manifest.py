@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -105,15 +106,19 @@ def next_version(day: str, taken: Iterable[str]) -> str:
 
 def versions_of(day: str, taken: Iterable[str]) -> list[str]:
     """Returns the versions of a day, lowest first."""
-    return sorted(name for name in taken if len(name) == len(day) + 3 and name.isdigit() and name.startswith(day))
+    return sorted(name for name in taken if re.fullmatch(rf"{day}[0-9]{{3}}", name))
 
 
 def list_files(root: Path) -> dict[str, FileEntry]:
-    """Returns size and sha256 of every file below `root`, by its path relative to it, the manifest left out."""
-    found = sorted(path for path in root.rglob("*") if path.is_file())
-    entries = {path.relative_to(root).as_posix(): _entry(path) for path in found}
-    entries.pop(FILE_NAME, None)
-    return entries
+    """Returns size and sha256 of every file below `root`, by its path relative to it, the manifest left out.
+
+    Raises:
+        UserError: for a link: a push must not copy into a version what lies elsewhere.
+    """
+    try:
+        return {name: _entry(path) for name, path in sorted(versions.model_files(root).items())}
+    except UserError as error:
+        raise UserError(f"{root}: {error}") from None
 
 
 def _entry(path: Path) -> FileEntry:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from schemas.errors import UserError
 
 MODEL_FILE, MANIFEST_FILE, WITHDRAWN = "saved_model.pb", "manifest.json", "withdrawn"
 # TensorFlow Serving reads versions as 64-bit integers.
-_NUMBER = re.compile(r"^[0-9]{1,18}$")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _CHUNK_BYTES = 2**20
 
 
@@ -62,23 +63,63 @@ def numbers_taken(folder: Path) -> list[str]:
     return sorted({*_numbers(folder), *_numbers(folder / WITHDRAWN)}, key=int)
 
 
+def is_verified(version: Path) -> bool:
+    """Whether a version has checksums, which `damage` compares; models that Sangam has not pushed may have none."""
+    return (version / MANIFEST_FILE).is_file()
+
+
 def damage(version: Path) -> str | None:
-    """Says what is wrong with a version's files by the checksums of its manifest; None: nothing, or no manifest."""
+    """Says what is wrong with a version's files; None: nothing.
+
+    They must be what its manifest lists, all of it and nothing else; without a manifest, files of its own folder.
+    """
+    if _NUMBER.fullmatch(version.name) and version.is_symlink():
+        return f"{version.name}: is a link (got one to {os.readlink(version)}); a version is a folder of its own"
     try:
+        there = model_files(version)
         listed: dict[str, Any] = json.loads((version / MANIFEST_FILE).read_bytes())["files"]
         wanted = {name: str(entry["sha256"]) for name, entry in listed.items()}
     except FileNotFoundError:
         return None
+    except UserError as error:
+        return str(error)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{MANIFEST_FILE}: cannot be read ({type(error).__name__}: {error})"
-    for name, digest in sorted(wanted.items()):
+    # Names come from the folder, not from the manifest: one that leads out of it is never opened.
+    for name in sorted(there.keys() | wanted.keys()):
+        if name not in there:
+            return f"{name}: listed in {MANIFEST_FILE}, no such file in the version"
+        if name not in wanted:
+            return f"{name}: not listed in {MANIFEST_FILE}"
         try:
-            found = _sha256(version / name)
+            found = _sha256(there[name])
         except OSError as error:
             return f"{name}: listed in {MANIFEST_FILE}, cannot be read ({error.strerror})"
-        if found != digest:
-            return f"{name}: sha256 is {found}, in {MANIFEST_FILE} it is {digest}"
+        if found != wanted[name]:
+            return f"{name}: sha256 is {found}, in {MANIFEST_FILE} it is {wanted[name]}"
     return None
+
+
+def model_files(folder: Path) -> dict[str, Path]:
+    """Returns every file below a model's folder by its path relative to it, the manifest left out.
+
+    Raises:
+        UserError: for a link, which may lead anywhere, and for what is neither a file nor a folder; TensorFlow writes
+            neither.
+    """
+    found: dict[str, Path] = {}
+    for parent, folders, names in os.walk(folder):
+        for path in (Path(parent, name) for name in sorted([*folders, *names])):
+            name = path.relative_to(folder).as_posix()
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                raise UserError(f"{name}: is a link (got one to {os.readlink(path)}); a model has files of its own")
+            if stat.S_ISREG(mode):
+                found[name] = path
+            elif not stat.S_ISDIR(mode):
+                raise UserError(f"{name}: is no file (got {stat.filemode(mode)}); a model has files and folders")
+    found.pop(MANIFEST_FILE, None)
+    return found
 
 
 @contextmanager
@@ -138,7 +179,7 @@ def restore(folder: Path, version: str) -> None:
 
 def _numbers(folder: Path) -> list[str]:
     try:
-        entries = [entry.name for entry in os.scandir(folder) if _NUMBER.match(entry.name) and entry.is_dir()]
+        entries = [entry.name for entry in os.scandir(folder) if _NUMBER.fullmatch(entry.name) and entry.is_dir()]
     except FileNotFoundError:
         return []
     return sorted(entries, key=int)

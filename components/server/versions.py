@@ -143,10 +143,11 @@ class Versions:
         old = self._swap(model)
         self._metrics.load_seconds.set(sum(times))
         _LOG.info(
-            "model=%s version=%d replaces=%s verify_s=%.2f load_s=%.2f warmup_s=%.2f warmup_requests=%d",
+            "model=%s version=%d replaces=%s verified=%s verify_s=%.2f load_s=%.2f warmup_s=%.2f warmup_requests=%d",
             self._name,
             number,
             old or "none",
+            str(folders.is_verified(folder)).lower(),
             *times,
             num_warm,
         )
@@ -188,6 +189,6 @@ class Versions:
 
 def _fingerprint(folder: Path) -> Fingerprint:
     """Returns what changes when a file does: a version that was refused is tried again after that."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    described = [(path, path.stat()) for path in found]
+    # Of links themselves: one may be what it was refused for.
+    described = [(path, path.lstat()) for path in sorted(folder.rglob("*"))]
     return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in described)

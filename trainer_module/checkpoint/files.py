@@ -7,6 +7,7 @@ the one that trains; a disk takes longer in any case.
 import io
 import math
 import os
+import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -118,6 +119,8 @@ class _Reading:
         except ValueError as error:
             raise _damaged(path, f"has no readable header: {error}", "a .npy file") from error
         self._read_bytes = file.tell()
+        if self.dtype.hasobject:  # Its numbers would be taken for addresses of Python objects.
+            raise _damaged(path, f"holds {self.dtype}", "numbers")
         if self.shape != record.shape or self._read_bytes + math.prod(self.shape) * self.dtype.itemsize != record.bytes:
             raise _damaged(path, f"holds {self.shape}", f"{record.shape}")
         file.seek(0)
@@ -154,11 +157,13 @@ def read_bytes(path: Path, record: FileRecord) -> bytes:
 
 def _check_size(path: Path, record: FileRecord) -> None:
     try:
-        size = path.stat().st_size
+        found = path.lstat()
     except FileNotFoundError:
         raise _damaged(path, "no such file", f"{record.bytes} bytes") from None
-    if size != record.bytes:
-        raise _damaged(path, f"{size} bytes", f"{record.bytes}")
+    if not stat.S_ISREG(found.st_mode):
+        raise _damaged(path, "a link or no file at all", f"{record.bytes} bytes")
+    if found.st_size != record.bytes:
+        raise _damaged(path, f"{found.st_size} bytes", f"{record.bytes}")
 
 
 def _check_crc(path: Path, crc: int, record: FileRecord) -> None:
