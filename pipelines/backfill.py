@@ -102,7 +102,7 @@ def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_c
         try:
             for date in backfill.dates:
                 known = record.dates.get(date.isoformat())
-                is_done = known is not None and known.identity == identity_of(backfill.request)
+                is_done = known is not None and _stands(known, backfill.request, date)
                 done = known if known and is_done else _run(backfill, spec, date, stop, run_date)
                 record = record.with_date(done)
                 write_record(backfill.folder, record)
@@ -139,6 +139,12 @@ def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date:
             f"The end of {log}:\n{_tail(log)}"
         )
     return _record_of(text, identity, code == _BLESSED, max(summaries))
+
+
+def _stands(known: DateRecord, request: RunRequest, date: Day) -> bool:
+    """Says whether a date need not be run again; one that was skipped is, once its logs have come."""
+    has_come = known.state == "skipped" and _has_logs(request, date)
+    return known.identity == identity_of(request) and not has_come
 
 
 def _record_of(date: str, identity: str, is_blessed: bool, summary: Path) -> DateRecord:

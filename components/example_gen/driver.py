@@ -6,6 +6,7 @@ from tfx.orchestration.portable import base_driver as ir_base_driver
 from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import driver_output_pb2
 
+from components.example_gen.arrival import wait_for_logs
 from components.example_gen.files import fingerprint, resolve
 from components.example_gen.request import DATE, FINGERPRINT, START, parse, today_utc
 from components.example_gen.start import starting_point
@@ -24,10 +25,13 @@ class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
         """Returns the exec properties with date, start and fingerprint filled in.
 
         Raises:
-            UserError: for days or splits without files.
+            UserError: for a date whose logs do not arrive, and days or splits without files.
         """
         properties = execution_info.exec_properties
-        request = parse(properties, today_utc())
+        today = today_utc()
+        request = parse(properties, today)
+        # Before anything is listed: a fingerprint of half a day would be worth nothing.
+        wait_for_logs(request, TfxStorage(), today)
         start = starting_point(request, TfxStorage())
         files = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
         output = driver_output_pb2.DriverOutput()

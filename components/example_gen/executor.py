@@ -16,6 +16,7 @@ from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
+from components.example_gen.arrival import wait_for_logs
 from components.example_gen.conversion import convert
 from components.example_gen.counts import UNREADABLE, FileCounts, IngestionReport, summed
 from components.example_gen.files import Files, fingerprint, resolve
@@ -49,7 +50,10 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             UserError: for anything in the logs that is not as declared.
         """
         del input_dict
-        request = parse(exec_properties, today_utc())
+        today = today_utc()
+        request = parse(exec_properties, today)
+        # Here too: no driver runs on Kubeflow Pipelines. After a driver's wait the marker is there.
+        wait_for_logs(request, TfxStorage(), today)
         examples = artifact_utils.get_single_instance(output_dict["examples"])
         start = starting_point(request, TfxStorage())
         files = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)

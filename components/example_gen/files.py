@@ -10,7 +10,7 @@ from typing import Protocol
 
 from typing_extensions import assert_never
 
-from schemas.data import TRAIN, DayLogs, Logs, SplitLogs
+from schemas.data import TRAIN, Arrival, DayLogs, Logs, SplitLogs
 from schemas.days import Day, file_pattern, parse_day, window
 from schemas.errors import UserError
 
@@ -115,7 +115,21 @@ def days_of_window(logs: DayLogs, date: str) -> dict[str, list[Day]]:
 
 def has_files(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
     """Says whether there is anything to read for a day."""
-    return bool(_listed(file_pattern(logs.pattern, day), "", day.isoformat(), data_root, storage))
+    return bool(_files_of_day(logs, day, "", data_root, storage))
+
+
+def is_complete(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
+    """Says whether a day's marker is there, or none is declared."""
+    if logs.arrival is None:
+        return True
+    found = storage.glob(posixpath.join(glob.escape(data_root), file_pattern(logs.arrival.marker, day)))
+    # A file: of a folder nobody knows when it is whole.
+    return any(storage.facts(path) is not None for path in found)
+
+
+def marker_path(arrival: Arrival, day: Day, data_root: str) -> str:
+    """Returns where a day's marker is looked for."""
+    return posixpath.join(data_root, file_pattern(arrival.marker, day))
 
 
 def without(files: Files, logs: Logs, empty_paths: Iterable[str]) -> Files:
@@ -155,7 +169,7 @@ def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, af
     found: list[DataFile] = []
     for split, days in days_of.items():
         for each in days:
-            found += _listed(file_pattern(logs.pattern, each), split, each.isoformat(), data_root, storage)
+            found += _files_of_day(logs, each, split, data_root, storage)
     _require_no_file_twice(found)
     present = {file.day for file in found}
     all_days = [each.isoformat() for days in days_of.values() for each in days]
@@ -166,22 +180,30 @@ def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, af
     return replace(files, missing_days=missing)
 
 
+def _files_of_day(logs: DayLogs, day: Day, split: str, data_root: str, storage: Storage) -> list[DataFile]:
+    """Returns the files of a day; none before its marker is there: they may be half of what is to come."""
+    if not is_complete(logs, day, data_root, storage):
+        return []
+    return _listed(file_pattern(logs.pattern, day), split, day.isoformat(), data_root, storage)
+
+
 def _require_days(logs: DayLogs, files: Files, missing: tuple[str, ...], data_root: str = "") -> None:
     place = f"data.pattern: {posixpath.join(data_root, logs.pattern)}"
+    rows = f"rows, or no marker {logs.arrival.marker}" if logs.arrival else "rows"
     if not files.files:
         raise UserError(
-            f"{place}: no rows on any day of the window (got none from {missing[0]} to {missing[-1]}); "
+            f"{place}: no {rows} on any day of the window (got none from {missing[0]} to {missing[-1]}); "
             "check the date, the data folder and the pattern"
         )
     if missing and logs.missing_days == "error":
         raise UserError(
-            f"{place}: {len(missing)} of the window's days have no rows (got none for {', '.join(missing)}); "
+            f"{place}: {len(missing)} of the window's days have no {rows} (got none for {', '.join(missing)}); "
             "bring these days, or declare `missing_days: skip` under data to do without them"
         )
     for split in files.splits:
         if not files.of_split(split):
             raise UserError(
-                f"{place}: split '{split}' has no day left (got no rows for {', '.join(missing)}); "
+                f"{place}: split '{split}' has no day left (got no {rows} for {', '.join(missing)}); "
                 "each split needs at least one day, also with `missing_days: skip`"
             )
 

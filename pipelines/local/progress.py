@@ -1,5 +1,6 @@
 """Shows a run on the terminal: one line per step."""
 
+import contextlib
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
+from components.example_gen.arrival import WAITING_FILE
 from pipelines.local.steps import Step
 from pipelines.local.training_progress import PROGRESS_FILE, read_progress
 
@@ -38,6 +40,7 @@ class TerminalProgress:
     def __init__(self, console: Console, logs: Path):
         self._console = console
         self._progress_file = logs / PROGRESS_FILE
+        self._waiting_file = logs / WAITING_FILE
         self._step_started_at = 0.0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -77,6 +80,8 @@ class TerminalProgress:
             self._console.print(line.rstrip(), highlight=False, markup=False, soft_wrap=True)
 
     def _detail(self) -> str:
+        with contextlib.suppress(OSError):
+            return self._waiting_file.read_text(encoding="utf-8")
         try:
             if self._progress_file.stat().st_mtime < self._step_started_at:
                 return ""  # An earlier step's last word.

@@ -124,6 +124,20 @@ def test_a_date_without_logs_is_skipped_where_the_spec_allows_it(place: Place) -
     assert [DATES[1], "skipped", "no", "logs"] in [line.split() for line in output.splitlines()]
 
 
+def test_a_skipped_date_is_run_once_its_logs_have_come(place: Place) -> None:
+    marker = "{YYYY}-{MM}-{DD}/_SUCCESS"
+    place.change_spec("eval_days: 1", f"eval_days: 1\n  missing_days: skip\n  arrival: {{marker: '{marker}'}}")
+    for date in DATES[:-1]:
+        (place.data / date / "_SUCCESS").touch()
+    assert place.run()[0] == 0
+    assert place.calls() == DATES[:-1]
+    assert place.record()[DATES[-1]]["state"] == "skipped"
+    (place.data / DATES[-1] / "_SUCCESS").touch()
+    assert place.run()[0] == 0
+    assert place.calls() == DATES[-1:]
+    assert place.record()[DATES[-1]]["state"] == "blessed"
+
+
 def _hanging(place: Place) -> tuple["subprocess.Popen[str]", psutil.Process]:
     place.tell({DATES[1]: {"hangs": True}})
     process = place.start()

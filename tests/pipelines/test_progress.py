@@ -86,3 +86,14 @@ def test_on_a_terminal_the_running_step_is_shown_and_replaced(tmp_path: Path, mo
         pass
     observer.step_ended(Step("trainer", "failed", 1.0, 0))
     assert "failed" in shown.getvalue().splitlines()[-1]
+
+
+def test_a_step_that_waits_for_logs_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_PLAIN_LINE_EVERY_S", 0.01)
+    (tmp_path / "waiting.txt").write_text("waits for the logs of 2024-03-07: 4 of 120 minutes")
+    shown = io.StringIO()
+    observer = TerminalProgress(Console(file=shown, width=200), tmp_path)
+    observer.step_started("example_gen")
+    while "running  waits for the logs of 2024-03-07: 4 of 120 minutes" not in shown.getvalue():
+        pass
+    observer.step_ended(Step("example_gen", "ran", 1.0, 0))
