@@ -1,10 +1,8 @@
 """The command `sangam`. Nothing here imports TensorFlow before a command needs it: checking a spec stays quick."""
 
 import json
-import logging
 import os
 import sys
-import warnings
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +10,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from pipelines import alerting, rollback, serve
+from pipelines import alerting, backfill_command, compiling, rollback, serve
+from pipelines.deploy.commands import deploy, retire, runs, status
+from pipelines.schedule import commands as schedule
 from schemas.errors import UserError
 
 USAGE = 2
@@ -81,29 +81,7 @@ def run(
     raise typer.Exit(run_and_report(check_request(load_spec(spec), date, data, root)))
 
 
-@app.command(
-    epilog="Example: sangam backfill pipelines/specs/short_video.yaml --from 2024-03-05 --to 2024-03-07 "
-    "--data demo/logs --root demo/root\n\n"
-    "Exit codes: 0 every date ended, blessed or refused by a gate; 1 a date failed; 2 the command was given something "
-    "wrong; 130 or 143 the backfill was stopped."
-)
-def backfill(
-    spec: SpecArgument,
-    first: Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="The first date.")],
-    last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="The last date.")],
-    data: Annotated[Path, typer.Option(help="Folder of the logs; the spec's file patterns are relative to it.")],
-    root: Annotated[Path, typer.Option(help="Folder for everything the runs leave; created where it does not exist.")],
-) -> None:
-    """Runs a spec for each date of a period, in order, and prints every task's metric by date.
-
-    A date is judged on its day before a later one trains on it. The same command goes on where an earlier one was
-    stopped or killed; dates that ended with this spec and code are not run again. A date without logs is skipped where
-    the spec has `missing_days: skip`. Output and record are in ROOT/backfill/NAME.
-    """
-    from pipelines.backfill import check_backfill, run_backfill
-
-    checked = check_backfill(spec, first, last, data, root)
-    raise typer.Exit(run_backfill(checked, Console(highlight=False, width=None if sys.stdout.isatty() else 200)))
+app.command(epilog=backfill_command.EPILOG)(backfill_command.backfill)
 
 
 @app.command(epilog='Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"')
@@ -131,46 +109,15 @@ def bless(
 
 app.command(epilog=serve.EPILOG)(serve.serve)
 app.command(epilog=rollback.EPILOG)(rollback.rollback)
+app.command(epilog=deploy.EPILOG)(deploy.deploy)
+app.command(epilog=status.EPILOG)(status.status)
+app.command(epilog=runs.EPILOG)(runs.runs)
+app.command(epilog=retire.EPILOG)(retire.retire)
 app.command(name="alert-test", epilog=alerting.EPILOG)(alerting.alert_test)
+app.add_typer(schedule.app, name="schedule")
 
 
-@app.command(
-    name="compile",
-    epilog="Example: sangam compile pipelines/specs/short_video.yaml --image registry.example/sangam:1 "
-    "--output short_video.pipeline.yaml",
-)
-def compile_(
-    spec: SpecArgument,
-    image: Annotated[str, typer.Option(help="Container image of the steps.")],
-    output: Annotated[Path, typer.Option(help="File to write, replaced where it exists.")],
-    trainer_image: Annotated[str, typer.Option(help="Container image of the trainer, where it differs.")] = "",
-    pipeline_root: Annotated[
-        str, typer.Option(help="Default of the parameter pipeline_root: folder of blessings and pushed models.")
-    ] = "/sangam/root",
-    data_root: Annotated[
-        str, typer.Option(help="Default of the parameter data_root: folder of the logs.")
-    ] = "/sangam/data",
-    date: Annotated[
-        str,
-        typer.Option(
-            metavar="YYYY-MM-DD", help="Default of the parameter date; left out: yesterday (UTC) when it runs."
-        ),
-    ] = "",
-) -> None:
-    """Writes the same pipeline for Kubeflow Pipelines v2 (spec 2.1), with date and folders as parameters."""
-    from pipelines.local.request import check_date
-    from schemas.loading import load_spec
-
-    loaded = load_spec(spec)
-    if date:
-        check_date(loaded, date)
-    _quieten()
-    from pipelines.kubeflow import Target, compile_pipeline, write_compiled
-    from pipelines.provenance import code_folder, git_commit
-
-    target = Target(image, trainer_image, pipeline_root, data_root, date, git_commit(code_folder()) or "")
-    write_compiled(compile_pipeline(loaded, target), output)
-    _say(f"wrote {output}")
+app.command(name="compile", epilog=compiling.EPILOG)(compiling.compile_)
 
 
 @app.command(epilog="Example: sangam generate --output demo/logs --first-day 2024-03-01 --days 7 --rows-per-day 20000")
@@ -288,13 +235,9 @@ def _say(text: str) -> None:
 
 
 def _quieten() -> None:
-    """Keeps TensorFlow and TFX, imported after this, from the terminal."""
-    from pipelines.local.output import QUIET_ENVIRONMENT
+    from pipelines.local.output import quieten
 
-    # Level 3: even what TensorFlow takes for errors, such as a second registration of a CUDA library, tells nothing.
-    os.environ.update(QUIET_ENVIRONMENT | {"TF_CPP_MIN_LOG_LEVEL": "3"})
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
+    quieten()
 
 
 if __name__ == "__main__":
