@@ -66,8 +66,18 @@ golden: setup ## rewrite the golden files; then review the difference
 lock: setup ## resolve pyproject.toml anew; an existing uv.lock keeps its versions
 	$(UV) lock
 	$(UV) export --quiet --format requirements-txt --all-groups --no-emit-project --no-annotate --no-header --locked > requirements.lock.new
-	@! grep -nE 'https?://' requirements.lock.new
+	$(UV) export --quiet --format requirements-txt --no-dev --no-emit-project --no-annotate --no-header --locked > requirements.runtime.lock.new
+	@! grep -nE 'https?://' requirements.lock.new requirements.runtime.lock.new
 	mv requirements.lock.new requirements.lock
+	mv requirements.runtime.lock.new requirements.runtime.lock
+
+.PHONY: images
+images: ## build and push both images; REGISTRY=registry.example/team, ACCELERATOR=gpu or cpu
+	@bash infra/images/build.sh
+
+.PHONY: sbom
+sbom: setup ## what is installed, as CycloneDX, and under which licences; refuses a licence nobody has allowed
+	@bash infra/sbom/make.sh
 
 .PHONY: clean
 clean: ## remove what runs and tools leave behind, but not .venv

@@ -1,0 +1,98 @@
+"""What is installed: by hash alone, and under licences that somebody has allowed."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+LOCKS = ("requirements.lock", "requirements.runtime.lock", "infra/uv.lock.txt")
+_ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[[\w,-]+\])?==(?P<version>\S+)")
+
+
+def entries_of(text: str) -> list[str]:
+    """Returns a line for each package of a lock file."""
+    return [line.strip() for line in text.replace("\\\n", " ").splitlines() if line.strip() and line[0] != "#"]
+
+
+def problems_of(text: str) -> list[str]:
+    """Returns the lines of a lock file that would install something unknown."""
+    return [
+        line
+        for line in entries_of(text)
+        if not _ENTRY.match(line) or not re.search(r"--hash=sha256:[0-9a-f]{64}\b", line) or "://" in line
+    ]
+
+
+def packages_of(text: str) -> dict[str, str]:
+    """Returns name to version."""
+    found = [_ENTRY.match(line) for line in entries_of(text)]
+    return {_plain(entry["name"]): entry["version"] for entry in found if entry}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def not_allowed(rows: list[dict[str, str]], allowed: set[str]) -> list[str]:
+    """Returns the packages whose licence is not among the allowed ones."""
+    return [
+        f"{row['Name']}: {row['License']}"
+        for row in rows
+        if not {row["License"], f"{row['License']} {row['Name']}"} & (allowed - {"UNKNOWN"})
+    ]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_package_is_locked_by_hash_and_by_no_address(repository: Path, lock: str) -> None:
+    text = (repository / lock).read_text()
+    assert problems_of(text) == []
+    assert "://" not in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "numpy==1.26.4",
+        "numpy>=1.26 --hash=sha256:" + "0" * 64,
+        "--extra-index-url https://example.org",
+        "numpy @ https://example.org/numpy.whl --hash=sha256:" + "0" * 64,
+        "-e .",
+        "numpy==1.26.4 --hash=md5:" + "0" * 32,
+    ],
+)
+def test_a_line_that_installs_something_unknown_is_found(line: str) -> None:
+    assert problems_of(f"a==1 \\\n    --hash=sha256:{'1' * 64}\n{line}\n") == [line]
+
+
+def test_images_get_what_the_project_declares_and_no_tools(repository: Path) -> None:
+    everything = packages_of((repository / LOCKS[0]).read_text())
+    shipped = packages_of((repository / LOCKS[1]).read_text())
+    assert shipped.items() <= everything.items()
+    assert not shipped.keys() & {"pytest", "ruff", "mypy", "hypothesis", "pre-commit", "cyclonedx-bom", "pip-licenses"}
+    assert {"tensorflow", "horovod", "tfx", "lightkube", "pydantic"} <= shipped.keys()
+
+
+def test_licences_are_listed_for_what_the_images_get(repository: Path) -> None:
+    listed = {_plain(row["Name"]): row["Version"] for row in _table(repository / "infra/sbom/licenses.csv")}
+    # Otherwise the list is old: `make sbom`.
+    assert listed == packages_of((repository / LOCKS[1]).read_text())
+
+
+def test_every_licence_is_allowed(repository: Path) -> None:
+    allowed = {row["License"]: row["Why"] for row in _table(repository / "infra/sbom/allowed.csv")}
+    assert not_allowed(_table(repository / "infra/sbom/licenses.csv"), set(allowed)) == []
+    assert all(why.startswith(("permissive", "care: ")) for why in allowed.values())
+
+
+@pytest.mark.parametrize(
+    "licence", ["GPL-3.0-only", "LGPL-2.1", "AGPL-3.0", "UNKNOWN", "Other/Proprietary License", ""]
+)
+def test_another_licence_is_refused(repository: Path, licence: str) -> None:
+    allowed = {row["License"] for row in _table(repository / "infra/sbom/allowed.csv")}
+    assert not_allowed([{"Name": "new", "License": licence}], allowed) == [f"new: {licence}"]
