@@ -17,6 +17,7 @@ from components.source_digest import source_digest
 from components.trainer.component import Trainer
 from components.transform.component import Transform
 from pipelines.local.request import ARTIFACTS, METADATA
+from schemas.cluster import Launch, LocalLauncher
 from schemas.spec import Spec, digest
 
 PREPROCESSING_FN = "trainer_module.preprocessing.preprocessing_fn"
@@ -44,12 +45,14 @@ class Placement:
         data_root: folder that the spec's file patterns are relative to.
         pipeline_root: folder of everything that outlives a run: artifacts, blessings, pushed models.
         git_commit: of the code, for the manifest of the pushed model; empty if it is not known.
+        trainer_image: of the pods of a training job; empty where there are no pods, as in a local run.
     """
 
     date: RuntimeString
     data_root: RuntimeString
     pipeline_root: RuntimeString
     git_commit: str = ""
+    trainer_image: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
         transformed_examples=data.transform.outputs["transformed_examples"],
         transform_graph=data.transform.outputs["transform_graph"],
         pipeline_root=root,
+        launch=_launch(spec, placement),
     ).with_id("trainer")
     model, training = trainer.outputs["model"], trainer.outputs["training"]
     evaluator = Evaluator(
@@ -134,6 +138,15 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
         git_commit=placement.git_commit,
     ).with_id("pusher")
     return [trainer, evaluator, infra_validator, pusher]
+
+
+def _launch(spec: Spec, placement: Placement) -> str:
+    """Returns what the trainer step has to start: "" for processes of its own."""
+    launcher = spec.cluster.launcher
+    if isinstance(launcher, LocalLauncher) or not placement.trainer_image:
+        return ""
+    image = spec.cluster.step("trainer").image or placement.trainer_image
+    return Launch(launcher=launcher, image=image, volumes=spec.cluster.volumes).model_dump_json()
 
 
 def _storage(pipeline_root: RuntimeString) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""How a step's process ended, in one sentence and one exit code."""
+
+import signal
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+MISTAKE = 2
+"""Exit code of a mistake of the user's, as of the command line."""
+FAILURE = 1
+
+
+class Report(BaseModel):
+    """What the process said before it ended.
+
+    Attributes:
+        is_mistake: the text is meant for the user, and trying again changes nothing.
+        text: the error's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    is_mistake: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a step.
+
+    Attributes:
+        code: of this process.
+        reason: empty if all went well.
+        is_mistake: of the user's.
+    """
+
+    code: int = 0
+    reason: str = ""
+    is_mistake: bool = False
+
+
+def ending_of(code: int, report: Report | None, step: str) -> Ending:
+    """Returns the ending.
+
+    Args:
+        code: of the process, negative for a signal.
+        report: None if it said nothing.
+        step: its name.
+    """
+    if code == 0:
+        return Ending()
+    if report:
+        return Ending(MISTAKE if report.is_mistake else FAILURE, report.text, report.is_mistake)
+    if code == -signal.SIGKILL:
+        return Ending(
+            128 + signal.SIGKILL,
+            f"{step}: was killed (SIGKILL), as Kubernetes does when memory runs out; if so, raise "
+            f"cluster.steps.{step}.memory",
+        )
+    if code < 0:
+        return Ending(128 - code, f"{step}: was ended by {signal.Signals(-code).name}")
+    return Ending(FAILURE, f"{step}: ended with code {code}; its log is above")
+
+
+def stopped(number: int, step: str) -> Ending:
+    """Returns the ending of a step that was asked to stop."""
+    name = signal.Signals(number).name
+    return Ending(
+        128 + number, f"{step}: was stopped by {name}: it took too long, its pod was evicted, or the run ended"
+    )

@@ -1,0 +1,179 @@
+"""What a spec declares and a backend cannot do: said when a pipeline is compiled, with the reason, never ignored."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pipelines.kubeflow.steps import UNCACHED, VERTEX_MAX_S, waits_s
+from pipelines.kubeflow.target import Target
+from schemas.cluster import LocalLauncher, Step, StepName
+from schemas.data import DayLogs
+from schemas.errors import UserError
+from schemas.spec import Spec
+
+_LABEL = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
+_RESERVED = (
+    "/gcs",
+    "/s3",
+    "/minio",
+    "/.local",
+    "/.cache",
+    "/.config",
+    "/kfp-launcher",
+    "/dev",
+    "/tmp",
+    "/var",
+    "/proc",
+)
+"""KFP or Kubernetes mounts something there (backend/src/v2/compiler/argocompiler/container.go)."""
+_VERTEX_ROOT = re.compile(r"^/gcs/[a-z0-9][a-z0-9._-]{1,220}(/[A-Za-z0-9_.-]+)+$")
+
+
+def check(spec: Spec, target: Target) -> None:
+    """Refuses what the target cannot do.
+
+    Raises:
+        UserError: with every reason, one a line.
+    """
+    problems = [*_caching(spec), *_retries(spec), *_timeouts(spec, target)]
+    problems += _kubeflow(spec, target) if target.flavour == "kubeflow" else _vertex(spec, target)
+    if problems:
+        raise UserError("\n".join(dict.fromkeys(problems)))
+
+
+def _steps(spec: Spec) -> Iterator[tuple[str, StepName, Step]]:
+    """Yields the place where a step is declared, its name, and what it is given."""
+    for name in get_args(StepName):
+        declared = name in spec.cluster.steps
+        yield (f"cluster.steps.{name}" if declared else "cluster.default"), name, spec.cluster.step(name)
+
+
+def _place(spec: Spec, name: StepName, field: str) -> str:
+    declared = spec.cluster.steps.get(name)
+    own = declared is not None and field in declared.model_fields_set
+    return f"cluster.steps.{name}.{field}" if own else f"cluster.default.{field}"
+
+
+def _caching(spec: Spec) -> Iterator[str]:
+    for name, step in spec.cluster.steps.items():
+        if step.cache and name in UNCACHED:
+            yield (
+                f"cluster.steps.{name}.cache: would repeat an old result (got true); what this step does depends on "
+                "files, blessed models or load that Kubeflow's cache does not look at: remove it"
+            )
+
+
+def _retries(spec: Spec) -> Iterator[str]:
+    for _, name, step in _steps(spec):
+        place, retries = _place(spec, name, "retries"), step.retries
+        longest = max(waits_s(retries), default=0)
+        if longest > retries.max_backoff_s:
+            yield (
+                f"{place}: the last wait would be {longest:g} s, and Kubeflow knows no longest wait (got max_backoff_s "
+                f"{retries.max_backoff_s}); fewer retries, a smaller factor, or a larger max_backoff_s"
+            )
+
+
+def _timeouts(spec: Spec, target: Target) -> Iterator[str]:
+    if target.flavour == "vertex":
+        return
+    needs: dict[StepName, tuple[int, str]] = {"trainer": (spec.cluster.deadline_s, "cluster.deadline_s")}
+    if isinstance(spec.data, DayLogs) and spec.data.arrival:
+        needs["example_gen"] = (spec.data.arrival.wait_s, "data.arrival.wait_s")
+    for name, (needed_s, setting) in needs.items():
+        timeout_s = spec.cluster.step(name).timeout_s
+        if timeout_s is not None and timeout_s <= needed_s:
+            yield (
+                f"{_place(spec, name, 'timeout_s')}: ends the step {name} before {setting} can take effect (got "
+                f"{timeout_s}); more than {needed_s} in cluster.steps.{name}.timeout_s, or a shorter {setting}"
+            )
+
+
+def _kubeflow(spec: Spec, target: Target) -> Iterator[str]:
+    cluster = spec.cluster
+    for _, name, step in _steps(spec):
+        if step.retries.factor != int(step.retries.factor):
+            yield (
+                f"{_place(spec, name, 'retries')}.factor: Argo, which runs Kubeflow's pipelines, takes whole numbers "
+                f"alone (got {step.retries.factor:g}); for example 2"
+            )
+    claims: dict[str, str] = {}
+    for key, volume in cluster.volumes.items():
+        place = f"cluster.volumes.{key}"
+        if volume.claim in claims:
+            yield f"{place}.claim: is mounted by '{claims[volume.claim]}' (got {volume.claim}); mount a claim once"
+        claims[volume.claim] = key
+        if not _LABEL.match(volume.claim):
+            yield (
+                f"{place}.claim: Kubeflow names the pod's volume after the claim, and a volume's name has no dot and "
+                f"at most 63 characters (got {volume.claim}); rename the claim"
+            )
+        if _inside(volume.path, _RESERVED):
+            yield f"{place}.path: something else is mounted there (got {volume.path}); for example /sangam/{key}"
+        if volume.read_only and isinstance(cluster.launcher, LocalLauncher):
+            yield (
+                f"{place}.read_only: has no effect: Kubeflow mounts claims into steps for writing (got true, and no "
+                "training job of several pods); remove it, and make the claim itself read-only"
+            )
+    writable = [volume.path for volume in cluster.volumes.values() if not volume.read_only]
+    if not _inside(target.pipeline_root, writable):
+        yield (
+            f"--pipeline-root: lies on no writable volume of cluster.volumes (got {target.pipeline_root}; volumes: "
+            f"{', '.join(writable) or 'none'}); what a run leaves for the next one would be gone with its pods: "
+            "declare a volume, for example `volumes: {root: {claim: sangam-root, path: /sangam/root}}`"
+        )
+
+
+def _vertex(spec: Spec, target: Target) -> Iterator[str]:
+    cluster = spec.cluster
+    if not isinstance(cluster.launcher, LocalLauncher):
+        yield (
+            f"cluster.launcher: Vertex AI starts no pods of Kubernetes (got {cluster.launcher.kind}); `kind: local`, "
+            "with the machine's cores and GPUs in cluster.steps.trainer"
+        )
+    if cluster.volumes:
+        yield (
+            f"cluster.volumes: Vertex AI mounts Cloud Storage alone, at /gcs (got {', '.join(cluster.volumes)}); "
+            "remove them"
+        )
+    if cluster.service_account:
+        yield (
+            f"cluster.service_account: is a name of Kubernetes (got {cluster.service_account}); give Vertex AI's "
+            "account when the job is submitted"
+        )
+    if spec.alerts:
+        yield "alerts: their address and key come from Secrets, which Vertex AI does not know (got alerts); remove it"
+    for _, name, step in _steps(spec):
+        yield from _vertex_step(spec, name, step)
+    if not _VERTEX_ROOT.match(target.pipeline_root):
+        yield (
+            f"--pipeline-root: is no folder of Cloud Storage (got {target.pipeline_root}); gs://<bucket>/<folder>, or "
+            "/gcs/<bucket>/<folder>"
+        )
+
+
+def _vertex_step(spec: Spec, name: StepName, step: Step) -> Iterator[str]:
+    unknown: dict[str, tuple[Any, str]] = {
+        "node_pool": (step.node_pool, "has no nodes to choose from"),
+        "tolerations": (step.tolerations, "has no nodes with taints"),
+        "secrets": (step.secrets, "gives containers no Secrets"),
+        "shared_memory": (step.shared_memory, "sets /dev/shm itself"),
+        "timeout_s": (step.timeout_s, "knows a timeout of the whole job alone"),
+    }
+    for field, (value, reason) in unknown.items():
+        if value:
+            yield f"{_place(spec, name, field)}: Vertex AI {reason} (got a value); remove it"
+    if step.gpu and "/" in step.gpu.type:
+        yield (
+            f"{_place(spec, name, 'gpu')}.type: is a resource of Kubernetes (got {step.gpu.type}); Vertex AI's name of "
+            "the accelerator, for example NVIDIA_TESLA_V100"
+        )
+    if sum(waits_s(step.retries)) > VERTEX_MAX_S:
+        yield (
+            f"{_place(spec, name, 'retries')}: the waits take longer than the {VERTEX_MAX_S} s that Vertex AI allows "
+            f"(got {sum(waits_s(step.retries)):g} s); fewer or shorter ones"
+        )
+
+
+def _inside(path: str, folders: tuple[str, ...] | list[str]) -> bool:
+    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)

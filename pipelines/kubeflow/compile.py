@@ -1,0 +1,59 @@
+"""Compiles the DAG of a spec to one file: YAML for Kubeflow Pipelines v2 (spec 2.1), JSON for Vertex AI."""
+
+import dataclasses
+from typing import Any
+
+from tfx import v1 as tfx
+from tfx.orchestration.kubeflow.v2 import pipeline_builder
+
+from pipelines.kubeflow.checks import check
+from pipelines.kubeflow.ir import DATA_ROOT, DATE, PIPELINE_ROOT, finish, steps_by_label
+from pipelines.kubeflow.platform import platform_document
+from pipelines.kubeflow.target import Target
+from pipelines.kubeflow.vertex import job_text, mounted_root
+from pipelines.kubeflow.writing import yaml_text
+from pipelines.pipeline import Placement, build
+from schemas.data import DayLogs
+from schemas.spec import Spec
+
+__all__ = ["Target", "compile_pipeline"]
+
+
+def compile_pipeline(spec: Spec, target: Target) -> str:
+    """Returns the pipeline's text. Logs by day make `date` a parameter; `data_root` and `pipeline_root` always are.
+
+    Raises:
+        UserError: for what the target cannot do.
+    """
+    if target.flavour == "vertex":
+        target = dataclasses.replace(target, pipeline_root=mounted_root(target.pipeline_root))
+    check(spec, target)
+    ir = _compiled(spec, target)
+    finished = finish(ir, spec, target)
+    if target.flavour == "vertex":
+        return job_text(finished, display_name=spec.name, pipeline_root=target.pipeline_root)
+    platform = platform_document(spec.cluster, {name: label for label, name in steps_by_label(ir).items()})
+    return yaml_text(finished, platform) if platform else yaml_text(finished)
+
+
+def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
+    """Returns TFX's pipeline spec."""
+    placement = Placement(
+        date=_parameter(DATE) if isinstance(spec.data, DayLogs) else "",
+        data_root=_parameter(DATA_ROOT),
+        pipeline_root=_parameter(PIPELINE_ROOT),
+        git_commit=target.git_commit,
+        trainer_image=target.trainer_image or target.image,
+    )
+    config = tfx.orchestration.experimental.KubeflowV2DagRunnerConfig(
+        # Under any other key TFX falls back to its own public image, with a warning only.
+        default_image={pipeline_builder.DEFAULT_IMAGE_PATH_KEY: target.image},
+        use_pipeline_spec_2_1=True,
+    )
+    runner = tfx.orchestration.experimental.KubeflowV2DagRunner(config)
+    ir: dict[str, Any] = runner.run(build(spec, placement), write_out=False)["pipelineSpec"]
+    return ir
+
+
+def _parameter(name: str) -> Any:
+    return tfx.dsl.experimental.RuntimeParameter(name=name, ptype=str)

@@ -1,0 +1,92 @@
+"""From TFX's pipeline spec to one that runs: what TFX leaves out, and what the spec's section `cluster` declares."""
+
+from typing import Any, cast
+
+from components.entrypoint.invocation import CREATED, ROOT
+from pipelines.kubeflow.steps import caching, container, retry_policy
+from pipelines.kubeflow.target import Target
+from schemas.cluster import StepName
+from schemas.data import DayLogs
+from schemas.spec import Spec
+
+DATE, DATA_ROOT, PIPELINE_ROOT = "date", "data_root", "pipeline_root"
+"""The pipeline's parameters."""
+CREATE_TIME = "{{$.pipeline_job_create_time_utc}}"
+"""Becomes the time when the run was created, in backends from 2.17 and on Vertex AI; others leave it as it is
+(kubeflow/pipelines, issue 12616)."""
+
+Json = dict[str, Any]
+
+
+def finish(ir: Json, spec: Spec, target: Target) -> Json:
+    """Returns the pipeline spec with defaults, images, resources, entry points, retries, caching, names that run.
+
+    Args:
+        ir: the `pipelineSpec` of TFX's compiler; not changed.
+        spec: what is declared.
+        target: where it is to run.
+    """
+    defaults = {DATE: target.date, DATA_ROOT: target.data_root, PIPELINE_ROOT: target.pipeline_root}
+    parameters = ir["root"]["inputDefinitions"]["parameters"]
+    # TFX drops the defaults.
+    parameters = {name: {**declared, "defaultValue": defaults[name]} for name, declared in parameters.items()}
+    executors = {
+        label: {**executor, "container": container(executor["container"], steps_by_label(ir)[label], spec, target)}
+        for label, executor in ir["deploymentSpec"]["executors"].items()
+    }
+    components = {name: _with_parameters(component, _added(name, spec)) for name, component in ir["components"].items()}
+    tasks = {task_name(name): _task(name, task, spec, target) for name, task in ir["root"]["dag"]["tasks"].items()}
+    root = {**ir["root"], "dag": {**ir["root"]["dag"], "tasks": tasks}, "inputDefinitions": {"parameters": parameters}}
+    deployment = {**ir["deploymentSpec"], "executors": executors}
+    return {**ir, "components": components, "root": root, "deploymentSpec": deployment}
+
+
+def steps_by_label(ir: Json) -> dict[str, StepName]:
+    """Returns the step that each executor is of."""
+    return {component["executorLabel"]: cast(StepName, name) for name, component in ir["components"].items()}
+
+
+def task_name(step: str) -> str:
+    """Returns a task's name as Argo, which runs KFP's pipelines, allows it: [a-zA-Z0-9][-a-zA-Z0-9]*."""
+    return step.replace("_", "-")
+
+
+def _added(name: str, spec: Spec) -> dict[str, Json]:
+    """Returns the parameters that the entry point needs beside TFX's, and where their values come from.
+
+    No run's id among them: what is different in every run would be in every cache key.
+    """
+    added: dict[str, Json] = {ROOT: {"componentInputParameter": PIPELINE_ROOT}}
+    if name == "example_gen" and isinstance(spec.data, DayLogs):
+        added[CREATED] = {"runtimeValue": {"constant": CREATE_TIME}}
+    return added
+
+
+def _with_parameters(component: Json, added: dict[str, Json]) -> Json:
+    inputs = component.get("inputDefinitions", {})
+    types = {name: {"parameterType": "STRING"} for name in added}
+    return {**component, "inputDefinitions": {**inputs, "parameters": {**inputs.get("parameters", {}), **types}}}
+
+
+def _task(name: str, task: Json, spec: Spec, target: Target) -> Json:
+    step = spec.cluster.step(cast(StepName, name))
+    inputs = task.get("inputs", {})
+    finished = {
+        **task,
+        "taskInfo": {**task["taskInfo"], "name": task_name(task["taskInfo"]["name"])},
+        "cachingOptions": caching(name, step),
+        "inputs": {**inputs, "parameters": {**inputs.get("parameters", {}), **_added(name, spec)}},
+    }
+    if policy := retry_policy(step, target):
+        finished["retryPolicy"] = policy
+    if "dependentTasks" in task:
+        finished["dependentTasks"] = [task_name(other) for other in task["dependentTasks"]]
+    if "artifacts" in inputs:
+        artifacts = {key: _from_renamed(source) for key, source in inputs["artifacts"].items()}
+        finished["inputs"]["artifacts"] = artifacts
+    return finished
+
+
+def _from_renamed(source: Json) -> Json:
+    output = source["taskOutputArtifact"]
+    return {"taskOutputArtifact": {**output, "producerTask": task_name(output["producerTask"])}}

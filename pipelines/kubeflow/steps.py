@@ -1,0 +1,90 @@
+"""What both backends know of a step: resources, image, environment, retries, caching, and the command it runs."""
+
+from typing import Any
+
+from pipelines.kubeflow.target import Target
+from schemas.cluster import Retries, Step, StepName
+from schemas.quantities import parse_bytes
+from schemas.spec import Spec
+
+ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1"}
+"""Every process needs it before it imports TensorFlow."""
+
+UNCACHED = frozenset({"example_gen", "evaluator", "infra_validator", "pusher"})
+"""Steps whose result depends on what lies outside the pipeline: the date, the log files, the last blessed model, how
+busy the machine is, the pushed versions. Locally, drivers bring that into the cache key; KFP runs no drivers and would
+repeat old results."""
+
+WEEK_S = 7 * 24 * 3600
+"""A try that declares no timeout is taken to be over by then."""
+VERTEX_MAX_S = 3600
+"""Vertex AI takes no longer time for all tries of a task together (pipeline_spec.proto, RetryPolicy)."""
+
+
+def container(original: dict[str, Any], name: StepName, spec: Spec, target: Target) -> dict[str, Any]:
+    """Returns a step's container: TFX's, started by our entry point."""
+    step = spec.cluster.step(name)
+    resources = _resources(step)
+    environment = dict(sorted((step.env | ENVIRONMENT).items()))
+    return {
+        **original,
+        "image": step.image or (target.trainer_image if name == "trainer" else "") or target.image,
+        "command": _entrypoint(name, spec),
+        "args": [*original["command"], *original["args"]],
+        "env": [{"name": variable, "value": value} for variable, value in environment.items()],
+        **({"resources": resources} if resources else {}),
+    }
+
+
+def caching(name: str, step: Step) -> dict[str, Any]:
+    """Returns the task's caching options."""
+    return {} if name in UNCACHED or step.cache is False else {"enableCache": True}
+
+
+def retry_policy(step: Step, target: Target) -> dict[str, Any] | None:
+    """Returns the task's policy; None if it is not tried again.
+
+    `backoffMaxDuration` is no bound of one wait, as `max_backoff_s` is, but the time from the start of the first try
+    after which there is no other: Argo takes it so (workflow/controller/operator.go, processNodeRetries) and gives
+    later tries what is left of it. It must therefore hold all tries and all waits; the bound of a wait is checked when
+    the pipeline is compiled.
+    """
+    retries = step.retries
+    if retries.count == 0:
+        return None
+    whole = (retries.count + 1) * (step.timeout_s or WEEK_S) + int(sum(waits_s(retries)))
+    return {
+        "maxRetryCount": retries.count,
+        "backoffDuration": f"{retries.backoff_s}s",
+        "backoffFactor": retries.factor,
+        "backoffMaxDuration": f"{whole if target.flavour == 'kubeflow' else VERTEX_MAX_S}s",
+    }
+
+
+def waits_s(retries: Retries) -> list[float]:
+    """Returns the wait before each further try."""
+    return [retries.backoff_s * retries.factor**number for number in range(retries.count)]
+
+
+def _entrypoint(name: StepName, spec: Spec) -> list[str]:
+    command = ["python", "-m", "components.entrypoint", "--pipeline", spec.name, "--step", name]
+    command += ["--retries", str(spec.cluster.step(name).retries.count)]
+    if spec.alerts:
+        command += ["--alerts", spec.alerts.model_dump_json()]
+    return [*command, "--"]
+
+
+def _resources(step: Step) -> dict[str, Any]:
+    """Returns limits: Kubernetes takes a limit without a request for both.
+
+    Numbers of cores and of 10^9 bytes, which every backend reads: the newer fields with quantities are unknown to the
+    older ones and to Vertex AI.
+    """
+    resources: dict[str, Any] = {}
+    if step.cpu:
+        resources["cpuLimit"] = float(step.cpu[:-1]) / 1000 if step.cpu.endswith("m") else float(step.cpu)
+    if step.memory:
+        resources["memoryLimit"] = parse_bytes("memory", step.memory) / 1e9
+    if step.gpu:
+        resources["accelerator"] = {"count": step.gpu.count, "type": step.gpu.type}
+    return resources

@@ -1,0 +1,30 @@
+"""What a compiled pipeline runs in, and the defaults of its parameters."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Flavour = Literal["kubeflow", "vertex"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a pipeline is to run.
+
+    Attributes:
+        image: container image of every step.
+        trainer_image: of the trainer step and of the pods of a training job; `image` when empty.
+        pipeline_root: default folder of everything that outlives a run: on a volume, on Vertex AI
+            /gcs/<bucket>/<folder> or gs://<bucket>/<folder>.
+        data_root: default folder of the logs.
+        date: default of `date`; empty means yesterday (UTC) at the time of the run. Only for logs by day.
+        git_commit: of the code that was compiled; empty if it is not known.
+        flavour: `kubeflow`: the open-source backend; `vertex`: Vertex AI Pipelines.
+    """
+
+    image: str
+    trainer_image: str
+    pipeline_root: str
+    data_root: str
+    date: str = ""
+    git_commit: str = ""
+    flavour: Flavour = "kubeflow"

@@ -1,0 +1,35 @@
+"""Texts of YAML documents and files of them, such that people can read the changes."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+def yaml_text(*documents: dict[str, Any]) -> str:
+    """Returns the documents, parted by `---`."""
+    return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=True, width=120)
+
+
+def write_compiled(text: str, output: Path) -> None:
+    """Writes a compiled pipeline, whole or not at all."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    written = output.with_name(f".{output.name}.{os.getpid()}")
+    written.write_text(text, encoding="utf-8")
+    written.replace(output)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as such, and what occurs twice twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        del data
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
