@@ -22,6 +22,7 @@ from schemas.data import DayLogs
 from schemas.days import Day, parse_day
 from schemas.errors import UserError
 from schemas.loading import load_spec
+from schemas.spec import Spec
 
 FAILED = 1
 _BLESSED, _REJECTED = 0, 3
@@ -62,6 +63,21 @@ def check_backfill(spec_path: Path, first: str, last: str, data: Path, root: Pat
         UserError: a spec without days, dates that are none or in the wrong order, folders that cannot be used.
     """
     spec = load_spec(spec_path)
+    dates = check_dates(spec, first, last)
+    backfill = Backfill(spec_path, check_request(spec, first, data, root), dates)
+    if not any(_has_logs(backfill.request, date) for date in dates):
+        raise UserError(
+            f"--from, --to: no date has logs (got {first} to {last}, --data {data}); check the dates and the folder"
+        )
+    return backfill
+
+
+def check_dates(spec: Spec, first: str, last: str) -> tuple[Day, ...]:
+    """Returns the dates of a period, in order.
+
+    Raises:
+        UserError: a spec without days, dates that are none or in the wrong order.
+    """
     if not isinstance(spec.data, DayLogs):
         raise UserError(f"backfill: needs logs by day (got spec '{spec.name}', which reads named splits); use `run`")
     bounds = []
@@ -73,13 +89,7 @@ def check_backfill(spec_path: Path, first: str, last: str, data: Path, root: Pat
     if bounds[1] < bounds[0]:
         raise UserError(f"--to: lies before --from (got {last}, --from {first}); give the first date and the last")
     number = (bounds[1] - bounds[0]).days + 1
-    dates = tuple(bounds[0] + datetime.timedelta(days=offset) for offset in range(number))
-    backfill = Backfill(spec_path, check_request(spec, first, data, root), dates)
-    if not any(_has_logs(backfill.request, date) for date in dates):
-        raise UserError(
-            f"--from, --to: no date has logs (got {first} to {last}, --data {data}); check the dates and the folder"
-        )
-    return backfill
+    return tuple(bounds[0] + datetime.timedelta(days=offset) for offset in range(number))
 
 
 def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_child) -> int:

@@ -1,0 +1,129 @@
+"""The command `sangam backfill`: the dates of a past period, on this machine or on Kubeflow."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import typer
+from rich.console import Console
+
+from pipelines.deploy.connection import CaCertOption, Connection, NamespaceOption, TokenEnvOption, TokenFileOption
+from pipelines.deploy.release_options import ReleaseOptions, SpecArgument
+from schemas.errors import UserError
+
+Given = TypeVar("Given")
+
+EPILOG = (
+    "Example: sangam backfill pipelines/specs/short_video.yaml --from 2024-03-05 --to 2024-03-07 "
+    "--data demo/logs --root demo/root\n\n"
+    "Example: sangam backfill pipelines/specs/short_video.yaml --from 2024-03-05 --to 2024-03-07 --on kfp "
+    "--host http://localhost:8888 --image registry.example/sangam@sha256:...\n\n"
+    "Exit codes: 0 every date ended, blessed or refused by a gate; 1 a date failed; 2 the command was given something "
+    "wrong; 130 or 143 the backfill was stopped."
+)
+
+
+def backfill(
+    spec: SpecArgument,
+    first: Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="The first date.")],
+    last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="The last date.")],
+    on: Annotated[Literal["local", "kfp"], typer.Option(help="This machine, or Kubeflow Pipelines.")] = "local",
+    data: Annotated[
+        Path | None, typer.Option(help="local: folder of the logs; the spec's file patterns are relative to it.")
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="local: folder for everything the runs leave; created where it does not exist.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(metavar="URL", help="kfp: of Kubeflow Pipelines.")] = None,
+    image: Annotated[str | None, typer.Option(help="kfp: of the steps, pinned: NAME@sha256:...")] = None,
+    trainer_image: Annotated[str | None, typer.Option(help="kfp: of the trainer, where it differs.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="kfp: that holds the runs.")] = None,
+    pipeline_root: Annotated[
+        str | None, typer.Option(help="kfp: folder of everything that outlives a run, as the pods see it.")
+    ] = None,
+    data_root: Annotated[str | None, typer.Option(help="kfp: folder of the logs, as the pods see it.")] = None,
+    service_account: Annotated[str | None, typer.Option(help="kfp: of the pods.")] = None,
+    namespace: NamespaceOption = "",
+    ca_cert: CaCertOption = None,
+    token_env: TokenEnvOption = None,
+    token_file: TokenFileOption = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="kfp: Run dates again whose run has failed.")
+    ] = False,
+) -> None:
+    """Runs a spec for each date of a period, in order, each date when the one before has ended.
+
+    A date is judged on its day before a later one trains on it. The same command goes on where an earlier one was
+    stopped or killed; dates that ended with this spec and code are not run again. On this machine every task's metric
+    is printed by date, a date without logs is skipped where the spec has `missing_days: skip`, and output and record
+    are in ROOT/backfill/NAME. On Kubeflow the options are those of `deploy`.
+    """
+    on_kfp = {
+        "--host": host,
+        "--image": image,
+        "--trainer-image": trainer_image,
+        "--experiment": experiment,
+        "--pipeline-root": pipeline_root,
+        "--data-root": data_root,
+        "--service-account": service_account,
+        "--namespace": namespace or None,
+        "--ca-cert": ca_cert,
+        "--token-env": token_env,
+        "--token-file": token_file,
+        "--retry-failed": retry_failed or None,
+    }
+    if on == "local":
+        _refuse(on, on_kfp)
+        _locally(spec, first, last, _needed(on, "--data", data), _needed(on, "--root", root))
+    _refuse(on, {"--data": data, "--root": root})
+    given = {
+        "trainer_image": trainer_image,
+        "experiment": experiment,
+        "pipeline_root": pipeline_root,
+        "data_root": data_root,
+        "service_account": service_account,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    options = ReleaseOptions(image=_needed(on, "--image", image), **chosen)
+    connection = Connection(_needed(on, "--host", host), namespace, token_env, token_file, ca_cert)
+    _on_kubeflow(spec, first, last, options, connection, retry_failed)
+
+
+def _locally(spec: Path, first: str, last: str, data: Path, root: Path) -> None:
+    from pipelines.backfill import check_backfill, run_backfill
+
+    checked = check_backfill(spec, first, last, data, root)
+    raise typer.Exit(run_backfill(checked, Console(highlight=False, width=None if sys.stdout.isatty() else 200)))
+
+
+def _on_kubeflow(
+    spec: Path, first: str, last: str, options: ReleaseOptions, connection: Connection, retry_failed: bool
+) -> None:
+    from pipelines.backfill import check_dates
+    from pipelines.deploy.backfill import Backfill
+    from pipelines.deploy.commands import say
+    from pipelines.deploy.connection import connect
+    from pipelines.deploy.daily import Clock
+    from pipelines.deploy.release import publish
+    from pipelines.deploy.release_options import compile_for_kubeflow, make_release
+    from schemas.loading import load_spec
+
+    loaded = load_spec(spec)
+    dates = check_dates(loaded, first, last)
+    with connect(connection) as api:
+        release = make_release(loaded, options, compile_for_kubeflow)
+        launch = publish(api, release, say)
+        raise typer.Exit(Backfill(api, release, launch, Clock(), say, retry_failed).run(dates))
+
+
+def _needed(on: str, option: str, value: Given | None) -> Given:
+    if value is None:
+        raise UserError(f"{option}: is missing; a backfill with --on {on} needs it")
+    return value
+
+
+def _refuse(on: str, options: Mapping[str, object]) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise UserError(f"{option}: has no effect with --on {on} (got {value}); leave it out")

@@ -1,0 +1,300 @@
+"""The calls to Kubeflow Pipelines v2beta1 that Sangam needs. What makes something new is never made twice: where an
+answer is lost, the thing is looked for before it is made again."""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import kfp_server_api as generated
+
+from pipelines.deploy.errors import ApiError, Conflict, NotFound, Transient
+from pipelines.deploy.records import (
+    Pipeline,
+    Run,
+    Schedule,
+    Version,
+    pipeline_of,
+    run_of,
+    schedule_of,
+    version_of,
+)
+from pipelines.deploy.transport import ATTEMPTS, Sleep, Transport, wait_s
+from pipelines.provenance import VERSION
+from schemas.errors import UserError
+
+_PAGE = 100
+_V2_HEALTH, _V1_HEALTH = "/apis/v2beta1/healthz", "/apis/v1beta1/healthz"
+_NEWEST_FIRST = "created_at desc"
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a run or a recurring run is made of, apart from its name.
+
+    Attributes:
+        experiment_id: that holds it.
+        pipeline_id: of its version's pipeline.
+        version_id: to run.
+        parameters: of the pipeline.
+        service_account: of its pods; empty: the server's default.
+    """
+
+    experiment_id: str
+    pipeline_id: str
+    version_id: str
+    parameters: dict[str, str]
+    service_account: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """Returns the fields that runs and recurring runs have in common."""
+        reference = generated.V2beta1PipelineVersionReference(
+            pipeline_id=self.pipeline_id, pipeline_version_id=self.version_id
+        )
+        return {
+            "experiment_id": self.experiment_id,
+            "pipeline_version_reference": reference,
+            "runtime_config": generated.V2beta1RuntimeConfig(parameters=self.parameters),
+            "service_account": self.service_account or None,
+        }
+
+
+class Api:
+    """One server, one namespace."""
+
+    def __init__(self, transport: Transport, namespace: str, sleep: Sleep):
+        """Takes the way to the server; nothing is asked yet."""
+        configuration = generated.Configuration(host=transport.host)
+        client = generated.ApiClient(configuration)
+        client.rest_client = transport
+        client.user_agent = f"sangam/{VERSION}"
+        self.host, self.namespace = transport.host, namespace
+        self._transport, self._sleep = transport, sleep
+        self._pipelines = generated.PipelineServiceApi(client)
+        self._uploads = generated.PipelineUploadServiceApi(client)
+        self._experiments = generated.ExperimentServiceApi(client)
+        self._schedules = generated.RecurringRunServiceApi(client)
+        self._runs = generated.RunServiceApi(client)
+
+    def check(self) -> None:
+        """Makes sure that this is the right kind of server.
+
+        Raises:
+            ApiError: it is not, or cannot be reached.
+            UserError: it has several users and no namespace is given, or the other way round.
+        """
+        try:
+            answer = self._transport.GET(f"{self.host}{_V2_HEALTH}")
+        except NotFound:
+            raise ApiError(self._what_it_is_instead()) from None
+        has_users = bool(json.loads(answer.data or b"{}").get("multi_user"))
+        if has_users and not self.namespace:
+            raise UserError(
+                f"--namespace: is missing; Kubeflow at {self.host} has several users: give the namespace of "
+                "the profile that the pipeline runs in"
+            )
+        if self.namespace and not has_users:
+            raise UserError(
+                f"--namespace: has no effect (got {self.namespace}); Kubeflow at {self.host} runs everything in its "
+                "own namespace: leave it out"
+            )
+
+    def _what_it_is_instead(self) -> str:
+        try:
+            self._transport.GET(f"{self.host}{_V1_HEALTH}")
+        except ApiError:
+            return (
+                f"--host: has no API of Kubeflow Pipelines v2 (got {self.host}, no {_V2_HEALTH}); give the address of "
+                "ml-pipeline, or of Kubeflow with the path /pipeline"
+            )
+        return (
+            f"--host: is Kubeflow Pipelines v1 (got {self.host}, {_V1_HEALTH} but no {_V2_HEALTH}); "
+            "Sangam needs a backend of version 2.0 or later"
+        )
+
+    def find_pipeline(self, name: str) -> Pipeline | None:
+        """Returns the pipeline of a name."""
+        try:
+            return pipeline_of(self._pipelines.get_pipeline_by_name(name, **self._in_namespace()))
+        except NotFound:
+            return None
+
+    def make_pipeline(self, name: str, description: str) -> tuple[Pipeline, bool]:
+        """Returns the pipeline of a name, and whether it was made now."""
+        body = generated.V2beta1Pipeline(display_name=name, description=description, **self._in_namespace())
+        return self._make_once(
+            lambda: self.find_pipeline(name), lambda: pipeline_of(self._pipelines.create_pipeline(body))
+        )
+
+    def find_version(self, pipeline_id: str, name: str) -> Version | None:
+        """Returns the version of a name."""
+        listed = self._pages(self._pipelines.list_pipeline_versions, "pipeline_versions", pipeline_id, filter=_is(name))
+        return next((version_of(got) for got in listed if got.display_name == name), None)
+
+    def get_version(self, pipeline_id: str, version_id: str) -> Version | None:
+        """Returns a version."""
+        try:
+            return version_of(self._pipelines.get_pipeline_version(pipeline_id, version_id))
+        except NotFound:
+            return None
+
+    def versions(self, pipeline_id: str) -> int:
+        """Returns how many versions a pipeline has."""
+        return sum(1 for _ in self._pages(self._pipelines.list_pipeline_versions, "pipeline_versions", pipeline_id))
+
+    def make_version(self, pipeline_id: str, name: str, description: str, compiled: str) -> tuple[Version, bool]:
+        """Returns the version of a name, uploaded if it is not there, and whether it was."""
+
+        def upload() -> Version:
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / f"{name}.yaml"
+                file.write_text(compiled, encoding="utf-8")
+                got = self._uploads.upload_pipeline_version(
+                    str(file), name=name, pipelineid=pipeline_id, description=description
+                )
+            return version_of(got)
+
+        return self._make_once(lambda: self.find_version(pipeline_id, name), upload)
+
+    def make_experiment(self, name: str) -> str:
+        """Returns the id of the experiment of a name."""
+        body = generated.V2beta1Experiment(display_name=name, **self._in_namespace())
+        return self._make_once(
+            lambda: self.find_experiment(name), lambda: str(self._experiments.create_experiment(body).experiment_id)
+        )[0]
+
+    def find_experiment(self, name: str) -> str | None:
+        """Returns the id of the experiment of a name."""
+        listed = self._pages(
+            self._experiments.list_experiments, "experiments", filter=_is(name), **self._in_namespace()
+        )
+        return next((str(got.experiment_id) for got in listed if got.display_name == name), None)
+
+    def schedules(self, pipeline_id: str) -> list[Schedule]:
+        """Returns the recurring runs of a pipeline, whoever has made them, oldest first."""
+        # A filter by pipeline is not in every version 2 (model/job.go of its API server), so it is done here.
+        listed = self._pages(self._schedules.list_recurring_runs, "recurring_runs", **self._in_namespace())
+        return [found for found in map(schedule_of, listed) if found.pipeline_id == pipeline_id]
+
+    def make_disabled_schedule(
+        self, name: str, launch: Launch, cron: str, description: str, known: frozenset[str]
+    ) -> Schedule:
+        """Makes a recurring run that starts nothing yet: one run at a time, without catching up.
+
+        Args:
+            name: of it.
+            launch: what its runs are made of.
+            cron: when it starts them.
+            description: for people.
+            known: ids of recurring runs that were there before, whatever their names.
+        """
+        body = generated.V2beta1RecurringRun(
+            display_name=name,
+            description=description,
+            mode="DISABLE",
+            max_concurrency="1",
+            no_catchup=True,
+            trigger=generated.V2beta1Trigger(cron_schedule=generated.V2beta1CronSchedule(cron=cron)),
+            **self._in_namespace(),
+            **launch.fields(),
+        )
+
+        def find() -> Schedule | None:
+            found = [schedule for schedule in self.schedules(launch.pipeline_id) if schedule.id not in known]
+            return next((schedule for schedule in found if schedule.name == name), None)
+
+        return self._make_once(find, lambda: schedule_of(self._schedules.create_recurring_run(body)))[0]
+
+    def enable(self, schedule_id: str) -> None:
+        """Lets a recurring run start runs."""
+        self._schedules.enable_recurring_run(schedule_id)
+
+    def disable(self, schedule_id: str) -> None:
+        """Stops a recurring run from starting runs; those that run go on."""
+        try:
+            self._schedules.disable_recurring_run(schedule_id)
+        except NotFound:
+            return
+
+    def delete_schedule(self, schedule_id: str) -> None:
+        """Deletes a recurring run. Its runs that are still going would be deleted with it: ask for them first."""
+        try:
+            self._schedules.delete_recurring_run(schedule_id)
+        except NotFound:
+            return
+
+    def runs(self, pipeline_id: str, experiment_id: str | None = None) -> Iterator[Run]:
+        """Yields the runs of a pipeline, newest first, without their steps."""
+        place = {"experiment_id": experiment_id} if experiment_id else self._in_namespace()
+        listed = self._pages(self._runs.list_runs, "runs", sort_by=_NEWEST_FIRST, **place)
+        return (found for found in map(run_of, listed) if found.pipeline_id == pipeline_id)
+
+    def runs_named(self, name: str, experiment_id: str) -> list[Run]:
+        """Returns the runs of a name, oldest first."""
+        listed = self._pages(self._runs.list_runs, "runs", experiment_id=experiment_id, filter=_is(name))
+        found = [run_of(got) for got in listed if got.display_name == name]
+        return sorted(found, key=lambda run: (run.created_at is None, run.created_at, run.id))
+
+    def get_run(self, run_id: str) -> Run:
+        """Returns a run with its steps."""
+        return run_of(self._runs.get_run(run_id))
+
+    def make_run(self, name: str, launch: Launch, known: frozenset[str] = frozenset()) -> Run:
+        """Returns the run of a name that is not `known`, started if there is none, and ends any other.
+
+        Two clients that start the same run at once see each other's afterwards: both keep the oldest.
+        """
+        body = generated.V2beta1Run(display_name=name, **launch.fields())
+
+        def find() -> Run | None:
+            found = [run for run in self.runs_named(name, launch.experiment_id) if run.id not in known]
+            return found[0] if found else None
+
+        made, _ = self._make_once(find, lambda: run_of(self._runs.create_run(body)))
+        named = self.runs_named(name, launch.experiment_id)
+        kept, *others = [run for run in named if run.id not in known] or [made]
+        for other in others:
+            if other.is_unfinished:
+                self._runs.terminate_run(other.id)
+        return kept
+
+    def _make_once(self, find: Callable[[], Made | None], make: Callable[[], Made]) -> tuple[Made, bool]:
+        """Returns what `find` finds, or else what `make` makes, and whether it was made now."""
+        found = find()
+        if found is not None:
+            return found, False
+        for attempt in range(ATTEMPTS):
+            try:
+                return make(), True
+            except (Conflict, Transient) as error:
+                if isinstance(error, Transient) and not error.may_have_happened:
+                    raise
+                # The server may still be at it, so it is given time before it is taken not to have happened.
+                self._sleep(wait_s(attempt, error.wait_s if isinstance(error, Transient) else None))
+                found = find()
+                if found is not None:
+                    return found, True
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _in_namespace(self) -> dict[str, str]:
+        return {"namespace": self.namespace} if self.namespace else {}
+
+    def _pages(self, listing: Callable[..., Any], field: str, *arguments: str, **options: Any) -> Iterator[Any]:
+        token = ""
+        while True:
+            page = listing(*arguments, page_size=_PAGE, **({"page_token": token} if token else {}), **options)
+            yield from getattr(page, field) or []
+            token = page.next_page_token or ""
+            if not token:
+                return
+
+
+def _is(name: str) -> str:
+    predicate = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
+    return json.dumps({"predicates": [predicate]})

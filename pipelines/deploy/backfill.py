@@ -1,0 +1,113 @@
+"""The dates of a past period on the server: one run each, in order, each waited for, none twice."""
+
+import datetime
+from dataclasses import replace
+
+from pipelines.deploy import names
+from pipelines.deploy.api import Api, Launch
+from pipelines.deploy.daily import Clock, Moment
+from pipelines.deploy.deployment import unfinished_runs
+from pipelines.deploy.errors import Transient, short
+from pipelines.deploy.printing import duration
+from pipelines.deploy.records import DATE_PARAMETER, Run
+from pipelines.deploy.release import Release, Say
+from pipelines.local.stopping import Stopped, StopSignals
+from schemas.days import Day
+from schemas.errors import UserError
+
+POLL_S = 20.0
+PATIENCE = datetime.timedelta(hours=1)
+"""How long the server may be away while a run is waited for: the run does not need it."""
+FAILED = 1
+
+
+class DateFailed(Exception):
+    """A date whose run has failed; the text says why, and how to go on."""
+
+
+class Backfill:
+    """Runs dates in order. What has been done is known from the server alone, by the names of the runs."""
+
+    def __init__(self, api: Api, release: Release, launch: Launch, clock: Clock, say: Say, retry_failed: bool = False):
+        """Takes what to run, and where."""
+        self._api, self._release, self._launch = api, release, launch
+        self._clock, self._say, self._retry_failed = clock, say, retry_failed
+        self._going: Run | None = None
+
+    def run(self, dates: tuple[Day, ...]) -> int:
+        """Runs every date that has not succeeded, says a line for each, and returns the exit code."""
+        with StopSignals() as stop:
+            try:
+                with stop.raised():
+                    for date in dates:
+                        self._run(date)
+            except DateFailed as failure:
+                self._say(str(failure))
+                return FAILED
+            except Stopped as stopped:
+                rest = f"run {self._going.id} goes on without it; " if self._going else ""
+                self._say(f"{stopped}; {rest}the same command goes on from there")
+                return stopped.exit_code
+        self._say(f"all {len(dates)} dates have succeeded")
+        return 0
+
+    def _run(self, date: Day) -> None:
+        name = names.backfill_name(self._release.spec.name, date, self._release.meaning())
+        known = self._api.runs_named(name, self._launch.experiment_id)
+        done = next((run for run in known if run.state == "succeeded"), None)
+        if done:
+            self._say(f"{date} succeeded  before, run {done.id}")
+            return
+        run = next((run for run in known if run.is_unfinished), None)
+        if run:
+            self._say(f"{date} goes on    run {run.id} ({run.state})")
+        elif known and not self._retry_failed:
+            raise DateFailed(self._failure(date, self._api.get_run(known[-1].id), "had "))
+        else:
+            self._wait_for_others(date)
+            parameters = {**self._launch.parameters, DATE_PARAMETER: date.isoformat()}
+            launch = replace(self._launch, parameters=parameters)
+            run = self._api.make_run(name, launch, frozenset(run.id for run in known))
+            self._say(f"{date} started    run {run.id}")
+        self._going = run
+        ended = self._wait(run)
+        self._going = None
+        if ended.state != "succeeded":
+            raise DateFailed(self._failure(date, ended, ""))
+        seconds = ended.seconds(self._clock.now())
+        self._say(f"{date} succeeded  in {duration(seconds) if seconds is not None else 'an unknown time'}")
+
+    def _wait_for_others(self, date: Day) -> None:
+        """Waits for runs of the ranker that somebody else has started: two would train from the same base."""
+        told: set[str] = set()
+        while others := unfinished_runs(self._api, self._launch.pipeline_id):
+            for other in others:
+                if other.id not in told:
+                    self._say(f"{date} waits for  run {other.id} ({other.name}, {other.state})")
+                    told.add(other.id)
+            self._clock.sleep(POLL_S)
+
+    def _wait(self, run: Run) -> Run:
+        away_since: Moment | None = None
+        while True:
+            try:
+                seen = self._api.get_run(run.id)
+                if not seen.is_unfinished:
+                    return seen
+                away_since = None
+            except Transient as error:
+                if away_since is None:
+                    away_since = self._clock.now()
+                    self._say(f"still trying, the run goes on: {error}")
+                elif self._clock.now() - away_since > PATIENCE:
+                    raise UserError(f"{error}; run {run.id} may go on: give the same command again") from None
+            self._clock.sleep(POLL_S)
+
+    def _failure(self, date: Day, run: Run, had: str) -> str:
+        step = run.failed_step
+        why = (step.error if step else "") or run.error
+        return (
+            f"{date} {had}{run.state}  run {run.id}{f', step {step.name}' if step else ''}"
+            f"{f': {short(why)}' if why else ''}; later dates build on it, so none was started. Mend it, and give the "
+            "same command with --retry-failed"
+        )

@@ -1,0 +1,74 @@
+"""The command `sangam deploy`: a version on the server, and one schedule that runs it."""
+
+from typing import Annotated
+
+import typer
+
+from pipelines.deploy.commands import say
+from pipelines.deploy.connection import (
+    CaCertOption,
+    Connection,
+    HostOption,
+    NamespaceOption,
+    TokenEnvOption,
+    TokenFileOption,
+    connect,
+)
+from pipelines.deploy.release_options import (
+    DATA_ROOT,
+    PIPELINE_ROOT,
+    DataRootOption,
+    ExperimentOption,
+    PipelineRootOption,
+    ReleaseOptions,
+    ServiceAccountOption,
+    SpecArgument,
+    TrainerImageOption,
+    compile_for_kubeflow,
+    make_release,
+)
+
+EPILOG = (
+    "Example: sangam deploy pipelines/specs/short_video.yaml --host http://localhost:8888 "
+    "--image registry.example/sangam@sha256:... --trainer-image registry.example/sangam-trainer@sha256:... "
+    "--at 02:00\n\n"
+    "Exit codes: 0 it is deployed, now or before; 2 the command was given something wrong, or the server failed: "
+    "the same command goes on from there."
+)
+
+
+def deploy(
+    spec: SpecArgument,
+    host: HostOption,
+    image: Annotated[str, typer.Option(help="Of the steps, pinned: NAME@sha256:...")],
+    trainer_image: TrainerImageOption = "",
+    at: Annotated[str, typer.Option(metavar="HH:MM", help="When a run starts every day, UTC.")] = "02:00",
+    namespace: NamespaceOption = "",
+    experiment: ExperimentOption = "",
+    pipeline_root: PipelineRootOption = PIPELINE_ROOT,
+    data_root: DataRootOption = DATA_ROOT,
+    service_account: ServiceAccountOption = "",
+    ca_cert: CaCertOption = None,
+    token_env: TokenEnvOption = None,
+    token_file: TokenFileOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+) -> None:
+    """Runs a spec on Kubeflow every day: uploads the pipeline and keeps exactly one recurring run of it.
+
+    What is there already is left as it is. A run is for the day before; no two overlap, and days that were missed are
+    not caught up: `sangam backfill --on kfp` does that.
+    """
+    from pipelines.deploy.daily import Clock, check_time
+    from pipelines.deploy.deployment import deploy as deploy_release
+    from pipelines.deploy.deployment import preview
+    from schemas.loading import load_spec
+
+    loaded, at = load_spec(spec), check_time(at)
+    options = ReleaseOptions(image, trainer_image, experiment, pipeline_root, data_root, service_account)
+    # The server is asked before the spec is compiled: that takes seconds, a mistyped address none.
+    with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
+        release = make_release(loaded, options, compile_for_kubeflow)
+        if dry_run:
+            preview(api, release, at, say)
+        elif not deploy_release(api, release, at, Clock(), say):
+            say("nothing has changed")

@@ -1,0 +1,89 @@
+"""The options that say which server, who asks it, and in which namespace."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from schemas.errors import UserError
+
+if TYPE_CHECKING:
+    from pipelines.deploy.api import Api
+
+HostOption = Annotated[
+    str, typer.Option("--host", metavar="URL", help="Of Kubeflow Pipelines, for example http://localhost:8888.")
+]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", help="Of the profile, where Kubeflow has several users; else left out.")
+]
+TokenEnvOption = Annotated[
+    str | None, typer.Option("--token-env", metavar="VAR", help="Environment variable that holds a bearer token.")
+]
+TokenFileOption = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="File that holds one; read again every time.")
+]
+CaCertOption = Annotated[
+    Path | None, typer.Option("--ca-cert", metavar="FILE", help="Certificates (PEM) that sign the server's.")
+]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Which server, who asks it, and in which namespace: the options as they were given."""
+
+    host: str
+    namespace: str = ""
+    token_env: str | None = None
+    token_file: Path | None = None
+    ca_cert: Path | None = None
+
+
+@contextmanager
+def connect(connection: Connection) -> Iterator["Api"]:
+    """Yields a server that has answered and is of the right kind.
+
+    Raises:
+        UserError: there is a mistake in the options, or no such server.
+    """
+    # Here, so that `sangam --help` loads none of it.
+    from pipelines.deploy.api import Api
+    from pipelines.deploy.names import check_text
+    from pipelines.deploy.transport import Credentials, Transport
+
+    host = check_host(connection.host)
+    if connection.namespace:
+        check_text("--namespace", connection.namespace)
+    if connection.token_env is not None and connection.token_file is not None:
+        raise UserError("--token-env: does not go with --token-file (got both); give one of them")
+    credentials = Credentials(connection.token_env, connection.token_file)
+    transport = Transport(host, credentials, dict(os.environ), connection.ca_cert, sleep=time.sleep)
+    try:
+        api = Api(transport, connection.namespace, time.sleep)
+        api.check()
+        yield api
+    finally:
+        transport.close()
+
+
+def check_host(host: str) -> str:
+    """Returns the address without a slash at its end.
+
+    Raises:
+        UserError: it is no address, or holds a password, which would be printed with it.
+    """
+    try:
+        parts = urlsplit(host)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port)
+    except ValueError:
+        is_address = False
+    if is_address and (parts.username or parts.password):
+        raise UserError("--host: holds a name or password; leave them out, and give a token with --token-env")
+    if not is_address or parts.query or parts.fragment or any(character.isspace() for character in host):
+        raise UserError(f"--host: is no address (got {host!r}); give one as http://localhost:8888 or https://NAME/path")
+    return host.rstrip("/")

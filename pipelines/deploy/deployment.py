@@ -1,0 +1,167 @@
+"""One version of a ranker's pipeline, run every day by exactly one recurring run."""
+
+import datetime
+import itertools
+
+from pipelines.deploy import names
+from pipelines.deploy.api import Api, Launch
+from pipelines.deploy.daily import Clock, Moment, cron_at, date_of, next_due, time_of
+from pipelines.deploy.errors import ApiError
+from pipelines.deploy.records import Run, Schedule
+from pipelines.deploy.release import Release, Say, publish
+from schemas.data import DayLogs
+from schemas.errors import UserError
+
+_BEFORE, _AFTER = datetime.timedelta(seconds=120), datetime.timedelta(seconds=60)
+"""How near a schedule that is replaced must not be to starting a run. The new one would start the same run again if it
+was made before that moment and enabled after it (`getNextScheduledEpoch` counts from the creation,
+backend/src/crd/controller/scheduledworkflow/util/scheduled_workflow.go of kubeflow/pipelines)."""
+_RECENT_RUNS = 50
+
+
+def deploy(api: Api, release: Release, at: str, clock: Clock, say: Say) -> bool:
+    """Makes the server run a release every day at a time, and nothing else of the ranker; returns whether it changed.
+
+    The new recurring run is made disabled, the old one is disabled, the new one is enabled, the old one is deleted:
+    never are two enabled. A call that was ended at any point is completed by the next.
+
+    Raises:
+        UserError: somebody else's schedule runs the same pipeline, or the server fails.
+    """
+    launch = publish(api, release, say)
+    cron = cron_at(at)
+    name = _name(release, launch, cron)
+    own = own_schedules(api, release.spec.name, launch.pipeline_id)
+    enabled = [schedule for schedule in own if schedule.is_enabled]
+    is_changed = [schedule.name for schedule in enabled] != [name]
+    if is_changed:
+        kept = _replace(api, name, launch, cron, release, own, clock, say)
+        say(f"schedule   {name} daily at {at} UTC, {'takes the place of the one before' if enabled else 'made'}")
+    else:
+        kept = enabled[0].id
+        say(f"schedule   {name} daily at {at} UTC, is there")
+    for schedule in own:
+        if schedule.id != kept:
+            remove(api, schedule, say)
+    due = next_due(at, clock.now())
+    date = f", for {date_of(due)}" if isinstance(release.spec.data, DayLogs) else ""
+    say(f"next run   {due:%Y-%m-%d %H:%M} UTC{date}")
+    return is_changed
+
+
+def preview(api: Api, release: Release, at: str, say: Say) -> None:
+    """Says what `deploy` would change, and changes nothing."""
+    pipeline = api.find_pipeline(names.pipeline_name(release.spec.name))
+    version = api.find_version(pipeline.id, release.version_name) if pipeline else None
+    own = own_schedules(api, release.spec.name, pipeline.id) if pipeline else []
+    if pipeline is None:
+        say(f"would make pipeline {names.pipeline_name(release.spec.name)}")
+    if version is None:
+        say(f"would upload version {release.version_name}")
+    experiment_id = api.find_experiment(release.experiment)
+    if experiment_id is None:
+        say(f"would make experiment {release.experiment}")
+    name = ""
+    if pipeline and version and experiment_id:
+        launch = Launch(experiment_id, pipeline.id, version.id, release.parameters, release.service_account)
+        name = _name(release, launch, cron_at(at))
+    is_there = False
+    for schedule in own:
+        if schedule.name == name and schedule.is_enabled:
+            is_there = True
+        else:
+            say(f"would delete schedule {schedule.name} ({schedule_text(schedule)})")
+    say("nothing to do" if is_there and len(own) == 1 else f"would run it daily at {at} UTC")
+
+
+def own_schedules(api: Api, ranker: str, pipeline_id: str) -> list[Schedule]:
+    """Returns the recurring runs that `deploy` has made of a ranker.
+
+    Raises:
+        UserError: another one is enabled too, so that there would be two runs a day.
+    """
+    prefix = names.schedule_prefix(ranker)
+    schedules = api.schedules(pipeline_id)
+    for schedule in schedules:
+        if schedule.is_enabled and not schedule.name.startswith(prefix):
+            raise UserError(
+                f"NAME: recurring run {schedule.name!r} ({schedule.id}) also runs the pipeline, and `sangam deploy` "
+                "has not made it: disable or delete it in Kubeflow, then give the command again"
+            )
+    return [schedule for schedule in schedules if schedule.name.startswith(prefix)]
+
+
+def remove(api: Api, schedule: Schedule, say: Say) -> bool:
+    """Disables a recurring run, deletes it unless a run of it is still going, and returns whether it is gone.
+
+    Deleting it would end that run: the workflow belongs to it (kubeflow/pipelines issue 12573).
+    """
+    if schedule.is_enabled:
+        api.disable(schedule.id)
+    going = [run for run in unfinished_runs(api, schedule.pipeline_id) if run.schedule_id == schedule.id]
+    if going:
+        say(f"left       {schedule.name} is disabled; its run {going[0].id} goes on, so the next call deletes it")
+        return False
+    api.delete_schedule(schedule.id)
+    say(f"deleted    {schedule.name} ({schedule_text(schedule)})")
+    return True
+
+
+def unfinished_runs(api: Api, pipeline_id: str) -> list[Run]:
+    """Returns the runs of a pipeline that are still going, newest first; they are among the last few."""
+    return [run for run in itertools.islice(api.runs(pipeline_id), _RECENT_RUNS) if run.is_unfinished]
+
+
+def schedule_text(schedule: Schedule) -> str:
+    """Returns when a recurring run starts runs, in words."""
+    at = time_of(schedule.cron)
+    return f"daily at {at} UTC" if at else f"cron {schedule.cron!r}"
+
+
+def _name(release: Release, launch: Launch, cron: str) -> str:
+    meaning = {
+        "version": release.version_name,
+        "version_id": launch.version_id,
+        "experiment_id": launch.experiment_id,
+        "parameters": launch.parameters,
+        "service_account": launch.service_account,
+        "cron": cron,
+    }
+    return names.schedule_name(release.spec.name, meaning)
+
+
+def _replace(
+    api: Api, name: str, launch: Launch, cron: str, release: Release, own: list[Schedule], clock: Clock, say: Say
+) -> str:
+    """Puts a new schedule in the place of those that are enabled, and returns its id."""
+    enabled = [schedule for schedule in own if schedule.is_enabled]
+    known = frozenset(schedule.id for schedule in own)
+    while True:
+        _wait_until_quiet(enabled, clock, say)
+        begun = clock.now()
+        made = api.make_disabled_schedule(name, launch, cron, release.description, known)
+        if _is_quiet(enabled, begun, clock.now()):
+            break
+        # The server took so long that the old one may have started a run meanwhile: the new one is too old.
+        api.delete_schedule(made.id)
+    for schedule in enabled:
+        api.disable(schedule.id)
+    try:
+        api.enable(made.id)
+    except ApiError as error:
+        raise ApiError(
+            f"{error}; NO schedule of {release.spec.name} is enabled now: give the same command again"
+        ) from None
+    return made.id
+
+
+def _is_quiet(enabled: list[Schedule], begin: Moment, end: Moment) -> bool:
+    times = [time for time in (time_of(schedule.cron) for schedule in enabled) if time]
+    return all(next_due(time, begin - _AFTER) > end + _BEFORE for time in times)
+
+
+def _wait_until_quiet(enabled: list[Schedule], clock: Clock, say: Say) -> None:
+    if not _is_quiet(enabled, clock.now(), clock.now()):
+        say(f"waiting    until {_AFTER.seconds} s after the schedule of today has started its run")
+    while not _is_quiet(enabled, clock.now(), clock.now()):
+        clock.sleep(5.0)

@@ -1,0 +1,127 @@
+"""The names by which Sangam knows its things on the server again, and the checks of what the user names."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from schemas.base import Name
+from schemas.cluster import Pod, PodsLauncher
+from schemas.days import Day
+from schemas.errors import UserError
+from schemas.kubernetes_names import DnsLabel, DnsName
+from schemas.spec import Spec, digest
+
+_SHORT = 10
+_PINNED = re.compile(r"^[a-z0-9][a-zA-Z0-9._:/-]*@sha256:[0-9a-f]{64}$")
+_TEXTS: dict[str, tuple[Any, str]] = {
+    "NAME": (Name, "give the ranker's name as in its spec: lower case letters, digits and underscores"),
+    "--namespace": (DnsLabel, "a namespace is lower case letters, digits and '-', at most 63"),
+    "--service-account": (DnsName, "a service account is lower case letters, digits, '-' and '.'"),
+    "--experiment": (
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,127}$")],
+        "letters, digits, spaces and ._- are allowed, at most 128",
+    ),
+}
+"""What may be said of things on the server, and how to say it: types and words by option."""
+
+
+def check_text(option: str, text: str) -> str:
+    """Returns a name that the user has given, if it may be one.
+
+    Raises:
+        UserError: it may not.
+    """
+    kind, advice = _TEXTS[option]
+    try:
+        TypeAdapter(kind).validate_python(text)
+    except ValidationError:
+        raise UserError(f"{option}: is no such name (got {text!r}); {advice}") from None
+    return text
+
+
+def check_pinned(option: str, image: str) -> str:
+    """Returns an image whose name says exactly which one it is.
+
+    Raises:
+        UserError: the name is a tag's, which may be another image tomorrow, or none.
+    """
+    if not _PINNED.match(image):
+        name = image.split("@")[0] or "NAME"
+        raise UserError(
+            f"{option}: is not pinned by digest (got {image!r}); give NAME@sha256:..., which these tell: "
+            f"`docker buildx imagetools inspect {name}` or `crane digest {name}`"
+        )
+    return image
+
+
+def check_images(spec: Spec) -> None:
+    """Makes sure that the images that the spec itself names are pinned.
+
+    Raises:
+        UserError: one is not.
+    """
+    for where, pod in _pods(spec):
+        if pod.image is not None:
+            check_pinned(f"cluster.{where}.image", pod.image)
+
+
+def pipeline_name(ranker: str) -> str:
+    """Returns the name of a ranker's pipeline, the same as in the compiled file.
+
+    Raises:
+        UserError: the ranker's name makes none.
+    """
+    name = ranker.replace("_", "-")
+    try:
+        TypeAdapter(DnsLabel).validate_python(name)
+    except ValidationError:
+        raise UserError(f"NAME: cannot be a name in Kubernetes (got {ranker!r}); let it end with a letter") from None
+    return name
+
+
+def version_name(spec: Spec, compiled: str) -> str:
+    """Returns the name of a compiled pipeline: the same thing has the same name, and is not uploaded twice."""
+    return f"{digest(spec)[:_SHORT]}-{_sha256(compiled)[:_SHORT]}"
+
+
+def schedule_prefix(ranker: str) -> str:
+    """Returns how the names of a ranker's recurring runs begin, those that are made here."""
+    return f"{pipeline_name(ranker)}-daily-"
+
+
+def schedule_name(ranker: str, meaning: Mapping[str, Any]) -> str:
+    """Returns the name of a recurring run: of equal names, all that can be said of them is equal."""
+    return f"{schedule_prefix(ranker)}{_sha256(json.dumps(meaning, sort_keys=True))[:_SHORT]}"
+
+
+def backfill_prefix(ranker: str) -> str:
+    """Returns how the names of a ranker's backfill runs begin."""
+    return f"{pipeline_name(ranker)}-backfill-"
+
+
+def backfill_name(ranker: str, day: Day, meaning: Mapping[str, Any]) -> str:
+    """Returns the name of a date's run: it has been run if there is one that has succeeded."""
+    return f"{backfill_prefix(ranker)}{day.isoformat()}-{_sha256(json.dumps(meaning, sort_keys=True))[:_SHORT]}"
+
+
+def description_of(ranker: str) -> str:
+    """Returns the words that a ranker's pipeline is known by to be one made here."""
+    return f"Ranker {ranker}, kept by `sangam deploy`."
+
+
+def _pods(spec: Spec) -> Iterator[tuple[str, Pod]]:
+    cluster = spec.cluster
+    yield "default", cluster.default
+    for name, step in cluster.steps.items():
+        yield f"steps.{name}", step
+    if isinstance(cluster.launcher, PodsLauncher):
+        for part in ("host", "coordinator", "data_worker"):
+            yield f"launcher.{part}", getattr(cluster.launcher, part)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

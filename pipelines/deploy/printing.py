@@ -1,0 +1,102 @@
+"""What the commands print: a ranker's state, and a table of its runs."""
+
+import datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.deploy.daily import Moment, date_of, time_of
+from pipelines.deploy.errors import short
+from pipelines.deploy.records import Run
+from pipelines.deploy.state import State, date_text, kind_of
+
+_STYLES = {"succeeded": "green", "skipped": "green", "failed": "red", "canceled": "red", "running": "yellow"}
+_UI = {
+    "healthy": "healthy",
+    "failed": "the last run did not succeed",
+    "unscheduled": "nothing is scheduled",
+    "overdue": "the run that was due has not started",
+}
+
+
+def print_state(state: State, console: Console) -> None:
+    """Prints a ranker's state."""
+    health = state.health
+    words = "more than one schedule is enabled" if len(state.enabled) > 1 else _UI[health]
+    console.print(f"{state.ranker}: [{'green' if health == 'healthy' else 'red'}]{words}[/]")
+    version = f"{state.version.name}  {state.version.description}" if state.version else "none is scheduled"
+    _line(console, "version", version)
+    for schedule in state.schedules:
+        at = time_of(schedule.cron)
+        when = f"daily at {at} UTC" if at else f"cron {schedule.cron!r}"
+        _line(console, "schedule", f"{schedule.name}  {when}  {'enabled' if schedule.is_enabled else 'disabled'}")
+    if state.next_due:
+        wait = duration((state.next_due - state.now).total_seconds())
+        _line(console, "next run", f"{minute(state.next_due)} UTC, in {wait}, for {date_of(state.next_due)}")
+    if state.last is None:
+        _line(console, "last run", "none yet")
+        return
+    _print_run(state.last, state, console)
+
+
+def _print_run(run: Run, state: State, console: Console) -> None:
+    date = f" for {date_text(run)}" if date_text(run) else ""
+    took = run.seconds(state.now)
+    how_long = f", {'for' if run.is_unfinished else 'took'} {duration(took)}" if took is not None else ""
+    age = f", {duration((state.now - run.started_at).total_seconds())} ago" if run.started_at else ""
+    when = f", started {minute(run.started_at)} UTC{age}" if run.started_at else ""
+    _line(console, "last run", f"{run.state}, {kind_of(run, state.ranker)}{date}{when}{how_long}")
+    _line(console, "", run.id)
+    for step in run.steps:
+        seconds = duration(step.seconds) if step.seconds is not None else ""
+        style = _STYLES.get(step.state, "default")
+        console.print(f"{'':<10} {step.name:<18} [{style}]{step.state:<10}[/] {seconds}".rstrip())
+    failed = run.failed_step
+    error = (failed.error if failed else "") or run.error
+    if error:
+        _line(console, "error", short(error))
+
+
+def print_runs(runs: list[Run], ranker: str, now: Moment, console: Console) -> None:
+    """Prints a table of runs, newest first."""
+    if not runs:
+        console.print(f"{ranker} has no runs yet")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("date", "run", "kind", "state", "started (UTC)"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("took", justify="right", no_wrap=True)
+    table.add_column("failed step")
+    for run in runs:
+        took = run.seconds(now)
+        failed = run.failed_step
+        table.add_row(
+            date_text(run),
+            run.id,
+            kind_of(run, ranker),
+            f"[{_STYLES.get(run.state, 'default')}]{run.state}[/]",
+            minute(run.started_at) if run.started_at else "",
+            duration(took) if took is not None else "",
+            failed.name if failed else "",
+        )
+    console.print(table)
+
+
+def minute(moment: Moment) -> str:
+    """Returns a moment to the minute, in UTC."""
+    return f"{moment.astimezone(datetime.timezone.utc):%Y-%m-%d %H:%M}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time span in the two largest units that it has."""
+    whole = max(0, round(seconds))
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {whole % 60:02d} s" if minutes else f"{whole} s"
+
+
+def _line(console: Console, label: str, text: str) -> None:
+    console.print(f"{label:<10} {text}", markup=False, soft_wrap=True)

@@ -1,0 +1,90 @@
+"""The options that say what is put on the server, and how they become it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pipelines.deploy.release import Release
+    from schemas.spec import Spec
+
+PIPELINE_ROOT, DATA_ROOT = "/sangam/root", "/sangam/data"
+
+SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The ranker's YAML file.")]
+TrainerImageOption = Annotated[str, typer.Option("--trainer-image", help="Of the trainer, where it differs.")]
+ExperimentOption = Annotated[
+    str, typer.Option("--experiment", help="That holds the runs. Left out: the ranker's name.")
+]
+PipelineRootOption = Annotated[
+    str, typer.Option("--pipeline-root", help="Folder of everything that outlives a run, as the pods see it.")
+]
+DataRootOption = Annotated[str, typer.Option("--data-root", help="Folder of the logs, as the pods see it.")]
+ServiceAccountOption = Annotated[
+    str, typer.Option("--service-account", help="Of the pods. Left out: the spec's, or the server's default.")
+]
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """What is to run, and in what: the options as they were given."""
+
+    image: str
+    trainer_image: str = ""
+    experiment: str = ""
+    pipeline_root: str = PIPELINE_ROOT
+    data_root: str = DATA_ROOT
+    service_account: str = ""
+
+
+Compile = Callable[["Spec", ReleaseOptions], str]
+
+
+def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "Release":
+    """Returns what is to be put on the server.
+
+    Raises:
+        UserError: an image that is not pinned, or a name that is none.
+    """
+    # Here, so that `sangam --help` loads none of it.
+    from pipelines.deploy import names
+    from pipelines.deploy.release import Release
+
+    names.check_pinned("--image", options.image)
+    if options.trainer_image:
+        names.check_pinned("--trainer-image", options.trainer_image)
+    names.check_images(spec)
+    experiment = names.check_text("--experiment", options.experiment or names.pipeline_name(spec.name))
+    service_account = options.service_account or spec.cluster.service_account or ""
+    if service_account:
+        names.check_text("--service-account", service_account)
+    return Release(
+        spec=spec,
+        compiled=compile_(spec, options),
+        image=options.image,
+        trainer_image=options.trainer_image,
+        pipeline_root=options.pipeline_root,
+        data_root=options.data_root,
+        experiment=experiment,
+        service_account=service_account,
+    )
+
+
+def compile_for_kubeflow(spec: "Spec", options: ReleaseOptions) -> str:
+    """Returns the compiled pipeline; loads TFX, which takes seconds."""
+    from pipelines.local.output import quieten
+
+    quieten()
+    from pipelines.kubeflow import Target, compile_pipeline
+    from pipelines.provenance import code_folder, git_commit
+
+    target = Target(
+        image=options.image,
+        trainer_image=options.trainer_image,
+        pipeline_root=options.pipeline_root,
+        data_root=options.data_root,
+        git_commit=git_commit(code_folder()) or "",
+    )
+    return compile_pipeline(spec, target)

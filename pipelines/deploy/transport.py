@@ -1,0 +1,234 @@
+"""The way to the server: sends the requests of Kubeflow's own client, tries again where that is safe, and says in one
+line what went wrong."""
+
+import datetime
+import email.utils
+import json
+import random
+import re
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from pipelines.deploy.errors import LOGIN, ApiError, Transient, of_answer, short
+from schemas.errors import UserError
+
+ATTEMPTS = 5
+_FIRST_WAIT_S, _MAX_WAIT_S = 1.0, 60.0
+_CONNECT_TIMEOUT_S, _ANSWER_TIMEOUT_S = 10.0, 60.0
+_REPEATABLE = re.compile(r":(enable|disable|terminate)$")
+"""Ends of POST paths that change nothing the second time. Every other POST makes something new."""
+
+Sleep = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Where the token comes from; never the token itself, which may be a file that Kubernetes renews.
+
+    Attributes:
+        variable: of the environment, with the token in it.
+        file: with the token in it, read for every request.
+    """
+
+    variable: str | None = None
+    file: Path | None = None
+
+    def header(self, environ: dict[str, str]) -> dict[str, str]:
+        """Returns the request header, none without a token.
+
+        Raises:
+            UserError: there is no token where it should be, or something that cannot be one.
+        """
+        if self.variable is not None:
+            where, token = "--token-env", environ.get(self.variable, "").strip()
+            got = f"variable {self.variable}"
+        elif self.file is not None:
+            where, got = "--token-file", str(self.file)
+            try:
+                token = self.file.read_text(encoding="ascii").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it holds more than ASCII"
+                raise UserError(f"{where}: cannot be read (got {got}: {reason}); give a file with a token") from None
+        else:
+            return {}
+        if not re.fullmatch(r"[!-~]+", token):
+            raise UserError(f"{where}: holds no token (got {got}, {len(token)} characters); it must be one word")
+        return {"Authorization": f"Bearer {token}"}
+
+
+class Answer:
+    """An answer as the generated client wants it."""
+
+    def __init__(self, response: httpx.Response):
+        self.status, self.reason, self.data = response.status_code, response.reason_phrase, response.content
+        self._headers = response.headers
+
+    def getheader(self, name: str, default: str | None = None) -> str | None:
+        """Returns a header."""
+        return self._headers.get(name, default)
+
+    def getheaders(self) -> dict[str, str]:
+        """Returns all headers."""
+        return dict(self._headers)
+
+
+class Transport:
+    """Takes the place of the generated client's urllib3, which answers certificates that it does not trust with an
+    AttributeError, and does not tell what was sent from what was not."""
+
+    def __init__(
+        self,
+        host: str,
+        credentials: Credentials,
+        environ: dict[str, str],
+        ca_cert: Path | None = None,
+        sleep: Sleep = time.sleep,
+        answer_timeout_s: float = _ANSWER_TIMEOUT_S,
+    ):
+        self.host = host
+        self._credentials, self._environ, self._sleep = credentials, environ, sleep
+        try:
+            verify: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca_cert) if ca_cert else True
+        except (OSError, ssl.SSLError) as error:
+            raise UserError(f"--ca-cert: cannot be used (got {ca_cert}: {error}); give certificates in PEM") from None
+        # Not followed: a redirect leads to a page where people log in, and the token is for this host alone.
+        timeout = httpx.Timeout(answer_timeout_s, connect=min(_CONNECT_TIMEOUT_S, answer_timeout_s))
+        self._client = httpx.Client(verify=verify, timeout=timeout, follow_redirects=False)
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self._client.close()
+
+    def GET(self, url: str, **request: Any) -> Answer:
+        """Sends a GET; the generated client calls it so."""
+        return self.request("GET", url, **request)
+
+    def POST(self, url: str, **request: Any) -> Answer:
+        """Sends a POST."""
+        return self.request("POST", url, **request)
+
+    def DELETE(self, url: str, **request: Any) -> Answer:
+        """Sends a DELETE."""
+        return self.request("DELETE", url, **request)
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        query_params: Any = None,
+        headers: dict[str, str] | None = None,
+        body: Any = None,
+        post_params: Any = None,
+        **_options: Any,
+    ) -> Answer:
+        """Sends a request, again after a wait where that cannot do anything twice, and returns a good answer.
+
+        Raises:
+            ApiError: any other answer, or none. Transient with `may_have_happened`: look before sending it again.
+        """
+        path = url[len(self.host) :]
+        sent = {name: value for name, value in (headers or {}).items() if name.lower() != "content-type"}
+        content: dict[str, Any] = {"params": query_params or None}
+        if post_params:
+            content["files"] = dict(post_params)
+        elif body is not None:
+            content["content"], sent["Content-Type"] = json.dumps(body), "application/json"
+        is_repeatable = method != "POST" or bool(_REPEATABLE.search(path))
+        for attempt in range(ATTEMPTS):
+            try:
+                token = self._credentials.header(self._environ)
+                return self._once(method, path, {**content, "headers": {**sent, **token}})
+            except Transient as error:
+                if attempt == ATTEMPTS - 1 or (error.may_have_happened and not is_repeatable):
+                    raise
+                self._sleep(wait_s(attempt, error.wait_s))
+        raise AssertionError("unreachable")
+
+    def _once(self, method: str, path: str, content: dict[str, Any]) -> Answer:
+        try:
+            response = self._client.request(method, f"{self.host}{path}", **content)
+        except httpx.HTTPError as error:
+            raise _of_failure(self.host, method, path, error) from None
+        if not response.is_success:
+            text = response.headers.get("Location", "") if response.is_redirect else _said(response)
+            raise of_answer(self.host, method, path, response.status_code, short(text), _retry_after(response))
+        if response.content.lstrip()[:1] not in (b"{", b""):
+            raise ApiError(
+                f"--host: answers {path} with a page for people, not as the API does (got {self.host}); it may be "
+                f"another service, another path of it (often https://NAME/pipeline), or want a log-in: {LOGIN}"
+            )
+        return Answer(response)
+
+
+def wait_s(attempt: int, asked_s: float | None) -> float:
+    """Returns how long to wait after a try, the first being 0: what the server asked for, else ever longer."""
+    if asked_s is not None:
+        return min(asked_s, _MAX_WAIT_S)
+    # With a part of chance, so that clients that failed together do not come back together.
+    return float(min(_FIRST_WAIT_S * 2**attempt, _MAX_WAIT_S) * random.uniform(0.75, 1.25))
+
+
+def _of_failure(host: str, method: str, path: str, error: httpx.HTTPError) -> ApiError:
+    """Returns the error for a request without an answer."""
+    tls = _cause(error, ssl.SSLError)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        return ApiError(
+            f"--host: its certificate cannot be trusted (got {host}: {tls.verify_message}); "
+            "give the certificate of the authority that has signed it with --ca-cert"
+        )
+    if tls is not None:
+        return ApiError(f"--host: speaks no TLS that is understood here (got {host}: {tls.reason}); is it http://?")
+    text = short(str(error)) or type(error).__name__
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+        return Transient(
+            f"--host: cannot be reached (got {host}: {text}); check the address, and that this machine is in the "
+            "cluster or has a port-forward to it (kubectl port-forward -n kubeflow svc/ml-pipeline 8888:8888)",
+            may_have_happened=False,
+        )
+    if isinstance(error, httpx.TimeoutException):
+        return Transient(f"--host: does not answer {method} {path} in time (got {host})", may_have_happened=True)
+    if isinstance(error, httpx.TransportError):
+        return Transient(
+            f"--host: lost the connection during {method} {path} (got {host}: {text})", may_have_happened=True
+        )
+    return ApiError(f"--host: cannot be asked for {path} (got {host}: {text})")
+
+
+def _cause(error: BaseException, kind: type[ssl.SSLError]) -> ssl.SSLError | None:
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, kind):
+            return at
+        at = at.__cause__ or at.__context__
+    return None
+
+
+def _said(response: httpx.Response) -> str:
+    """Returns the server's own words: of the gateway (message), of an upload (error_message), or as they are."""
+    try:
+        document = response.json()
+    except ValueError:
+        is_page = "html" in response.headers.get("Content-Type", "")
+        return "a page for people" if is_page else response.text
+    if isinstance(document, dict):
+        for name in ("error_message", "message", "error"):
+            if isinstance(document.get(name), str):
+                return str(document[name])
+    return response.text
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    text = response.headers.get("Retry-After", "")
+    if text.isdigit():
+        return float(text)
+    try:
+        then = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (then - datetime.datetime.now(datetime.timezone.utc)).total_seconds())
