@@ -16,7 +16,7 @@ from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _LAUNCHER = "trainer_module.launch"
-_FAILURE_FILE = "failure.txt"
+FAILURE_FILE = "failure.txt"
 
 
 class TrainingFailed(UserError):
@@ -36,7 +36,7 @@ def run_to_the_end(job_file: Path, job: Mapping[str, Any], *, retries: int, laun
         TrainingFailed: when the launcher gave up, or was killed once too often.
     """
     log_dir = Path(job["log_dir"])
-    failure = log_dir / _FAILURE_FILE
+    failure = log_dir / FAILURE_FILE
     Path(job["checkpoint_dir"]).mkdir(parents=True, exist_ok=True)
     for attempt in range(retries + 1):
         failure.unlink(missing_ok=True)

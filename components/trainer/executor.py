@@ -1,4 +1,4 @@
-"""The trainer's execution: writes the job file, runs the job's processes as one group, reports how it went."""
+"""The trainer's execution: writes the job file, runs the job as processes or as pods, reports how it went."""
 
 import json
 import logging
@@ -14,7 +14,10 @@ from tfx.utils import path_utils
 from components.example_gen.report import IngestionReport, read_ingestion
 from components.registry import checkpoint as checkpoints
 from components.trainer.attempts import run_to_the_end
+from components.trainer.kubernetes.launch import refuse_unshared, run_pods, write_job
+from components.trainer.kubernetes.run import TrainingRun, run_name
 from components.trainer.unfinished import checkpoint_dir, forget
+from schemas.cluster import Launch
 from schemas.data import EVAL, TRAIN, VALIDATION
 from schemas.errors import UserError
 from schemas.spec import Ranker, digest
@@ -36,11 +39,10 @@ class Executor(base_executor.BaseExecutor):
         """
         ranker = Ranker.model_validate_json(exec_properties["ranker"])
         report = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
-        log_dir = _log_dir()
-        job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
-        job_file = log_dir / "job.json"
-        job_file.write_text(json.dumps(job, indent=2))
-        run_to_the_end(job_file, job, retries=ranker.cluster.retries)
+        if exec_properties.get("launch"):
+            job = _run_pods(ranker, report, input_dict, output_dict, exec_properties)
+        else:
+            job = _run_processes(ranker, report, input_dict, output_dict, exec_properties)
         training = json.loads(Path(job["output_dir"], "training.json").read_text())
         _LOG.info("trained examples=%d seconds=%.1f", training["examples"], training["seconds"])
         for key in ("model", "training"):
@@ -51,6 +53,45 @@ class Executor(base_executor.BaseExecutor):
         _describe(checkpoint, job, report, input_dict)
         # Last: until here, a rerun would go on from there.
         forget(Path(job["checkpoint_dir"]))
+
+
+def _run_processes(
+    ranker: Ranker,
+    report: IngestionReport,
+    input_dict: Artifacts,
+    output_dict: Artifacts,
+    exec_properties: dict[str, Any],
+) -> dict[str, Any]:
+    """Trains in processes of this machine; returns the fields of the job file."""
+    log_dir = _log_dir()
+    job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
+    job_file = log_dir / "job.json"
+    job_file.write_text(json.dumps(job, indent=2))
+    run_to_the_end(job_file, job, retries=ranker.cluster.retries)
+    return job
+
+
+def _run_pods(
+    ranker: Ranker,
+    report: IngestionReport,
+    input_dict: Artifacts,
+    output_dict: Artifacts,
+    exec_properties: dict[str, Any],
+) -> dict[str, Any]:
+    """Trains in pods that see the same files as this one; returns the fields of the job file."""
+    launch = Launch.model_validate_json(exec_properties["launch"])
+    root = _local(exec_properties["pipeline_root"])
+    job = _job(ranker, report, input_dict, output_dict, exec_properties, Path(root))
+    # The same training has the same checkpoints, logs and names of pods, whichever try of the step it is in.
+    identity = Path(job["checkpoint_dir"]).name
+    log_dir = Path(root) / "training" / ranker.name / identity
+    job["log_dir"] = str(log_dir)
+    refuse_unshared(launch, job)
+    for directory in (log_dir, Path(job["checkpoint_dir"])):
+        directory.mkdir(parents=True, exist_ok=True)
+    run = TrainingRun(run_name(ranker.name, identity), launch, ranker.cluster, str(write_job(log_dir, job)))
+    run_pods(run, log_dir)
+    return job
 
 
 def _job(

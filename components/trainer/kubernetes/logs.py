@@ -1,0 +1,72 @@
+"""The coordinator's log, line by line into the step's own, over lost connections and replaced pods."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime, timezone
+
+import httpx
+from lightkube.resources.core_v1 import Pod
+
+from components.trainer.kubernetes.api import Api
+from components.trainer.kubernetes.trouble import component_of, exit_of
+
+_LOG = logging.getLogger(__name__)
+
+
+class CoordinatorLog:
+    """Follows every pod of the coordinator from its start to its end."""
+
+    def __init__(self, api: Api, pods: Mapping[str, Pod]):
+        """Takes the pods by name: a view that others keep up to date."""
+        self._api, self._pods = api, pods
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def look(self) -> None:
+        """Starts to follow pods that have started since."""
+        for name, pod in self._pods.items():
+            has_started = pod.status is not None and pod.status.phase in ("Running", "Succeeded", "Failed")
+            if name not in self._tasks and component_of(pod) == "coordinator" and has_started:
+                self._tasks[name] = asyncio.create_task(self._follow(name))
+
+    async def close(self, grace_s: float) -> None:
+        """Takes in what is left, for a while at most."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks.values(), timeout=grace_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _follow(self, name: str) -> None:
+        last = ""
+        while True:
+            pod = self._pods.get(name)
+            # Looked at before the log is read: of a container that has ended, one more reading gives all.
+            is_over = pod is None or exit_of(pod) is not None
+            try:
+                async for time, line in self._lines(name, last):
+                    last = time
+                    _LOG.info("coordinator: %s", line)
+            except (httpx.HTTPError, RuntimeError) as error:
+                # lightkube reads the body of a refused stream in a way that httpx refuses: a RuntimeError.
+                _LOG.debug("event=log_lost pod=%s error=%r", name, error)
+            if is_over:
+                return
+            await asyncio.sleep(self._api.timing.backoff_s)
+
+    async def _lines(self, name: str, after: str) -> AsyncIterator[tuple[str, str]]:
+        """Yields time and text of the lines after a time."""
+        since = None
+        if after:
+            # The server counts whole seconds back; what comes twice by that is left out below.
+            since = int((datetime.now(timezone.utc) - _time(after)).total_seconds()) + 2
+        lines = self._api.client.log(name, follow=True, since=since, timestamps=True, newlines=False)
+        async for line in lines:
+            time, _, text = line.partition(" ")
+            if time > after:
+                yield time, text
+
+
+def _time(text: str) -> datetime:
+    # Nanoseconds are more than Python reads.
+    return datetime.fromisoformat(text[:19]).replace(tzinfo=timezone.utc)
