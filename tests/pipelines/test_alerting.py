@@ -1,0 +1,154 @@
+"""Who is told of a local run: nobody of a good or a stopped one, somebody of a failed or a refused one."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.evaluator.verdict import GateVerdict
+from components.infra_validator.verdict import Check
+from pipelines.alerting import event_of
+from pipelines.local.request import check_request
+from pipelines.summary import ServingSummary, Summary, TaskSummary
+from schemas.alerts import Alerts
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from schemas.serving import Load
+from tests.golden_files import SPECS
+from tests.webhook import Webhook, webhook
+
+KEY = "0123456789abcdef"
+TOP = Path(__file__).parents[2]
+
+
+def gate(passed: bool, reason: str) -> GateVerdict:
+    return GateVerdict(kind="value", metric="auc", bound=0.6, value=0.5, passed=passed, reason=reason)
+
+
+def summary(**changes: Any) -> Summary:
+    fields: dict[str, Any] = {
+        "run": "20240308T020000-1a2b3c4d",
+        "path": "p",
+        "name": "short_video",
+        "status": "succeeded",
+        "error": None,
+        "failed_step": None,
+        "date": "2024-03-07",
+        "days": {},
+        "missing_days": [],
+        "rows": {},
+        "tasks": {},
+        "notes": [],
+        "blessed": True,
+        "baseline": None,
+        "pushed": None,
+        "steps": {},
+        "total_seconds": 1.0,
+        "spec_digest": "d",
+        "git_commit": None,
+    }
+    return Summary.model_validate(fields | changes)
+
+
+def refused(checks: list[Check], *gates: GateVerdict) -> Summary:
+    serving = ServingSummary(
+        blessed=all(check.passed for check in checks),
+        model_bytes=1,
+        load_s=1.0,
+        p50_ms=1.0,
+        p99_ms=1.0,
+        load=Load(),
+        checks=checks,
+    )
+    task = TaskSummary(auc=0.5, rmse=None, metrics={}, gates=list(gates))
+    return summary(blessed=False, tasks={"like": task}, serving=serving)
+
+
+def test_a_failed_run_is_told_with_its_step_and_error() -> None:
+    event = event_of(summary(status="failed", failed_step="trainer", error="rank 1 was lost", blessed=None))
+    assert event
+    told = event.model_dump(exclude={"sent_at"})
+    assert told == {
+        "kind": "failed",
+        "pipeline": "short_video",
+        "step": "trainer",
+        "date": "2024-03-07",
+        "run": "20240308T020000-1a2b3c4d",
+        "reason": "rank 1 was lost",
+    }
+
+
+def test_a_refused_model_is_told_with_the_sentences_of_the_gates() -> None:
+    gates = [gate(False, "auc 0.5 is below 0.6"), gate(True, "fine")]
+    checks = [Check(name="latency", passed=False, reason="p99 is 30 ms"), Check(name="size", passed=True, reason="ok")]
+    event = event_of(refused(checks, *gates))
+    assert event
+    assert (event.kind, event.step) == ("refused", "evaluator,infra_validator")
+    assert event.reason == "like: auc 0.5 is below 0.6\nserving check latency: p99 is 30 ms"
+    only = event_of(refused(checks[1:], *gates))
+    assert only
+    assert only.step == "evaluator"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"status": "stopped", "error": "stopped by SIGTERM", "blessed": None}, {"blessed": None}],
+    ids=["blessed", "stopped", "without gates"],
+)
+def test_nobody_is_told_of_other_runs(changes: dict[str, Any]) -> None:
+    assert event_of(summary(**changes)) is None
+
+
+def test_a_run_with_alerts_and_without_their_address_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SANGAM_ALERT_URL", raising=False)
+    spec = load_spec(SPECS / "short_video.yaml").model_copy(update={"alerts": Alerts()})
+    with pytest.raises(UserError, match=r"alerts\.url_env: the environment variable SANGAM_ALERT_URL is not set"):
+        check_request(spec, "2024-03-07", tmp_path, tmp_path / "root")
+    assert not (tmp_path / "root").exists()
+
+
+@pytest.fixture
+def hook() -> Iterator[Webhook]:
+    with webhook() as running:
+        yield running
+
+
+@pytest.mark.slow
+def test_an_alert_that_nobody_takes_is_shown_and_the_run_ends_as_it_would(hook: Webhook, tmp_path: Path) -> None:
+    hook.answers = [401]
+    (tmp_path / "data").mkdir()
+    told = {"SANGAM_ALERT_URL": hook.url, "SANGAM_ALERT_KEY": KEY, "TINY_SECOND": "mistake"}
+    command = [sys.executable, "-m", "tests.pipelines.tiny_run", str(tmp_path / "data"), str(tmp_path / "root")]
+    done = subprocess.run(command, cwd=TOP, env=os.environ | told, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.startswith("data: is wrong (got this); write that\nlog: ")
+    assert "has not taken the alert (tried once, got: status 401)" in done.stderr
+    [received] = hook.received
+    body = json.loads(received.body)
+    assert (body["kind"], body["step"], body["reason"]) == ("failed", "second", "data: is wrong (got this); write that")
+    logs = "".join(path.read_text() for path in (tmp_path / "root" / "runs").rglob("*.log"))
+    assert "event=alert_not_sent kind=failed" in logs
+    assert "s3cret" not in logs + done.stderr
+    assert KEY not in logs + done.stderr
+
+
+def test_alert_test_sends_and_says_so(hook: Webhook, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text((SPECS / "short_video.yaml").read_text() + "\nalerts: {on: [refused], timeout_s: 5}\n")
+    command = [sys.executable, "-m", "pipelines.cli", "alert-test", str(spec)]
+    environment = os.environ | {"SANGAM_ALERT_URL": hook.url, "SANGAM_ALERT_KEY": KEY}
+    done = subprocess.run(command, cwd=TOP, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"sent to {hook.url.removesuffix('/hooks/s3cret-path')}\n"
+    assert json.loads(hook.received[0].body)["kind"] == "test"
+    hook.answers = [404]
+    done = subprocess.run(command, cwd=TOP, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "(tried once, got: status 404)" in done.stderr
