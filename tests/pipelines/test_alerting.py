@@ -120,25 +120,6 @@ def hook() -> Iterator[Webhook]:
         yield running
 
 
-@pytest.mark.slow
-def test_an_alert_that_nobody_takes_is_shown_and_the_run_ends_as_it_would(hook: Webhook, tmp_path: Path) -> None:
-    hook.answers = [401]
-    (tmp_path / "data").mkdir()
-    told = {"SANGAM_ALERT_URL": hook.url, "SANGAM_ALERT_KEY": KEY, "TINY_SECOND": "mistake"}
-    command = [sys.executable, "-m", "tests.pipelines.tiny_run", str(tmp_path / "data"), str(tmp_path / "root")]
-    done = subprocess.run(command, cwd=TOP, env=os.environ | told, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    assert done.stderr.startswith("data: is wrong (got this); write that\nlog: ")
-    assert "has not taken the alert (tried once, got: status 401)" in done.stderr
-    [received] = hook.received
-    body = json.loads(received.body)
-    assert (body["kind"], body["step"], body["reason"]) == ("failed", "second", "data: is wrong (got this); write that")
-    logs = "".join(path.read_text() for path in (tmp_path / "root" / "runs").rglob("*.log"))
-    assert "event=alert_not_sent kind=failed" in logs
-    assert "s3cret" not in logs + done.stderr
-    assert KEY not in logs + done.stderr
-
-
 def test_alert_test_sends_and_says_so(hook: Webhook, tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text((SPECS / "short_video.yaml").read_text() + "\nalerts: {on: [refused], timeout_s: 5}\n")

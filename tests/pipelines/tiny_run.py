@@ -1,13 +1,11 @@
 """`python -m tests.pipelines.tiny_run DATA ROOT`: runs the tiny pipeline as `sangam run` runs a spec's."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from pipelines.local.request import RunRequest, check_request
 from pipelines.runs import run_and_report
-from schemas.alerts import Alerts
 from schemas.loading import load_spec
 
 SPEC = Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml"
@@ -22,7 +20,4 @@ def _build(request: RunRequest, commit: str | None) -> Any:
 
 if __name__ == "__main__":
     data, root = sys.argv[1:]
-    spec = load_spec(SPEC)
-    if os.environ.get("SANGAM_ALERT_URL"):
-        spec = spec.model_copy(update={"alerts": Alerts(timeout_s=5)})
-    sys.exit(run_and_report(check_request(spec, "2024-03-07", Path(data), Path(root)), _build))
+    sys.exit(run_and_report(check_request(load_spec(SPEC), "2024-03-07", Path(data), Path(root)), _build))

@@ -1,0 +1,51 @@
+"""`sangam schedule run` whose run only takes the root's lock: `python -m <this module> SPEC DATA ROOT NOW`.
+
+As `<this module> run SPEC --data DATA --root ROOT --date DATE` it is that run: it does what `tell` in the root says.
+"""
+
+import datetime
+import functools
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from pipelines.local.child_run import run_child
+from pipelines.local.lock import locked
+from pipelines.runs import ROOT_IN_USE
+from pipelines.schedule.daily import due, run_daily
+from pipelines.schedule.declared import UTC
+from schemas.errors import UserError
+from schemas.loading import load_spec
+
+
+def pretend(root: Path) -> int:
+    """Holds the lock for as long as the file says, leaves a summary, and ends as the file says."""
+    how, code, seconds = (root / "tell").read_text().split()
+    try:
+        with locked(root):
+            print(f"pretends on {root}", flush=True)
+            time.sleep(float(seconds))
+            if how == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if how == "summary":
+                run = root / "runs" / str(os.getpid())
+                run.mkdir(parents=True)
+                (run / "summary.json").write_text("{}")
+            return int(code)
+    except UserError as error:
+        print(error, flush=True)
+        return ROOT_IN_USE
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        sys.exit(pretend(Path(sys.argv[sys.argv.index("--root") + 1])))
+    spec, data, root, text = sys.argv[1:]
+    now = datetime.datetime.fromisoformat(text).replace(tzinfo=UTC)
+    daily = due(Path(spec), load_spec(Path(spec)), Path(data), Path(root), now)
+    child = functools.partial(run_child, module="tests.pipelines.schedule.pretended_daily")
+    sys.exit(run_daily(daily, now, Console(stderr=True, width=200), child))
