@@ -70,11 +70,11 @@ def rbac_problems(manifests: list[Document]) -> list[str]:
 
 
 def namespaces(manifests: list[Document]) -> set[str]:
-    """Returns all namespaces that are named."""
+    """Returns all namespaces that are named; where none is, kustomize sets the one of the kustomization."""
     subjects = [subject for binding in _of(manifests, "RoleBinding") for subject in binding["subjects"]]
     named = [document["metadata"].get("namespace", "") for document in manifests if document["kind"] != "Namespace"]
     own = [document["metadata"]["name"] for document in _of(manifests, "Namespace")]
-    return {*named, *own, *(subject.get("namespace", "") for subject in subjects)}
+    return {*named, *own, *(subject.get("namespace", "") for subject in subjects)} - {""}
 
 
 def test_manifests_are_valid_to_the_last_field(manifests: list[Document]) -> None:
