@@ -35,7 +35,11 @@ def main(argv: Sequence[str]) -> int:
         if alerts and _is_news(ending, step, options):
             tell_failure(alerts, about, options.step, ending, os.environ)
     elif alerts and step and options.step == _PUSHER:
-        tell_refusal(alerts, about, artifact_paths(step.local, "inputs"), os.environ)
+        try:
+            tell_refusal(alerts, about, artifact_paths(step.local, "inputs"), os.environ)
+        except (OSError, ValueError) as error:
+            # The step has done its work; that nobody is told changes nothing of it.
+            logging.getLogger(__name__).error("event=alert_not_sent reason=%r", str(error))
     return ending.code
 
 

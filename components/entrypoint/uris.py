@@ -28,7 +28,7 @@ def base_of(pipeline_root: str) -> str:
         UserError: for anything but an absolute path.
     """
     clean = pipeline_root.rstrip("/")
-    if not clean.startswith("/") or clean != os.path.normpath(clean):
+    if not clean.startswith("/") or clean.startswith("//") or clean != os.path.normpath(clean):
         raise UserError(
             f"pipeline_root: is no folder of this container (got '{pipeline_root}'); give an absolute path on a volume "
             "of cluster.volumes, on Vertex AI /gcs/<bucket>/<folder>"

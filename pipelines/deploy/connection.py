@@ -61,6 +61,8 @@ def connect(connection: Connection) -> Iterator["Api"]:
         check_text("--namespace", connection.namespace)
     if connection.token_env is not None and connection.token_file is not None:
         raise UserError("--token-env: does not go with --token-file (got both); give one of them")
+    if connection.ca_cert is not None and not host.startswith("https:"):
+        raise UserError(f"--ca-cert: has no effect with {host} (got {connection.ca_cert}); is it https://?")
     credentials = Credentials(connection.token_env, connection.token_file)
     transport = Transport(host, credentials, dict(os.environ), connection.ca_cert, sleep=time.sleep)
     try:

@@ -94,7 +94,8 @@ class Transport:
         self.host = host
         self._credentials, self._environ, self._sleep = credentials, environ, sleep
         try:
-            verify: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca_cert) if ca_cert else True
+            # Loading all authorities takes a while, and http:// has no use for them.
+            verify = ssl.create_default_context(cafile=ca_cert) if ca_cert else host.startswith("https:")
         except (OSError, ssl.SSLError) as error:
             raise UserError(f"--ca-cert: cannot be used (got {ca_cert}: {error}); give certificates in PEM") from None
         # Not followed: a redirect leads to a page where people log in, and the token is for this host alone.

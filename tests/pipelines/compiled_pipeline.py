@@ -1,32 +1,74 @@
 """Runs a compiled KFP v2 pipeline without a cluster: each task as a process, with the command of its container.
 
-It does what the backend's driver and launcher do: orders the tasks, fills parameters and artifacts into an
-ExecutorInput, puts that into the container's command, and reads the outputs from the file that the task writes.
+It does what the open-source backend's driver, Argo and launcher do: orders the tasks, gives out artifacts' addresses in
+its store, fills parameters and artifacts into an ExecutorInput, puts that into the container's command, sets the
+variables of the container and of its Secrets, tries again, and reads the outputs from the file that the task writes. As
+that backend it tells no types of input artifacts, and adds an output for the log.
 """
 
+import copy
 import graphlib
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
+import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+REPOSITORY = Path(__file__).parents[2]
+STORE = "minio://mlpipeline/v2/artifacts"
 TASK_TIMEOUT_S = 600
+PARALLEL_TASKS = 2
 _LOG_TAIL_CHARS = 3000
 _PARAMETER = re.compile(r"\{\{\$\.inputs\.parameters\[['\"](.+?)['\"]\]\}\}")
 _ARTIFACT = re.compile(r"\{\{\$\.(inputs|outputs)\.artifacts\[['\"](.+?)['\"]\]\.(?:uri|path)\}\}")
+_CREATE_TIME = "{{$.pipeline_job_create_time_utc}}"
 
 ArtifactJson = dict[str, Any]
+Produced = dict[str, dict[str, ArtifactJson]]
 
 
 class TaskFailed(Exception):
     """A task whose command ended with another code than 0; the text ends with the tail of its log."""
+
+    def __init__(self, task: str, code: int, log: str):
+        self.code, self.log = code, log
+        super().__init__(f"{task}: exit code {code}; its log ends with:\n{log[-_LOG_TAIL_CHARS:]}")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What the backend knows beside the file.
+
+    Attributes:
+        folder: for logs and what launchers write; stands for the pods' disks.
+        secrets: values of Secrets, by name and key.
+        created: when the run was created; None: a backend that leaves the placeholder as it is.
+        run_id: of the run.
+        tries: times that a task was run, by its name.
+    """
+
+    folder: Path
+    secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    created: str | None = None
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    tries: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled file, taken apart: the pipeline spec, and what is Kubernetes' alone, by executor."""
+
+    ir: dict[str, Any]
+    platform: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -38,34 +80,58 @@ class Task:
         spec: `root.dag.tasks.<name>`.
         component: the task's component.
         container: its image, command, arguments and environment.
+        platform: its executor's part of the second document.
     """
 
     name: str
     spec: dict[str, Any]
     component: dict[str, Any]
     container: dict[str, Any]
+    platform: dict[str, Any]
 
 
-def run_compiled(path: Path, folder: Path, parameters: Mapping[str, str]) -> dict[str, dict[str, ArtifactJson]]:
+def read_compiled(text: str) -> Compiled:
+    """Takes a compiled file apart."""
+    ir, *rest = yaml.safe_load_all(text)
+    platforms = rest[0]["platforms"]["kubernetes"]["deploymentSpec"]["executors"] if rest else {}
+    return Compiled(ir, platforms)
+
+
+def run_compiled(path: Path, parameters: Mapping[str, str], backend: Backend) -> Produced:
     """Runs every task and returns their output artifacts, by task and key.
 
     Args:
         path: file that `sangam compile` wrote.
-        folder: for artifacts and logs.
         parameters: values of the pipeline's parameters; the rest take their defaults.
+        backend: what it knows.
 
     Raises:
         TaskFailed: and no later task is run.
     """
-    ir = yaml.safe_load(path.read_text())
-    values = parameter_values(ir, parameters)
-    produced: dict[str, dict[str, ArtifactJson]] = {}
-    for name in task_order(ir):
-        spec = ir["root"]["dag"]["tasks"][name]
-        component = ir["components"][spec["componentRef"]["name"]]
-        container = ir["deploymentSpec"]["executors"][component["executorLabel"]]["container"]
-        produced[name] = _run_task(Task(name, spec, component, container), folder / name, values, produced)
+    compiled = read_compiled(path.read_text())
+    values = parameter_values(compiled.ir, parameters)
+    produced: Produced = {}
+    order = _sorter(compiled.ir)
+    order.prepare()
+    running: dict[Future[dict[str, ArtifactJson]], str] = {}
+    with ThreadPoolExecutor(PARALLEL_TASKS) as pool:
+        while order.is_active():
+            for name in order.get_ready():
+                running[pool.submit(_run_task, task_of(compiled, name), values, produced, backend)] = name
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                name = running.pop(future)
+                produced[name] = future.result()
+                order.done(name)
     return produced
+
+
+def task_of(compiled: Compiled, name: str) -> Task:
+    """Returns a task with what it refers to."""
+    spec = compiled.ir["root"]["dag"]["tasks"][name]
+    component = compiled.ir["components"][spec["componentRef"]["name"]]
+    label = component["executorLabel"]
+    container = compiled.ir["deploymentSpec"]["executors"][label]["container"]
+    return Task(name, spec, component, container, compiled.platform.get(label, {}))
 
 
 def parameter_values(ir: dict[str, Any], given: Mapping[str, str]) -> dict[str, str]:
@@ -87,70 +153,135 @@ def parameter_values(ir: dict[str, Any], given: Mapping[str, str]) -> dict[str, 
 
 def task_order(ir: dict[str, Any]) -> list[str]:
     """Returns the tasks' names, each after those whose artifacts it takes and those it waits for."""
+    return list(_sorter(ir).static_order())
+
+
+def _sorter(ir: dict[str, Any]) -> "graphlib.TopologicalSorter[str]":
     needs = {}
     for name, task in ir["root"]["dag"]["tasks"].items():
         sources = task.get("inputs", {}).get("artifacts", {}).values()
         needs[name] = {source["taskOutputArtifact"]["producerTask"] for source in sources}
         needs[name].update(task.get("dependentTasks", []))
-    return list(graphlib.TopologicalSorter(needs).static_order())
+    return graphlib.TopologicalSorter(needs)
 
 
 def _run_task(
-    task: Task, folder: Path, values: Mapping[str, str], produced: Mapping[str, dict[str, ArtifactJson]]
+    task: Task, values: Mapping[str, str], produced: Mapping[str, dict[str, ArtifactJson]], backend: Backend
 ) -> dict[str, ArtifactJson]:
-    folder.mkdir(parents=True)
-    outputs = {
-        key: {"name": f"{task.name}/{key}", "type": declared["artifactType"], "uri": str(folder / key), "metadata": {}}
-        for key, declared in task.component.get("outputDefinitions", {}).get("artifacts", {}).items()
-    }
-    output_file = folder / "executor_output.json"
-    executor_input = {
+    executor_input = executor_input_of(task, values, produced, backend)
+    outputs = {key: found["artifacts"][0] for key, found in executor_input["outputs"]["artifacts"].items()}
+    for attempt in range(task.spec.get("retryPolicy", {}).get("maxRetryCount", 0) + 1):
+        # Every try is a new pod with the same command.
+        pod = backend.folder / task.name / str(attempt)
+        pod.mkdir(parents=True)
+        executor_input["outputs"]["outputFile"] = str(pod / "output_metadata.json")
+        backend.tries[task.name] = attempt + 1
+        try:
+            run_container(task, executor_input, pod / "log.txt", backend)
+        except TaskFailed as failed:
+            failure = failed
+        else:
+            return _merged(task.name, outputs, json.loads((pod / "output_metadata.json").read_text()))
+    raise failure
+
+
+def executor_input_of(
+    task: Task, values: Mapping[str, str], produced: Mapping[str, dict[str, ArtifactJson]], backend: Backend
+) -> dict[str, Any]:
+    """Returns what the driver makes for a task."""
+    folder = f"{STORE}/pipeline/{backend.run_id}/{task.name}/{uuid.uuid4()}"
+    declared = task.component.get("outputDefinitions", {}).get("artifacts", {})
+    types = {key: artifact["artifactType"] for key, artifact in declared.items()}
+    types["executor-logs"] = {"schemaTitle": "system.Artifact"}
+    outputs = {key: {"type": kind, "uri": f"{folder}/{key}", "metadata": {}} for key, kind in types.items()}
+    return {
         "inputs": {
-            "parameterValues": _parameters(task, values),
+            "parameterValues": _parameters(task, values, backend),
             "artifacts": {key: {"artifacts": [artifact]} for key, artifact in _inputs(task, produced).items()},
         },
         "outputs": {
             "artifacts": {key: {"artifacts": [artifact]} for key, artifact in outputs.items()},
-            "outputFile": str(output_file),
+            "outputFile": "",
         },
     }
-    _run_container(task, executor_input, folder / "log.txt")
-    written = json.loads(output_file.read_text()).get("artifacts", {})
+
+
+_ids = iter(range(1, 1 << 30))
+_ids_lock = threading.Lock()
+
+
+def _merged(task: str, outputs: dict[str, ArtifactJson], written: dict[str, Any]) -> dict[str, ArtifactJson]:
+    """Returns the artifacts as ML Metadata holds them: a number for a name, no type, and a name to show."""
+    recorded = {}
     for key, artifact in outputs.items():
-        for changed in written.get(key, {}).get("artifacts", []):
-            artifact.update({field: value for field, value in changed.items() if field != "name"})
-    return outputs
+        found = written.get("artifacts", {}).get(key, {}).get("artifacts", [{}])[0]
+        uri = found.get("uri", artifact["uri"])
+        # The launcher of the backend refuses input artifacts of no store that it knows.
+        assert uri.startswith(STORE), f"{task}/{key}: {uri}"
+        with _ids_lock:
+            name = str(next(_ids))
+        metadata = {"display_name": key} | found.get("metadata", {})
+        recorded[key] = {"name": name, "type": {"instanceSchema": ""}, "uri": uri, "metadata": metadata}
+    return recorded
 
 
-def _parameters(task: Task, values: Mapping[str, str]) -> dict[str, Any]:
+def _parameters(task: Task, values: Mapping[str, str], backend: Backend) -> dict[str, Any]:
     found = {}
     for name, source in task.spec.get("inputs", {}).get("parameters", {}).items():
         if "componentInputParameter" in source:
             found[name] = values[source["componentInputParameter"]]
         else:
-            found[name] = source["runtimeValue"]["constant"]
+            constant = source["runtimeValue"]["constant"]
+            found[name] = backend.created if constant == _CREATE_TIME and backend.created else constant
     return found
 
 
 def _inputs(task: Task, produced: Mapping[str, dict[str, ArtifactJson]]) -> dict[str, ArtifactJson]:
     sources = task.spec.get("inputs", {}).get("artifacts", {})
     references = {key: source["taskOutputArtifact"] for key, source in sources.items()}
-    return {key: produced[found["producerTask"]][found["outputArtifactKey"]] for key, found in references.items()}
+    return {
+        key: copy.deepcopy(produced[found["producerTask"]][found["outputArtifactKey"]])
+        for key, found in references.items()
+    }
 
 
-def _run_container(task: Task, executor_input: dict[str, Any], log: Path) -> None:
-    words = [*task.container["command"], *task.container.get("args", [])]
-    command = [substituted(word, executor_input) for word in words]
-    if command[0] in ("python", "python3"):
-        command[0] = sys.executable
-    environment = os.environ | {entry["name"]: entry["value"] for entry in task.container.get("env", [])}
+def run_container(task: Task, executor_input: dict[str, Any], log: Path, backend: Backend) -> None:
+    """Runs a task's command.
+
+    Raises:
+        TaskFailed: when it ends with another code than 0.
+    """
     with log.open("wb") as file:
         done = subprocess.run(
-            command, check=False, env=environment, stdout=file, stderr=subprocess.STDOUT, timeout=TASK_TIMEOUT_S
+            container_command(task, executor_input),
+            check=False,
+            cwd=REPOSITORY,
+            env=container_environment(task, backend),
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            timeout=TASK_TIMEOUT_S,
         )
     if done.returncode:
-        tail = log.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
-        raise TaskFailed(f"{task.name}: exit code {done.returncode}; log {log} ends with:\n{tail}")
+        raise TaskFailed(task.name, done.returncode, log.read_text(errors="replace"))
+
+
+def container_command(task: Task, executor_input: dict[str, Any]) -> list[str]:
+    """Returns the words of a task's command, with the placeholders filled in and this Python for the image's."""
+    words = [*task.container["command"], *task.container.get("args", [])]
+    command = [substituted(word, executor_input) for word in words]
+    assert command[0] == "python"
+    return [sys.executable, *command[1:]]
+
+
+def container_environment(task: Task, backend: Backend) -> dict[str, str]:
+    """Returns what a container sees: its own variables and those of its Secrets, and little else of this machine."""
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    environment |= {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment |= {entry["name"]: entry["value"] for entry in task.container.get("env", [])}
+    for secret in task.platform.get("secretAsEnv", []):
+        for key in secret["keyToEnv"]:
+            environment[key["envVar"]] = backend.secrets[secret["secretName"]][key["secretKey"]]
+    return environment
 
 
 def substituted(word: str, executor_input: dict[str, Any]) -> str:

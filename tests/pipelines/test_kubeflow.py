@@ -1,6 +1,6 @@
-"""The compiled KFP pipeline: what is in the file, and that it runs, task by task."""
+"""The compiled pipeline: what is in the file."""
 
-import datetime
+import dataclasses
 import json
 import re
 import subprocess
@@ -10,23 +10,66 @@ from typing import Any
 
 import pytest
 import yaml
+from google.protobuf import json_format
+from kfp.pipeline_spec import pipeline_spec_pb2
 
-from pipelines.kubeflow import Target, compile_pipeline, finish, write_compiled
-from pipelines.synthetic import generate
+from pipelines.kubeflow import compile_pipeline, write_compiled
+from schemas.cluster import Launch
 from schemas.loading import load_spec
 from tests.golden_files import check_golden
-from tests.pipelines.compiled_pipeline import parameter_values, run_compiled, substituted, task_order
+from tests.pipelines.compiled_files import IMAGE, SPECS, TARGET, TRAINER_IMAGE, changed_spec, compiled
+from tests.pipelines.compiled_pipeline import (
+    Compiled,
+    parameter_values,
+    read_compiled,
+    substituted,
+    task_of,
+    task_order,
+)
+from tests.pipelines.platform_messages import read_executor_config
 
 pytestmark = pytest.mark.slow
 
-SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
-TARGET = Target("image:1", "trainer-image:1", pipeline_root="/root", data_root="/data", date="2024-03-07")
-DAYS, ROWS_PER_DAY = 4, 400
+DIGEST = f"registry.example/gpu@sha256:{'a' * 64}"
+EVERYTHING = {
+    "default": {"cpu": "500m", "memory": "1.5GB", "timeout_s": 600, "retries": {"count": 1, "backoff_s": 30}},
+    "steps": {
+        "trainer": {
+            "cpu": "8",
+            "memory": "64GiB",
+            "gpu": {"count": 2},
+            "node_pool": {"pool": "gpu"},
+            "tolerations": [
+                {"key": "nvidia.com/gpu", "effect": "NoSchedule"},
+                {"key": "team", "operator": "Equal", "value": "ranking"},
+            ],
+            "env": {"NCCL_DEBUG": "WARN"},
+            "secrets": {
+                "STORE_KEY": {"secret": "store", "key": "key"},
+                "STORE_ID": {"secret": "store", "key": "id"},
+                "HOOK": {"secret": "alerts", "key": "url"},
+            },
+            "shared_memory": "8GiB",
+            "image": DIGEST,
+            "timeout_s": 30000,
+            "retries": {"count": 3, "backoff_s": 60, "factor": 2, "max_backoff_s": 600},
+        },
+        "transform": {"cache": False, "retries": {"count": 0}},
+    },
+}
 
 
-def compiled(name: str) -> tuple[str, Any]:
-    text = compile_pipeline(load_spec(SPECS / f"{name}.yaml"), TARGET)
-    return text, yaml.safe_load(text)
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """A spec that declares all there is for a step."""
+    spec = changed_spec(tmp_path_factory.mktemp("spec"), "short_video", {"cluster": EVERYTHING, "alerts": {}})
+    return read_compiled(compile_pipeline(spec, TARGET))
+
+
+@pytest.fixture(scope="module")
+def short_video() -> Compiled:
+    """The reference spec as it stands."""
+    return compiled("short_video")
 
 
 def without_source_digests(text: str) -> str:
@@ -37,43 +80,195 @@ def without_source_digests(text: str) -> str:
 
 @pytest.mark.parametrize("name", ["short_video", "online_retail"])
 def test_the_compiled_pipeline_is_as_the_golden_file_says(name: str) -> None:
-    text, _ = compiled(name)
+    text = compile_pipeline(load_spec(SPECS / f"{name}.yaml"), TARGET)
     check_golden(f"{name}.pipeline.yaml", without_source_digests(text))
 
 
-def test_date_and_folders_are_parameters_with_defaults() -> None:
-    _, ir = compiled("short_video")
-    parameters = ir["root"]["inputDefinitions"]["parameters"]
+def read_pipeline_spec(ir: dict[str, Any]) -> tuple[Any, Any]:
+    """Returns the message, and the one that it holds untyped; both refuse fields that they do not know."""
+    deployment = json_format.ParseDict(ir["deploymentSpec"], pipeline_spec_pb2.PipelineDeploymentConfig())
+    return json_format.ParseDict(ir, pipeline_spec_pb2.PipelineSpec()), deployment
+
+
+def test_the_first_document_is_a_pipeline_spec_without_unknown_fields(everything: Compiled) -> None:
+    spec, _ = read_pipeline_spec(everything.ir)
+    assert spec.schema_version == "2.1.0"
+    policy = spec.root.dag.tasks["trainer"].retry_policy
+    assert (policy.max_retry_count, policy.backoff_duration.seconds, policy.backoff_factor) == (3, 60, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("place", "mistake"),
+    [
+        (("root", "dag", "tasks", "trainer", "retryPolicy"), {"maxRetryCounts": 3}),
+        (("root", "dag", "tasks", "trainer", "retryPolicy"), {"backoffDuration": "60"}),
+        (("deploymentSpec",), {"executor": {}}),
+    ],
+)
+def test_a_mistake_in_the_first_document_is_found(
+    everything: Compiled, place: tuple[str, ...], mistake: dict[str, Any]
+) -> None:
+    wrong = json.loads(json.dumps(everything.ir))
+    part = wrong
+    for key in place:
+        part = part[key]
+    part.update(mistake)
+    with pytest.raises(json_format.ParseError):
+        read_pipeline_spec(wrong)
+
+
+def test_the_containers_are_as_the_backend_reads_them(everything: Compiled) -> None:
+    _, config = read_pipeline_spec(everything.ir)
+    trainer = config.executors["trainer_executor"].container
+    assert trainer.image == DIGEST
+    assert (trainer.resources.cpu_limit, trainer.resources.memory_limit * 1e9) == (8.0, 64 * 1024**3)
+    assert (trainer.resources.accelerator.type, trainer.resources.accelerator.count) == ("nvidia.com/gpu", 2)
+    variables = {variable.name: variable.value for variable in trainer.env}
+    assert variables == {"NCCL_DEBUG": "WARN", "TF_USE_LEGACY_KERAS": "1"}
+    pusher = config.executors["pusher_executor"].container
+    assert (pusher.image, pusher.resources.cpu_limit, pusher.resources.memory_limit) == (IMAGE, 0.5, 1.5)
+    assert not pusher.resources.HasField("accelerator")
+
+
+def test_the_second_document_has_what_kubernetes_alone_knows(everything: Compiled) -> None:
+    assert set(everything.platform) == set(everything.ir["deploymentSpec"]["executors"])
+    trainer = read_executor_config(everything.platform["trainer_executor"])
+    assert trainer.active_deadline_seconds == 30000
+    assert dict(trainer.node_selector.labels) == {"pool": "gpu"}
+    assert [(t.key, t.operator, t.value, t.effect) for t in trainer.tolerations] == [
+        ("nvidia.com/gpu", "Exists", "", "NoSchedule"),
+        ("team", "Equal", "ranking", ""),
+    ]
+    named = trainer.secret_as_env
+    secrets = {each.secret_name: {key.env_var: key.secret_key for key in each.key_to_env} for each in named}
+    assert secrets == {"alerts": {"HOOK": "url"}, "store": {"STORE_ID": "id", "STORE_KEY": "key"}}
+    assert [(mount.constant, mount.mount_path) for mount in trainer.pvc_mount] == [
+        ("sangam-root", "/sangam/root"),
+        ("sangam-data", "/sangam/data"),
+    ]
+    (memory,) = trainer.empty_dir_mounts
+    assert (memory.mount_path, memory.medium, memory.size_limit) == ("/dev/shm", "Memory", str(8 * 1024**3))
+    pusher = read_executor_config(everything.platform["pusher_executor"])
+    assert (pusher.active_deadline_seconds, len(pusher.pvc_mount), len(pusher.tolerations)) == (600, 2, 0)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        {"pvcMounts": []},
+        {"tolerations": [{"key": "spot", "tolerationSecond": 3}]},
+        {"activeDeadlineSeconds": "an hour"},
+        {"nodeSelector": {"label": {"pool": "gpu"}}},
+    ],
+)
+def test_a_mistake_in_the_second_document_is_found(everything: Compiled, mistake: dict[str, Any]) -> None:
+    with pytest.raises(json_format.ParseError):
+        read_executor_config({**everything.platform["trainer_executor"], **mistake})
+
+
+def test_no_value_of_a_secret_and_no_empty_second_document(everything: Compiled, tmp_path: Path) -> None:
+    assert "secretAsEnv" not in everything.platform["pusher_executor"]
+    text = compile_pipeline(load_spec(SPECS / "short_video.yaml"), TARGET)
+    assert text.count("\n---\n") == 1
+    vertex = changed_spec(tmp_path, "short_video", {"cluster": {"default": None, "steps": None, "volumes": None}})
+    target = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="gs://bucket/root")
+    assert "platforms" not in json.loads(compile_pipeline(vertex, target))
+
+
+def test_a_step_is_tried_again_after_growing_waits_until_all_tries_can_be_over(everything: Compiled) -> None:
+    tasks = everything.ir["root"]["dag"]["tasks"]
+    whole = 4 * 30000 + 60 + 120 + 240
+    assert tasks["trainer"]["retryPolicy"] == {
+        "maxRetryCount": 3,
+        "backoffDuration": "60s",
+        "backoffFactor": 2.0,
+        "backoffMaxDuration": f"{whole}s",
+    }
+    assert tasks["pusher"]["retryPolicy"]["backoffMaxDuration"] == f"{2 * 600 + 30}s"
+    assert "retryPolicy" not in tasks["transform"]
+
+
+def test_date_and_folders_are_parameters_with_defaults(short_video: Compiled) -> None:
+    parameters = short_video.ir["root"]["inputDefinitions"]["parameters"]
     defaults = {name: declared["defaultValue"] for name, declared in parameters.items()}
-    assert defaults == {"date": "2024-03-07", "data_root": "/data", "pipeline_root": "/root"}
+    assert defaults == {"date": "2024-03-07", "data_root": "/sangam/data", "pipeline_root": "/sangam/root"}
 
 
 def test_logs_without_dates_take_no_date() -> None:
-    _, ir = compiled("census_income")
-    assert set(ir["root"]["inputDefinitions"]["parameters"]) == {"data_root", "pipeline_root"}
+    census = compiled("census_income")
+    assert set(census.ir["root"]["inputDefinitions"]["parameters"]) == {"data_root", "pipeline_root"}
+    parameters = census.ir["components"]["example_gen"]["inputDefinitions"]["parameters"]
+    assert {"sangam_root"} == {name for name in parameters if name.startswith("sangam_")}
 
 
-def test_every_container_has_its_image_and_environment() -> None:
-    _, ir = compiled("short_video")
-    containers = {label: executor["container"] for label, executor in ir["deploymentSpec"]["executors"].items()}
-    assert len(containers) == 9
-    for label, container in containers.items():
-        assert container["image"] == ("trainer-image:1" if label == "trainer_executor" else "image:1")
-        assert {"name": "TF_USE_LEGACY_KERAS", "value": "1"} in container["env"]
+def test_every_step_starts_through_the_entry_point_and_is_told_of_the_root(everything: Compiled) -> None:
+    tasks = everything.ir["root"]["dag"]["tasks"]
+    assert len(tasks) == 9
+    for name in tasks:
+        task = task_of(everything, name)
+        command, arguments = task.container["command"], task.container["args"]
+        assert command[:3] == ["python", "-m", "components.entrypoint"]
+        assert command[command.index("--step") + 1] == name.replace("-", "_")
+        assert json.loads(command[command.index("--alerts") + 1])["url_env"] == "SANGAM_ALERT_URL"
+        assert command[-1] == "--"
+        assert arguments[:2] == ["python", "-m"]
+        assert arguments[2].startswith("tfx.")
+        assert task.spec["inputs"]["parameters"]["sangam_root"] == {"componentInputParameter": "pipeline_root"}
+        assert task.component["inputDefinitions"]["parameters"]["sangam_root"] == {"parameterType": "STRING"}
+    assert "--retries" in tasks_command(everything, "trainer")
+    assert tasks_command(everything, "trainer")[tasks_command(everything, "trainer").index("--retries") + 1] == "3"
 
 
-def test_steps_that_read_the_outside_world_are_not_cached() -> None:
-    _, ir = compiled("short_video")
-    cached = {name for name, task in ir["root"]["dag"]["tasks"].items() if task["cachingOptions"].get("enableCache")}
-    assert cached == {"statistics-gen", "schema-gen", "example-validator", "transform", "trainer"}
+def tasks_command(file: Compiled, task: str) -> list[str]:
+    """Returns the command of a task's container."""
+    return list(task_of(file, task).container["command"])
 
 
-def test_task_names_are_such_that_argo_takes_them_and_lead_somewhere() -> None:
-    _, ir = compiled("short_video")
-    order = task_order(ir)
+def test_the_images_are_those_given_and_a_steps_own(short_video: Compiled) -> None:
+    images = {name: task_of(short_video, name).container["image"] for name in short_video.ir["root"]["dag"]["tasks"]}
+    assert {name: image for name, image in images.items() if image != IMAGE} == {"trainer": TRAINER_IMAGE}
+
+
+def test_steps_that_read_the_outside_world_are_not_cached(short_video: Compiled, everything: Compiled) -> None:
+    assert cached(short_video) == {"statistics-gen", "schema-gen", "example-validator", "transform", "trainer"}
+    assert cached(everything) == {"statistics-gen", "schema-gen", "example-validator", "trainer"}
+
+
+def cached(file: Compiled) -> set[str]:
+    """Returns the tasks whose results Kubeflow may repeat."""
+    tasks = file.ir["root"]["dag"]["tasks"]
+    return {name for name, task in tasks.items() if task["cachingOptions"].get("enableCache")}
+
+
+def test_nothing_that_differs_between_runs_is_a_parameter_of_a_cached_step(short_video: Compiled) -> None:
+    for name in cached(short_video):
+        constants = [
+            source["runtimeValue"]["constant"]
+            for source in short_video.ir["root"]["dag"]["tasks"][name]["inputs"]["parameters"].values()
+            if "runtimeValue" in source
+        ]
+        assert not [constant for constant in constants if "{{$" in str(constant)]
+
+
+def test_task_names_are_such_that_argo_takes_them_and_lead_somewhere(short_video: Compiled) -> None:
+    order = task_order(short_video.ir)
     assert all(re.fullmatch("[a-zA-Z0-9][-a-zA-Z0-9]*", name) for name in order)
-    assert sorted(order) == sorted(ir["root"]["dag"]["tasks"])
+    assert sorted(order) == sorted(short_video.ir["root"]["dag"]["tasks"])
     assert order.index("example-validator") < order.index("transform") < order.index("trainer")
+
+
+def test_a_training_job_of_several_pods_is_told_its_image_and_volumes(tmp_path: Path) -> None:
+    cluster = {"launcher": {"kind": "jobset", "ranks_per_host": 1, "host": {"gpu": {"count": 1}}}}
+    file = read_compiled(compile_pipeline(changed_spec(tmp_path, "short_video", {"cluster": cluster}), TARGET))
+    constant = task_of(file, "trainer").spec["inputs"]["parameters"]["launch"]["runtimeValue"]["constant"]
+    launch = Launch.model_validate_json(constant)
+    assert (launch.launcher.kind, launch.image) == ("jobset", TRAINER_IMAGE)
+    assert launch.volumes["root"].path == "/sangam/root"
+
+
+def test_a_local_launcher_is_told_nothing(short_video: Compiled) -> None:
+    parameters = task_of(short_video, "trainer").spec["inputs"]["parameters"]
+    assert parameters["launch"]["runtimeValue"]["constant"] == ""
 
 
 def test_a_compiled_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -90,18 +285,9 @@ def test_the_command_writes_the_file_and_no_noise(tmp_path: Path) -> None:
         [*command, "--output", str(output)], check=True, cwd=SPECS.parents[1], capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == (f"wrote {output}\n", "")
-    assert yaml.safe_load(output.read_text())["schemaVersion"] == "2.1.0"
-
-
-def test_finish_leaves_its_argument_alone() -> None:
-    task = {"taskInfo": {"name": "a_b"}, "dependentTasks": ["c_d"], "cachingOptions": {"enableCache": True}}
-    ir = {
-        "root": {"dag": {"tasks": {"a_b": task}}, "inputDefinitions": {"parameters": {"p": {}}}},
-        "deploymentSpec": {"executors": {"x": {"container": {}}}},
-    }
-    before = json.dumps(ir)
-    assert finish(ir, {"p": "v"})["root"]["dag"]["tasks"]["a-b"]["dependentTasks"] == ["c-d"]
-    assert json.dumps(ir) == before
+    ir, platform = yaml.safe_load_all(output.read_text())
+    assert ir["schemaVersion"] == "2.1.0"
+    assert set(platform) == {"platforms"}
 
 
 def test_parameters_are_the_given_or_the_default_and_nothing_else() -> None:
@@ -121,34 +307,3 @@ def test_placeholders_in_commands_are_filled_in() -> None:
     assert substituted("{{$}}", executor_input) == json.dumps(executor_input)
     assert substituted("--p={{$.inputs.parameters['p']}}", executor_input) == "--p=3"
     assert substituted("{{$.inputs.artifacts['m'].uri}}/x", executor_input) == "/m/x"
-
-
-@pytest.mark.e2e
-@pytest.mark.timeout(900)
-def test_the_compiled_file_runs_to_a_pushed_model(tmp_path: Path) -> None:
-    generate(
-        tmp_path / "data",
-        first_day=datetime.date(2024, 3, 4),
-        num_days=DAYS,
-        rows_per_day=ROWS_PER_DAY,
-        num_users=40,
-        num_posts=80,
-        seed=1,
-    )
-    text = (SPECS / "short_video.yaml").read_text()
-    small = re.sub(r"at_least: [0-9.]+", "at_least: 0.0", text).replace("train_days: 6", f"train_days: {DAYS - 1}")
-    (tmp_path / "small.yaml").write_text(small.replace("batch_size_per_rank: 512", "batch_size_per_rank: 64"))
-    target = Target("image:1", "", pipeline_root=str(tmp_path / "root"), data_root="/nowhere", date="2024-03-01")
-    write_compiled(compile_pipeline(load_spec(tmp_path / "small.yaml"), target), tmp_path / "pipeline.yaml")
-    produced = run_compiled(
-        tmp_path / "pipeline.yaml",
-        tmp_path / "artifacts",
-        {"date": "2024-03-07", "data_root": str(tmp_path / "data")},
-    )
-    properties = produced["pusher"]["pushed_model"]["metadata"]
-    assert properties["pushed"] == 1
-    version = Path(properties["path"])
-    assert version.is_relative_to(tmp_path / "root" / "serving" / "short_video")
-    assert (version / "saved_model.pb").is_file()
-    manifest = json.loads((version / "manifest.json").read_text())
-    assert manifest["days"]["eval"] == ["2024-03-07"]

@@ -1,0 +1,43 @@
+"""Stands for TFX's entry point: reads the ExecutorInput, writes outputs, and ends as its parameter `ending` says."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from schemas.errors import UserError
+
+
+def main(argv: list[str]) -> None:
+    """Runs."""
+    asked = json.loads(argv[argv.index("--json_serialized_invocation_args") + 1])
+    outputs = {key: found["artifacts"][0] for key, found in asked["outputs"]["artifacts"].items()}
+    seen = Path(asked["outputs"]["outputFile"]).with_name("seen.json")
+    seen.write_text(json.dumps({"asked": asked, "found": {key: os.listdir(o["uri"]) for key, o in outputs.items()}}))
+    for artifact in outputs.values():
+        (Path(artifact["uri"]) / "half.txt").write_text("half")
+    match asked["inputs"]["parameterValues"].get("ending"):
+        case "mistake":
+            try:
+                raise UserError("data: is wrong (got this); write that")
+            except UserError as error:
+                raise RuntimeError("wrapped by Beam") from error
+        case "error":
+            raise ValueError("no such thing")
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hangs":
+            try:
+                seen.with_name("hangs").write_text(str(os.getpid()))
+                time.sleep(60)
+            finally:
+                seen.with_name("tidied").touch()
+    written = {key: {"artifacts": [{"uri": artifact["uri"]}]} for key, artifact in outputs.items()}
+    Path(asked["outputs"]["outputFile"]).write_text(json.dumps({"artifacts": written}))
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv)

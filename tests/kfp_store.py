@@ -1,0 +1,291 @@
+"""What the Kubeflow Pipelines server of tests holds, and the checks that the real one makes (kubeflow/pipelines,
+backend/api/v2beta1/*.proto for the fields, backend/src/apiserver/server for what is refused)."""
+
+import base64
+import datetime
+import itertools
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+
+Record = dict[str, Any]
+
+_CONFIG = {"parameters", "pipeline_root"}
+_REFERENCE = {"pipeline_id", "pipeline_version_id"}
+FIELDS: dict[str, set[str]] = {
+    "pipeline": {"pipeline_id", "display_name", "description", "created_at", "namespace", "error"},
+    "experiment": {"experiment_id", "display_name", "description", "created_at", "namespace", "storage_state"},
+    "run": {
+        *("experiment_id", "run_id", "display_name", "storage_state", "description", "pipeline_version_id"),
+        *("pipeline_spec", "pipeline_version_reference", "runtime_config", "service_account", "created_at"),
+        *("scheduled_at", "finished_at", "state", "error", "run_details", "recurring_run_id", "state_history"),
+    },
+    "recurring_run": {
+        *("recurring_run_id", "display_name", "description", "pipeline_version_id", "pipeline_spec"),
+        *("pipeline_version_reference", "runtime_config", "service_account", "max_concurrency", "trigger", "mode"),
+        *("created_at", "updated_at", "status", "error", "no_catchup", "namespace", "experiment_id"),
+    },
+}
+_KEYS = {"display_name", "name", "created_at", "description", "namespace", "state", "recurring_run_id"}
+UNFINISHED = {"PENDING", "RUNNING", "CANCELING", "PAUSED"}
+TASKS = ("root", "root-driver", "example-gen-driver", "example-gen", "transform", "trainer", "evaluator", "pusher")
+
+
+class Refused(Exception):
+    """An answer that is not 200."""
+
+    def __init__(self, status: int, message: str):
+        self.status, self.message = status, message
+        super().__init__(message)
+
+
+class Store:
+    """Pipelines, versions, experiments, recurring runs and runs, by id."""
+
+    def __init__(self, now: Callable[[], datetime.datetime]):
+        self.now, self._ids = now, itertools.count(1)
+        self.multi_user = False
+        self.max_page_size = 200
+        self.pipelines: dict[str, Record] = {}
+        self.versions: dict[str, Record] = {}
+        self.experiments: dict[str, Record] = {}
+        self.recurring: dict[str, Record] = {}
+        self.runs: dict[str, Record] = {}
+        self.killed: list[str] = []
+        """Runs that were still going when the recurring run that they belong to was deleted."""
+        self.plans: dict[str, list[str]] = {}
+        """States that a run goes through, one every time it is looked at, by a part of its name or its date."""
+
+    def stamp(self) -> str:
+        return self.now().astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def new_id(self, kind: str) -> str:
+        return f"{kind}-{next(self._ids):04d}"
+
+    def create_pipeline(self, body: Record) -> Record:
+        known(body, FIELDS["pipeline"])
+        self._named(body)
+        if any(there["display_name"] == body["display_name"] for there in self.pipelines.values()):
+            raise Refused(409, f"Already exist error: The name {body['display_name']} already exist")
+        made = {**body, "pipeline_id": self.new_id("pipeline"), "created_at": self.stamp()}
+        self.pipelines[made["pipeline_id"]] = made
+        return made
+
+    def pipeline_named(self, name: str) -> Record:
+        for found in self.pipelines.values():
+            if found["display_name"] == name:
+                return found
+        raise Refused(404, f"ResourceNotFoundError: Pipeline {name} not found.")
+
+    def upload_version(self, pipeline_id: str, name: str, description: str, text: str) -> Record:
+        if pipeline_id not in self.pipelines:
+            raise Refused(400, "Failed to create a pipeline version")
+        if any(v["display_name"] == name and v["pipeline_id"] == pipeline_id for v in self.versions.values()):
+            raise Refused(409, "Failed to create a pipeline version")
+        try:
+            spec = next(iter(yaml.safe_load_all(text)))
+            parameters = spec["root"]["inputDefinitions"]["parameters"]
+        except (yaml.YAMLError, KeyError, TypeError):
+            raise Refused(400, "Failed to create a pipeline version: invalid pipeline spec") from None
+        made = {
+            "pipeline_id": pipeline_id,
+            "pipeline_version_id": self.new_id("version"),
+            "display_name": name,
+            "description": description,
+            "created_at": self.stamp(),
+            "pipeline_spec": spec,
+        }
+        self.versions[made["pipeline_version_id"]] = made
+        made["_parameters"] = set(parameters)
+        return made
+
+    def create_experiment(self, body: Record) -> Record:
+        known(body, FIELDS["experiment"])
+        self._named(body)
+        if any(there["display_name"] == body["display_name"] for there in self.experiments.values()):
+            raise Refused(409, f"Already exist error: experiment {body['display_name']}")
+        made = {
+            **body,
+            "experiment_id": self.new_id("experiment"),
+            "created_at": self.stamp(),
+            "storage_state": "AVAILABLE",
+        }
+        self.experiments[made["experiment_id"]] = made
+        return made
+
+    def create_recurring(self, body: Record) -> Record:
+        known(body, FIELDS["recurring_run"])
+        self._launchable(body)
+        if body.get("mode") not in ("ENABLE", "DISABLE"):
+            raise Refused(400, f"Invalid recurring run mode {body.get('mode')}")
+        if not 1 <= int(body.get("max_concurrency", 0)) <= 10:
+            raise Refused(400, "The max concurrency of the recurring run is out of range. Support 1-10.")
+        trigger = body.get("trigger") or {}
+        known(trigger, {"cron_schedule", "periodic_schedule"})
+        cron = trigger.get("cron_schedule") or {}
+        known(cron, {"start_time", "end_time", "cron"})
+        if not re.fullmatch(r"\d+ \d+ \d+ \* \* \*", cron.get("cron", "")):
+            raise Refused(400, "Schedule cron is not a supported format")
+        made = {
+            **body,
+            "recurring_run_id": self.new_id("recurring"),
+            "created_at": self.stamp(),
+            "status": "ENABLED" if body["mode"] == "ENABLE" else "DISABLED",
+        }
+        del made["mode"]
+        self.recurring[made["recurring_run_id"]] = made
+        return made
+
+    def set_enabled(self, recurring_run_id: str, is_enabled: bool) -> Record:
+        self.get(self.recurring, recurring_run_id)["status"] = "ENABLED" if is_enabled else "DISABLED"
+        return {}
+
+    def delete_recurring(self, recurring_run_id: str) -> Record:
+        self.get(self.recurring, recurring_run_id)
+        del self.recurring[recurring_run_id]
+        for run in self.runs.values():
+            # The workflow is owned by the schedule: Kubernetes deletes it too, and the run never ends.
+            if run.get("recurring_run_id") == recurring_run_id and run["state"] in UNFINISHED:
+                self.killed.append(run["run_id"])
+        return {}
+
+    def create_run(self, body: Record, **more: str) -> Record:
+        known(body, FIELDS["run"] - {"run_id", "state", "recurring_run_id"})
+        self._launchable(body)
+        made = {**body, "run_id": self.new_id("run"), "created_at": self.stamp(), "state": "PENDING"}
+        made |= {"scheduled_at": self.stamp(), "finished_at": "1970-01-01T00:00:00Z", **more}
+        self.runs[made["run_id"]] = made
+        return made
+
+    def fire(self, recurring_run_id: str) -> Record:
+        """Starts the run of a schedule, as the controller of scheduled workflows does."""
+        schedule = self.recurring[recurring_run_id]
+        shared = ("experiment_id", "pipeline_version_reference", "runtime_config")
+        body = {"display_name": f"fired-{next(self._ids)}", **{name: schedule[name] for name in shared}}
+        return self.create_run(body, recurring_run_id=recurring_run_id)
+
+    def look_at(self, run_id: str) -> Record:
+        """Returns a run with its tasks, after the next step of its plan."""
+        run = self.get(self.runs, run_id)
+        plan = self._plan(run)
+        if run["state"] in UNFINISHED and plan:
+            self.set_state(run_id, plan.pop(0))
+        run["run_details"] = {"task_details": self._tasks(run)}
+        return run
+
+    def set_state(self, run_id: str, state: str) -> None:
+        run = self.runs[run_id]
+        run["state"] = state
+        if state not in UNFINISHED:
+            run["finished_at"] = self.stamp()
+
+    def terminate(self, run_id: str) -> Record:
+        if self.get(self.runs, run_id)["state"] not in UNFINISHED:
+            raise Refused(400, "Failed to terminate a run: it has finished")
+        self.set_state(run_id, "CANCELED")
+        return {}
+
+    def get(self, records: dict[str, Record], key: str) -> Record:
+        if key not in records:
+            raise Refused(404, f"ResourceNotFoundError: {key} not found.")
+        return records[key]
+
+    def page(self, found: list[Record], query: dict[str, str], key: str) -> Record:
+        """Returns a page as the real server does; its token holds what the list was asked for."""
+        wanted = filters(query.get("filter", ""))
+        descending = _descending(query.get("sort_by", ""))
+        found = [record for record in found if all(str(record.get(name)) == value for name, value in wanted.items())]
+        found.sort(key=lambda record: (record["created_at"], record[key]), reverse=descending)
+        asked = json.dumps([sorted(wanted.items()), descending])
+        start = 0
+        if query.get("page_token"):
+            token = json.loads(base64.b64decode(query["page_token"]))
+            if token["asked"] != asked:
+                raise Refused(400, "page token does not match the supplied sort by and/or filtering criteria.")
+            start = next((at for at, record in enumerate(found) if record[key] == token["next"]), len(found))
+        size = min(int(query.get("page_size") or 20), self.max_page_size)
+        rest = found[start + size : start + size + 1]
+        token_text = json.dumps({"asked": asked, "next": rest[0][key]}) if rest else ""
+        return {
+            "records": found[start : start + size],
+            "total_size": len(found),
+            "next_page_token": base64.b64encode(token_text.encode()).decode(),
+        }
+
+    def _plan(self, run: Record) -> list[str]:
+        date = (run.get("runtime_config") or {}).get("parameters", {}).get("date", "")
+        for part, plan in self.plans.items():
+            if part in (date, run["run_id"]) or part in run["display_name"]:
+                return plan
+        self.plans[run["run_id"]] = ["RUNNING", "SUCCEEDED"]
+        return self.plans[run["run_id"]]
+
+    def _tasks(self, run: Record) -> list[Record]:
+        """Returns tasks as Argo's nodes have them, drivers too; a run that has failed has done so in the trainer."""
+        at = {"PENDING": 0, "RUNNING": 5}.get(run["state"], len(TASKS))
+        tasks: list[Record] = []
+        for name in TASKS[:at]:
+            task = {"display_name": name, "state": "SUCCEEDED", "start_time": run["created_at"]}
+            task |= {"end_time": self.stamp(), "task_id": name}
+            if run["state"] == "FAILED" and name == "trainer":
+                tasks.append(
+                    {**task, "state": "FAILED", "error": {"code": 2, "message": "rank 1 was lost:\n exit 137"}}
+                )
+                break
+            tasks.append(task)
+        return tasks
+
+    def _named(self, body: Record) -> None:
+        if not body.get("display_name"):
+            raise Refused(400, "name is required")
+        if self.multi_user and not body.get("namespace"):
+            raise Refused(400, "Namespace cannot be empty in multi-user mode")
+
+    def _launchable(self, body: Record) -> None:
+        if not body.get("display_name"):
+            raise Refused(400, "name is empty")
+        if body.get("experiment_id") not in self.experiments:
+            raise Refused(400, f"experiment {body.get('experiment_id')!r} not found")
+        reference = body.get("pipeline_version_reference") or {}
+        known(reference, _REFERENCE)
+        version = self.versions.get(reference.get("pipeline_version_id", ""))
+        if version is None or version["pipeline_id"] != reference.get("pipeline_id"):
+            raise Refused(400, f"pipeline version {reference} not found")
+        config = body.get("runtime_config") or {}
+        known(config, _CONFIG)
+        if unknown := set(config.get("parameters", {})) - version["_parameters"]:
+            raise Refused(400, f"the pipeline has no parameters {sorted(unknown)}")
+
+
+def known(document: Record, fields: set[str]) -> None:
+    """Refuses fields that the message does not have, as protojson does."""
+    for name in document:
+        if name not in fields:
+            raise Refused(400, f'proto: (line 1:2): unknown field "{name}"')
+
+
+def filters(text: str) -> Record:
+    """Returns field and value of a filter of equalities."""
+    if not text:
+        return {}
+    document = json.loads(text)
+    known(document, {"predicates"})
+    wanted = {}
+    for predicate in document["predicates"]:
+        known(predicate, {"operation", "key", "stringValue", "string_value"})
+        if predicate["operation"] not in ("EQUALS", 1):
+            raise Refused(400, f"invalid predicate operation: {predicate['operation']}")
+        if predicate["key"] not in _KEYS:
+            raise Refused(400, f'no support for filtering on unrecognized field "{predicate["key"]}"')
+        wanted[predicate["key"]] = predicate.get("stringValue", predicate.get("string_value"))
+    return wanted
+
+
+def _descending(text: str) -> bool:
+    words = text.lower().split()
+    if len(words) > 2 or (words and words[0] not in _KEYS) or words[1:] not in ([], ["asc"], ["desc"]):
+        raise Refused(400, f"Received invalid sort by format {text!r}")
+    return words[1:] == ["desc"]

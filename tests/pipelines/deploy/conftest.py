@@ -1,0 +1,20 @@
+"""A world for each test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kfp_api import KfpServer
+from tests.kfp_store import Store
+from tests.pipelines.deploy.world import NOON, World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    store = Store(lambda: NOON)
+    with KfpServer(store) as server:
+        made = World(server)
+        store.now = lambda: made.at
+        yield made
+        # The rule of rules: nothing that Sangam did has ended a run that was going.
+        assert store.killed == []

@@ -1,0 +1,174 @@
+"""A backfill on the server: which dates are run, in what order, what stops them, and how they go on."""
+
+import os
+import signal
+
+import pytest
+
+from pipelines.deploy.backfill import PATIENCE
+from pipelines.deploy.errors import ApiError
+from schemas.errors import UserError
+from tests.kfp_api import Fault
+from tests.pipelines.deploy.world import IMAGE, OTHER_IMAGE, Crash, World
+
+DATES = ("2024-03-01", "2024-03-02", "2024-03-03")
+RUNS_POST = r"POST /apis/v2beta1/runs$"
+
+
+def test_dates_are_run_in_order_one_after_the_other(world: World) -> None:
+    going: list[int] = []
+    world.server.after = lambda request: going.append(
+        sum(run["state"] in ("PENDING", "RUNNING") for run in world.store.runs.values())
+    )
+    assert world.backfill(*DATES) == 0
+    assert world.dates_run() == list(DATES)
+    assert max(going) == 1
+    lines = world.lines().splitlines()
+    assert [line.split()[:2] for line in lines[:-1]] == [
+        [date, state] for date in DATES for state in ("started", "succeeded")
+    ]
+    assert lines[-1] == "all 3 dates have succeeded"
+
+
+def test_runs_are_named_after_ranker_date_and_what_they_depend_on(world: World) -> None:
+    world.backfill(DATES[0])
+    (run,) = world.store.runs.values()
+    assert run["display_name"].startswith("short-video-backfill-2024-03-01-")
+    assert run["runtime_config"]["parameters"] == {
+        "date": "2024-03-01",
+        "data_root": "/sangam/data",
+        "pipeline_root": "/sangam/root",
+    }
+
+
+def test_dates_that_have_succeeded_are_not_run_again(world: World) -> None:
+    world.backfill(*DATES[:2])
+    world.lines()
+    assert world.backfill(*DATES) == 0
+    assert world.dates_run() == list(DATES)
+    assert [line.split()[1] for line in world.lines().splitlines()[:2]] == ["succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize("change", ["spec", "image"])
+def test_dates_are_run_again_with_another_spec_or_image(world: World, change: str) -> None:
+    world.backfill(DATES[0])
+    if change == "spec":
+        world.change_spec()
+    world.backfill(DATES[0], image=OTHER_IMAGE if change == "image" else IMAGE)
+    assert world.dates_run() == [DATES[0]] * 2
+
+
+def test_a_failed_date_stops_those_after_it_and_says_why(world: World) -> None:
+    world.store.plans = {DATES[1]: ["RUNNING", "FAILED"]}
+    assert world.backfill(*DATES) == 1
+    assert world.dates_run() == list(DATES[:2])
+    last = world.lines().splitlines()[-1]
+    assert last.startswith("2024-03-02 failed  run run-")
+    assert "step trainer: rank 1 was lost: exit 137; later dates build on it" in last
+    assert last.endswith("with --retry-failed")
+
+
+def test_a_failed_date_is_tried_again_only_when_asked_to(world: World) -> None:
+    world.store.plans = {DATES[1]: ["RUNNING", "FAILED"]}
+    world.backfill(*DATES)
+    assert world.backfill(*DATES) == 1
+    assert world.dates_run() == list(DATES[:2])
+    assert "2024-03-02 had failed  run run-" in world.lines()
+    world.store.plans = {}
+    assert world.backfill(*DATES, retry_failed=True) == 0
+    assert world.dates_run() == [DATES[0], DATES[1], DATES[1], DATES[2]]
+
+
+def test_a_run_that_is_going_is_adopted(world: World) -> None:
+    world.store.plans = {DATES[0]: ["RUNNING"] * 3 + ["SUCCEEDED"]}
+    world.crash_before = 0
+
+    def crash() -> None:
+        raise Crash
+
+    world.whenever = crash
+    with pytest.raises(Crash):
+        world.backfill(*DATES)
+    world.whenever = lambda: None
+    world.lines()
+    assert world.backfill(*DATES) == 0
+    assert world.dates_run() == list(DATES)
+    assert world.lines().splitlines()[0] == f"2024-03-01 goes on    run {next(iter(world.store.runs))} (running)"
+
+
+@pytest.mark.parametrize("is_handled", [True, False])
+@pytest.mark.parametrize("status", [None, 500, 503, 409])
+def test_a_run_whose_start_was_not_answered_is_started_once(world: World, is_handled: bool, status: int | None) -> None:
+    world.server.faults = [Fault("POST", "/runs$", status=status, is_handled=is_handled)]
+    assert world.backfill(*DATES) == 0
+    assert world.dates_run() == list(DATES)
+    assert world.server.count(RUNS_POST) == (3 if is_handled else 4)
+
+
+def test_of_a_run_that_was_started_twice_after_all_the_older_is_kept(world: World) -> None:
+    """Two clients that find nothing at the same moment, or an answer later than all patience."""
+
+    def after(request: str) -> None:
+        if request == "POST /apis/v2beta1/runs" and len(world.store.runs) == 1:
+            (run,) = world.store.runs.values()
+            fields = ("display_name", "experiment_id", "pipeline_version_reference", "runtime_config")
+            world.store.create_run({field: run[field] for field in fields})
+
+    world.server.after = after
+    assert world.backfill(DATES[0]) == 0
+    assert [run["state"] for run in world.store.runs.values()] == ["SUCCEEDED", "CANCELED"]
+
+
+def test_another_run_of_the_ranker_is_waited_for(world: World) -> None:
+    world.deploy()
+    (schedule,) = world.store.recurring
+    fired = world.store.fire(schedule)["run_id"]
+    world.store.set_state(fired, "RUNNING")
+    slept: list[str] = []
+
+    def whenever() -> None:
+        slept.append(fired)
+        assert len(world.store.runs) == 1 or world.store.runs[fired]["state"] == "SUCCEEDED"
+        if len(slept) == 3:
+            world.store.set_state(fired, "SUCCEEDED")
+
+    world.whenever = whenever
+    world.lines()
+    assert world.backfill(DATES[0]) == 0
+    assert f"2024-03-01 waits for  run {fired} (fired-" in world.lines()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stop_leaves_the_run_and_says_how_to_go_on(world: World, number: signal.Signals, code: int) -> None:
+    world.whenever = lambda: os.kill(os.getpid(), number)
+    assert world.backfill(*DATES) == code
+    (run,) = world.store.runs.values()
+    assert run["state"] in ("PENDING", "RUNNING")
+    last = world.lines().splitlines()[-1]
+    assert (
+        last == f"stopped by {number.name}; run {run['run_id']} goes on without it; the same command goes on from there"
+    )
+    world.whenever = lambda: None
+    assert world.backfill(*DATES) == 0
+    assert world.dates_run() == list(DATES)
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(world: World) -> None:
+    world.server.faults = [Fault("GET", "/runs/", status=503, times=12)]
+    assert world.backfill(DATES[0]) == 0
+    said = [line for line in world.lines().splitlines() if line.startswith("still trying, the run goes on: --host")]
+    assert len(said) == 1
+
+
+def test_a_server_that_stays_away_ends_the_backfill(world: World) -> None:
+    world.server.faults = [Fault("GET", "/runs/", status=503, times=10_000)]
+    with pytest.raises(UserError, match=r"503.*; run run-\d+ may go on: give the same command again"):
+        world.backfill(DATES[0])
+    assert sum(world.slept) > PATIENCE.total_seconds()
+
+
+def test_a_server_that_refuses_ends_the_backfill_at_once(world: World) -> None:
+    world.server.forbidden = "POST .*/runs$"
+    with pytest.raises(ApiError, match=r"does not allow to create runs .*403: User 'eve' is not authorized"):
+        world.backfill(DATES[0])
+    assert world.slept == []

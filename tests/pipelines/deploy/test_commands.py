@@ -1,0 +1,141 @@
+"""The commands as a person gives them."""
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pipelines import backfill_command
+from pipelines.cli import app
+from pipelines.deploy import release_options
+from pipelines.deploy.commands import deploy
+from pipelines.deploy.daily import check_time, cron_at, time_of, utc_now
+from pipelines.deploy.names import pipeline_name
+from pipelines.deploy.release_options import ReleaseOptions, make_release
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from tests.golden_files import SPECS
+from tests.pipelines.deploy.world import IMAGE, OTHER_IMAGE, World, compile_quickly
+
+SPEC = str(SPECS / "short_video.yaml")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deploy, "compile_for_kubeflow", compile_quickly)
+    monkeypatch.setattr(release_options, "compile_for_kubeflow", compile_quickly)
+
+
+def sangam(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_the_life_of_a_ranker(world: World) -> None:
+    world.at = utc_now()
+    at = ("--at", f"{world.at + datetime.timedelta(hours=12):%H:%M}")  # Not while the test runs.
+    host = ("--host", world.server.host)
+    first = sangam("deploy", SPEC, *host, "--image", IMAGE, *at)
+    assert first.exit_code == 0, first.output
+    assert [line.split()[0] for line in first.output.splitlines()] == ["pipeline", "version", "schedule", "next"]
+    again = sangam("deploy", SPEC, *host, "--image", IMAGE, *at)
+    assert again.output.splitlines()[-1] == "nothing has changed"
+    assert sangam("status", "short_video", *host).exit_code == 0
+    document = json.loads(sangam("status", "short_video", *host, "--json").output)
+    assert (document["ranker"], document["health"]) == ("short_video", "healthy")
+    backfill = ("backfill", SPEC, "--from", "2024-03-01", "--to", "2024-03-01", "--on", "kfp", *host, "--image", IMAGE)
+    world.store.plans = {"2024-03-01": ["SUCCEEDED"]}
+    assert sangam(*backfill).exit_code == 0
+    assert "backfill  succeeded" in sangam("runs", "short_video", *host).output
+    assert json.loads(sangam("runs", "short_video", *host, "--json").output)[0]["date"] == "2024-03-01"
+    assert "nothing was changed: give --yes" in sangam("retire", "short_video", *host).output
+    assert sangam("retire", "short_video", *host, "--yes").exit_code == 0
+    assert sangam("status", "short_video", *host).exit_code == 3
+
+
+def test_a_failed_run_is_an_exit_code(world: World) -> None:
+    world.deploy()
+    (schedule,) = world.store.recurring
+    world.store.set_state(world.store.fire(schedule)["run_id"], "FAILED")
+    assert sangam("status", "short_video", "--host", world.server.host).exit_code == 1
+
+
+def test_a_dry_run_changes_nothing(world: World) -> None:
+    result = sangam("deploy", SPEC, "--host", world.server.host, "--image", IMAGE, "--dry-run")
+    assert "would upload version" in result.output
+    assert not world.store.pipelines
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--image", "sangam:1"), r"--image: is not pinned by digest \(got 'sangam:1'\).*crane digest sangam:1"),
+        (("--image", ""), r"--image: is not pinned by digest \(got ''\)"),
+        (("--image", IMAGE, "--trainer-image", "t:2"), r"--trainer-image: is not pinned by digest \(got 't:2'\)"),
+        (("--image", IMAGE, "--at", "2am"), r"--at: is no time of the day \(got '2am'\); give HH:MM in UTC"),
+        (("--image", IMAGE, "--experiment", "a/b"), r"--experiment: is no such name \(got 'a/b'\)"),
+        (("--image", IMAGE, "--service-account", "a b"), r"--service-account: is no such name \(got 'a b'\)"),
+    ],
+)
+def test_mistakes_in_deploys_options(world: World, options: tuple[str, ...], text: str) -> None:
+    with pytest.raises(UserError, match=text):
+        CliRunner().invoke(app, ["deploy", SPEC, "--host", world.server.host, *options], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--data", "a"), "--root: is missing; a backfill with --on local needs it"),
+        (("--data", "a", "--root", "b", "--image", "c"), r"--image: has no effect with --on local \(got c\)"),
+        (("--data", "a", "--root", "b", "--retry-failed"), "--retry-failed: has no effect with --on local"),
+        (("--on", "kfp", "--host", "http://a"), "--image: is missing; a backfill with --on kfp needs it"),
+        (("--on", "kfp", "--image", IMAGE), "--host: is missing"),
+        (("--on", "kfp", "--host", "http://a", "--image", IMAGE, "--root", "b"), "--root: has no effect with --on kfp"),
+    ],
+)
+def test_options_of_the_other_place_are_errors(options: tuple[str, ...], text: str) -> None:
+    period = ("--from", "2024-03-01", "--to", "2024-03-02")
+    with pytest.raises(UserError, match=text):
+        CliRunner().invoke(app, ["backfill", SPEC, *period, *options], catch_exceptions=False)
+
+
+def test_a_period_is_checked_before_the_server_is_asked() -> None:
+    options = ReleaseOptions(IMAGE)
+    with pytest.raises(UserError, match=r"--to: lies before --from"):
+        backfill_command.backfill(
+            Path(SPEC), "2024-03-02", "2024-03-01", on="kfp", host="http://a", image=options.image
+        )
+
+
+def test_images_of_the_spec_are_pinned_too() -> None:
+    spec = load_spec(Path(SPEC))
+    default = spec.cluster.default.model_copy(update={"image": "sangam:latest"})
+    spec = spec.model_copy(update={"cluster": spec.cluster.model_copy(update={"default": default})})
+    with pytest.raises(UserError, match=r"cluster.default.image: is not pinned by digest \(got 'sangam:latest'\)"):
+        make_release(spec, ReleaseOptions(IMAGE), compile_quickly)
+
+
+def test_a_version_is_named_after_what_it_is() -> None:
+    spec = load_spec(Path(SPEC))
+    name = make_release(spec, ReleaseOptions(IMAGE), compile_quickly).version_name
+    assert make_release(spec, ReleaseOptions(IMAGE), compile_quickly).version_name == name
+    assert make_release(spec, ReleaseOptions(OTHER_IMAGE), compile_quickly).version_name != name
+    changed = spec.model_copy(update={"intended_use": "x"})
+    assert make_release(changed, ReleaseOptions(IMAGE), compile_quickly).version_name[:10] != name[:10]
+
+
+def test_a_ranker_whose_name_is_none_in_kubernetes() -> None:
+    with pytest.raises(UserError, match=r"NAME: cannot be a name in Kubernetes \(got 'a_'\)"):
+        pipeline_name("a_")
+
+
+@pytest.mark.parametrize("at", ["00:00", "02:05", "23:59"])
+def test_times_go_to_cron_and_back(at: str) -> None:
+    assert time_of(cron_at(check_time(at))) == at
+
+
+@pytest.mark.parametrize("at", ["24:00", "2:00", "02:60", "02:00:00", "", "-1:00"])
+def test_times_that_are_none(at: str) -> None:
+    with pytest.raises(UserError, match="--at: is no time of the day"):
+        check_time(at)

@@ -1,0 +1,160 @@
+"""What is told of a deployed ranker and of its runs."""
+
+import datetime
+import io
+
+import pytest
+from rich.console import Console
+
+from pipelines.deploy.printing import duration, print_runs, print_state
+from pipelines.deploy.state import EXIT_CODES, State, recent_runs, run_document, state_of
+from schemas.errors import UserError
+from tests.pipelines.deploy.world import World
+
+
+def state(world: World) -> State:
+    with world.api() as api:
+        return state_of(api, "short_video", world.at)
+
+
+def printed(state: State) -> str:
+    console = Console(file=io.StringIO(), width=200, highlight=False)
+    print_state(state, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def fire(world: World, result: str, minutes: float = 41) -> str:
+    """Has the schedule start a run that ends after some minutes, and returns its id."""
+    schedule = world.enabled()[0]["recurring_run_id"]
+    run = str(world.store.fire(schedule)["run_id"])
+    world.store.set_state(run, "RUNNING")
+    world.at += datetime.timedelta(minutes=minutes)
+    if result != "RUNNING":
+        world.store.set_state(run, result)
+    return run
+
+
+def test_a_ranker_that_has_just_been_deployed_is_healthy(world: World) -> None:
+    world.deploy()
+    found = state(world)
+    assert (found.health, EXIT_CODES[found.health]) == ("healthy", 0)
+    text = printed(found)
+    assert text.startswith("short_video: healthy\n")
+    assert "next run   2024-03-08 02:00 UTC, in 14 h 00 min, for 2024-03-07" in text
+    assert "last run   none yet" in text
+
+
+def test_the_last_run_is_told_step_by_step(world: World) -> None:
+    world.deploy()
+    world.at = world.at.replace(day=8, hour=2)
+    run = fire(world, "SUCCEEDED")
+    text = printed(state(world))
+    assert "last run   succeeded, scheduled for 2024-03-07, started 2024-03-08 02:00 UTC, 41 min 00 s ago, took" in text
+    assert run in text
+    assert "trainer            succeeded  41 min 00 s" in text
+    assert "driver" not in text
+
+
+def test_a_failed_run_is_told_with_step_and_error(world: World) -> None:
+    world.deploy()
+    fire(world, "FAILED")
+    found = state(world)
+    assert (found.health, EXIT_CODES[found.health]) == ("failed", 1)
+    text = printed(found)
+    assert text.startswith("short_video: the last run did not succeed\n")
+    assert "trainer            failed" in text
+    assert "error      rank 1 was lost: exit 137" in text
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_no_schedule_or_two_are_told(world: World, number: int) -> None:
+    world.deploy()
+    (schedule,) = world.store.recurring.values()
+    schedule["status"] = "DISABLED"
+    for _ in range(number):
+        fields = ("display_name", "experiment_id", "pipeline_version_reference", "max_concurrency", "trigger")
+        world.store.create_recurring({**{field: schedule[field] for field in fields}, "mode": "ENABLE"})
+    found = state(world)
+    assert (found.health, EXIT_CODES[found.health]) == ("unscheduled", 3)
+    words = "more than one schedule is enabled" if number else "nothing is scheduled"
+    assert printed(found).startswith(f"short_video: {words}\n")
+
+
+def test_a_run_that_has_not_started_is_told_an_hour_later(world: World) -> None:
+    world.deploy()
+    world.at = world.at.replace(day=8, hour=2, minute=59)
+    assert state(world).health == "healthy"
+    world.at = world.at.replace(hour=3, minute=1)
+    found = state(world)
+    assert (found.health, EXIT_CODES[found.health]) == ("overdue", 4)
+    fire(world, "RUNNING", minutes=0)
+    assert state(world).health == "healthy"
+
+
+def test_a_run_that_takes_longer_than_a_day_holds_the_next_up(world: World) -> None:
+    world.deploy()
+    world.at = world.at.replace(day=8, hour=2)
+    fire(world, "RUNNING", minutes=30 * 60)
+    found = state(world)
+    assert found.health == "healthy"
+    assert "last run   running, scheduled for 2024-03-07" in printed(found)
+
+
+def test_the_state_for_programs(world: World) -> None:
+    world.deploy()
+    run = fire(world, "FAILED")
+    document = state(world).document()
+    assert document["health"] == "failed"
+    assert document["next"] == "2024-03-08T02:00:00Z"
+    assert document["schedules"][0]["at"] == "02:00"
+    assert document["schedules"][0]["enabled"] is True
+    last = document["last"]
+    assert (last["id"], last["kind"], last["state"]) == (run, "scheduled", "failed")
+    assert (last["failed_step"], last["seconds"]) == ("trainer", 41 * 60)
+    assert last["steps"][-1] == {"name": "trainer", "state": "failed", "seconds": 41 * 60}
+
+
+def test_a_ranker_that_is_not_deployed_is_an_error(world: World) -> None:
+    with pytest.raises(UserError, match=r"NAME: is not deployed \(got short_video, no pipeline short-video in http"):
+        state(world)
+
+
+@pytest.mark.parametrize("name", ["Short Video", "short-video", "../x", ""])
+def test_names_that_are_none(world: World, name: str) -> None:
+    with world.api() as api, pytest.raises(UserError, match="NAME: is no such name"):
+        state_of(api, name, world.at)
+
+
+def test_the_table_of_runs(world: World) -> None:
+    world.deploy()
+    world.at = world.at.replace(day=8, hour=2)
+    failed = fire(world, "FAILED")
+    world.backfill("2024-03-07")
+    world.store.max_page_size = 1
+    with world.api() as api:
+        runs = recent_runs(api, "short_video", 10)
+        assert [run.id for run in recent_runs(api, "short_video", 1)] == [runs[0].id]
+    console = Console(file=io.StringIO(), width=200, highlight=False)
+    print_runs(runs, "short_video", world.at, console)
+    assert isinstance(console.file, io.StringIO)
+    head, newest, oldest = console.file.getvalue().splitlines()
+    assert head.split() == ["date", "run", "kind", "state", "started", "(UTC)", "took", "failed", "step"]
+    assert newest.split()[:4] == ["2024-03-07", runs[0].id, "backfill", "succeeded"]
+    assert oldest.split()[:4] == ["2024-03-07", failed, "scheduled", "failed"]
+    assert oldest.split()[-4:] == ["41", "min", "00", "s", "trainer"][1:]
+    assert run_document(runs[1], "short_video", world.at)["failed_step"] == "trainer"
+
+
+def test_no_runs_yet(world: World) -> None:
+    console = Console(file=io.StringIO())
+    print_runs([], "short_video", world.at, console)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == "short_video has no runs yet\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7260, "2 h 01 min"), (90000, "1 d 1 h")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
