@@ -59,33 +59,21 @@ def backfill(
     is printed by date, a date without logs is skipped where the spec has `missing_days: skip`, and output and record
     are in ROOT/backfill/NAME. On Kubeflow the options are those of `deploy`.
     """
-    on_kfp = {
-        "--host": host,
-        "--image": image,
-        "--trainer-image": trainer_image,
-        "--experiment": experiment,
-        "--pipeline-root": pipeline_root,
-        "--data-root": data_root,
-        "--service-account": service_account,
-        "--namespace": namespace or None,
-        "--ca-cert": ca_cert,
-        "--token-env": token_env,
-        "--token-file": token_file,
-        "--retry-failed": retry_failed or None,
-    }
-    if on == "local":
-        _refuse(on, on_kfp)
-        _locally(spec, first, last, _needed(on, "--data", data), _needed(on, "--root", root))
-    _refuse(on, {"--data": data, "--root": root})
-    given = {
+    release = {
+        "image": image,
         "trainer_image": trainer_image,
         "experiment": experiment,
         "pipeline_root": pipeline_root,
         "data_root": data_root,
         "service_account": service_account,
     }
-    chosen = {name: value for name, value in given.items() if value is not None}
-    options = ReleaseOptions(image=_needed(on, "--image", image), **chosen)
+    server = {"namespace": namespace or None, "ca_cert": ca_cert, "token_env": token_env, "token_file": token_file}
+    if on == "local":
+        _refuse(on, {"host": host, **release, **server, "retry_failed": retry_failed or None})
+        _locally(spec, first, last, _needed(on, "--data", data), _needed(on, "--root", root))
+    _refuse(on, {"data": data, "root": root})
+    release["image"] = _needed(on, "--image", image)
+    options = ReleaseOptions(**{name: value for name, value in release.items() if value is not None})
     connection = Connection(_needed(on, "--host", host), namespace, token_env, token_file, ca_cert)
     _on_kubeflow(spec, first, last, options, connection, retry_failed)
 
@@ -124,6 +112,7 @@ def _needed(on: str, option: str, value: Given | None) -> Given:
 
 
 def _refuse(on: str, options: Mapping[str, object]) -> None:
-    for option, value in options.items():
+    for name, value in options.items():
         if value is not None:
+            option = f"--{name.replace('_', '-')}"
             raise UserError(f"{option}: has no effect with --on {on} (got {value}); leave it out")

@@ -137,9 +137,9 @@ def kind_of(run: Run, ranker: str) -> Kind:
 
 
 def date_text(run: Run) -> str:
-    """Returns the date that a run is for: the one it was given, or else the day before it was due."""
+    """Returns the date that a run is for: the one it was given, or else the day before it was made."""
     if run.date is None:
-        return date_of(run.started_at).isoformat() if run.started_at else ""
+        return date_of(run.created_at).isoformat() if run.created_at else ""
     return run.date
 
 
