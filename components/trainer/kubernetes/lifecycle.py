@@ -46,9 +46,7 @@ async def carry_out(api: Api, run: TrainingRun, log_dir: Path) -> None:
         for attempt in range(run.cluster.retries + 1):
             if attempt:
                 await _removed(objects, run)
-            job, is_adopted = await objects.start()
-            if not is_adopted:
-                (log_dir / FAILURE_FILE).unlink(missing_ok=True)
+            job = await objects.start(before=lambda: (log_dir / FAILURE_FILE).unlink(missing_ok=True))
             end = await _Watcher(api, run, job, log_dir).wait(until)
             if end.outcome == "done":
                 return
@@ -87,7 +85,7 @@ class _Watcher:
         self._pods: Mapping[str, Pod] = {}
         self._seen: dict[str, Pod] = {}
         self._changed = asyncio.Event()
-        self._log = CoordinatorLog(api, self._seen)
+        self._log = CoordinatorLog(api)
         self._teller = Teller(api, run, log_dir)
 
     async def wait(self, until: float) -> End:
@@ -115,7 +113,7 @@ class _Watcher:
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
-            self._log.look()
+            self._log.look(self._pods)
             end = ended_job(self._job, self._uid, self._seen)
             if end is not None:
                 return end if end.outcome == "done" else await self._explained(end)

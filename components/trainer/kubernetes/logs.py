@@ -17,32 +17,41 @@ _LOG = logging.getLogger(__name__)
 class CoordinatorLog:
     """Follows every pod of the coordinator from its start to its end."""
 
-    def __init__(self, api: Api, pods: Mapping[str, Pod]):
-        """Takes the pods by name: a view that others keep up to date."""
-        self._api, self._pods = api, pods
+    def __init__(self, api: Api):
+        self._api = api
+        self._pods: Mapping[str, Pod] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def look(self) -> None:
-        """Starts to follow pods that have started since."""
+    def look(self, pods: Mapping[str, Pod]) -> None:
+        """Starts to follow pods that have started since.
+
+        Args:
+            pods: by name, that are there now.
+        """
+        self._pods = pods
         for name, pod in self._pods.items():
             has_started = pod.status is not None and pod.status.phase in ("Running", "Succeeded", "Failed")
             if name not in self._tasks and component_of(pod) == "coordinator" and has_started:
                 self._tasks[name] = asyncio.create_task(self._follow(name))
 
     async def close(self, grace_s: float) -> None:
-        """Takes in what is left, for a while at most."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks.values(), timeout=grace_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        """Takes in what pods that have ended have left, for a while at most."""
+        last = [task for name, task in self._tasks.items() if self._is_over(name)]
+        if last and grace_s:
+            await asyncio.wait(last, timeout=grace_s)
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _is_over(self, name: str) -> bool:
+        pod = self._pods.get(name)
+        return pod is None or exit_of(pod) is not None
 
     async def _follow(self, name: str) -> None:
         last = ""
         while True:
-            pod = self._pods.get(name)
             # Looked at before the log is read: of a container that has ended, one more reading gives all.
-            is_over = pod is None or exit_of(pod) is not None
+            is_over = self._is_over(name)
             try:
                 async for time, line in self._lines(name, last):
                     last = time

@@ -6,6 +6,7 @@ its time to live.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from lightkube.core.resource import NamespacedResourceG
@@ -30,16 +31,19 @@ class Objects:
         self._api, self._run, self._manifests = api, run, manifests
         self._kind = type(manifests.job)
 
-    async def start(self) -> tuple[TrainingJob, bool]:
-        """Creates all of them and lets the job start; returns it, and whether it was there already.
+    async def start(self, *, before: Callable[[], None]) -> TrainingJob:
+        """Creates all of them and lets the job start; returns it.
 
         A job of the same name and manifests is that of an earlier try of this step: it is adopted, unless it failed.
         One with others is of a step that is gone and wanted something else in the same folders: it is replaced.
 
+        Args:
+            before: called when nothing of a run is left and a new one is about to be created.
+
         Raises:
             UserError: the cluster does not let it be.
         """
-        job, is_adopted = await self._claimed()
+        job = await self._claimed(before)
         if ended_job(job, _meta(job).uid or "", {}) is None:
             anchor = await self._anchor(job)
             for surrounding in self._manifests.surroundings:
@@ -47,7 +51,7 @@ class Objects:
             await self._resume()
             for stateful_set in self._manifests.pool:
                 await self._ensure(stateful_set, anchor)
-        return job, is_adopted
+        return job
 
     async def remove(self) -> bool:
         """Deletes the job and waits until nothing is left; returns whether that is so within `removal_s`."""
@@ -60,14 +64,15 @@ class Objects:
             await asyncio.sleep(self._api.timing.backoff_s)
         return True
 
-    async def _claimed(self) -> tuple[TrainingJob, bool]:
+    async def _claimed(self, before: Callable[[], None]) -> TrainingJob:
         while True:
             found: TrainingJob | None = await self._api.get(self._kind, self._run.name)
             if found is None:
+                before()
                 created: TrainingJob | None = await self._api.create(self._manifests.job)
                 if created is not None:
                     _LOG.info("event=created kind=%s name=%s", self._kind.__name__, self._run.name)
-                    return created, False
+                    return created
                 continue  # somebody was faster, perhaps this step by a request whose answer was lost
             meta = _meta(found)
             if not meta.deletionTimestamp:
@@ -75,7 +80,7 @@ class Objects:
                 end = ended_job(found, meta.uid or "", {})
                 if is_same and (end is None or end.outcome == "done"):
                     _LOG.info("event=adopted kind=%s name=%s", self._kind.__name__, self._run.name)
-                    return found, True
+                    return found
                 why = "it_failed" if is_same else "other_manifests"
                 _LOG.warning("event=replaced kind=%s name=%s why=%s", self._kind.__name__, self._run.name, why)
                 await self._api.delete(self._kind, self._run.name)
