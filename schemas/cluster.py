@@ -14,6 +14,7 @@ from schemas.kubernetes_names import (
     Image,
     LabelKey,
     LabelValue,
+    NetworkInterface,
     ResourceName,
     SecretKeyName,
 )
@@ -123,7 +124,7 @@ class _PodsLauncher(Declaration):
     """Holds the ranks' meeting point, and exports the model: it needs the memory of the export (`sangam plan`)."""
     data_worker: Pod = Pod()
     """The tf.data service: the dispatcher and each worker."""
-    network_interface: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,14}$")] = "eth0"
+    network_interface: NetworkInterface = "eth0"
     """Of the pods, for the ranks' messages."""
 
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from schemas.kubernetes_names import WORDS
 from schemas.problems import Loc, Problem, listed
 
 _TYPES = {
@@ -31,6 +32,8 @@ def explain(errors: Iterable[Any], schema: Mapping[str, Any]) -> list[Problem]:
     """
     by_loc: dict[Loc, Problem] = {}
     for error in errors:
+        if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
+            continue  # Pydantic does not count the items that it has refused, each with an error of its own.
         problem = _explain(error, schema)
         known = by_loc.setdefault(problem.loc, problem)
         # A union without a tag reports each of its members at the same place.
@@ -68,6 +71,8 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
             return Problem(loc, f"not allowed (got {got})", f"one of: {context['expected'].replace(' or ', ', ')}")
         case "value_error":
             return Problem(loc, f"not allowed (got {got})", str(context["error"]))
+        case "string_pattern_mismatch" if context["pattern"] in WORDS:
+            return Problem(loc, f"not allowed (got {got})", WORDS[context["pattern"]])
         case "string_pattern_mismatch":
             return Problem(loc, f"not a name (got {got})", _NAME)
         case "too_short" | "too_long":

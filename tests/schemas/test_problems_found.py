@@ -17,7 +17,7 @@ SHAPES: list[Case] = [
     ({"name": "Small"}, "name", "not a name (got 'Small'); lower case letters, digits and _"),
     ({"name": "a" * 64}, "name", "not a name"),
     ({"name": 3}, "name", "not allowed (got 3); a text"),
-    ({"nam": "x"}, "nam", "unknown key (got 'x'); did you mean 'name'? allowed: cluster, data, "),
+    ({"nam": "x"}, "nam", "unknown key (got 'x'); did you mean 'name'? allowed: alerts, cluster, "),
     ({"data": None}, "data", "not allowed (got null); a mapping"),
     ({"data.kind": REMOVED}, "data.kind", "is missing; one of: 'days', 'splits'"),
     ({"data.kind": "day"}, "data.kind", "unknown kind (got 'day'); one of: 'days', 'splits'"),
@@ -35,7 +35,7 @@ SHAPES: list[Case] = [
     (
         {"data.splits": {"train": "a"}},
         "data.splits",
-        "unknown key (got a mapping of train); allowed: eval_days, format",
+        "unknown key (got a mapping of train); allowed: arrival, eval_days, format",
     ),
     ({"tables.users.dimm": 3}, "tables.users.dimm", "unknown key (got 3); did you mean 'dim'? allowed: admission"),
     ({"tables.users.dim": 2_000}, "tables.users.dim", "not allowed (got 2000); input should be less than or equal"),
