@@ -95,7 +95,10 @@ class Api:
                     backoff.reset()
                     version = changed.metadata.resourceVersion  # type: ignore[attr-defined]
                     yield kind, changed
-            except (httpx.HTTPError, asyncio.TimeoutError, ValueError) as error:
+            except asyncio.TimeoutError:
+                # Nothing has changed, or the connection has died without a word: a new one shows which.
+                continue
+            except (httpx.HTTPError, ValueError) as error:
                 # A ValueError is half a line: the connection ended within it.
                 if code_of(error) == _GONE:
                     return

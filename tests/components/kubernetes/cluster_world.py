@@ -13,6 +13,8 @@ from typing import Any
 from components.trainer.kubernetes.connection import connect
 from components.trainer.kubernetes.launch import run_pods
 from components.trainer.kubernetes.lifecycle import carry_out
+from components.trainer.kubernetes.manifests import render
+from components.trainer.kubernetes.objects import Objects
 from components.trainer.kubernetes.run import TrainingRun, run_name
 from components.trainer.kubernetes.timing import Timing
 from schemas.cluster import Cluster, Launch
@@ -21,6 +23,7 @@ from tests.kubernetes_controllers import Controllers, Life, ScriptedKubelet
 from tests.kubernetes_store import Store
 
 ROLE = Path(__file__).parents[3] / "infra" / "kubernetes" / "base" / "launcher-role.yaml"
+NAME = "short-video-0123456789"
 DONE = Life(says=("begins", "exports"), code=0)
 QUICK = Timing(
     backoff_s=0.05, max_backoff_s=0.2, patience_s=3.0, watch_s=5, silence_s=8.0, tick_s=0.1, pending_s=0.3,
@@ -47,6 +50,7 @@ class World:
     store: Store
     log_dir: Path
     kubelet: ScriptedKubelet
+    controllers: Controllers
     timing: Timing = QUICK
 
     def launch(self, run: TrainingRun) -> None:
@@ -55,6 +59,15 @@ class World:
         async def main() -> None:
             async with connect(self.timing) as api:
                 await carry_out(api, run, self.log_dir)
+
+        asyncio.run(asyncio.wait_for(main(), 60))
+
+    def start(self, run: TrainingRun) -> None:
+        """Does what a trainer step does that is killed as soon as everything is there."""
+
+        async def main() -> None:
+            async with connect(self.timing) as api:
+                await Objects(api, run, render(run)).start(before=lambda: None)
 
         asyncio.run(asyncio.wait_for(main(), 60))
 
@@ -75,8 +88,8 @@ def world(folder: Path, monkeypatch: Any, **lives: list[Life]) -> Iterator[World
         monkeypatch.delenv("SANGAM_NAMESPACE", raising=False)
         written = {component.replace("_", "-"): list(each) for component, each in lives.items()}
         kubelet = ScriptedKubelet(api.store, written)
-        with Controllers(api.store, kubelet):
-            yield World(api, api.store, folder, kubelet)
+        with Controllers(api.store, kubelet) as controllers:
+            yield World(api, api.store, folder, kubelet, controllers)
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from components.trainer.attempts import TrainingFailed
-from tests.components.kubernetes.cluster_world import DONE, World, training_run, wait_until, world
+from tests.components.kubernetes.cluster_world import DONE, NAME, World, training_run, wait_until, world
 from tests.kubernetes_controllers import Life
 
 KINDS = pytest.mark.parametrize("kind", ["jobset", "mpijob"])
-NAME = "short-video-0123456789"
 PREEMPTED = Life(says=("begins",), code=143, condition="DisruptionTarget")
 
 
