@@ -210,14 +210,15 @@ def _rank(ranker: Ranker, groups: Mapping[str, Group], rows: Mapping[str, float]
     )
 
 
-def refuse_unfit(ranker: Ranker, available_bytes: int) -> None:
+def refuse_unfit(ranker: Ranker, available_bytes: int, *, ranks_here: int | None = None) -> None:
     """Refuses a job whose tables, filled to their declared capacities, do not fit this machine.
 
     Tables without a capacity count as empty: nobody knows their size beforehand.
 
     Args:
-        ranker: what is declared; all its ranks and data workers run on this machine.
+        ranker: what is declared.
         available_bytes: of memory.
+        ranks_here: that run on this machine, which is one of several; None: all of them do, and the data workers.
 
     Raises:
         UserError: it cannot fit.
@@ -227,10 +228,11 @@ def refuse_unfit(ranker: Ranker, available_bytes: int) -> None:
         return
     rows = {name: 0 for name in ranker.table_tags() if name not in capped}
     ranks = ranker.cluster.ranks
-    needed = ranks * plan(ranker, rows=rows, ranks=ranks).high.peak + ranker.cluster.data_workers * PROCESS_BYTES
+    here, workers_here = (ranks, ranker.cluster.data_workers) if ranks_here is None else (ranks_here, 0)
+    needed = here * plan(ranker, rows=rows, ranks=ranks).high.peak + workers_here * PROCESS_BYTES
     if needed > available_bytes:
         raise UserError(
             f"tables: do not fit this machine when filled to their capacity (got {listed(sorted(capped))}: "
-            f"{shown_bytes(needed)} for {ranks} ranks, {shown_bytes(available_bytes)} available); lower capacity.rows "
+            f"{shown_bytes(needed)} for {here} ranks, {shown_bytes(available_bytes)} available); lower capacity.rows "
             "or dim, take an optimizer with fewer slots, or a larger machine; `sangam plan` shows where it goes"
         )

@@ -1,4 +1,4 @@
-"""One rank of a training job: `python -m trainer_module JOB_FILE PARENT_PID SERVICE`, started by `launch`."""
+"""One rank: `python -m trainer_module JOB_FILE PARENT_PID SERVICE ATTEMPT`, started by `launch` or `host`."""
 
 import logging
 import shutil
@@ -29,7 +29,7 @@ _LOG = logging.getLogger("trainer_module.rank")
 _MINUTES_A_DAY = 24 * 60
 
 
-def main(job_file: str, parent_pid: str, service: str) -> int:
+def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     """Trains as one rank; returns the exit code."""
     end_with_parent(int(parent_pid))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -39,9 +39,10 @@ def main(job_file: str, parent_pid: str, service: str) -> int:
     # Collectives block a thread each while they wait for the other ranks.
     tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
     rank, ranks = collectives.start()
+    _take_own_gpu()
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
     try:
-        train(job, service, rank=rank, ranks=ranks)
+        train(job, service, attempt, rank=rank, ranks=ranks)
     except (UserError, NotFiniteError) as error:
         job.mistake_file(rank).write_text(str(error))
         _LOG.error("%s", error)
@@ -50,7 +51,13 @@ def main(job_file: str, parent_pid: str, service: str) -> int:
     return 0
 
 
-def train(job: TrainJob, service: str, *, rank: int, ranks: int) -> None:
+def _take_own_gpu() -> None:
+    """Leaves the machine's other GPUs to its other ranks."""
+    if gpus := tf.config.list_physical_devices("GPU"):
+        tf.config.set_visible_devices(gpus[collectives.local_rank() % len(gpus)], "GPU")
+
+
+def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -> None:
     """Trains one rank's part, from where the job was left, and leaves the final checkpoint and the report behind."""
     progress = Progress(job, rank)
     trainer = Trainer(Ranker(job.ranker), rank=rank, ranks=ranks, last_minute=_last_minute(job))
@@ -59,7 +66,7 @@ def train(job: TrainJob, service: str, *, rank: int, ranks: int) -> None:
             _tidy(job)
         collectives.barrier(name="tidied")
         start = take_up(job, trainer)
-    schedule = _schedule(job, service, trainer, start, progress)
+    schedule = _schedule(job, service, attempt, trainer, start, progress)
     history = start.history
     progress.resume(step=history.num_steps, examples=history.examples)
     for epoch in range(start.position.epoch, job.ranker.training.epochs):
@@ -69,6 +76,7 @@ def train(job: TrainJob, service: str, *, rank: int, ranks: int) -> None:
         schedule.begin_epoch()
         batches = schedule.source.batches(epoch, progress.examples)
         trainer.train_epoch(batches, progress, schedule.after_step, report)
+        schedule.end_epoch()
         if job.validation_files:
             report.validation = trainer.validate(_validation_batches(job, rank, ranks), progress)
         _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
@@ -94,9 +102,17 @@ def _last_minute(job: TrainJob) -> int | None:
     return (date.fromisoformat(max(job.days)) + timedelta(days=1) - date(1970, 1, 1)).days * _MINUTES_A_DAY
 
 
-def _schedule(job: TrainJob, service: str, trainer: Trainer, start: Start, progress: Progress) -> Schedule:
+def _schedule(
+    job: TrainJob, service: str, attempt: str, trainer: Trainer, start: Start, progress: Progress
+) -> Schedule:
     source = TrainInput(
-        job, rank=trainer.rank, ranks=trainer.ranks, service=service, start=start.position, trained=start.trained
+        job,
+        rank=trainer.rank,
+        ranks=trainer.ranks,
+        service=service,
+        attempt=attempt,
+        start=start.position,
+        trained=start.trained,
     )
     declared = job.ranker.training.checkpoint
     return Schedule(
@@ -119,4 +135,4 @@ def _validation_batches(job: TrainJob, rank: int, ranks: int) -> Iterable[Batch]
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:4]))
+    sys.exit(main(*sys.argv[1:5]))

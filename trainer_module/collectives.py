@@ -10,6 +10,11 @@ def start() -> tuple[int, int]:
     return hvd.rank(), hvd.size()
 
 
+def local_rank() -> int:
+    """Returns this rank's number among those of its machine."""
+    return int(hvd.local_rank())
+
+
 def stop() -> None:
     """Leaves the job."""
     hvd.shutdown()

@@ -1,46 +1,75 @@
 """One process of the tf.data service pool: `python -m trainer_module.data_service dispatcher|worker ...`.
 
-It writes its address to a file once it serves, and ends on SIGTERM or with its parent.
+Ends on SIGTERM. On one machine it takes any port, writes its address to a file once it serves, and ends with its
+parent. In a pod of its own it serves where it is told to; a dispatcher with a journal takes up after a restart what it
+had given away, and a worker is found again under the address that it advertises.
 """
 
 import argparse
-import signal
 import threading
 from pathlib import Path
+from typing import Any
 
-import tensorflow as tf
-
-from trainer_module.processes import end_with_parent
+from trainer_module.processes import Stopped, end_with_parent, stop_on_sigterm
 
 _HEARTBEAT_MS = 1000
 
 
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="trainer_module.data_service")
+    parser.add_argument("role", choices=["dispatcher", "worker"])
+    parser.add_argument("--port", type=int, default=0, help="to serve on; 0 for any")
+    parser.add_argument("--journal", type=Path, help="folder of a dispatcher that may be started again")
+    parser.add_argument("--dispatcher", help="host:port, for a worker")
+    parser.add_argument("--advertise", help="host:port under which ranks reach a worker; none: on this machine")
+    parser.add_argument("--parent-pid", type=int, help="process to end with")
+    parser.add_argument("--address-file", type=Path, help="where to write the address")
+    return parser.parse_args()
+
+
+def _serve(arguments: argparse.Namespace) -> Any:
+    # Imported late: the first process of a container is deaf to SIGTERM until it has a handler.
+    import tensorflow as tf
+
+    service = tf.data.experimental.service
+    if arguments.role == "worker":
+        own = arguments.advertise or "localhost:%port%"
+        return service.WorkerServer(
+            service.WorkerConfig(
+                dispatcher_address=arguments.dispatcher,
+                port=arguments.port,
+                worker_address=own,
+                data_transfer_address=own,
+                heartbeat_interval_ms=_HEARTBEAT_MS,
+            )
+        )
+    journal = arguments.journal
+    return service.DispatchServer(
+        service.DispatcherConfig(
+            port=arguments.port,
+            work_dir=str(journal) if journal else None,
+            fault_tolerant_mode=journal is not None,
+            worker_timeout_ms=10 * _HEARTBEAT_MS,
+        )
+    )
+
+
 def main() -> None:
     """Serves until told to stop."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("role", choices=["dispatcher", "worker"])
-    parser.add_argument("--parent-pid", type=int, required=True)
-    parser.add_argument("--address-file", type=Path, required=True)
-    parser.add_argument("--dispatcher", help="host:port, for a worker")
-    arguments = parser.parse_args()
-    end_with_parent(arguments.parent_pid)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    service = tf.data.experimental.service
-    if arguments.role == "dispatcher":
-        server = service.DispatchServer(service.DispatcherConfig(port=0, worker_timeout_ms=10 * _HEARTBEAT_MS))
-        address = server.target.split("://")[1]
-    else:
-        server = service.WorkerServer(
-            service.WorkerConfig(dispatcher_address=arguments.dispatcher, heartbeat_interval_ms=_HEARTBEAT_MS)
-        )
-        address = server._address
-    whole = arguments.address_file.with_suffix(".tmp")
-    whole.write_text(address)
-    whole.rename(arguments.address_file)
-    while not stop.wait(1.0):
-        pass
-    server._stop()
+    arguments = _arguments()
+    if arguments.parent_pid is not None:
+        end_with_parent(arguments.parent_pid)
+    stop_on_sigterm()
+    try:
+        server = _serve(arguments)
+        if arguments.address_file:
+            whole = arguments.address_file.with_suffix(".tmp")
+            whole.write_text(server._address)
+            whole.rename(arguments.address_file)
+        threading.Event().wait()
+    except Stopped:
+        # The process ends without a word to its clients: whoever reads from it must notice in any case.
+        return
 
 
 if __name__ == "__main__":

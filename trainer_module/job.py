@@ -6,9 +6,10 @@ from functools import cached_property
 from pathlib import Path
 
 from schemas.base import Declaration
+from schemas.cluster import Cluster
+from schemas.errors import UserError
 from schemas.serving import Export
 from schemas.spec import Ranker
-from schemas.cluster import Cluster
 
 
 class TrainJob(Declaration):
@@ -83,3 +84,18 @@ class TrainJob(Declaration):
 def read_job(path: Path) -> TrainJob:
     """Reads a job file."""
     return TrainJob.model_validate_json(path.read_bytes())
+
+
+def find_job(path: Path) -> TrainJob:
+    """Reads a job file that another machine has written.
+
+    Raises:
+        UserError: it is not there.
+    """
+    try:
+        return read_job(path)
+    except OSError as error:
+        raise UserError(
+            f"training: the job file cannot be read (got {path}: {error.strerror}); it and all it names lie on a "
+            "volume that every pod of the job mounts at the same path"
+        ) from error

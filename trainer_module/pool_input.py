@@ -26,11 +26,23 @@ def num_parts(declared: Ranker, num_files: int) -> int:
     return wanted if num_files >= wanted else num_files * -(-wanted // num_files)
 
 
+class LostBatchesError(RuntimeError):
+    """A worker of the pool was lost with batches that had not been delivered; a later attempt gets them."""
+
+
 class PoolEpoch:
     """One rank's batches of an epoch, and which of them it has trained on."""
 
     def __init__(
-        self, declared: Ranker, files: Sequence[str], *, epoch: int, service: str, parts: int, trained: NDArray[Any]
+        self,
+        declared: Ranker,
+        files: Sequence[str],
+        *,
+        epoch: int,
+        service: str,
+        attempt: str,
+        parts: int,
+        trained: NDArray[Any],
     ):
         """Takes the epoch up.
 
@@ -39,15 +51,24 @@ class PoolEpoch:
             files: of transformed examples.
             epoch: from 0; epochs are shuffled differently.
             service: host:port of the dispatcher.
+            attempt: names this attempt of the job; the pool may still know what an earlier one has asked for.
             parts: into how many the files are cut.
             trained: [n, 2] int64, the batches (part, number in part) that all ranks have trained on before.
         """
-        self._dataset = served_batches(declared, files, epoch=epoch, service=service, parts=parts, trained=trained)
+        name = f"train-{attempt}-epoch-{epoch}"
+        self._dataset = served_batches(
+            declared, files, epoch=epoch, service=service, name=name, parts=parts, trained=trained
+        )
+        self._num_parts = parts
         self._taken: list[tuple[int, int]] = []
+        self._ends: list[tuple[int, int]] = []
         self._steps = 0
 
     def __iter__(self) -> Iterator[Batch]:
         for part, number, batch in self._dataset:
+            if number < 0:
+                self._ends.append((int(part), ~int(number)))
+                continue
             self._taken.append((int(part), int(number)))
             yield batch
 
@@ -55,18 +76,52 @@ class PoolEpoch:
         """Says that one more step has been trained: on the next batch taken, or on none if there was none left."""
         self._steps += 1
 
+    def delivered(self, before: NDArray[Any]) -> NDArray[np.int64]:
+        """Returns how many batches of each part have come, how many ends, and how many batches they say: [3, parts].
+
+        Args:
+            before: [n, 2], batches that need not come: they have been trained on.
+        """
+        counts = np.zeros([3, self._num_parts], np.int64)
+        np.add.at(counts[0], [part for part, _ in self._taken], 1)
+        np.add.at(counts[0], before[:, 0], 1)
+        for part, size in self._ends:
+            counts[1:, part] += (1, size)
+        return counts
+
     def trained(self) -> NDArray[Any]:
         """Returns the batches that this rank has trained on since it took the epoch up: [n, 2] int64."""
         # What has been fetched ahead of its step does not count.
         return np.array(self._taken[: self._steps], np.int64).reshape(-1, 2)
 
 
+def refuse_lost(delivered: NDArray[np.int64]) -> None:
+    """Looks whether an epoch is whole.
+
+    Args:
+        delivered: `PoolEpoch.delivered`, summed over the ranks.
+
+    Raises:
+        LostBatchesError: it is not.
+    """
+    came, ends, sizes = delivered
+    broken = np.flatnonzero((ends != 1) | (came != sizes))
+    if len(broken):
+        raise LostBatchesError(
+            f"tf.data service: {len(broken)} of {len(came)} parts of the epoch did not come whole (first: part "
+            f"{broken[0]}, {came[broken[0]]} batches); a worker was lost"
+        )
+
+
 def served_batches(
-    declared: Ranker, files: Sequence[str], *, epoch: int, service: str, parts: int, trained: NDArray[Any]
+    declared: Ranker, files: Sequence[str], *, epoch: int, service: str, name: str, parts: int, trained: NDArray[Any]
 ) -> tf.data.Dataset:
     """Returns (part, number in part, batch) of one epoch: every batch goes to exactly one of the ranks.
 
-    All ranks must ask for the same. See `PoolEpoch` for the arguments.
+    After the batches of a part comes an empty one whose number is ~n, n being how many they are: the pool keeps
+    nothing of a lost worker, and nobody else would notice.
+
+    All ranks must ask for the same, under the same name. See `PoolEpoch` for the other arguments.
     """
     # The pool hands out elements of this first dataset, a few at a time, to its workers. It is not shuffled by
     # tf.data: the first worker to come would take all into its buffer.
@@ -76,21 +131,21 @@ def served_batches(
     if len(trained):
         is_trained = np.zeros([parts, int(trained[:, 1].max()) + 2], np.bool_)
         is_trained[trained[:, 0], trained[:, 1]] = True
-        dataset = dataset.filter(lambda part, number, _: ~_look_up(is_trained, part, number))
+        dataset = dataset.filter(lambda part, number, _: (number < 0) | ~_look_up(is_trained, part, number))
     parse = parser(declared)
     dataset = dataset.map(lambda part, number, serialized: (part, number, parse(serialized)))
     return dataset.apply(
         tf.data.experimental.service.distribute(
             processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
             service=f"grpc://{service}",
-            job_name=f"train-epoch-{epoch}",
+            job_name=name,
         )
     ).prefetch(2)
 
 
 def _look_up(is_trained: NDArray[np.bool_], part: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
     # The last column is False: it stands for all numbers beyond the table.
-    return tf.constant(is_trained)[part, tf.minimum(number, is_trained.shape[1] - 1)]
+    return tf.constant(is_trained)[part, tf.clip_by_value(number, 0, is_trained.shape[1] - 1)]
 
 
 def _part(declared: Ranker, files: Sequence[str], epoch: int, parts: int, part: tf.Tensor) -> tf.data.Dataset:
@@ -101,8 +156,13 @@ def _part(declared: Ranker, files: Sequence[str], epoch: int, parts: int, part: 
         seed = part * _PART_SEEDS + shuffle_seed(declared, epoch)
         # Reshuffled, a part's order would depend on how many parts its worker has read before.
         dataset = dataset.shuffle(training.shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
-    dataset = dataset.batch(training.batch_size_per_rank).enumerate()
-    return dataset.map(lambda number, serialized: (part, number, serialized))
+    dataset = dataset.batch(training.batch_size_per_rank)
+    end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+
+    def named(number: tf.Tensor, serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        return part, tf.where(tf.size(serialized) > 0, number, -1 - number), serialized
+
+    return dataset.concatenate(end).enumerate().map(named)
 
 
 def _records_of_part(files: Sequence[str], parts: int, part: tf.Tensor) -> tf.data.Dataset:

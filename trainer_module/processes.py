@@ -1,14 +1,37 @@
-"""Manners of a child process: it ends with its parent, and says what ended it."""
+"""Manners of a process of a job: what ends it, how it says so, and whom it takes with it."""
 
 import ctypes
 import os
 import signal
+from collections.abc import Collection
 from pathlib import Path
+from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
+_TAIL_BYTES = 16_384
 
 MISTAKE = 3
 """Exit code of a process that trying again cannot help: what it was given is wrong, and it has said so."""
+
+STOPPED = 128 + signal.SIGTERM
+"""Exit code of a process that was asked to end."""
+
+
+class Stopped(BaseException):
+    """SIGTERM has come."""
+
+
+def stop_on_sigterm() -> None:
+    """Makes the first SIGTERM raise `Stopped` in the main thread; later ones must not disturb the tidying up.
+
+    A process without a handler is deaf to SIGTERM when it is the first of its container.
+    """
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Stopped
+
+    signal.signal(signal.SIGTERM, stop)
 
 
 def end_with_parent(parent_pid: int, signal_number: signal.Signals = signal.SIGKILL) -> None:
@@ -23,11 +46,27 @@ def end_with_parent(parent_pid: int, signal_number: signal.Signals = signal.SIGK
         os._exit(1)
 
 
+def reap_strangers(own: Collection[int]) -> None:
+    """Reaps dead processes that this one has inherited, as the first process of a container does.
+
+    Args:
+        own: ids of children that somebody else waits for.
+    """
+    while True:
+        try:
+            dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if dead is None or dead.si_pid in own:
+            return
+        os.waitpid(dead.si_pid, os.WNOHANG)
+
+
 def tail(path: Path, lines: int = 25) -> str:
-    """Returns the end of a log, at most 64 KiB of it, or a word where there is none."""
+    """Returns the end of a log, at most 16 KiB of it, or a word where there is none."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 65536))
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except FileNotFoundError:
         return "(no log)"

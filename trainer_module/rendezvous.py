@@ -1,23 +1,127 @@
-"""Where the ranks of one machine find each other: Horovod's own rendezvous server, on the loopback interface."""
+"""Where the ranks of a job find each other: Horovod's own rendezvous server, which its ranks know how to ask.
 
+`horovodrun` does the same, and starts the ranks through ssh; here every host starts its own.
+"""
+
+import logging
+import re
 import threading
+from collections.abc import Callable
+from http import HTTPStatus
 from types import TracebackType
+from typing import Any
 
-from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+from horovod.runner.common.util.hosts import SlotInfo, get_host_assignments, parse_hosts
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+from pydantic import ValidationError
 from typing_extensions import Self
 
-_HOST, _LOOPBACK, _INTERFACE = "localhost", "127.0.0.1", "lo"
+_LOG = logging.getLogger(__name__)
+_LOOPBACK, _INTERFACE = "127.0.0.1", "lo"
+MAX_BODY_BYTES = 128 * 1024
+HOST_PATH = "/host"
+_SCOPE_AND_KEY = re.compile(r"/(global|local|cross)[\w.:-]{0,128}/[\w.:-]{1,64}")
+
+
+def slots_of(ranks: int, hosts: int = 1) -> list[SlotInfo]:
+    """Returns what Horovod must know of each rank; ranks lie next to each other on a host."""
+    each = ",".join(f"host-{index}:{ranks // hosts}" for index in range(hosts))
+    slots: list[SlotInfo] = get_host_assignments(parse_hosts(each), ranks)
+    return slots
+
+
+def environment(slot: SlotInfo, *, address: str, port: int, interface: str) -> dict[str, str]:
+    """Returns what a rank's process must find in its environment.
+
+    Args:
+        slot: of the rank.
+        address: of the rendezvous server.
+        port: of it.
+        interface: of the network that the ranks talk through.
+    """
+    job = create_run_env_vars(address, [interface], port)
+    return {key: str(value) for key, value in (job | create_slot_env_vars(slot)).items()}
+
+
+class _Handler(RendezvousHandler):
+    """Horovod's handler, which lets a client neither send endless bodies nor look into the working folder."""
+
+    server: "_Server"
+
+    def do_POST(self) -> None:
+        if self.server.answer is None or self.path != HOST_PATH or not self._fits():
+            self.send_status_code(HTTPStatus.BAD_REQUEST)
+            return
+        try:
+            reply = self.server.answer(self.rfile.read(int(self.headers["Content-Length"])))
+        except ValidationError as error:
+            _LOG.warning("refused a message of %s: %s", self.client_address[0], error.errors(include_input=False))
+            self.send_status_code(HTTPStatus.BAD_REQUEST)
+            return
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def do_PUT(self) -> None:
+        if self._names_a_scope() and self._fits():
+            super().do_PUT()
+        else:
+            self.send_status_code(HTTPStatus.BAD_REQUEST)
+
+    def do_GET(self) -> None:
+        if self._names_a_scope():
+            super().do_GET()
+        else:
+            self.send_status_code(HTTPStatus.BAD_REQUEST)
+
+    def do_HEAD(self) -> None:
+        # SimpleHTTPRequestHandler would say which files there are.
+        self.send_status_code(HTTPStatus.METHOD_NOT_ALLOWED)
+
+    def _names_a_scope(self) -> bool:
+        return _SCOPE_AND_KEY.fullmatch(self.path) is not None
+
+    def _fits(self) -> bool:
+        length = self.headers.get("Content-Length", "")
+        return length.isdecimal() and int(length) <= MAX_BODY_BYTES
+
+
+class _Server(RendezvousHTTPServer):
+    daemon_threads = True
+    answer: Callable[[bytes], bytes] | None = None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        del request
+        _LOG.info("lost the connection of %s", client_address[0], exc_info=_LOG.isEnabledFor(logging.DEBUG))
 
 
 class Rendezvous:
-    """Serves the ranks of one job while it is open; `horovodrun` does the same, on all interfaces and through ssh."""
+    """Serves the ranks of one job while it is open."""
 
-    def __init__(self, ranks: int):
-        self._slots = get_host_assignments(parse_hosts(f"{_HOST}:{ranks}"), ranks)
-        self._server = RendezvousHTTPServer((_LOOPBACK, 0), RendezvousHandler, 0)
-        self._server.init(self._slots)
+    def __init__(
+        self,
+        ranks: int,
+        *,
+        hosts: int = 1,
+        address: str = _LOOPBACK,
+        port: int = 0,
+        answer: Callable[[bytes], bytes] | None = None,
+    ):
+        """Binds the port.
+
+        Args:
+            ranks: of all hosts together.
+            hosts: that have equally many of them.
+            address: of the interface to serve on; empty for all.
+            port: to serve on; 0 for any.
+            answer: replies to a message of a host; raises pydantic's ValidationError for one that is none.
+        """
+        self._slots = slots_of(ranks, hosts)
+        self._server = _Server((address, port), _Handler, 0)
+        self._server.answer = answer
+        self.forget()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, name="rendezvous", daemon=True).start()
@@ -29,8 +133,16 @@ class Rendezvous:
         self._server.shutdown()
         self._server.server_close()
 
+    @property
+    def port(self) -> int:
+        """That is served on."""
+        port: int = self._server.server_address[1]
+        return port
+
+    def forget(self) -> None:
+        """Forgets where the ranks of an earlier attempt were."""
+        self._server.init(self._slots)
+
     def environment(self, rank: int) -> dict[str, str]:
-        """Returns what a rank's process must find in its environment."""
-        port = self._server.server_address[1]
-        job = create_run_env_vars(_LOOPBACK, [_INTERFACE], port)
-        return {key: str(value) for key, value in (job | create_slot_env_vars(self._slots[rank])).items()}
+        """Returns what a rank on this machine must find in its environment."""
+        return environment(self._slots[rank], address=_LOOPBACK, port=self.port, interface=_INTERFACE)

@@ -21,7 +21,17 @@ def no_batches() -> NDArray[Any]:
 class TrainInput:
     """A job's training examples, from a given position on."""
 
-    def __init__(self, job: TrainJob, *, rank: int, ranks: int, service: str, start: Position, trained: NDArray[Any]):
+    def __init__(
+        self,
+        job: TrainJob,
+        *,
+        rank: int,
+        ranks: int,
+        service: str,
+        attempt: str,
+        start: Position,
+        trained: NDArray[Any],
+    ):
         """Takes the input up.
 
         Args:
@@ -29,10 +39,12 @@ class TrainInput:
             rank: this one.
             ranks: number of ranks.
             service: host:port of the pool's dispatcher; empty: every rank reads for itself.
+            attempt: names this attempt of the job.
             start: where to begin.
             trained: [n, 2], batches of the pool that all ranks have trained on in the epoch of `start`.
         """
-        self._job, self._rank, self._ranks, self._service = job, rank, ranks, service
+        self._job, self._rank, self._ranks = job, rank, ranks
+        self._service, self._attempt = service, attempt
         self._start, self._trained = start, trained
         self._epoch, self._examples_before = start.epoch, 0
         self._parts = num_parts(job.ranker, len(job.train_files)) if service else 0
@@ -57,6 +69,7 @@ class TrainInput:
             job.train_files,
             epoch=epoch,
             service=self._service,
+            attempt=self._attempt,
             parts=self._parts,
             trained=self._trained,
         )
@@ -66,6 +79,12 @@ class TrainInput:
         """Says that one more step has been trained."""
         if self._pool_epoch is not None:
             self._pool_epoch.stepped()
+
+    def delivered(self) -> NDArray[np.int64] | None:
+        """Returns what the pool has delivered of this epoch; summed over ranks, for `refuse_lost`. None: no pool."""
+        if self._pool_epoch is None:
+            return None
+        return self._pool_epoch.delivered(before=self._trained if self._rank == 0 else no_batches())
 
     def position(self, examples: int) -> Position:
         """Returns where training stands, when it has trained on so many examples in all."""

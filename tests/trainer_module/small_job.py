@@ -134,7 +134,7 @@ def run_ranks(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: 
     with Rendezvous(ranker.cluster.ranks) as rendezvous:
         ranks = [
             subprocess.Popen(
-                [sys.executable, "-m", "trainer_module", str(job_file), str(os.getpid()), ""],
+                [sys.executable, "-m", "trainer_module", str(job_file), str(os.getpid()), "", "0"],
                 env={**os.environ, **rendezvous.environment(rank)},
                 stderr=(directory / f"rank-{rank}.log").open("wb"),
             )

@@ -64,6 +64,7 @@ def _pool_epoch(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, t
         files,
         epoch=epoch,
         service=pool,
+        attempt="0",
         parts=num_parts(ranker, len(files)),
         trained=np.zeros([0, 2], np.int64) if trained is None else trained,
     )

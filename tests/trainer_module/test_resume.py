@@ -34,6 +34,7 @@ from tests.trainer_module.small_job import (
     write_job,
 )
 from trainer_module.checkpoint.folder import published
+from trainer_module.processes import MISTAKE
 
 pytestmark = pytest.mark.slow
 
@@ -179,7 +180,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line_and_not_tried_again(
     wait_until(lambda: group_of(launched.pid) == [], 10, "the group is empty")
     damaged = published(tmp_path / "checkpoints")[-1] / "rank-00001.adagrad_8.rows.npy"
     damaged.write_bytes(damaged.read_bytes()[:-4])
-    assert launch(job_file).wait(60) == 1
+    assert launch(job_file).wait(60) == MISTAKE
     assert failure(job_file).startswith(f"{damaged}: is not what was written (got ")
     assert "\n" not in failure(job_file)
     assert "retry=" not in (tmp_path / "launch.log").read_text()
@@ -187,6 +188,6 @@ def test_a_damaged_checkpoint_is_refused_in_one_line_and_not_tried_again(
 
 def test_a_training_that_diverges_is_not_tried_again(tmp_path: Path, files: tuple[str, ...]) -> None:
     diverging = _ranker(ranks=1, dense_optimizer={"kind": "sgd", "learning_rate": 1e30}, max_skipped_steps=2)
-    assert launch(write_job(tmp_path, diverging, files)).wait(60) == 1
+    assert launch(write_job(tmp_path, diverging, files)).wait(60) == MISTAKE
     assert failure(tmp_path / "job.json").startswith("training: losses or gradients were not finite 3 steps in a row")
     assert "retry=" not in (tmp_path / "launch.log").read_text()

@@ -12,6 +12,7 @@ from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.checkpoint.writer import Contents, Writer
 from trainer_module.history import History
 from trainer_module.loop import Trainer
+from trainer_module.pool_input import refuse_lost
 from trainer_module.progress import Progress
 from trainer_module.train_input import TrainInput
 
@@ -57,6 +58,16 @@ class Schedule:
     def begin_epoch(self) -> None:
         """Says that an epoch begins, or is taken up."""
         self._epoch_started = time.monotonic()
+
+    def end_epoch(self) -> None:
+        """Says that no rank has a batch of the epoch left; all ranks call it.
+
+        Raises:
+            LostBatchesError: on all ranks, when the pool has not delivered all of them.
+        """
+        delivered = self.source.delivered()
+        if delivered is not None:
+            refuse_lost(collectives.allreduce_sum(tf.constant(delivered), name="delivered").numpy())
 
     def after_step(self) -> None:
         """Writes a checkpoint where one is due; all ranks call it after every step.

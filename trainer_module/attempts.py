@@ -1,0 +1,90 @@
+"""One training job to its end: attempts at the training until one goes well, then the export."""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from schemas.errors import UserError
+from trainer_module.checkpoint.manifest import MANIFEST, read_manifest
+from trainer_module.children import Child, end
+from trainer_module.deadline import Deadline
+from trainer_module.failures import JobFailedError
+from trainer_module.job import TrainJob
+from trainer_module.processes import MISTAKE, STOPPED, Stopped
+
+_LOG = logging.getLogger(__name__)
+POLL_S = 0.2
+FAILURE_FILE = "failure.txt"
+EXPORT_MODULE = "trainer_module.export"
+
+Train = Callable[[int, Deadline], None]
+"""One attempt: (its number from 0, by when) -> trained, or JobFailedError and nothing of the attempt runs any more."""
+
+
+def conclude(job_file: Path, job: TrainJob, train: Train, *, export_module: str = EXPORT_MODULE) -> int:
+    """Trains and exports; what went wrong is left in `failure.txt` in the log folder.
+
+    Args:
+        job_file: of the job.
+        job: what it holds.
+        train: makes one attempt.
+        export_module: is started with the job file.
+
+    Returns:
+        The exit code: 0 done, 1 failed, 3 a mistake that trying again cannot help, 143 stopped by SIGTERM.
+    """
+    failure_file = Path(job.log_dir) / FAILURE_FILE
+    try:
+        for directory in (job.log_dir, job.output_dir, job.checkpoint_dir, Path(job.final_checkpoint).parent):
+            Path(directory).mkdir(parents=True, exist_ok=True)
+        failure_file.unlink(missing_ok=True)
+        _run(job_file, job, train, export_module)
+    except (JobFailedError, UserError) as error:
+        failure_file.write_text(str(error))
+        _LOG.error("%s", error)
+        return MISTAKE if isinstance(error, UserError) or error.cause == "mistake" else 1
+    except Stopped:
+        _LOG.info("stopped by SIGTERM")
+        return STOPPED
+    return 0
+
+
+def _run(job_file: Path, job: TrainJob, train: Train, export_module: str) -> None:
+    """Goes on from the last checkpoint, up to `cluster.retries` times, when a process is lost."""
+    deadline, retries = Deadline(job), job.ranker.cluster.retries
+    for attempt in range(retries + 1):
+        try:
+            if not is_trained(job):
+                train(attempt, deadline)
+            # The model is published by one rename, when all else is written: what is there is whole.
+            if not Path(job.model_dir).exists():
+                _export(job_file, job, export_module, deadline)
+            return
+        except JobFailedError as error:
+            if attempt == retries or not error.may_retry:
+                raise
+            _LOG.warning("retry=%d of=%d after: %s", attempt + 1, retries, error)
+            with job.progress_file.open("a") as file:
+                line = {"retry": attempt + 1, "of": retries, "reason": str(error).splitlines()[0]}
+                file.write(json.dumps(line) + "\n")
+
+
+def is_trained(job: TrainJob) -> bool:
+    """Returns whether an earlier attempt has done all but the export."""
+    final = Path(job.final_checkpoint)
+    return job.report_file.exists() and (final / MANIFEST).exists() and read_manifest(final).job_digest == job.digest
+
+
+def _export(job_file: Path, job: TrainJob, module: str, deadline: Deadline) -> None:
+    export = Child(job, "export", [module, str(job_file), str(os.getpid())])
+    try:
+        while (code := export.exit_code()) is None:
+            deadline.check()
+            time.sleep(POLL_S)
+        if code:
+            raise export.failed()
+    finally:
+        end([export])

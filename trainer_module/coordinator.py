@@ -1,0 +1,135 @@
+"""Leads a training job of several hosts: `python -m trainer_module.coordinator JOB_FILE --hosts N --port P ...`.
+
+Serves the ranks' meeting point and the hosts' messages on one port, begins attempts when all hosts are there, ends and
+repeats them when a rank or a host is lost, then exports. It may be killed and started again: the hosts wait for it, and
+training goes on from the last checkpoint. See `trainer_module.messages` for how it talks to hosts.
+"""
+
+import argparse
+import logging
+import sys
+import time
+import uuid
+from pathlib import Path
+
+from schemas.errors import UserError
+from trainer_module.attempts import EXPORT_MODULE, POLL_S, conclude, is_trained
+from trainer_module.deadline import Deadline
+from trainer_module.failures import JobFailedError
+from trainer_module.hosts import Hosts
+from trainer_module.job import TrainJob, find_job
+from trainer_module.processes import MISTAKE, STOPPED, Stopped, stop_on_sigterm
+from trainer_module.rendezvous import Rendezvous
+
+_LOG = logging.getLogger("trainer_module.coordinator")
+_SAY_WHO_IS_MISSING_S = 30.0
+_FAREWELL_S = 10.0
+
+
+class Coordinator:
+    """The attempts of one job on its hosts."""
+
+    def __init__(self, job: TrainJob, hosts: Hosts, rendezvous: Rendezvous):
+        """Takes the lead.
+
+        Args:
+            job: what is trained.
+            hosts: that do it.
+            rendezvous: where their ranks meet.
+        """
+        self._job, self._hosts, self._rendezvous = job, hosts, rendezvous
+        # The pool and the hosts outlive this process: attempts of the next one must have other names.
+        self._incarnation = uuid.uuid4().hex[:12]
+
+    def train(self, attempt: int, deadline: Deadline) -> None:
+        """Makes one attempt.
+
+        Raises:
+            JobFailedError: no host that can be reached runs a rank any more.
+        """
+        self._wait_for_hosts(deadline)
+        if is_trained(self._job):  # The ranks had got there while there was no coordinator.
+            return
+        self._rendezvous.forget()
+        self._hosts.begin(f"{self._incarnation}-{attempt}")
+        try:
+            while not self._hosts.are_done():
+                deadline.check()
+                time.sleep(POLL_S)
+        except JobFailedError as error:
+            if error.cause == "late":
+                raise
+            # The ranks of a lost host fail on all others, who may have said so first.
+            self._hosts.rest()
+            while not self._hosts.have_obeyed():
+                time.sleep(POLL_S)
+            raise self._hosts.failed() from error
+        self._hosts.rest()
+
+    def part(self, code: int) -> None:
+        """Says to the hosts how the job has ended, and waits a while until they have heard it.
+
+        Args:
+            code: 143: it has not; they end their ranks and wait for the next coordinator.
+        """
+        if code == STOPPED:
+            self._hosts.rest()
+        else:
+            self._hosts.close(is_done=code == 0)
+        given_up = time.monotonic() + _FAREWELL_S
+        while not (self._hosts.have_obeyed() and (code == STOPPED or self._hosts.are_all_here())):
+            if time.monotonic() > given_up:
+                _LOG.info("not all hosts have heard how it ended")
+                return
+            time.sleep(POLL_S)
+
+    def _wait_for_hosts(self, deadline: Deadline) -> None:
+        next_word = time.monotonic()
+        while missing := self._hosts.missing():
+            names = ", ".join(map(str, missing))
+            if time.monotonic() >= next_word:
+                next_word += _SAY_WHO_IS_MISSING_S
+                _LOG.info("waiting for hosts=%s", names)
+            deadline.check(waiting_for=f"host {names}")
+            time.sleep(POLL_S)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="trainer_module.coordinator")
+    parser.add_argument("job_file", type=Path)
+    parser.add_argument("--hosts", type=int, required=True, help="how many there are")
+    parser.add_argument("--port", type=int, required=True, help="to serve on")
+    parser.add_argument("--service", default="", help="host:port of the tf.data service's dispatcher; none: no pool")
+    parser.add_argument("--bind", default="", help="address to serve on; none: all")
+    parser.add_argument("--lost-after-s", type=float, default=30.0, help="silence of a host that is taken for lost")
+    return parser.parse_args()
+
+
+def main(*, export_module: str = EXPORT_MODULE) -> int:
+    """Runs a job on its hosts; returns the exit code."""
+    stop_on_sigterm()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    arguments = _arguments()
+    try:
+        job = find_job(arguments.job_file)
+        ranks = job.ranker.cluster.ranks
+        if arguments.hosts < 1 or ranks % arguments.hosts:
+            raise UserError(f"--hosts: does not divide the ranks (got {arguments.hosts}); a divisor of {ranks}")
+        hosts = Hosts(arguments.hosts, service=arguments.service, lost_after_s=arguments.lost_after_s)
+        with Rendezvous(
+            ranks, hosts=arguments.hosts, address=arguments.bind, port=arguments.port, answer=hosts.answer
+        ) as rendezvous:
+            _LOG.info("start spec_digest=%s port=%d", job.spec_digest, rendezvous.port)
+            coordinator = Coordinator(job, hosts, rendezvous)
+            code = conclude(arguments.job_file, job, coordinator.train, export_module=export_module)
+            coordinator.part(code)
+            return code
+    except UserError as error:
+        _LOG.error("%s", error)
+        return MISTAKE
+    except Stopped:
+        return STOPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""When a job has taken too long, and when a rank has been silent for too long: by this process's clock alone."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from trainer_module.failures import JobFailedError
+from trainer_module.job import TrainJob
+
+
+class Deadline:
+    """By when a job must be done; it begins now."""
+
+    def __init__(self, job: TrainJob):
+        self._limit_s = job.ranker.cluster.deadline_s
+        self._started = time.monotonic()
+
+    def check(self, waiting_for: str = "") -> None:
+        """Raises when the job has taken too long.
+
+        Args:
+            waiting_for: what keeps it from going on, if it is known.
+        """
+        if time.monotonic() - self._started > self._limit_s:
+            waited = f", and is waiting for {waiting_for}" if waiting_for else ""
+            raise JobFailedError(
+                "late",
+                f"training: not done after {self._limit_s} s{waited}; raise cluster.deadline_s, or train on less",
+            )
+
+
+class Heartbeat:
+    """How long ago a rank has last touched its file.
+
+    The file's time is never compared with this clock, only with what it was before: the disk may be another machine's.
+    """
+
+    def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic):
+        self._file, self._clock = file, clock
+        self._touched, self._noticed = self._time(), clock()
+
+    def silent_s(self) -> float:
+        """Returns the seconds since the file was last seen to have changed."""
+        touched = self._time()
+        if touched != self._touched:
+            self._touched, self._noticed = touched, self._clock()
+        return self._clock() - self._noticed
+
+    def _time(self) -> int:
+        try:
+            return self._file.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
