@@ -150,6 +150,11 @@ def _vertex(spec: Spec, target: Target) -> Iterator[str]:
             f"--pipeline-root: is no folder of Cloud Storage (got {target.pipeline_root}); gs://<bucket>/<folder>, or "
             "/gcs/<bucket>/<folder>"
         )
+    if not target.data_root.startswith(("/gcs/", "gs://")):
+        yield (
+            f"--data-root: lies nowhere that Vertex AI's containers see (got {target.data_root}); "
+            "/gcs/<bucket>/<folder>, or gs://<bucket>/<folder>"
+        )
 
 
 def _vertex_step(spec: Spec, name: StepName, step: Step) -> Iterator[str]:

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 from tfx import v1 as tfx
-from tfx.orchestration.kubeflow.v2 import pipeline_builder
 
 from pipelines.kubeflow.checks import check
 from pipelines.kubeflow.ir import DATA_ROOT, DATE, PIPELINE_ROOT, finish, steps_by_label
@@ -46,9 +45,7 @@ def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
         trainer_image=target.trainer_image or target.image,
     )
     config = tfx.orchestration.experimental.KubeflowV2DagRunnerConfig(
-        # Under any other key TFX falls back to its own public image, with a warning only.
-        default_image={pipeline_builder.DEFAULT_IMAGE_PATH_KEY: target.image},
-        use_pipeline_spec_2_1=True,
+        default_image=target.image, use_pipeline_spec_2_1=True
     )
     runner = tfx.orchestration.experimental.KubeflowV2DagRunner(config)
     ir: dict[str, Any] = runner.run(build(spec, placement), write_out=False)["pipelineSpec"]

@@ -166,13 +166,22 @@ def test_a_mistake_in_the_second_document_is_found(everything: Compiled, mistake
         read_executor_config({**everything.platform["trainer_executor"], **mistake})
 
 
-def test_no_value_of_a_secret_and_no_empty_second_document(everything: Compiled, tmp_path: Path) -> None:
+def test_a_step_without_secrets_has_none(everything: Compiled) -> None:
     assert "secretAsEnv" not in everything.platform["pusher_executor"]
-    text = compile_pipeline(load_spec(SPECS / "short_video.yaml"), TARGET)
-    assert text.count("\n---\n") == 1
-    vertex = changed_spec(tmp_path, "short_video", {"cluster": {"default": None, "steps": None, "volumes": None}})
-    target = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="gs://bucket/root")
-    assert "platforms" not in json.loads(compile_pipeline(vertex, target))
+
+
+def test_vertex_ais_file_is_a_pipeline_job_of_one_document(tmp_path: Path) -> None:
+    trainer = {"cpu": "8", "gpu": {"type": "NVIDIA_TESLA_V100"}}
+    cluster = {"default": None, "volumes": None, "steps": {"trainer": trainer}}
+    target = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="gs://bucket/root", data_root="gs://bucket/in")
+    text = compile_pipeline(changed_spec(tmp_path, "short_video", {"cluster": cluster}), target)
+    job = json_format.ParseDict(json.loads(text), pipeline_spec_pb2.PipelineJob())
+    assert job.runtime_config.gcs_output_directory == "gs://bucket/root/artifacts"
+    _, deployment = read_pipeline_spec(json.loads(text)["pipelineSpec"])
+    accelerator = deployment.executors["trainer_executor"].container.resources.accelerator
+    assert (accelerator.type, accelerator.count) == ("NVIDIA_TESLA_V100", 1)
+    parameters = json.loads(text)["pipelineSpec"]["root"]["inputDefinitions"]["parameters"]
+    assert parameters["pipeline_root"]["defaultValue"] == "/gcs/bucket/root"
 
 
 def test_a_step_is_tried_again_after_growing_waits_until_all_tries_can_be_over(everything: Compiled) -> None:

@@ -17,7 +17,7 @@ from tests.pipelines.compiled_files import changed_spec
 pytestmark = pytest.mark.slow
 
 TARGET = Target("image:1", "", pipeline_root="/sangam/root", data_root="/sangam/data")
-VERTEX = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="/gcs/bucket/root")
+VERTEX = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="/gcs/bucket/root", data_root="/gcs/bucket/logs")
 BARE: dict[str, Any] = {"default": None, "steps": None, "volumes": None}
 
 
@@ -132,7 +132,7 @@ def test_vertex_ai_refuses_with_a_reason_what_it_does_not_know(tmp_path: Path) -
             "pusher": {"retries": {"count": 4, "backoff_s": 600, "factor": 2, "max_backoff_s": 9000}},
         },
     }
-    text = refused(tmp_path, cluster, dataclasses.replace(VERTEX, pipeline_root="/sangam/root"), alerts={})
+    text = refused(tmp_path, cluster, dataclasses.replace(TARGET, flavour="vertex"), alerts={})
     for expected in (
         "cluster.launcher: Vertex AI starts no pods of Kubernetes (got jobset)",
         "cluster.volumes: Vertex AI mounts Cloud Storage alone, at /gcs (got root, data)",
@@ -146,6 +146,7 @@ def test_vertex_ai_refuses_with_a_reason_what_it_does_not_know(tmp_path: Path) -
         "cluster.steps.trainer.gpu.type: is a resource of Kubernetes (got nvidia.com/gpu)",
         "cluster.steps.pusher.retries: the waits take longer than the 3600 s that Vertex AI allows (got 9000 s)",
         "--pipeline-root: is no folder of Cloud Storage (got /sangam/root)",
+        "--data-root: lies nowhere that Vertex AI's containers see (got /sangam/data)",
     ):
         assert expected in text, expected
     assert len(text.splitlines()) == len(set(text.splitlines()))
