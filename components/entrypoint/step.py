@@ -65,9 +65,7 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Step:
     given = command.executor_input()
     values = parameters(given)
     places = Places(base_of(str(values.get(ROOT, ""))))
-    declared = json.loads(command.argument(INPUTS_SPEC) or "{}")
-    local = localised(given, declared, places, {})
-    found = next((run_folder(path, name.replace("_", "-")) for path in artifact_paths(local, "outputs").values()), None)
+    found = _run_folder(given, name, places)
     notes = Notes(Path(found[0]) / _NOTES) if found else None
     try:
         date = _date(values, notes, now)
@@ -77,8 +75,8 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Step:
             f"pipeline_root: cannot be written to (got {values[ROOT]}: {error.strerror}); it must lie on a volume of "
             "cluster.volumes that user 10001 may write to"
         ) from None
-    if CREATED in values:
-        local = localised(given, declared, places, {"date": date})
+    declared = json.loads(command.argument(INPUTS_SPEC) or "{}")
+    local = localised(given, declared, places, {"date": date} if CREATED in values else {})
     return Step(
         name=name,
         command=command.with_executor_input(local),
@@ -100,6 +98,12 @@ def execute(step: Step) -> Ending:
         written = json.loads(output_file.read_text(encoding="utf-8"))
         output_file.write_text(json.dumps(globalised(written, step.places)), encoding="utf-8")
     return ending
+
+
+def _run_folder(given: dict[str, Any], name: str, places: Places) -> tuple[str, str] | None:
+    """Returns the folder of the run and its id, as far as an output's address tells them."""
+    addresses = artifact_paths(given, "outputs").values()
+    return next((run_folder(places.path(uri), name.replace("_", "-")) for uri in addresses), None)
 
 
 def _date(values: dict[str, Any], notes: Notes | None, now: datetime.datetime) -> str:
