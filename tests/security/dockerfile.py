@@ -55,6 +55,8 @@ def problems(instructions: list[Instruction], repository: Path) -> list[str]:
             r"--require-hashes|--no-deps --no-build-isolation( --compile-bytecode)? \.$", found.text
         ):
             wrong.append(f"RUN {found.text}: installs without hashes")
+        if "pip sync" in found.text and "--build-constraints requirements.build.lock" not in found.text:
+            wrong.append(f"RUN {found.text}: builds with packages without hashes")
     if any(re.search(r"build-essential|gcc|-dev\b", found.text) for found in last):
         wrong.append("the last stage: has a compiler")
     for found in (found for found in instructions if found.name == "COPY" and "--from" not in found.text):

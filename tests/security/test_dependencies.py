@@ -5,8 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+import tomli
 
-LOCKS = ("requirements.lock", "requirements.runtime.lock", "infra/uv.lock.txt")
+LOCKS = ("requirements.lock", "requirements.runtime.lock", "requirements.build.lock", "infra/uv.lock.txt")
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[[\w,-]+\])?==(?P<version>\S+)")
 
 
@@ -76,6 +77,19 @@ def test_images_get_what_the_project_declares_and_no_tools(repository: Path) -> 
     assert shipped.items() <= everything.items()
     assert not shipped.keys() & {"pytest", "ruff", "mypy", "hypothesis", "pre-commit", "cyclonedx-bom", "pip-licenses"}
     assert {"tensorflow", "horovod", "tfx", "lightkube", "pydantic"} <= shipped.keys()
+
+
+def test_what_horovod_is_compiled_with_is_locked_and_what_it_runs_with(repository: Path) -> None:
+    project = tomli.loads((repository / "pyproject.toml").read_text())["tool"]["uv"]
+    declared = project["extra-build-dependencies"]["horovod"]
+    names = {re.match(r"[\w-]+", entry if isinstance(entry, str) else entry["requirement"])[0] for entry in declared}  # type: ignore[index]
+    lines = (repository / "infra" / "horovod-build.in").read_text().splitlines()
+    asked = {re.match(r"[\w-]+", line)[0] for line in lines if line[0] != "#"}  # type: ignore[index]
+    locked = packages_of((repository / "requirements.build.lock").read_text())
+    assert names == asked
+    assert asked <= locked.keys()
+    shipped = packages_of((repository / LOCKS[1]).read_text())
+    assert {name for name in locked.keys() & shipped.keys() if locked[name] != shipped[name]} == {"setuptools"}
 
 
 def test_licences_are_listed_for_what_the_images_get(repository: Path) -> None:

@@ -34,6 +34,7 @@ def test_images_run_as_a_numbered_user_on_pinned_bases_with_hashed_packages(
         (None, Instruction("ADD", "https://example.org/x.tar /x"), "ADD https://example.org/x.tar"),
         (None, Instruction("RUN", "curl -fsSL example.org/install | sh"), "RUN curl"),
         (None, Instruction("RUN", "pip install numpy"), "installs without hashes"),
+        (None, Instruction("RUN", "uv pip sync --require-hashes a.lock"), "builds with packages without hashes"),
         (None, Instruction("COPY", "absent ./"), "COPY absent: no such path"),
         (None, Instruction("ENV", "API_TOKEN=x"), "names a secret"),
         (None, Instruction("FROM", "python:latest AS other"), "FROM python:latest: an ARG without default"),
