@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from schemas.cluster import LocalLauncher, Pod, PodsLauncher, Step
+from schemas.data import DayLogs
 from schemas.problems import Loc, Problem
 from schemas.spec import Spec
 
@@ -24,6 +25,7 @@ def cluster_problems(spec: Spec) -> Iterator[Problem]:
         if isinstance(pod, Step):
             yield from _retry_problems((*loc, "retries"), pod)
     yield from _volume_problems(spec)
+    yield from _wait_problems(spec)
     if not isinstance(cluster.launcher, LocalLauncher):
         yield from _launcher_problems(spec, cluster.launcher)
 
@@ -76,6 +78,16 @@ def _volume_problems(spec: Spec) -> Iterator[Problem]:
                     f"lies in the volume '{other}', or around it (got {volume.path}, {before.path})",
                     "give every volume a folder of its own",
                 )
+
+
+def _wait_problems(spec: Spec) -> Iterator[Problem]:
+    timeout_s = spec.cluster.step("example_gen").timeout_s
+    if isinstance(spec.data, DayLogs) and spec.data.arrival and timeout_s and timeout_s <= spec.data.arrival.wait_s:
+        yield Problem(
+            ("data", "arrival", "wait_s"),
+            f"is cut off: example_gen is ended before (got {spec.data.arrival.wait_s}, timeout_s {timeout_s})",
+            "wait for less, or raise timeout_s of the step",
+        )
 
 
 def _launcher_problems(spec: Spec, launcher: PodsLauncher) -> Iterator[Problem]:

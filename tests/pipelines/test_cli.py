@@ -44,6 +44,8 @@ def test_validate_takes_less_than_two_seconds() -> None:
         ("bless", "--help"),
         ("schema",),
         ("plan", SHORT_VIDEO),
+        ("schedule", "status"),
+        ("alert-test", "--help"),
     ],
 )
 def test_quick_commands_load_no_tensorflow(arguments: tuple[str, ...]) -> None:

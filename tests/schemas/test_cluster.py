@@ -173,6 +173,11 @@ WHOLE: list[Case] = [
         "lies in the volume 'runs', or around it (got /sangam, /sangam)",
     ),
     (
+        {"data.arrival": ARRIVAL | {"wait_s": 600}} | cluster(steps={"example_gen": {"timeout_s": 600}}),
+        "data.arrival.wait_s",
+        "is cut off: example_gen is ended before (got 600, timeout_s 600); wait for less, or raise timeout_s",
+    ),
+    (
         cluster(ranks=3, launcher=MPI | {"ranks_per_host": 2}, volumes=VOLUMES),
         "cluster.launcher.ranks_per_host",
         "does not divide the ranks (got 2 for 3); give every host equally many",
@@ -233,6 +238,7 @@ def test_mistake_is_told_with_its_place_and_what_is_allowed(
         {"alerts": {}},
         {"alerts": {"url_env": "A", "key_env": "B", "on": ["failed"], "timeout_s": 1}},
         {"data.arrival": ARRIVAL | {"wait_s": 0, "poll_s": 1}},
+        {"data.arrival": ARRIVAL | {"wait_s": 600}} | cluster(default={"timeout_s": 601}),
     ],
 )
 def test_what_is_allowed_loads(tmp_path: Path, changes: dict[str, Any]) -> None:

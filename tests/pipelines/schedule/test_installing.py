@@ -244,3 +244,10 @@ def test_status_and_remove_say_what_is_there(place: Place) -> None:
     assert line.rstrip().endswith("none yet")
     done = place.sangam("remove", "other")
     assert done.stderr == "other: no such schedule (got installed: short_video)\n"
+
+
+@pytest.mark.parametrize("command", ["install", "remove", "status", "run"])
+def test_every_command_has_help_with_an_example(place: Place, command: str) -> None:
+    shown = place.sangam(command, "--help").stdout
+    assert f"Example: sangam schedule {command}" in shown
+    assert "Exit codes:" in shown
