@@ -8,10 +8,10 @@ fail() {
   exit 1
 }
 
-[[ -f requirements.lock && -f pyproject.toml ]] || fail "must be run from the root of the repository (got $PWD)"
+[[ -f requirements.lock && -f requirements.build.lock && -f pyproject.toml ]] || fail "must be run from the root of the repository (got $PWD)"
 
 stamp=.venv/.sangam-setup
-wanted=$(sha256sum requirements.lock pyproject.toml infra/setup.sh infra/uv.lock.txt)
+wanted=$(sha256sum requirements.lock requirements.build.lock pyproject.toml infra/setup.sh infra/uv.lock.txt)
 # The place is part of it: a virtual environment does not survive being moved.
 wanted="$PWD"$'\n'"$wanted"
 if [[ -f $stamp && -x .venv/bin/python && -x .venv/bin/sangam && $(<"$stamp") == "$wanted" ]]; then
@@ -93,7 +93,8 @@ if ! [[ -x .venv/bin/python ]] || ! is_python_310 .venv/bin/python; then
 fi
 rm -f "$stamp"
 echo "setup: packages of requirements.lock into .venv (3.5 GB; compiles Horovod once, 2 to 4 minutes)"
-"$uv" pip sync --quiet --python .venv/bin/python --require-hashes --compile-bytecode requirements.lock
+"$uv" pip sync --quiet --python .venv/bin/python --require-hashes --build-constraints requirements.build.lock \
+  --compile-bytecode requirements.lock
 "$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 [[ -x .venv/bin/sangam ]] || fail "the sangam command was not installed into .venv/bin"
 printf '%s\n' "$wanted" >"$stamp"

@@ -8,7 +8,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 .tools/bin/uv venv --quiet --python .venv/bin/python "$scratch/venv"
-.tools/bin/uv pip sync --quiet --python "$scratch/venv/bin/python" --require-hashes requirements.runtime.lock
+.tools/bin/uv pip sync --quiet --python "$scratch/venv/bin/python" --require-hashes \
+  --build-constraints requirements.build.lock requirements.runtime.lock
 .venv/bin/pip-licenses --python "$scratch/venv/bin/python" --with-system --from mixed --format csv \
   --output-file infra/sbom/licenses.csv >/dev/null
 .venv/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --short-PURLs \

@@ -92,6 +92,16 @@ def test_what_horovod_is_compiled_with_is_locked_and_what_it_runs_with(repositor
     assert {name for name in locked.keys() & shipped.keys() if locked[name] != shipped[name]} == {"setuptools"}
 
 
+def test_an_installation_compiles_nothing_with_packages_without_hashes(repository: Path) -> None:
+    syncs = [
+        line
+        for line in (repository / "infra" / "setup.sh").read_text().replace("\\\n", " ").splitlines()
+        if "pip sync" in line
+    ]
+    assert syncs
+    assert all("--require-hashes" in line and "--build-constraints requirements.build.lock" in line for line in syncs)
+
+
 def test_licences_are_listed_for_what_the_images_get(repository: Path) -> None:
     listed = {_plain(row["Name"]): row["Version"] for row in _table(repository / "infra/sbom/licenses.csv")}
     # Otherwise the list is old: `make sbom`.
