@@ -1,8 +1,10 @@
 """The way from an empty cluster to a daily pipeline, as far as it can be walked without one."""
 
 import copy
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from ruamel.yaml import YAML
 
 from pipelines.cli import app
 
+DIGEST = "sha256:" + "0" * 64
 PREPARE = "infra/kubernetes/prepare.yaml"
 _USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # has no name of its own in what typer exports
 
@@ -88,6 +91,24 @@ def test_files_folders_and_targets_are_there(text: str, repository: Path) -> Non
     assert re.findall(r"`(overlays/\w+)`", text) != []
 
 
+def test_bash_reads_the_commands_and_puts_the_image_in(text: str, repository: Path) -> None:
+    commands = _commands(text)
+    subprocess.run(["bash", "-n"], input="\n".join(commands), text=True, check=True, timeout=10)
+    [prepare] = [command for command in commands if PREPARE in command]
+    images = f"--image registry.example/sangam-pipeline@{DIGEST} --trainer-image registry.example/x@{DIGEST}"
+    done = subprocess.run(
+        ["bash", "-c", prepare.replace("kubectl apply -f -", "cat")],
+        cwd=repository,
+        env={**os.environ, "IMAGES": images},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=10,
+    )
+    found = {container["image"] for container in _containers(YAML(typ="safe").load(done.stdout))}
+    assert found == {f"registry.example/sangam-pipeline@{DIGEST}"}
+
+
 def test_what_is_installed_is_pinned(text: str) -> None:
     fetched = re.findall(r"(?:https://|github\.com/)\S+", "\n".join(_commands(text)))
     assert len(fetched) == 3
@@ -104,7 +125,7 @@ def test_the_secret_is_given_by_file_and_never_on_the_command_line(text: str) ->
 @pytest.fixture
 def prepare(repository: Path) -> dict[str, Any]:
     document: dict[str, Any] = YAML(typ="safe").load(
-        (repository / PREPARE).read_text().replace("PIPELINE_IMAGE", "registry.example/sangam@sha256:" + "0" * 64)
+        (repository / PREPARE).read_text().replace("PIPELINE_IMAGE", f"registry.example/sangam@{DIGEST}")
     )
     return document
 
