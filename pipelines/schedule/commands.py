@@ -31,7 +31,8 @@ Root = Annotated[Path, typer.Option(help="Folder for everything the runs leave; 
 Environment = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Lines NAME=VALUE for the runs, such as address and key of alerts; for you alone to read."
+        metavar="FILE",
+        help="Lines NAME=VALUE for the runs, such as address and key of alerts; only its owner may read it.",
     ),
 ]
 
@@ -141,11 +142,6 @@ def _timers(by: bool | None, user: bool | None, run_as: str | None, *, must_answ
         raise UserError("--cron: goes with none of --user, --system and --run-as; it is this user's crontab")
     if run_as and is_user:
         raise UserError(f"--run-as: has no effect on the units of one user (got {run_as}); add --system, as root")
-    if run_as and must_answer:
-        try:
-            pwd.getpwnam(run_as)
-        except KeyError:
-            raise UserError(f"--run-as: no such user (got {run_as})") from None
     is_open = by is None and user is None and run_as is None
     chosen: list[Timers] = [systemd, cron] if is_open else [cron if by is False else systemd]
     if not must_answer:
@@ -175,8 +171,24 @@ def _check_runs(spec: Spec, schedule: Schedule) -> None:
         os.environ.update(variables)
     elif schedule.environment:
         read_environment(Path(schedule.environment))
+    if schedule.run_as:
+        _require_own_root(schedule.run_as, Path(schedule.root))
     date = date_of(_now()).isoformat() if isinstance(spec.data, DayLogs) else None
     check_request(spec, date, Path(schedule.data), Path(schedule.root))
+
+
+def _require_own_root(user: str, root: Path) -> None:
+    """Refuses a folder that the runs of another user could not write to, such as one that root would make now."""
+    try:
+        user_id = pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise UserError(f"--run-as: no such user (got {user})") from None
+    if not root.is_dir() or root.stat().st_uid != user_id:
+        what = "which is of another user" if root.exists() else "which is not there"
+        raise UserError(
+            f"--root: must be a folder of {user}, whose the runs are (got {root}, {what}); "
+            f"do `install -d -o {user} {root}`"
+        )
 
 
 def _all_timers() -> list[Timers]:

@@ -112,7 +112,7 @@ def test_a_run_that_could_not_tell_is_told_of(place: Place, how: str, given: int
 
 
 def test_two_runs_never_meet_and_the_second_says_who_holds_the_root(place: Place) -> None:
-    place.tell("summary", seconds=4)
+    place.tell("summary", seconds=3)
     both = [place.start(), place.start()]
     errors = {process: process.communicate(timeout=60)[1] for process in both}
     assert sorted(process.returncode for process in both) == [0, 4]

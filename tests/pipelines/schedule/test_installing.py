@@ -199,12 +199,14 @@ def test_without_systemd_and_cron_the_way_out_is_told(make_place: Callable[..., 
         (("--cron", "--user"), "--cron: goes with none of --user, --system and --run-as"),
         (("--run-as", "x", "--user"), "--run-as: has no effect on the units of one user (got x); add --system"),
         (("--system", "--run-as", "no-such-user-x"), "--run-as: no such user (got no-such-user-x)"),
+        (("--system", "--run-as", "daemon"), "--root: must be a folder of daemon, whose the runs are (got "),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(place: Place, options: tuple[str, ...], text: str) -> None:
     done = place.install(*options)
     assert done.returncode == 2
     assert done.stderr.startswith(text)
+    assert not place.root.exists()
 
 
 def test_what_would_fail_at_night_is_found_at_once(
