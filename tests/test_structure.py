@@ -13,8 +13,8 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
 _REPOSITORY = Path(__file__).resolve().parent.parent
-# Written in two parts, so that this file does not hold what it looks for.
-MACHINE_PATH = re.compile(r"/(?:ho" r"me|wo" r"rk|Us" r"ers|ro" r"ot)/[\w.-]+")
+# Written in two parts, so that this file does not hold what it looks for. The mount of a pipeline root is no machine's.
+MACHINE_PATH = re.compile(r"(?<!/sangam)/(?:ho" r"me|wo" r"rk|Us" r"ers|ro" r"ot)/[\w.-]+")
 REGISTRY_ADDRESS = re.compile(r"https?://[^\s\"']*(?:py" r"pi|pythonho" r"sted|artifac" r"tory|ne" r"xus)|/simp" r"le/")
 
 

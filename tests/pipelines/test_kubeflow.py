@@ -173,15 +173,15 @@ def test_a_step_without_secrets_has_none(everything: Compiled) -> None:
 def test_vertex_ais_file_is_a_pipeline_job_of_one_document(tmp_path: Path) -> None:
     trainer = {"cpu": "8", "gpu": {"type": "NVIDIA_TESLA_V100"}}
     cluster = {"default": None, "volumes": None, "steps": {"trainer": trainer}}
-    target = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="gs://bucket/root", data_root="gs://bucket/in")
+    target = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="gs://bucket/r", data_root="gs://bucket/in")
     text = compile_pipeline(changed_spec(tmp_path, "short_video", {"cluster": cluster}), target)
     job = json_format.ParseDict(json.loads(text), pipeline_spec_pb2.PipelineJob())
-    assert job.runtime_config.gcs_output_directory == "gs://bucket/root/artifacts"
+    assert job.runtime_config.gcs_output_directory == "gs://bucket/r/artifacts"
     _, deployment = read_pipeline_spec(json.loads(text)["pipelineSpec"])
     accelerator = deployment.executors["trainer_executor"].container.resources.accelerator
     assert (accelerator.type, accelerator.count) == ("NVIDIA_TESLA_V100", 1)
     parameters = json.loads(text)["pipelineSpec"]["root"]["inputDefinitions"]["parameters"]
-    assert parameters["pipeline_root"]["defaultValue"] == "/gcs/bucket/root"
+    assert parameters["pipeline_root"]["defaultValue"] == "/gcs/bucket/r"
 
 
 def test_a_step_is_tried_again_after_growing_waits_until_all_tries_can_be_over(everything: Compiled) -> None:

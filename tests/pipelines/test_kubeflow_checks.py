@@ -17,7 +17,7 @@ from tests.pipelines.compiled_files import changed_spec
 pytestmark = pytest.mark.slow
 
 TARGET = Target("image:1", "", pipeline_root="/sangam/root", data_root="/sangam/data")
-VERTEX = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="/gcs/bucket/root", data_root="/gcs/bucket/logs")
+VERTEX = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="/gcs/bucket/r", data_root="/gcs/bucket/logs")
 BARE: dict[str, Any] = {"default": None, "steps": None, "volumes": None}
 
 
@@ -41,9 +41,7 @@ def test_a_root_on_no_volume_would_not_outlive_the_run(tmp_path: Path) -> None:
     assert "lies on no writable volume" in refused(
         tmp_path, {}, dataclasses.replace(TARGET, pipeline_root="/sangam/root-of-others")
     )
-    check(
-        changed_spec(tmp_path, "short_video", {}), dataclasses.replace(TARGET, pipeline_root="/sangam/root/rankers/one")
-    )
+    check(changed_spec(tmp_path, "short_video", {}), dataclasses.replace(TARGET, pipeline_root="/sangam/root/one"))
 
 
 @pytest.mark.parametrize(
@@ -158,9 +156,9 @@ def test_vertex_ai_takes_cores_memory_accelerators_and_retries(tmp_path: Path) -
 
 
 def test_vertex_ais_job_writes_where_its_containers_read() -> None:
-    assert mounted_root("gs://bucket/root") == mounted_root("/gcs/bucket/root") == "/gcs/bucket/root"
-    job = json.loads(job_text({"schemaVersion": "2.1.0"}, display_name="short_video", pipeline_root="/gcs/bucket/root"))
-    assert job["runtimeConfig"]["gcsOutputDirectory"] == "gs://bucket/root/artifacts"
+    assert mounted_root("gs://bucket/r") == mounted_root("/gcs/bucket/r") == "/gcs/bucket/r"
+    job = json.loads(job_text({"schemaVersion": "2.1.0"}, display_name="short_video", pipeline_root="/gcs/bucket/r"))
+    assert job["runtimeConfig"]["gcsOutputDirectory"] == "gs://bucket/r/artifacts"
     assert job["pipelineSpec"] == {"schemaVersion": "2.1.0"}
 
 

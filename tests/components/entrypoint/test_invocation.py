@@ -10,7 +10,7 @@ from components.entrypoint.invocation import Command, globalised, localised, par
 from components.entrypoint.uris import Places
 from schemas.errors import UserError
 
-PLACES = Places("/root/artifacts")
+PLACES = Places("/r/artifacts")
 DECLARED = {"artifacts": {"examples": {"artifactType": {"instanceSchema": "title: tfx.Examples"}}}}
 ASKED: dict[str, Any] = {
     "inputs": {
@@ -40,24 +40,24 @@ def test_paths_types_and_parameters_are_as_tfx_takes_them() -> None:
     (examples,) = local["inputs"]["artifacts"]["examples"]["artifacts"]
     assert examples == {
         "name": "7",
-        "uri": "/root/artifacts/minio/b/e",
+        "uri": "/r/artifacts/minio/b/e",
         "type": {"instanceSchema": "title: tfx.Examples"},
         "metadata": {"days": "{}"},
     }
     assert local["inputs"]["parameterValues"] == {"date": "2024-03-07", "name": "n"}
     assert list(local["outputs"]["artifacts"]) == ["model"]
-    assert local["outputs"]["artifacts"]["model"]["artifacts"][0]["uri"] == "/root/artifacts/minio/b/m"
+    assert local["outputs"]["artifacts"]["model"]["artifacts"][0]["uri"] == "/r/artifacts/minio/b/m"
 
 
 def test_what_is_handed_back_has_the_backends_addresses() -> None:
-    written = {"artifacts": {"model": {"artifacts": [{"uri": "/root/artifacts/minio/b/m", "metadata": {"step": 3.0}}]}}}
+    written = {"artifacts": {"model": {"artifacts": [{"uri": "/r/artifacts/minio/b/m", "metadata": {"step": 3.0}}]}}}
     assert globalised(written, PLACES) == {
         "artifacts": {"model": {"artifacts": [{"uri": "minio://b/m", "metadata": {"step": 3.0}}]}}
     }
 
 
 def test_an_artifact_that_was_moved_is_refused() -> None:
-    with pytest.raises(UserError, match=r"artifact: lies outside of /root/artifacts \(got '/etc/m'\)"):
+    with pytest.raises(UserError, match=r"artifact: lies outside of /r/artifacts \(got '/etc/m'\)"):
         globalised({"artifacts": {"model": {"artifacts": [{"uri": "/etc/m"}]}}}, PLACES)
 
 

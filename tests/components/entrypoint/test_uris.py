@@ -18,7 +18,7 @@ URIS = st.builds(
     st.sampled_from(["gs", "minio", "s3"]),
     st.lists(PARTS, min_size=2, max_size=6),
 )
-BASES = st.sampled_from(["", "/sangam/root/artifacts", "/r/artifacts"])
+BASES = st.sampled_from(["", "/sangam/r/artifacts", "/r/artifacts"])
 
 
 @given(BASES, URIS)
@@ -78,8 +78,8 @@ def test_other_addresses_are_refused_by_name(uri: str) -> None:
 @pytest.mark.parametrize(
     ("root", "base"),
     [
-        ("/sangam/root", "/sangam/root/artifacts"),
-        ("/sangam/root/", "/sangam/root/artifacts"),
+        ("/sangam/r", "/sangam/r/artifacts"),
+        ("/sangam/r/", "/sangam/r/artifacts"),
         ("/gcs/bucket/folder", ""),
         ("/minio/bucket/folder", ""),
     ],
@@ -90,7 +90,7 @@ def test_artifacts_lie_below_the_root_or_where_the_store_is_mounted(root: str, b
 
 def test_the_mounts_are_those_of_the_backends() -> None:
     places = Places(base_of("/gcs/bucket/root"))
-    assert places.path("gs://bucket/root/artifacts/x") == "/gcs/bucket/root/artifacts/x"
+    assert places.path("gs://bucket/r/artifacts/x") == "/gcs/bucket/r/artifacts/x"
     assert places.path("minio://bucket/x") == "/minio/bucket/x"
     assert places.path("s3://bucket/x") == "/s3/bucket/x"
 
