@@ -24,6 +24,7 @@ from trainer_module.rendezvous import Rendezvous
 _LOG = logging.getLogger("trainer_module.coordinator")
 _SAY_WHO_IS_MISSING_S = 30.0
 _FAREWELL_S = 10.0
+_ARRIVAL_S = 3.0
 
 
 class Coordinator:
@@ -76,12 +77,14 @@ class Coordinator:
             self._hosts.rest()
         else:
             self._hosts.close(is_done=code == 0)
-        given_up = time.monotonic() + _FAREWELL_S
-        while not (self._hosts.have_obeyed() and (code == STOPPED or self._hosts.are_all_here())):
-            if time.monotonic() > given_up:
-                _LOG.info("not all hosts have heard how it ended")
+        started = time.monotonic()
+        while (waited_s := time.monotonic() - started) < _FAREWELL_S:
+            # A coordinator that was started anew, and finds all done, has not heard of them yet; they may be gone.
+            may_come = code != STOPPED and waited_s < _ARRIVAL_S and not self._hosts.are_all_here()
+            if self._hosts.have_obeyed() and not may_come:
                 return
             time.sleep(POLL_S)
+        _LOG.info("not all hosts have heard how it ended")
 
     def _wait_for_hosts(self, deadline: Deadline) -> None:
         next_word = time.monotonic()

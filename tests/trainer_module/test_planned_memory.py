@@ -18,6 +18,7 @@ from tests.trainer_module.small_job import declared as small_ranker
 from tests.trainer_module.small_job import write_job
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.job import read_job
+from trainer_module.processes import MISTAKE
 from trainer_module.ranker import Ranker
 
 pytestmark = pytest.mark.slow
@@ -76,7 +77,7 @@ def test_a_job_whose_tables_cannot_fit_starts_no_process(tmp_path: Path) -> None
     job_file = write_job(tmp_path, small_ranker(tables=huge), ())
     command = [sys.executable, "-m", "trainer_module.launch", str(job_file), str(os.getpid())]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
+    assert done.returncode == MISTAKE
     failure = (Path(read_job(job_file).log_dir) / "failure.txt").read_text()
     assert failure.startswith("tables: do not fit this machine when filled to their capacity (got users: ")
     assert "started name=" not in done.stderr

@@ -1,0 +1,9 @@
+"""Makes an empty model: `python -m tests.trainer_module.stand_in_export JOB_FILE PARENT_PID`."""
+
+import sys
+from pathlib import Path
+
+from trainer_module.job import read_job
+
+if __name__ == "__main__":
+    Path(read_job(Path(sys.argv[1])).model_dir).mkdir(parents=True)
