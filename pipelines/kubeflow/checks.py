@@ -7,7 +7,6 @@ from typing import Any, get_args
 from pipelines.kubeflow.steps import UNCACHED, VERTEX_MAX_S, waits_s
 from pipelines.kubeflow.target import Target
 from schemas.cluster import LocalLauncher, Step, StepName
-from schemas.data import DayLogs
 from schemas.errors import UserError
 from schemas.spec import Spec
 
@@ -77,16 +76,12 @@ def _retries(spec: Spec) -> Iterator[str]:
 def _timeouts(spec: Spec, target: Target) -> Iterator[str]:
     if target.flavour == "vertex":
         return
-    needs: dict[StepName, tuple[int, str]] = {"trainer": (spec.cluster.deadline_s, "cluster.deadline_s")}
-    if isinstance(spec.data, DayLogs) and spec.data.arrival:
-        needs["example_gen"] = (spec.data.arrival.wait_s, "data.arrival.wait_s")
-    for name, (needed_s, setting) in needs.items():
-        timeout_s = spec.cluster.step(name).timeout_s
-        if timeout_s is not None and timeout_s <= needed_s:
-            yield (
-                f"{_place(spec, name, 'timeout_s')}: ends the step {name} before {setting} can take effect (got "
-                f"{timeout_s}); more than {needed_s} in cluster.steps.{name}.timeout_s, or a shorter {setting}"
-            )
+    timeout_s, deadline_s = spec.cluster.step("trainer").timeout_s, spec.cluster.deadline_s
+    if timeout_s is not None and timeout_s <= deadline_s:
+        yield (
+            f"{_place(spec, 'trainer', 'timeout_s')}: ends the step trainer before cluster.deadline_s can take effect "
+            f"(got {timeout_s}); more than {deadline_s} in cluster.steps.trainer.timeout_s, or a shorter deadline_s"
+        )
 
 
 def _kubeflow(spec: Spec, target: Target) -> Iterator[str]:

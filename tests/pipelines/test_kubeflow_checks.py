@@ -96,18 +96,6 @@ def test_what_kubeflow_cannot_do_is_refused(tmp_path: Path, cluster: dict[str, A
     assert expected in refused(tmp_path, cluster)
 
 
-def test_a_run_must_be_given_time_to_wait_for_its_data(tmp_path: Path) -> None:
-    data = {
-        "kind": "days",
-        "format": "parquet",
-        "pattern": "{YYYY}-{MM}-{DD}/*.parquet",
-        "train_days": 6,
-        "arrival": {"marker": "{YYYY}-{MM}-{DD}/_SUCCESS", "wait_s": 7200},
-    }
-    text = refused(tmp_path, {}, data=data)
-    assert text.startswith("cluster.default.timeout_s: ends the step example_gen before data.arrival.wait_s can take")
-
-
 def test_pods_of_a_training_job_need_a_root_that_they_share(tmp_path: Path) -> None:
     cluster = {"launcher": {"kind": "mpijob"}}
     check(changed_spec(tmp_path, "short_video", {"cluster": cluster}), TARGET)
