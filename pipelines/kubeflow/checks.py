@@ -86,6 +86,7 @@ def _timeouts(spec: Spec, target: Target) -> Iterator[str]:
 
 def _kubeflow(spec: Spec, target: Target) -> Iterator[str]:
     cluster = spec.cluster
+    yield from _alerts(spec)
     for _, name, step in _steps(spec):
         if step.retries.factor != int(step.retries.factor):
             yield (
@@ -117,6 +118,19 @@ def _kubeflow(spec: Spec, target: Target) -> Iterator[str]:
             f"{', '.join(writable) or 'none'}); what a run leaves for the next one would be gone with its pods: "
             "declare a volume, for example `volumes: {root: {claim: sangam-root, path: /sangam/root}}`"
         )
+
+
+def _alerts(spec: Spec) -> Iterator[str]:
+    if spec.alerts is None:
+        return
+    for _, name, step in _steps(spec):
+        missing = [variable for variable in (spec.alerts.url_env, spec.alerts.key_env) if variable not in step.secrets]
+        if missing:
+            yield (
+                f"{_place(spec, name, 'secrets')}: has not what `alerts` needs (got no {' and no '.join(missing)}); "
+                f"{missing[0]}: {{secret: <name of the Secret>, key: <its key>}} for each, also where a step has "
+                "secrets of its own"
+            )
 
 
 def _vertex(spec: Spec, target: Target) -> Iterator[str]:

@@ -13,6 +13,12 @@ SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
 IMAGE, TRAINER_IMAGE = "registry.example/sangam:1", "registry.example/sangam-trainer:1"
 TARGET = Target(IMAGE, TRAINER_IMAGE, pipeline_root="/sangam/root", data_root="/sangam/data", date="2024-03-07")
 
+HOOK = {
+    "SANGAM_ALERT_URL": {"secret": "sangam-alerts", "key": "url"},
+    "SANGAM_ALERT_KEY": {"secret": "sangam-alerts", "key": "key"},
+}
+"""Variables of alerts."""
+
 
 def compiled(name: str, target: Target = TARGET) -> Compiled:
     """Compiles a spec as it stands."""

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +36,21 @@ ArtifactJson = dict[str, Any]
 Produced = dict[str, dict[str, ArtifactJson]]
 
 
+def as_process(words: Sequence[str], environment: Mapping[str, str], log: Path, timeout_s: float) -> int:
+    """Runs a command to its end and returns its exit code."""
+    with log.open("wb") as file:
+        done = subprocess.run(
+            words,
+            check=False,
+            cwd=REPOSITORY,
+            env=environment,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+        )
+    return done.returncode
+
+
 class TaskFailed(Exception):
     """A task whose command ended with another code than 0; the text ends with the tail of its log."""
 
@@ -54,6 +69,7 @@ class Backend:
         created: when the run was created; None: a backend that leaves the placeholder as it is.
         run_id: of the run.
         tries: times that a task was run, by its name.
+        start: how a command is run.
     """
 
     folder: Path
@@ -61,6 +77,7 @@ class Backend:
     created: str | None = None
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     tries: dict[str, int] = field(default_factory=dict)
+    start: Callable[[Sequence[str], Mapping[str, str], Path, float], int] = as_process
 
 
 @dataclass(frozen=True)
@@ -251,18 +268,10 @@ def run_container(task: Task, executor_input: dict[str, Any], log: Path, backend
     Raises:
         TaskFailed: when it ends with another code than 0.
     """
-    with log.open("wb") as file:
-        done = subprocess.run(
-            container_command(task, executor_input),
-            check=False,
-            cwd=REPOSITORY,
-            env=container_environment(task, backend),
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            timeout=TASK_TIMEOUT_S,
-        )
-    if done.returncode:
-        raise TaskFailed(task.name, done.returncode, log.read_text(errors="replace"))
+    command, environment = container_command(task, executor_input), container_environment(task, backend)
+    code = backend.start(command, environment, log, TASK_TIMEOUT_S)
+    if code:
+        raise TaskFailed(task.name, code, log.read_text(errors="replace"))
 
 
 def container_command(task: Task, executor_input: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from pipelines.kubeflow import compile_pipeline, write_compiled
 from schemas.cluster import Launch
 from schemas.loading import load_spec
 from tests.golden_files import check_golden
-from tests.pipelines.compiled_files import IMAGE, SPECS, TARGET, TRAINER_IMAGE, changed_spec, compiled
+from tests.pipelines.compiled_files import HOOK, IMAGE, SPECS, TARGET, TRAINER_IMAGE, changed_spec, compiled
 from tests.pipelines.compiled_pipeline import (
     Compiled,
     parameter_values,
@@ -32,7 +32,13 @@ pytestmark = pytest.mark.slow
 
 DIGEST = f"registry.example/gpu@sha256:{'a' * 64}"
 EVERYTHING = {
-    "default": {"cpu": "500m", "memory": "1.5GB", "timeout_s": 600, "retries": {"count": 1, "backoff_s": 30}},
+    "default": {
+        "cpu": "500m",
+        "memory": "1.5GB",
+        "timeout_s": 600,
+        "retries": {"count": 1, "backoff_s": 30},
+        "secrets": HOOK,
+    },
     "steps": {
         "trainer": {
             "cpu": "8",
@@ -47,7 +53,7 @@ EVERYTHING = {
             "secrets": {
                 "STORE_KEY": {"secret": "store", "key": "key"},
                 "STORE_ID": {"secret": "store", "key": "id"},
-                "HOOK": {"secret": "alerts", "key": "url"},
+                **HOOK,
             },
             "shared_memory": "8GiB",
             "image": DIGEST,
@@ -141,7 +147,10 @@ def test_the_second_document_has_what_kubernetes_alone_knows(everything: Compile
     ]
     named = trainer.secret_as_env
     secrets = {each.secret_name: {key.env_var: key.secret_key for key in each.key_to_env} for each in named}
-    assert secrets == {"alerts": {"HOOK": "url"}, "store": {"STORE_ID": "id", "STORE_KEY": "key"}}
+    assert secrets == {
+        "sangam-alerts": {"SANGAM_ALERT_URL": "url", "SANGAM_ALERT_KEY": "key"},
+        "store": {"STORE_ID": "id", "STORE_KEY": "key"},
+    }
     assert [(mount.constant, mount.mount_path) for mount in trainer.pvc_mount] == [
         ("sangam-root", "/sangam/root"),
         ("sangam-data", "/sangam/data"),
@@ -166,8 +175,8 @@ def test_a_mistake_in_the_second_document_is_found(everything: Compiled, mistake
         read_executor_config({**everything.platform["trainer_executor"], **mistake})
 
 
-def test_a_step_without_secrets_has_none(everything: Compiled) -> None:
-    assert "secretAsEnv" not in everything.platform["pusher_executor"]
+def test_a_step_without_secrets_has_none(short_video: Compiled) -> None:
+    assert "secretAsEnv" not in short_video.platform["pusher_executor"]
 
 
 def test_vertex_ais_file_is_a_pipeline_job_of_one_document(tmp_path: Path) -> None:

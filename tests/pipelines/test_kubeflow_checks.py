@@ -12,7 +12,7 @@ from pipelines.kubeflow.checks import check
 from pipelines.kubeflow.target import Target
 from pipelines.kubeflow.vertex import job_text, mounted_root
 from schemas.errors import UserError
-from tests.pipelines.compiled_files import changed_spec
+from tests.pipelines.compiled_files import HOOK, changed_spec
 
 pytestmark = pytest.mark.slow
 
@@ -94,6 +94,16 @@ def test_a_root_on_no_volume_would_not_outlive_the_run(tmp_path: Path) -> None:
 )
 def test_what_kubeflow_cannot_do_is_refused(tmp_path: Path, cluster: dict[str, Any], expected: str) -> None:
     assert expected in refused(tmp_path, cluster)
+
+
+def test_alerts_need_their_address_in_every_step(tmp_path: Path) -> None:
+    own = {"A": {"secret": "b", "key": "c"}}
+    check(changed_spec(tmp_path, "short_video", {"cluster": {"default": {"secrets": HOOK}}, "alerts": {}}), TARGET)
+    text = refused(tmp_path, {"default": {"secrets": HOOK}, "steps": {"pusher": {"secrets": own}}}, alerts={})
+    assert text.startswith(
+        "cluster.steps.pusher.secrets: has not what `alerts` needs (got no SANGAM_ALERT_URL and no SANGAM_ALERT_KEY); "
+    )
+    assert "cluster.default.secrets: has not what `alerts` needs" in refused(tmp_path, {}, alerts={})
 
 
 def test_pods_of_a_training_job_need_a_root_that_they_share(tmp_path: Path) -> None:

@@ -12,16 +12,13 @@ import yaml
 from components.registry.blessed import BlessedModel
 from pipelines.kubeflow import compile_pipeline, write_compiled
 from pipelines.synthetic import generate
-from tests.pipelines.compiled_files import TARGET, changed_spec
+from tests.pipelines import warm_steps
+from tests.pipelines.compiled_files import HOOK, TARGET, changed_spec
 from tests.pipelines.compiled_pipeline import STORE, Backend, Produced, TaskFailed, run_compiled
 from tests.webhook import webhook
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(900)]
 
-HOOK = {
-    "SANGAM_ALERT_URL": {"secret": "sangam-alerts", "key": "url"},
-    "SANGAM_ALERT_KEY": {"secret": "sangam-alerts", "key": "key"},
-}
 SMALL_TRAINING = {
     "epochs": 1,
     "batch_size_per_rank": 64,
@@ -181,7 +178,7 @@ def retail_runs(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> t
     changes = {"data": data, "training": training, "evaluation": evaluation, "gates": relaxed("online_retail")}
     file = compiled_file(folder, "online_retail", {**changes, "cluster": cluster})
     first, second = (
-        run(file, folder, Backend(folder / f"pods-{date}"), date=date, data_root=str(lines))
+        run(file, folder, Backend(folder / f"pods-{date}", start=warm_steps.start), date=date, data_root=str(lines))
         for date in ("2011-11-29", "2011-11-30")
     )
     return first, second

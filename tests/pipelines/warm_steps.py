@@ -1,0 +1,76 @@
+"""Runs a step's command in a fork of a process that has loaded TFX, instead of a new one that must load it.
+
+The words, the variables, the entry point and its child are the same; only Python's start is saved, which is most of a
+small step. The first runs of a compiled file are started as they stand.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PRELOADED = [
+    "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
+    "components.evaluator.executor",
+    "components.example_gen.executor",
+    "components.example_validator.executor",
+    "components.infra_validator.executor",
+    "components.pusher.executor",
+    "components.schema_gen.executor",
+    "components.trainer.executor",
+    "components.transform.executor",
+    "trainer_module.preprocessing",
+]
+_FORKS = multiprocessing.get_context("forkserver")
+
+
+def start(words: Sequence[str], environment: Mapping[str, str], log: Path, timeout_s: float) -> int:
+    """Runs `python -m components.entrypoint ...` to its end and returns its exit code."""
+    _FORKS.set_forkserver_preload(PRELOADED)
+    assert list(words[1:3]) == ["-m", "components.entrypoint"]
+    process = _FORKS.Process(target=_entrypoint, args=(list(words[3:]), dict(environment), str(log)))
+    process.start()
+    process.join(timeout_s)
+    if process.exitcode is None:
+        process.kill()
+        raise TimeoutError(f"{words}: takes longer than {timeout_s} s")
+    return process.exitcode
+
+
+def _entrypoint(arguments: list[str], environment: dict[str, str], log: str) -> None:
+    from components.entrypoint import __main__ as entrypoint
+    from components.entrypoint import step
+
+    file = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    step.run = _run  # type: ignore[assignment]
+    os._exit(entrypoint.main(arguments))
+
+
+def _run(command: "object", name: str) -> "object":
+    """Stands for `components.entrypoint.process.run`."""
+    from components.entrypoint import child
+    from components.entrypoint.ending import Report, ending_of
+
+    with tempfile.TemporaryDirectory(prefix="sangam-step-") as folder:
+        report = Path(folder) / "report.json"
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            code = 1
+            try:
+                code = child.main(report, command.module, list(command.arguments))  # type: ignore[attr-defined]
+            finally:
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        # As the entry point does, none of the group is left.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        said = Report.model_validate_json(report.read_text()) if report.exists() else None
+        return ending_of(code, said, name)
