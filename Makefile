@@ -35,6 +35,10 @@ test: setup ## all tests that need no GPU and no cluster, end-to-end ones includ
 test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
 	$(PYTEST) -m "not slow and not e2e"
 
+.PHONY: itest-k8s
+itest-k8s: setup ## a training job's objects on a real kube-apiserver, where its binary can be found; skipped with a reason
+	$(BIN)/python -m tests.real_kubernetes
+
 .PHONY: bench
 bench: setup ## the engine against TFRA and Keras, as ratios within one run; needs 2 quiet cores, 15 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
