@@ -45,6 +45,8 @@ _PORTS: dict[Component, int] = {
     "data-worker": DATA_WORKER_PORT,
     "coordinator": COORDINATOR_PORT,
 }
+# Namespaces of Kubeflow's users often inject Istio's proxy: a Job would never end with it, nor Gloo get through it.
+_NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
 _BINARY_UNITS = (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024), ("G", 1000**3), ("M", 1000**2), ("k", 1000))
 
 
@@ -106,7 +108,7 @@ def pod_template(
         or None,
         volumes=volumes,
     )
-    return PodTemplateSpec(metadata=ObjectMeta(labels=run.labels(component)), spec=spec)
+    return PodTemplateSpec(metadata=ObjectMeta(labels=run.labels(component) | _NO_SIDECAR), spec=spec)
 
 
 def from_field(name: str, path: str) -> EnvVar:
