@@ -14,6 +14,7 @@ from components.entrypoint.telling import About, is_due, tell_failure, tell_refu
 from schemas.alerts import Alerts
 from schemas.errors import UserError
 
+_LOG = logging.getLogger(__name__)
 _PUSHER = "pusher"
 
 
@@ -29,26 +30,28 @@ def main(argv: Sequence[str]) -> int:
         ending = execute(step)
     except UserError as error:
         ending = Ending(MISTAKE, str(error), is_mistake=True)
-    about = About(options.pipeline, step.run if step else "", step.date if step else "")
     if ending.reason:
-        print(f"error: {options.step}: {_without(options.step, ending.reason)}", file=sys.stderr, flush=True)
-        if alerts and _is_news(ending, step, options):
-            tell_failure(alerts, about, options.step, ending, os.environ)
-    elif alerts and step and options.step == _PUSHER:
+        print(f"error: {options.step}: {ending.reason.removeprefix(f'{options.step}: ')}", file=sys.stderr, flush=True)
+    if alerts:
         try:
-            tell_refusal(alerts, about, artifact_paths(step.local, "inputs"), os.environ)
+            _tell(alerts, ending, step, options)
         except (OSError, ValueError) as error:
-            # The step has done its work; that nobody is told changes nothing of it.
-            logging.getLogger(__name__).error("event=alert_not_sent reason=%r", str(error))
+            # Whether somebody is told changes nothing of how the step has ended.
+            _LOG.error("event=alert_not_sent reason=%r", str(error))
     return ending.code
 
 
-def _is_news(ending: Ending, step: Step | None, options: argparse.Namespace) -> bool:
-    """Says whether to tell of a failure now: once for a step of a run, when trying again is over or no use."""
-    if step is None:
-        return True
-    due = is_due(ending, tries=step.tries, retries=options.retries)
-    return due and (step.notes is None or step.notes.is_first_telling(step.name))
+def _tell(alerts: Alerts, ending: Ending, step: Step | None, options: argparse.Namespace) -> None:
+    """Tells of a failure, once for a step of a run and when trying again is over or no use; or of a refused model."""
+    about = About(options.pipeline, step.run if step else "", step.date if step else "")
+    if not ending.reason:
+        if step and step.name == _PUSHER:
+            tell_refusal(alerts, about, artifact_paths(step.local, "inputs"), os.environ)
+    elif step is None or (
+        is_due(ending, tries=step.tries, retries=options.retries)
+        and (step.notes is None or step.notes.is_first_telling(step.name))
+    ):
+        tell_failure(alerts, about, options.step, ending, os.environ)
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
@@ -58,10 +61,6 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--retries", type=int, default=0, help="how often the backend tries the step again")
     parser.add_argument("--alerts", default="", help="the spec's section `alerts`, as JSON")
     return parser.parse_args(argv)
-
-
-def _without(step: str, reason: str) -> str:
-    return reason.removeprefix(f"{step}: ")
 
 
 if __name__ == "__main__":

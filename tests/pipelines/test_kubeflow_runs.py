@@ -177,10 +177,13 @@ def retail_runs(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> t
     cluster = {"ranks": 1, "data_workers": 0}
     changes = {"data": data, "training": training, "evaluation": evaluation, "gates": relaxed("online_retail")}
     file = compiled_file(folder, "online_retail", {**changes, "cluster": cluster})
-    first, second = (
-        run(file, folder, Backend(folder / f"pods-{date}", start=warm_steps.start), date=date, data_root=str(lines))
-        for date in ("2011-11-29", "2011-11-30")
-    )
+    try:
+        first, second = (
+            run(file, folder, Backend(folder / f"pods-{date}", start=warm_steps.start), date=date, data_root=str(lines))
+            for date in ("2011-11-29", "2011-11-30")
+        )
+    finally:
+        warm_steps.stop()
     return first, second
 
 
