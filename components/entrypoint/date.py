@@ -12,7 +12,7 @@ def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> 
     Args:
         given: the parameter; empty: yesterday.
         noted: what an earlier try of the run has taken; empty if this is the first.
-        created: when the run was created, RFC 3339. Backends before 2.17 leave the placeholder as it is.
+        created: when the run was created, RFC 3339. Backends to 2.15, at least, leave the placeholder as it is.
         now: the time, with its zone.
 
     Raises:
