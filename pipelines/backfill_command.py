@@ -94,12 +94,14 @@ def _on_kubeflow(
     from pipelines.deploy.connection import connect
     from pipelines.deploy.daily import Clock
     from pipelines.deploy.release import publish
-    from pipelines.deploy.release_options import compile_for_kubeflow, make_release
+    from pipelines.deploy.release_options import check_options, compile_for_kubeflow, make_release
     from schemas.loading import load_spec
 
     loaded = load_spec(spec)
     dates = check_dates(loaded, first, last)
+    check_options(loaded, options)
     with connect(connection) as api:
+        say(f"compiling  {loaded.name}")
         release = make_release(loaded, options, compile_for_kubeflow)
         launch = publish(api, release, say)
         raise typer.Exit(Backfill(api, release, launch, Clock(), say, retry_failed).run(dates))

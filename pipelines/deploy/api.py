@@ -26,6 +26,7 @@ from pipelines.provenance import VERSION
 from schemas.errors import UserError
 
 _PAGE = 100
+_FIRST_ATTEMPTS = 3
 _V2_HEALTH, _V1_HEALTH = "/apis/v2beta1/healthz", "/apis/v1beta1/healthz"
 _NEWEST_FIRST = "created_at desc"
 
@@ -88,7 +89,8 @@ class Api:
             UserError: it has several users and no namespace is given, or the other way round.
         """
         try:
-            answer = self._transport.GET(f"{self.host}{_V2_HEALTH}")
+            # A few tries only: most often it is the address that is wrong, and somebody waits.
+            answer = self._transport.request("GET", f"{self.host}{_V2_HEALTH}", attempts=_FIRST_ATTEMPTS)
         except NotFound:
             raise ApiError(self._what_it_is_instead()) from None
         has_users = bool(json.loads(answer.data or b"{}").get("multi_user"))

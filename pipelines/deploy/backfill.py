@@ -107,7 +107,7 @@ class Backfill:
         step = run.failed_step
         why = (step.error if step else "") or run.error
         return (
-            f"{date} {had}{run.state}  run {run.id}{f', step {step.name}' if step else ''}"
+            f"{date} {had}{run.state:<9} run {run.id}{f', step {step.name}' if step else ''}"
             f"{f': {short(why)}' if why else ''}; later dates build on it, so none was started. Mend it, and give the "
             "same command with --retry-failed"
         )

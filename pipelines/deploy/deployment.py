@@ -7,7 +7,7 @@ from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
 from pipelines.deploy.daily import Clock, Moment, cron_at, date_of, next_due, time_of
 from pipelines.deploy.errors import ApiError
-from pipelines.deploy.records import Run, Schedule
+from pipelines.deploy.records import RECENT_RUNS, Run, Schedule
 from pipelines.deploy.release import Release, Say, publish
 from schemas.data import DayLogs
 from schemas.errors import UserError
@@ -16,7 +16,6 @@ _BEFORE, _AFTER = datetime.timedelta(seconds=120), datetime.timedelta(seconds=60
 """How near a schedule that is replaced must not be to starting a run. The new one would start the same run again if it
 was made before that moment and enabled after it (`getNextScheduledEpoch` counts from the creation,
 backend/src/crd/controller/scheduledworkflow/util/scheduled_workflow.go of kubeflow/pipelines)."""
-_RECENT_RUNS = 50
 
 
 def deploy(api: Api, release: Release, at: str, clock: Clock, say: Say) -> bool:
@@ -109,7 +108,7 @@ def remove(api: Api, schedule: Schedule, say: Say) -> bool:
 
 def unfinished_runs(api: Api, pipeline_id: str) -> list[Run]:
     """Returns the runs of a pipeline that are still going, newest first; they are among the last few."""
-    return [run for run in itertools.islice(api.runs(pipeline_id), _RECENT_RUNS) if run.is_unfinished]
+    return [run for run in itertools.islice(api.runs(pipeline_id), RECENT_RUNS) if run.is_unfinished]
 
 
 def schedule_text(schedule: Schedule) -> str:

@@ -24,8 +24,9 @@ def print_state(state: State, console: Console) -> None:
     health = state.health
     words = "more than one schedule is enabled" if len(state.enabled) > 1 else _UI[health]
     console.print(f"{state.ranker}: [{'green' if health == 'healthy' else 'red'}]{words}[/]")
-    version = f"{state.version.name}  {state.version.description}" if state.version else "none is scheduled"
-    _line(console, "version", version)
+    _line(console, "version", state.version.name if state.version else "none is scheduled")
+    if state.version:
+        _line(console, "", state.version.description)
     for schedule in state.schedules:
         at = time_of(schedule.cron)
         when = f"daily at {at} UTC" if at else f"cron {schedule.cron!r}"
@@ -37,6 +38,16 @@ def print_state(state: State, console: Console) -> None:
         _line(console, "last run", "none yet")
         return
     _print_run(state.last, state, console)
+    _print_since(state, console)
+
+
+def _print_since(state: State, console: Console) -> None:
+    for run in state.since:
+        when = f" started {minute(run.started_at)} UTC" if run.started_at else ""
+        mends = ", which mends it" if run == state.mended_by else ""
+        _line(
+            console, "since", f"{run.state}, {kind_of(run, state.ranker)} for {date_text(run)},{when}, {run.id}{mends}"
+        )
 
 
 def _print_run(run: Run, state: State, console: Console) -> None:

@@ -10,6 +10,8 @@ STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
 """The tasks of a pipeline in order. A run also has tasks of Kubeflow's own: drivers and the like."""
 UNFINISHED = frozenset({"pending", "running", "canceling", "paused"})
 DATE_PARAMETER = "date"
+RECENT_RUNS = 50
+"""How far back is looked for runs that are still going."""
 
 Kind = Literal["scheduled", "backfill", "other"]
 

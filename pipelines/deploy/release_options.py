@@ -42,24 +42,35 @@ class ReleaseOptions:
 Compile = Callable[["Spec", ReleaseOptions], str]
 
 
-def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "Release":
-    """Returns what is to be put on the server.
+def check_options(spec: "Spec", options: ReleaseOptions) -> None:
+    """Makes sure that the options can be what they are given as, before the server is asked or anything compiled.
 
     Raises:
         UserError: an image that is not pinned, or a name that is none.
     """
     # Here, so that `sangam --help` loads none of it.
     from pipelines.deploy import names
-    from pipelines.deploy.release import Release
 
     names.check_pinned("--image", options.image)
     if options.trainer_image:
         names.check_pinned("--trainer-image", options.trainer_image)
     names.check_images(spec)
-    experiment = names.check_text("--experiment", options.experiment or names.pipeline_name(spec.name))
-    service_account = options.service_account or spec.cluster.service_account or ""
-    if service_account:
-        names.check_text("--service-account", service_account)
+    if options.experiment:
+        names.check_text("--experiment", options.experiment)
+    if options.service_account:
+        names.check_text("--service-account", options.service_account)
+
+
+def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "Release":
+    """Returns what is to be put on the server.
+
+    Raises:
+        UserError: an image that is not pinned, or a name that is none.
+    """
+    from pipelines.deploy import names
+    from pipelines.deploy.release import Release
+
+    check_options(spec, options)
     return Release(
         spec=spec,
         compiled=compile_(spec, options),
@@ -67,8 +78,8 @@ def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "R
         trainer_image=options.trainer_image,
         pipeline_root=options.pipeline_root,
         data_root=options.data_root,
-        experiment=experiment,
-        service_account=service_account,
+        experiment=options.experiment or names.pipeline_name(spec.name),
+        service_account=options.service_account or spec.cluster.service_account or "",
     )
 
 

@@ -31,9 +31,10 @@ def retire(api: Api, ranker: str, is_meant: bool, say: Say) -> bool:
         say(f"{ranker} has no schedule: nothing to delete")
     for run in unfinished_runs(api, pipeline.id):
         say(f"goes on    run {run.id} ({run.state})")
+    number = api.versions(pipeline.id)
     say(
-        f"stays      {api.versions(pipeline.id)} versions of the pipeline, all runs and their artifacts, and every "
-        "pushed model: servers go on with what they serve"
+        f"stays      {number} version{'s' if number > 1 else ''} of the pipeline, all runs and their artifacts, and "
+        "every pushed model: servers go on with what they serve"
     )
     if schedules and not is_meant:
         say("nothing was changed: give --yes to do it")

@@ -8,11 +8,12 @@ from typing import Any, Literal
 from pipelines.deploy import names
 from pipelines.deploy.api import Api
 from pipelines.deploy.daily import Moment, date_of, last_due, next_due, time_of
-from pipelines.deploy.records import Kind, Pipeline, Run, Schedule, Version
+from pipelines.deploy.records import RECENT_RUNS, Kind, Pipeline, Run, Schedule, Version
 from schemas.errors import UserError
 
 Health = Literal["healthy", "failed", "unscheduled", "overdue"]
 EXIT_CODES: dict[Health, int] = {"healthy": 0, "failed": 1, "unscheduled": 3, "overdue": 4}
+_BAD = ("failed", "canceled")
 _OVERDUE = datetime.timedelta(hours=1)
 """A schedule whose run has not begun by then has missed it: Kubeflow looks every few seconds."""
 
@@ -26,7 +27,8 @@ class State:
         now: the moment.
         schedules: its recurring runs, also somebody else's.
         version: that the schedule runs, if there is one.
-        last: its newest run, with steps.
+        last: its newest run that the schedule has started, or the newest at all; with steps.
+        since: runs that somebody has started since, newest first.
     """
 
     ranker: str
@@ -34,6 +36,15 @@ class State:
     schedules: tuple[Schedule, ...]
     version: Version | None
     last: Run | None
+    since: tuple[Run, ...] = ()
+
+    @property
+    def mended_by(self) -> Run | None:
+        """A later run for the same date that has succeeded where the last one has not."""
+        if self.last is None or self.last.state not in _BAD:
+            return None
+        date = date_text(self.last)
+        return next((run for run in self.since if run.state == "succeeded" and date_text(run) == date), None)
 
     @property
     def enabled(self) -> tuple[Schedule, ...]:
@@ -51,7 +62,7 @@ class State:
         """The worst that can be said."""
         if len(self.enabled) != 1:
             return "unscheduled"
-        if self.last is not None and self.last.state in ("failed", "canceled"):
+        if self.last is not None and self.last.state in _BAD and self.mended_by is None:
             return "failed"
         return "overdue" if self._is_overdue else "healthy"
 
@@ -59,8 +70,8 @@ class State:
     def _is_overdue(self) -> bool:
         schedule = self.enabled[0]
         time = time_of(schedule.cron)
-        if time is None or (self.last is not None and self.last.is_unfinished):
-            return False  # A run that is still going holds the next one up: no two at once.
+        if time is None:
+            return False
         due = last_due(time, self.now)
         if self.now - due < _OVERDUE or schedule.created_at is None or schedule.created_at > due:
             return False
@@ -84,6 +95,8 @@ class State:
             ],
             "next": _iso(self.next_due),
             "last": run_document(self.last, self.ranker, self.now) if self.last else None,
+            "mended_by": self.mended_by.id if self.mended_by else None,
+            "since": [run_document(run, self.ranker, self.now) for run in self.since],
         }
 
 
@@ -95,14 +108,16 @@ def state_of(api: Api, ranker: str, now: Moment) -> State:
     """
     pipeline = deployed(api, ranker)
     schedules = tuple(api.schedules(pipeline.id))
-    newest = next(iter(api.runs(pipeline.id)), None)
+    recent = list(itertools.islice(api.runs(pipeline.id), RECENT_RUNS))
+    at = next((at for at, run in enumerate(recent) if run.schedule_id), 0)
     chosen = next((schedule for schedule in schedules if schedule.is_enabled), None)
     return State(
         ranker=ranker,
         now=now,
         schedules=schedules,
         version=api.get_version(pipeline.id, chosen.version_id) if chosen else None,
-        last=api.get_run(newest.id) if newest else None,
+        last=api.get_run(recent[at].id) if recent else None,
+        since=tuple(recent[:at]),
     )
 
 

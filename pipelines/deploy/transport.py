@@ -126,6 +126,7 @@ class Transport:
         headers: dict[str, str] | None = None,
         body: Any = None,
         post_params: Any = None,
+        attempts: int = ATTEMPTS,
         **_options: Any,
     ) -> Answer:
         """Sends a request, again after a wait where that cannot do anything twice, and returns a good answer.
@@ -141,12 +142,12 @@ class Transport:
         elif body is not None:
             content["content"], sent["Content-Type"] = json.dumps(body), "application/json"
         is_repeatable = method != "POST" or bool(_REPEATABLE.search(path))
-        for attempt in range(ATTEMPTS):
+        for attempt in range(attempts):
             try:
                 token = self._credentials.header(self._environ)
                 return self._once(method, path, {**content, "headers": {**sent, **token}})
             except Transient as error:
-                if attempt == ATTEMPTS - 1 or (error.may_have_happened and not is_repeatable):
+                if attempt == attempts - 1 or (error.may_have_happened and not is_repeatable):
                     raise
                 self._sleep(wait_s(attempt, error.wait_s))
         raise AssertionError("unreachable")

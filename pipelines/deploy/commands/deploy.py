@@ -24,6 +24,7 @@ from pipelines.deploy.release_options import (
     ServiceAccountOption,
     SpecArgument,
     TrainerImageOption,
+    check_options,
     compile_for_kubeflow,
     make_release,
 )
@@ -65,8 +66,10 @@ def deploy(
 
     loaded, at = load_spec(spec), check_time(at)
     options = ReleaseOptions(image, trainer_image, experiment, pipeline_root, data_root, service_account)
+    check_options(loaded, options)
     # The server is asked before the spec is compiled: that takes seconds, a mistyped address none.
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
+        say(f"compiling  {loaded.name}")
         release = make_release(loaded, options, compile_for_kubeflow)
         if dry_run:
             preview(api, release, at, say)

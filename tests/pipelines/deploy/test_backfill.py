@@ -63,7 +63,7 @@ def test_a_failed_date_stops_those_after_it_and_says_why(world: World) -> None:
     assert world.backfill(*DATES) == 1
     assert world.dates_run() == list(DATES[:2])
     last = world.lines().splitlines()[-1]
-    assert last.startswith("2024-03-02 failed  run run-")
+    assert last.startswith("2024-03-02 failed    run run-")
     assert "step trainer: rank 1 was lost: exit 137; later dates build on it" in last
     assert last.endswith("with --retry-failed")
 
@@ -73,7 +73,7 @@ def test_a_failed_date_is_tried_again_only_when_asked_to(world: World) -> None:
     world.backfill(*DATES)
     assert world.backfill(*DATES) == 1
     assert world.dates_run() == list(DATES[:2])
-    assert "2024-03-02 had failed  run run-" in world.lines()
+    assert "2024-03-02 had failed    run run-" in world.lines()
     world.store.plans = {}
     assert world.backfill(*DATES, retry_failed=True) == 0
     assert world.dates_run() == [DATES[0], DATES[1], DATES[1], DATES[2]]

@@ -38,7 +38,13 @@ def test_the_life_of_a_ranker(world: World) -> None:
     host = ("--host", world.server.host)
     first = sangam("deploy", SPEC, *host, "--image", IMAGE, *at)
     assert first.exit_code == 0, first.output
-    assert [line.split()[0] for line in first.output.splitlines()] == ["pipeline", "version", "schedule", "next"]
+    assert [line.split()[0] for line in first.output.splitlines()] == [
+        "compiling",
+        "pipeline",
+        "version",
+        "schedule",
+        "next",
+    ]
     again = sangam("deploy", SPEC, *host, "--image", IMAGE, *at)
     assert again.output.splitlines()[-1] == "nothing has changed"
     assert sangam("status", "short_video", *host).exit_code == 0

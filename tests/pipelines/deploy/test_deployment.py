@@ -218,7 +218,7 @@ def test_retirement_ends_the_schedule_and_says_what_stays(world: World) -> None:
         assert not retire(api, "short_video", True, world.say)
         lines = world.lines()
         assert "goes on    run" in lines
-        assert "stays      1 versions of the pipeline, all runs" in lines
+        assert "stays      1 version of the pipeline, all runs" in lines
         world.store.set_state(next(iter(world.store.runs)), "SUCCEEDED")
         assert retire(api, "short_video", True, world.say)
     assert not world.store.recurring

@@ -117,7 +117,7 @@ def test_nobody_there() -> None:
         transport = Transport(host, Credentials(), {}, sleep=slept.append)
         with pytest.raises(ApiError, match=r"--host: cannot be reached \(got .*Connection refused\).*port-forward"):
             Api(transport, "", slept.append).check()
-        assert len(slept) == ATTEMPTS - 1
+        assert 0 < sum(slept) < 5
 
 
 def test_a_name_that_nobody_has() -> None:
@@ -298,7 +298,7 @@ def test_a_connection_that_is_cut_in_the_middle_of_an_answer() -> None:
         listening.listen(8)
 
         def serve() -> None:
-            for _ in range(ATTEMPTS):
+            for _ in range(3):
                 connection, _address = listening.accept()
                 connection.recv(65536)
                 connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"multi')

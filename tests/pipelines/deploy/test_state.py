@@ -92,13 +92,37 @@ def test_a_run_that_has_not_started_is_told_an_hour_later(world: World) -> None:
     assert state(world).health == "healthy"
 
 
-def test_a_run_that_takes_longer_than_a_day_holds_the_next_up(world: World) -> None:
+def test_a_run_that_takes_longer_than_a_day_holds_the_next_up_and_that_is_told(world: World) -> None:
     world.deploy()
     world.at = world.at.replace(day=8, hour=2)
     fire(world, "RUNNING", minutes=30 * 60)
     found = state(world)
+    assert found.health == "overdue"
+    text = printed(found)
+    assert text.startswith("short_video: the run that was due has not started\n")
+    assert "last run   running, scheduled for 2024-03-07" in text
+
+
+def test_a_backfill_since_does_not_hide_the_schedules_last_run(world: World) -> None:
+    world.deploy()
+    world.at = world.at.replace(day=8, hour=2)
+    fire(world, "FAILED")
+    world.at += datetime.timedelta(minutes=1)
+    world.backfill("2024-03-01")
+    found = state(world)
+    assert found.health == "failed"
+    assert "since      succeeded, backfill for 2024-03-01, started 2024-03-08 02:42 UTC, run-" in printed(found)
+
+
+def test_a_date_that_was_run_again_with_success_is_mended(world: World) -> None:
+    world.deploy()
+    world.at = world.at.replace(day=8, hour=2)
+    fire(world, "FAILED")
+    world.at += datetime.timedelta(minutes=1)
+    world.backfill("2024-03-07")
+    found = state(world)
     assert found.health == "healthy"
-    assert "last run   running, scheduled for 2024-03-07" in printed(found)
+    assert printed(found).rstrip().endswith(", which mends it")
 
 
 def test_the_state_for_programs(world: World) -> None:
