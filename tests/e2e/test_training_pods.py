@@ -86,7 +86,7 @@ def test_a_job_of_two_hosts_goes_on_when_one_of_them_loses_its_node(
 
     thread = threading.Thread(target=lose_a_host)
     thread.start()
-    root = execute(inputs, "jobset", epochs=12, batch_size_per_rank=8, checkpoint={"every_steps": 25, "keep": 2})
+    root = execute(inputs, "jobset", epochs=4, batch_size_per_rank=8, checkpoint={"every_steps": 10, "keep": 2})
     thread.join()
     report = json.loads((root / "artifacts" / "training" / "training.json").read_text())
     assert report["resumed_from_step"], "training has begun anew"

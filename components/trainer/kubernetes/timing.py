@@ -28,6 +28,6 @@ class Timing:
     tick_s: float = 5.0
     pending_s: float = 60.0
     operator_s: float = 120.0
-    removal_s: float = 20.0
+    removal_s: float = 15.0
     """Kubernetes kills a pod 30 s after it has asked it to end, and the step's own removal must be over by then."""
     started_s: float = 600.0
