@@ -12,8 +12,8 @@ from schemas.spec import Spec
 DATE, DATA_ROOT, PIPELINE_ROOT = "date", "data_root", "pipeline_root"
 """The pipeline's parameters."""
 CREATE_TIME = "{{$.pipeline_job_create_time_utc}}"
-"""Becomes the time when the run was created on Vertex AI, and in backends with pull request 13474 of kubeflow/pipelines;
-those to 2.15, at least, leave it as it is (issue 12616)."""
+"""Becomes the time when the run was created: on Vertex AI, and in backends with pull request 13474 of
+kubeflow/pipelines. Those to 2.15, at least, leave it as it is (issue 12616)."""
 
 Json = dict[str, Any]
 
