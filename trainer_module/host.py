@@ -146,7 +146,8 @@ class Host:
     def _ranks(self, order: Order) -> RankGroup:
         cluster = self._job.ranker.cluster
         here = cluster.ranks // order.hosts
-        self._refuse_unfit_machine(here)
+        _refuse_unfit_network(self._index, self._interface)
+        refuse_unfit(self._job.ranker, available_bytes(), ranks_here=here)
         slots = slots_of(cluster.ranks, order.hosts)
 
         def of(rank: int) -> dict[str, str]:
@@ -164,15 +165,6 @@ class Host:
             module=self._rank_module,
         )
 
-    def _refuse_unfit_machine(self, ranks_here: int) -> None:
-        names = [name for _, name in socket.if_nameindex()]
-        if self._interface not in names:
-            raise UserError(
-                f"cluster.launcher.network_interface: host {self._index} has none of that name "
-                f"(got {self._interface}); one of {', '.join(names)}"
-            )
-        refuse_unfit(self._job.ranker, available_bytes(), ranks_here=ranks_here)
-
     def _end_ranks(self, *, grace_s: float = 5.0) -> None:
         if self._group is not None:
             error = self._group.end(grace_s=grace_s)
@@ -187,6 +179,32 @@ class Host:
 
     def _note(self, **what: object) -> None:
         self._beat = self._beat.model_copy(update=what)
+
+
+def _refuse_unfit_network(index: int, interface: str) -> None:
+    names = [name for _, name in socket.if_nameindex()]
+    if interface not in names:
+        raise UserError(
+            f"cluster.launcher.network_interface: host {index} has none of that name (got {interface}); one of "
+            f"{', '.join(names)}"
+        )
+    if interface == "lo":
+        return
+    # Horovod 0.28 finds some of its connections by the machine's name, whatever the interface: the context of a process
+    # set does not get it (horovod/common/gloo/gloo_context.cc, InitializeForProcessSet).
+    name = socket.gethostname()
+    try:
+        address = socket.gethostbyname(name)
+    except OSError as error:
+        raise UserError(
+            f"training: host {index} does not know its own name (got {name}: {error}); its /etc/hosts must say the "
+            f"address of {interface}, as it does in a pod"
+        ) from error
+    if address.startswith("127."):
+        raise UserError(
+            f"training: other hosts could not reach host {index} by what it takes for its address (got {address} for "
+            f"{name}); its /etc/hosts must say the address of {interface}, as it does in a pod"
+        )
 
 
 def _arguments() -> argparse.Namespace:

@@ -9,6 +9,8 @@ from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob
 
 RANK_MODULE = "trainer_module"
+_GLOO_S = 30
+"""Horovod's own patience with ranks that do not answer."""
 
 
 class RankGroup:
@@ -48,8 +50,8 @@ class RankGroup:
         cluster = job.ranker.cluster
         shared = {
             "OMP_NUM_THREADS": str(cluster.threads_per_rank),
-            # Ranks start as far apart as their machines take to load TensorFlow; Horovod's own 30 s can be too short.
-            "HOROVOD_GLOO_TIMEOUT_SECONDS": str(cluster.heartbeat_timeout_s),
+            # Ranks start as far apart as their machines take to load TensorFlow.
+            "HOROVOD_GLOO_TIMEOUT_SECONDS": str(max(_GLOO_S, cluster.heartbeat_timeout_s)),
         }
         arguments = [module, str(job_file), str(parent_pid), service, attempt]
         self._heartbeats = [Heartbeat(job.heartbeat_file(rank)) for rank in ranks]

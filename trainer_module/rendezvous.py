@@ -90,6 +90,8 @@ class _Handler(RendezvousHandler):
 
 class _Server(RendezvousHTTPServer):
     daemon_threads = True
+    # Waiting ranks ask a hundred times a second each; the default of 5 makes them lose connections.
+    request_queue_size = 1024
     answer: Callable[[bytes], bytes] | None = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -101,3 +101,19 @@ def _resumed(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trai
     found = list(_pool_epoch(ranker, files, address, epoch, trained))
     del worker, dispatcher
     return found
+
+
+def test_a_part_that_did_not_come_whole_is_noticed_whatever_else_came() -> None:
+    from trainer_module.pool_input import LostBatchesError, refuse_lost
+
+    whole = np.array([[3, 2], [1, 1], [3, 2]])
+    refuse_lost(whole)
+    for row, part in ((0, 1), (1, 0)):
+        lost = whole.copy()
+        lost[row, part] -= 1
+        with pytest.raises(
+            LostBatchesError, match=f"1 of 2 parts .* \\(first: part {part}, {lost[0, part]} batches\\)"
+        ):
+            refuse_lost(lost)
+    with pytest.raises(LostBatchesError):
+        refuse_lost(whole + [[1, 0], [0, 0], [0, 0]])

@@ -3,17 +3,12 @@
 Without Transform's graph the export cannot work; the ranks have finished by then.
 """
 
-import json
 import signal
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from schemas.spec import Ranker
 from tests.trainer_module.launched_job import (
     failure,
     group_of,
@@ -25,21 +20,23 @@ from tests.trainer_module.launched_job import (
     wait_until,
 )
 from tests.trainer_module.small_job import (
-    NUM_EXAMPLES,
-    declared,
     read_dense,
     read_rows,
     run_ranks,
     write_examples,
     write_job,
 )
+from tests.trainer_module.trained_examples import (
+    EVERY_STEPS,
+    assert_trained_on_each_example_once_an_epoch,
+    counting,
+    report_of,
+)
 from trainer_module.checkpoint.folder import published
 from trainer_module.processes import MISTAKE
 
 pytestmark = pytest.mark.slow
 
-EPOCHS = 10
-EVERY_STEPS = 25
 TOLERANCE = 1e-6
 
 
@@ -48,57 +45,17 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return write_examples(tmp_path_factory.mktemp("data"))
 
 
-def _ranker(**changes: Any) -> Ranker:
-    # Tables that keep books count how often each id was trained on.
-    counted = {name: {"capacity": {"rows": 1000, "evict": "least_frequent"}} for name in ("users", "posts", "tags")}
-    return declared(
-        tables=counted,
-        **{
-            "ranks": 2,
-            "batch_size_per_rank": 16,
-            "epochs": EPOCHS,
-            "shuffle_buffer": 300,
-            "checkpoint": {"every_steps": EVERY_STEPS, "keep": 2},
-            **changes,
-        },
-    )
-
-
-def _report(directory: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((directory / "output" / "training.json").read_text())
-    return found
-
-
 def _assert_ended_with_the_export(directory: Path) -> None:
     assert "export ended with code 1" in failure(directory / "job.json"), (directory / "launch.log").read_text()[-4000:]
     assert len(published(directory / "checkpoints")) == 2
 
 
-def _occurrences(files: tuple[str, ...]) -> Counter[int]:
-    """Returns how often each key occurs in the data."""
-    found: Counter[int] = Counter()
-    for record in tf.data.TFRecordDataset(list(files), compression_type="GZIP").as_numpy_iterator():
-        feature = tf.train.Example.FromString(record).features.feature
-        for name in ("user", "post", "history", "tags"):
-            found.update(feature[name].int64_list.value)
-    return found
-
-
-def _assert_trained_on_each_example_once_an_epoch(directory: Path, files: tuple[str, ...]) -> None:
-    assert [epoch["examples"] for epoch in _report(directory)["epochs"]] == [NUM_EXAMPLES] * EPOCHS
-    counted = {}
-    for group in ("adagrad_4", "adagrad_8"):
-        keys, rows = read_rows(directory / "final", group)
-        counted |= dict(zip(keys.tolist(), rows[:, -1].copy().view(np.int32).tolist(), strict=True))
-    assert counted == {key: EPOCHS * count for key, count in _occurrences(files).items()}
-
-
 def test_after_a_killed_rank_and_a_killed_launcher_a_job_ends_as_if_nothing_had_been(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    expected = run_ranks(tmp_path / "undisturbed", _ranker(), files)
+    expected = run_ranks(tmp_path / "undisturbed", counting(), files)
 
-    job_file = write_job(tmp_path / "disturbed", _ranker(), files)
+    job_file = write_job(tmp_path / "disturbed", counting(), files)
     launched = launch(job_file)
     wait_for_step(job_file, 2 * EVERY_STEPS)
     rank_process(launched.pid, 1).kill()
@@ -111,7 +68,7 @@ def test_after_a_killed_rank_and_a_killed_launcher_a_job_ends_as_if_nothing_had_
     assert launch(job_file).wait(240) == 1
 
     _assert_ended_with_the_export(tmp_path / "disturbed")
-    resumed = _report(tmp_path / "disturbed")["resumed_from_step"]
+    resumed = report_of(tmp_path / "disturbed")["resumed_from_step"]
     assert len(resumed) == 2
     assert resumed[0] >= first
     assert resumed[1] == second
@@ -127,8 +84,8 @@ def test_after_a_killed_rank_and_a_killed_launcher_a_job_ends_as_if_nothing_had_
     dense, dense_again = (read_dense(tmp_path / name / "final") for name in ("undisturbed", "disturbed"))
     for name, vector in dense.items():
         np.testing.assert_allclose(dense_again[name], vector, atol=TOLERANCE, err_msg=name)
-    _assert_trained_on_each_example_once_an_epoch(tmp_path / "disturbed", files)
-    reports = [_report(tmp_path / name) for name in ("undisturbed", "disturbed")]
+    assert_trained_on_each_example_once_an_epoch(tmp_path / "disturbed", files)
+    reports = [report_of(tmp_path / name) for name in ("undisturbed", "disturbed")]
     assert reports[0]["tables"] == reports[1]["tables"]
     assert [epoch["validation"] for epoch in reports[0]["epochs"]] == [
         epoch["validation"] for epoch in reports[1]["epochs"]
@@ -138,7 +95,7 @@ def test_after_a_killed_rank_and_a_killed_launcher_a_job_ends_as_if_nothing_had_
 def test_with_a_pool_no_example_is_lost_or_seen_twice_when_a_worker_and_a_rank_are_killed(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    job_file = write_job(tmp_path, _ranker(data_workers=2), files)
+    job_file = write_job(tmp_path, counting(data_workers=2), files)
     launched = launch(job_file)
     wait_for_step(job_file, 2 * EVERY_STEPS)
     process_with(launched.pid, "data-worker-0.address").kill()
@@ -147,32 +104,32 @@ def test_with_a_pool_no_example_is_lost_or_seen_twice_when_a_worker_and_a_rank_a
     rank_process(launched.pid, 0).kill()
     assert launched.wait(240) == 1
     _assert_ended_with_the_export(tmp_path)
-    assert len(_report(tmp_path)["resumed_from_step"]) == 2
-    _assert_trained_on_each_example_once_an_epoch(tmp_path, files)
+    assert len(report_of(tmp_path)["resumed_from_step"]) == 2
+    assert_trained_on_each_example_once_an_epoch(tmp_path, files)
     # The pool hands out batches in another order each time: the same examples, another path to the same loss.
     losses = np.load(tmp_path / "output" / "losses.npy")
     assert abs(losses[-30:].mean(0) - losses[-60:-30].mean(0)).max() < 0.2
 
 
 def test_a_job_goes_on_with_another_number_of_ranks(tmp_path: Path, files: tuple[str, ...]) -> None:
-    job_file = write_job(tmp_path, _ranker(), files)
+    job_file = write_job(tmp_path, counting(), files)
     launched = launch(job_file)
     wait_for_step(job_file, 3 * EVERY_STEPS)
     launched.send_signal(signal.SIGTERM)
     assert launched.wait(30) == 143
     step = last_step(job_file)
-    job_file = write_job(tmp_path, _ranker(ranks=3), files)
+    job_file = write_job(tmp_path, counting(ranks=3), files)
     assert launch(job_file).wait(240) == 1
     _assert_ended_with_the_export(tmp_path)
-    report = _report(tmp_path)
+    report = report_of(tmp_path)
     assert (report["ranks"], report["resumed_from_step"]) == (3, [step])
-    _assert_trained_on_each_example_once_an_epoch(tmp_path, files)
+    assert_trained_on_each_example_once_an_epoch(tmp_path, files)
 
 
 def test_a_damaged_checkpoint_is_refused_in_one_line_and_not_tried_again(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    job_file = write_job(tmp_path, _ranker(), files)
+    job_file = write_job(tmp_path, counting(), files)
     launched = launch(job_file)
     wait_for_step(job_file, EVERY_STEPS)
     launched.kill()
@@ -187,7 +144,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line_and_not_tried_again(
 
 
 def test_a_training_that_diverges_is_not_tried_again(tmp_path: Path, files: tuple[str, ...]) -> None:
-    diverging = _ranker(ranks=1, dense_optimizer={"kind": "sgd", "learning_rate": 1e30}, max_skipped_steps=2)
+    diverging = counting(ranks=1, dense_optimizer={"kind": "sgd", "learning_rate": 1e30}, max_skipped_steps=2)
     assert launch(write_job(tmp_path, diverging, files)).wait(60) == MISTAKE
     assert failure(tmp_path / "job.json").startswith("training: losses or gradients were not finite 3 steps in a row")
     assert "retry=" not in (tmp_path / "launch.log").read_text()

@@ -1,0 +1,58 @@
+"""How often each example has been trained on, by tables that keep books of their ids."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from schemas.spec import Ranker
+from tests.trainer_module.small_job import NUM_EXAMPLES, declared, read_rows
+
+EPOCHS = 10
+EVERY_STEPS = 25
+"""From one checkpoint to the next."""
+
+
+def counting(**changes: Any) -> Ranker:
+    """Returns the small ranker with tables that count how often each id was trained on."""
+    counted = {name: {"capacity": {"rows": 1000, "evict": "least_frequent"}} for name in ("users", "posts", "tags")}
+    return declared(
+        tables=counted,
+        **{
+            "ranks": 2,
+            "batch_size_per_rank": 16,
+            "epochs": EPOCHS,
+            "shuffle_buffer": 300,
+            "checkpoint": {"every_steps": EVERY_STEPS, "keep": 2},
+            **changes,
+        },
+    )
+
+
+def report_of(directory: Path) -> dict[str, Any]:
+    """Returns a job's report."""
+    found: dict[str, Any] = json.loads((directory / "output" / "training.json").read_text())
+    return found
+
+
+def assert_trained_on_each_example_once_an_epoch(directory: Path, files: tuple[str, ...]) -> None:
+    """Compares what a job's tables say with the data."""
+    assert [epoch["examples"] for epoch in report_of(directory)["epochs"]] == [NUM_EXAMPLES] * EPOCHS
+    counted = {}
+    for group in ("adagrad_4", "adagrad_8"):
+        keys, rows = read_rows(directory / "final", group)
+        counted |= dict(zip(keys.tolist(), rows[:, -1].copy().view(np.int32).tolist(), strict=True))
+    assert counted == {key: EPOCHS * count for key, count in _occurrences(files).items()}
+
+
+def _occurrences(files: tuple[str, ...]) -> Counter[int]:
+    """Returns how often each key occurs in the data."""
+    found: Counter[int] = Counter()
+    for record in tf.data.TFRecordDataset(list(files), compression_type="GZIP").as_numpy_iterator():
+        feature = tf.train.Example.FromString(record).features.feature
+        for name in ("user", "post", "history", "tags"):
+            found.update(feature[name].int64_list.value)
+    return found
