@@ -1,5 +1,6 @@
 """The compiled files of the reference specs run, task by task, with their own commands: day after day, and badly."""
 
+import dataclasses
 import datetime
 import json
 from dataclasses import dataclass
@@ -59,9 +60,9 @@ class Run:
 
 def compiled_file(folder: Path, name: str, changes: dict[str, Any]) -> Path:
     """Compiles a changed spec, without a default date."""
-    text = compile_pipeline(changed_spec(folder, name, changes), TARGET)
+    target = dataclasses.replace(TARGET, date="")
     path = folder / f"{name}.pipeline.yaml"
-    write_compiled(text.replace("defaultValue: '2024-03-07'", "defaultValue: ''"), path)
+    write_compiled(compile_pipeline(changed_spec(folder, name, changes), target), path)
     return path
 
 
