@@ -116,4 +116,4 @@ def test_a_part_that_did_not_come_whole_is_noticed_whatever_else_came() -> None:
         ):
             refuse_lost(lost)
     with pytest.raises(LostBatchesError):
-        refuse_lost(whole + [[1, 0], [0, 0], [0, 0]])
+        refuse_lost(np.array([[4, 2], [1, 1], [3, 2]]))
