@@ -85,7 +85,7 @@ def permission(method: str, path: str) -> str:
     if action:
         verb = action.group(1)
     elif method == "GET":
-        verb = "list" if len(parts) == 3 else "get"
+        verb = "list" if parts[-1] in (kind, "versions") else "get"
     else:
         verb = {"POST": "create", "DELETE": "delete"}.get(method, method.lower())
     return f"{verb} {_RESOURCES.get(kind, kind)}"

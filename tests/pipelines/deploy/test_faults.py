@@ -167,6 +167,7 @@ def test_another_kind_of_server(api: str, text: str) -> None:
         ("GET .*/recurringruns", "list jobs"),
         ("POST .*/upload_version", "create pipelines"),
         ("GET .*/names/", "get pipelines"),
+        ("GET .*/versions", "list pipelines"),
         ("POST .*/experiments", "create experiments"),
     ],
 )
