@@ -14,6 +14,7 @@ from lightkube.types import CascadeType, PatchType
 from typing_extensions import Self
 
 from components.trainer.kubernetes.timing import Timing
+from components.trainer.kubernetes.waiting import within
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class Api:
             )
             try:
                 while True:
-                    kind, changed = await asyncio.wait_for(stream.__anext__(), self.timing.silence_s)
+                    kind, changed = await within(stream.__anext__(), self.timing.silence_s)
                     backoff.reset()
                     version = changed.metadata.resourceVersion  # type: ignore[attr-defined]
                     yield kind, changed

@@ -20,6 +20,7 @@ from components.trainer.kubernetes.run import TrainingRun
 from components.trainer.kubernetes.telling import Teller
 from components.trainer.kubernetes.trouble import component_of
 from components.trainer.kubernetes.verdict import End, coordinator_job, ended_job, failure
+from components.trainer.kubernetes.waiting import within
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ class _Watcher:
                 if task.done():
                     task.result()
             try:
-                await asyncio.wait_for(self._changed.wait(), self._api.timing.tick_s)
+                await within(self._changed.wait(), self._api.timing.tick_s)
             except asyncio.TimeoutError:
                 continue
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from components.trainer.kubernetes.run import TrainingRun, run_name
 from components.trainer.kubernetes.timing import Timing
 from schemas.cluster import Cluster, Launch
 from tests.kubernetes_api import KubernetesApi
-from tests.kubernetes_controllers import Controllers, Life, ScriptedKubelet
+from tests.kubernetes_controllers import Controllers, Life, ScriptedKubelet, finish
 from tests.kubernetes_store import Store
 
 ROLE = Path(__file__).parents[3] / "infra" / "kubernetes" / "base" / "launcher-role.yaml"
@@ -70,6 +71,15 @@ class World:
                 await Objects(api, run, render(run)).start(before=lambda: None)
 
         asyncio.run(asyncio.wait_for(main(), 60))
+
+    def ends_when(self, condition: Callable[[], object], what: str) -> Life:
+        """Returns the life of a coordinator that is done as soon as something has come true."""
+
+        def end(pod: str) -> None:
+            wait_until(condition, what)
+            finish(self.store, pod, 0)
+
+        return Life(does=lambda pod: threading.Thread(target=end, args=(pod,), daemon=True).start())
 
     def left(self) -> list[tuple[str, str]]:
         return sorted(self.store.objects)

@@ -16,18 +16,26 @@ from tests.kubernetes_api import Fault, granted
 from tests.kubernetes_controllers import Life, finish
 
 
-@pytest.mark.parametrize("code", [429, 500, 503])
 @pytest.mark.parametrize(
-    ("verb", "resource"),
-    [("create", "jobsets"), ("create", "statefulsets"), ("get", "jobsets"), ("patch", "jobsets"), ("watch", "pods")],
+    ("verb", "resource", "code"),
+    [
+        ("create", "jobsets", 500),
+        ("create", "statefulsets", 429),
+        ("get", "jobsets", 503),
+        ("patch", "jobsets", 504),
+        ("list", "pods", 429),
+        ("watch", "pods", 500),
+        ("watch", "jobsets", 429),
+    ],
 )
 def test_what_passes_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, resource: str, code: int
 ) -> None:
-    with world(tmp_path, monkeypatch, coordinator=[DONE]) as cluster:
-        cluster.api.faults = [Fault(verb, resource, code, times=1 if verb == "watch" else 2)]
+    with world(tmp_path, monkeypatch) as cluster:
+        fault = Fault(verb, resource, code, times=2)
+        cluster.api.faults = [fault]
+        cluster.kubelet.lives["coordinator"] = [cluster.ends_when(lambda: fault.times == 0, "two faults")]
         cluster.launch(training_run())
-        assert cluster.api.faults[0].times == 0
         assert cluster.left() == []
 
 
@@ -172,14 +180,8 @@ def _end(cluster: World) -> None:
 def test_an_event_that_cannot_be_read_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with world(tmp_path, monkeypatch, host=[Life(waits=("ErrImagePull", ""))]) as cluster:
         cluster.api.rules.discard(("", "events", "list"))
-
-        def end(pod: str) -> None:
-            wait_until(lambda: ("list", "events") in cluster.api.requests, "a look at the events")
-            finish(cluster.store, pod, 0)
-
-        cluster.kubelet.lives["coordinator"] = [
-            Life(does=lambda pod: threading.Thread(target=end, args=(pod,), daemon=True).start())
-        ]
+        asked = cluster.ends_when(lambda: ("list", "events") in cluster.api.requests, "a look at the events")
+        cluster.kubelet.lives["coordinator"] = [asked]
         cluster.launch(training_run())
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from components.trainer.attempts import TrainingFailed
 from tests.components.kubernetes.cluster_world import DONE, NAME, World, training_run, wait_until, world
-from tests.kubernetes_controllers import Life
+from tests.kubernetes_controllers import Life, finish, set_condition
 
 KINDS = pytest.mark.parametrize("kind", ["jobset", "mpijob"])
 PREEMPTED = Life(says=("begins",), code=143, condition="DisruptionTarget")
@@ -99,24 +99,11 @@ def test_memory_that_is_too_small_is_no_preemption(tmp_path: Path, monkeypatch: 
     assert "code 137 (OOMKilled): raise cluster.launcher.coordinator.memory" in str(failed.value)
 
 
-@pytest.mark.parametrize("kind", ["mpijob"])
-def test_an_evicted_host_makes_room_for_its_replacement(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    def ends_when_replaced(pod: str) -> None:
-        import threading
-
-        from tests.kubernetes_controllers import finish
-
-        def wait() -> None:
-            wait_until(lambda: cluster.created("pods").count(f"{NAME}-worker-0") == 2, "a replacement")
-            finish(cluster.store, pod, 0)
-
-        threading.Thread(target=wait, daemon=True).start()
-
-    lives = {"coordinator": [Life(does=ends_when_replaced)], "host": [Life(is_evicted=True)]}
-    with world(tmp_path, monkeypatch, **lives) as cluster:
-        cluster.launch(training_run(kind))
+def test_an_evicted_host_makes_room_for_its_replacement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world(tmp_path, monkeypatch, host=[Life(is_evicted=True)]) as cluster:
+        replaced = cluster.ends_when(lambda: cluster.created("pods").count(f"{NAME}-worker-0") == 2, "a replacement")
+        cluster.kubelet.lives["coordinator"] = [replaced]
+        cluster.launch(training_run("mpijob"))
         assert cluster.left() == []
         conditions = [each for _, plural, _, each in cluster.store.history if plural == "mpijobs"][-1]["status"]
         assert conditions["conditions"][0]["reason"] == "MPIJobEvicted"
@@ -126,7 +113,6 @@ def test_the_deadline_is_told_as_such(tmp_path: Path, monkeypatch: pytest.Monkey
     with world(tmp_path, monkeypatch) as cluster:
 
         def too_late(_: str) -> None:
-            from tests.kubernetes_controllers import set_condition
 
             job = cluster.store.get("jobs", f"{NAME}-coordinator-0")
             assert job is not None
@@ -155,19 +141,8 @@ def test_a_pod_that_waits_is_told_while_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, life: Life, told: str
 ) -> None:
     with world(tmp_path, monkeypatch, host=[life]) as cluster:
-
-        def ends_when_told(pod: str) -> None:
-            import threading
-
-            from tests.kubernetes_controllers import finish
-
-            def wait() -> None:
-                wait_until(lambda: "(host) waits" in caplog.text, "a word of it")
-                finish(cluster.store, pod, 0)
-
-            threading.Thread(target=wait, daemon=True).start()
-
-        cluster.kubelet.lives["coordinator"] = [Life(does=ends_when_told)]
+        told_of = cluster.ends_when(lambda: "(host) waits" in caplog.text, "a word of it")
+        cluster.kubelet.lives["coordinator"] = [told_of]
         event = {"type": "Warning", "reason": "FailedMount", "message": "no such claim"}
         for index in (0, 1):
             involved = {"name": f"{NAME}-worker-{index}"}
@@ -187,7 +162,6 @@ def test_a_retried_step_adopts_what_is_running(
         killed.kill()
         killed.wait()
         [coordinator] = [name for name in cluster.created("pods") if "launcher" in name]
-        from tests.kubernetes_controllers import finish
 
         finish(cluster.store, coordinator, 0)
         cluster.launch(training_run("mpijob"))
