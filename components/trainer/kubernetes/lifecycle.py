@@ -15,7 +15,7 @@ from components.trainer.attempts import FAILURE_FILE, TrainingFailed
 from components.trainer.kubernetes.api import Api
 from components.trainer.kubernetes.logs import CoordinatorLog
 from components.trainer.kubernetes.manifests import TrainingJob, render
-from components.trainer.kubernetes.objects import Objects
+from components.trainer.kubernetes.objects import Objects, meta_of
 from components.trainer.kubernetes.run import TrainingRun
 from components.trainer.kubernetes.telling import Teller
 from components.trainer.kubernetes.trouble import component_of
@@ -79,8 +79,7 @@ class _Watcher:
 
     def __init__(self, api: Api, run: TrainingRun, job: TrainingJob, log_dir: Path):
         self._api, self._run, self._kind = api, run, type(job)
-        assert job.metadata is not None
-        self._uid = job.metadata.uid or ""
+        self._uid = meta_of(job).uid or ""
         self._created = _created(job)
         self._job: TrainingJob | None = job
         self._pods: Mapping[str, Pod] = {}
@@ -117,6 +116,10 @@ class _Watcher:
             self._log.look(self._pods)
             end = ended_job(self._job, self._uid, self._seen)
             if end is not None:
+                # The word of the job may have come before those of its pods.
+                pods = await self._api.find(Pod, labels=self._run.selector)
+                self._take_pods({meta_of(pod).name or "": pod for pod in pods})
+                self._log.look(self._pods)
                 return end if end.outcome == "done" else await self._explained(end)
             if loop.time() > until:
                 deadline_s = self._run.cluster.deadline_s
@@ -168,6 +171,7 @@ class _Watcher:
         self._seen.update(self._pods)
 
 
-def _created(manifest: Any) -> datetime:
-    created: datetime = manifest.metadata.creationTimestamp
+def _created(manifest: NamespacedResourceG) -> datetime:
+    created = meta_of(manifest).creationTimestamp
+    assert created is not None
     return created

@@ -44,7 +44,7 @@ class Objects:
             UserError: the cluster does not let it be.
         """
         job = await self._claimed(before)
-        if ended_job(job, _meta(job).uid or "", {}) is None:
+        if ended_job(job, meta_of(job).uid or "", {}) is None:
             anchor = await self._anchor(job)
             for surrounding in self._manifests.surroundings:
                 await self._ensure(surrounding, anchor)
@@ -74,7 +74,7 @@ class Objects:
                     _LOG.info("event=created kind=%s name=%s", self._kind.__name__, self._run.name)
                     return created
                 continue  # somebody was faster, perhaps this step by a request whose answer was lost
-            meta = _meta(found)
+            meta = meta_of(found)
             if not meta.deletionTimestamp:
                 is_same = (meta.annotations or {}).get(DIGEST_ANNOTATION) == self._manifests.digest
                 end = ended_job(found, meta.uid or "", {})
@@ -107,13 +107,13 @@ class Objects:
 
     async def _ensure(self, manifest: Dependent, owner: OwnerReference) -> None:
         """Creates an object of the job; one that is there and belongs to it is left as it is."""
-        owned = replace(manifest, metadata=replace(_meta(manifest), ownerReferences=[owner]))
-        name = _meta(manifest).name or ""
+        owned = replace(manifest, metadata=replace(meta_of(manifest), ownerReferences=[owner]))
+        name = meta_of(manifest).name or ""
         while await self._api.create(owned) is None:
             there = await self._api.get(type(manifest), name)
             if there is None:
                 continue
-            if owner.uid in [each.uid for each in _meta(there).ownerReferences or []]:
+            if owner.uid in [each.uid for each in meta_of(there).ownerReferences or []]:
                 return
             # Of a job before: the cluster is about to remove it.
             await self._gone(type(manifest), name)
@@ -121,8 +121,8 @@ class Objects:
     async def _gone(self, kind: type[NamespacedResourceG], name: str) -> None:
         until = asyncio.get_running_loop().time() + self._api.timing.operator_s
         uid: str | None = None
-        while (there := await self._api.get(kind, name)) is not None and uid in (None, _meta(there).uid):
-            uid = _meta(there).uid
+        while (there := await self._api.get(kind, name)) is not None and uid in (None, meta_of(there).uid):
+            uid = meta_of(there).uid
             if asyncio.get_running_loop().time() > until:
                 raise UserError(
                     f"training: the {kind._api_info.resource.kind} {name} of an earlier run is not removed "
@@ -138,13 +138,14 @@ class Objects:
 
 def _reference(owner: NamespacedResourceG) -> OwnerReference:
     definition = owner._api_info.resource
-    meta = _meta(owner)
+    meta = meta_of(owner)
     return OwnerReference(
         apiVersion=definition.api_version, kind=definition.kind, name=meta.name or "", uid=meta.uid or ""
     )
 
 
-def _meta(manifest: NamespacedResourceG) -> ObjectMeta:
+def meta_of(manifest: NamespacedResourceG) -> ObjectMeta:
+    """Returns an object's metadata, which all that the server knows have."""
     meta = manifest.metadata  # type: ignore[attr-defined]
     assert isinstance(meta, ObjectMeta)
     return meta
