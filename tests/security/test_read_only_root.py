@@ -28,7 +28,7 @@ def _in_a_pod(*command: str, volumes: tuple[str, ...] = (), limit_s: float = 60)
 
 @pytest.fixture
 def volume(tmp_path: Path) -> Path:
-    folder = tmp_path / "root"
+    folder = tmp_path / "volume"
     folder.mkdir()
     os.chown(folder, 10001, 10001)
     return folder
@@ -36,10 +36,10 @@ def volume(tmp_path: Path) -> Path:
 
 def test_only_tmp_shared_memory_and_volumes_can_be_written_to(volume: Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o777)
-    places = ["/", "/etc", "/var/tmp", "/mnt", "/mnt/data", str(Path.cwd()), "/tmp", "/dev/shm", "/mnt/root"]
+    places = ["/", "/etc", "/var/tmp", "/mnt", "/mnt/data", str(Path.cwd()), "/tmp", "/dev/shm", "/mnt/volume"]
     tries = "; ".join(f"touch {place}/tried && echo {place}" for place in places)
     done = _in_a_pod("sh", "-c", tries + "; id -u", volumes=(str(volume), f"{tmp_path / 'data'}:ro"))
-    assert done.stdout.split() == ["/tmp", "/dev/shm", "/mnt/root", "10001"]
+    assert done.stdout.split() == ["/tmp", "/dev/shm", "/mnt/volume", "10001"]
     assert os.listdir(volume) == ["tried"]
 
 
@@ -53,7 +53,7 @@ def test_the_data_service_serves_and_stops_when_told_to(volume: Path) -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    arguments = ["dispatcher", "--port", str(port), "--journal", "/mnt/root/journal"]
+    arguments = ["dispatcher", "--port", str(port), "--journal", "/mnt/volume/journal"]
     command = command_line(["python", "-m", "trainer_module.data_service", *arguments], [str(volume)])
     service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
