@@ -197,9 +197,13 @@ class Store:
         """Returns a page as the real server does; its token holds what the list was asked for."""
         wanted = filters(query.get("filter", ""))
         descending = _descending(query.get("sort_by", ""))
-        found = [record for record in found if all(str(record.get(name)) == value for name, value in wanted.items())]
+        found = [
+            record
+            for record in found
+            if all((str(record.get(name)) == value) == is_equal for name, value, is_equal in wanted)
+        ]
         found.sort(key=lambda record: (record["created_at"], record[key]), reverse=descending)
-        asked = json.dumps([sorted(wanted.items()), descending])
+        asked = json.dumps([sorted(wanted), descending])
         start = 0
         if query.get("page_token"):
             token = json.loads(base64.b64decode(query["page_token"]))
@@ -267,20 +271,21 @@ def known(document: Record, fields: set[str]) -> None:
             raise Refused(400, f'proto: (line 1:2): unknown field "{name}"')
 
 
-def filters(text: str) -> Record:
-    """Returns field and value of a filter of equalities."""
+def filters(text: str) -> list[tuple[str, str, bool]]:
+    """Returns field, value, and whether they must be equal or must not."""
     if not text:
-        return {}
+        return []
     document = json.loads(text)
     known(document, {"predicates"})
-    wanted = {}
+    wanted = []
     for predicate in document["predicates"]:
         known(predicate, {"operation", "key", "stringValue", "string_value"})
-        if predicate["operation"] not in ("EQUALS", 1):
+        if predicate["operation"] not in ("EQUALS", "NOT_EQUALS"):
             raise Refused(400, f"invalid predicate operation: {predicate['operation']}")
         if predicate["key"] not in _KEYS:
             raise Refused(400, f'no support for filtering on unrecognized field "{predicate["key"]}"')
-        wanted[predicate["key"]] = predicate.get("stringValue", predicate.get("string_value"))
+        value = predicate.get("stringValue", predicate.get("string_value"))
+        wanted.append((predicate["key"], value, predicate["operation"] == "EQUALS"))
     return wanted
 
 

@@ -12,6 +12,7 @@ import kfp_server_api as generated
 
 from pipelines.deploy.errors import ApiError, Conflict, NotFound, Transient
 from pipelines.deploy.records import (
+    FINISHED,
     Pipeline,
     Run,
     Schedule,
@@ -25,7 +26,8 @@ from pipelines.deploy.transport import ATTEMPTS, Sleep, Transport, wait_s
 from pipelines.provenance import VERSION
 from schemas.errors import UserError
 
-_PAGE = 100
+_PAGE = 200
+"""The most that the server gives at once."""
 _FIRST_ATTEMPTS = 3
 _V2_HEALTH, _V1_HEALTH = "/apis/v2beta1/healthz", "/apis/v1beta1/healthz"
 _NEWEST_FIRST = "created_at desc"
@@ -235,6 +237,13 @@ class Api:
         listed = self._pages(self._runs.list_runs, "runs", sort_by=_NEWEST_FIRST, **place)
         return (found for found in map(run_of, listed) if found.pipeline_id == pipeline_id)
 
+    def unfinished_runs(self, pipeline_id: str) -> list[Run]:
+        """Returns the runs of a pipeline that are still going."""
+        # Not those in the states of going, but all in none of the states of having ended: a run may have none yet.
+        unfinished = _filter(*(("NOT_EQUALS", "state", state.upper()) for state in FINISHED))
+        listed = self._pages(self._runs.list_runs, "runs", filter=unfinished, **self._in_namespace())
+        return [run for run in map(run_of, listed) if run.pipeline_id == pipeline_id and run.is_unfinished]
+
     def runs_named(self, name: str, experiment_id: str) -> list[Run]:
         """Returns the runs of a name, oldest first."""
         listed = self._pages(self._runs.list_runs, "runs", experiment_id=experiment_id, filter=_is(name))
@@ -245,24 +254,37 @@ class Api:
         """Returns a run with its steps."""
         return run_of(self._runs.get_run(run_id))
 
-    def make_run(self, name: str, launch: Launch, known: frozenset[str] = frozenset()) -> Run:
-        """Returns the run of a name that is not `known`, started if there is none, and ends any other.
-
-        Two clients that start the same run at once see each other's afterwards: both keep the oldest.
-        """
+    def make_run(self, name: str, launch: Launch, known: frozenset[str]) -> Run:
+        """Returns the run of a name that is not `known`, started if there is none."""
         body = generated.V2beta1Run(display_name=name, **launch.fields())
+        made, _ = self._make_once(
+            lambda: self.settle(name, launch.experiment_id, known), lambda: run_of(self._runs.create_run(body))
+        )
+        return self.settle(name, launch.experiment_id, known) or made
 
-        def find() -> Run | None:
-            found = [run for run in self.runs_named(name, launch.experiment_id) if run.id not in known]
-            return found[0] if found else None
+    def settle(self, name: str, experiment_id: str, known: frozenset[str]) -> Run | None:
+        """Returns the one run of a name that counts, apart from those `known` to have ended before; ends all others.
 
-        made, _ = self._make_once(find, lambda: run_of(self._runs.create_run(body)))
-        named = self.runs_named(name, launch.experiment_id)
-        kept, *others = [run for run in named if run.id not in known] or [made]
-        for other in others:
-            if other.is_unfinished:
-                self._runs.terminate_run(other.id)
+        There are several if two clients started it at once, or if the server did not answer and did it much later: it
+        starts the workflow first, and enters the run afterwards (`CreateRun`, backend/src/apiserver/resource/
+        resource_manager.go of kubeflow/pipelines). Every client decides the same: for the oldest.
+        """
+        runs = [run for run in self.runs_named(name, experiment_id) if run.id not in known]
+        # Oldest first already; `min` keeps that order among equals.
+        kept = min(runs, key=lambda run: (run.state != "succeeded", not run.is_unfinished), default=None)
+        for run in runs:
+            if run != kept and run.is_unfinished:
+                self._terminate(run.id)
         return kept
+
+    def _terminate(self, run_id: str) -> None:
+        try:
+            self._runs.terminate_run(run_id)
+        except Transient:
+            raise
+        except ApiError:
+            if self.get_run(run_id).is_unfinished:
+                raise
 
     def _make_once(self, find: Callable[[], Made | None], make: Callable[[], Made]) -> tuple[Made, bool]:
         """Returns what `find` finds, or else what `make` makes, and whether it was made now."""
@@ -298,5 +320,10 @@ class Api:
 
 
 def _is(name: str) -> str:
-    predicate = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
-    return json.dumps({"predicates": [predicate]})
+    return _filter(("EQUALS", "display_name", name))
+
+
+def _filter(*predicates: tuple[str, str, str]) -> str:
+    """Returns a filter of operations, keys and values, all of which must hold."""
+    listed = [{"operation": operation, "key": key, "stringValue": value} for operation, key, value in predicates]
+    return json.dumps({"predicates": listed})

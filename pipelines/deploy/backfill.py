@@ -6,7 +6,6 @@ from dataclasses import replace
 from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
 from pipelines.deploy.daily import Clock, Moment
-from pipelines.deploy.deployment import unfinished_runs
 from pipelines.deploy.errors import Transient, short
 from pipelines.deploy.printing import duration
 from pipelines.deploy.records import DATE_PARAMETER, Run
@@ -58,7 +57,8 @@ class Backfill:
         if done:
             self._say(f"{date} succeeded  before, run {done.id}")
             return
-        run = next((run for run in known if run.is_unfinished), None)
+        ended = frozenset(run.id for run in known if not run.is_unfinished)
+        run = self._api.settle(name, self._launch.experiment_id, ended)
         if run:
             self._say(f"{date} goes on    run {run.id} ({run.state})")
         elif known and not self._retry_failed:
@@ -67,30 +67,32 @@ class Backfill:
             self._wait_for_others(date)
             parameters = {**self._launch.parameters, DATE_PARAMETER: date.isoformat()}
             launch = replace(self._launch, parameters=parameters)
-            run = self._api.make_run(name, launch, frozenset(run.id for run in known))
+            run = self._api.make_run(name, launch, ended)
             self._say(f"{date} started    run {run.id}")
         self._going = run
-        ended = self._wait(run)
+        done = self._wait(run, ended)
         self._going = None
-        if ended.state != "succeeded":
-            raise DateFailed(self._failure(date, ended, ""))
-        seconds = ended.seconds(self._clock.now())
+        if done.state != "succeeded":
+            raise DateFailed(self._failure(date, done, ""))
+        seconds = done.seconds(self._clock.now())
         self._say(f"{date} succeeded  in {duration(seconds) if seconds is not None else 'an unknown time'}")
 
     def _wait_for_others(self, date: Day) -> None:
         """Waits for runs of the ranker that somebody else has started: two would train from the same base."""
         told: set[str] = set()
-        while others := unfinished_runs(self._api, self._launch.pipeline_id):
+        while others := self._api.unfinished_runs(self._launch.pipeline_id):
             for other in others:
                 if other.id not in told:
                     self._say(f"{date} waits for  run {other.id} ({other.name}, {other.state})")
                     told.add(other.id)
             self._clock.sleep(POLL_S)
 
-    def _wait(self, run: Run) -> Run:
+    def _wait(self, run: Run, ended: frozenset[str]) -> Run:
+        """Returns a run when it has ended, or the one of its name that turns out to count instead."""
         away_since: Moment | None = None
         while True:
             try:
+                run = self._api.settle(run.name, self._launch.experiment_id, ended) or run
                 seen = self._api.get_run(run.id)
                 if not seen.is_unfinished:
                     return seen

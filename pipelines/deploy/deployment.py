@@ -1,13 +1,12 @@
 """One version of a ranker's pipeline, run every day by exactly one recurring run."""
 
 import datetime
-import itertools
 
 from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
 from pipelines.deploy.daily import Clock, Moment, cron_at, date_of, next_due, time_of
 from pipelines.deploy.errors import ApiError
-from pipelines.deploy.records import RECENT_RUNS, Run, Schedule
+from pipelines.deploy.records import Schedule
 from pipelines.deploy.release import Release, Say, publish
 from schemas.data import DayLogs
 from schemas.errors import UserError
@@ -34,14 +33,11 @@ def deploy(api: Api, release: Release, at: str, clock: Clock, say: Say) -> bool:
     enabled = [schedule for schedule in own if schedule.is_enabled]
     is_changed = [schedule.name for schedule in enabled] != [name]
     if is_changed:
-        kept = _replace(api, name, launch, cron, release, own, clock, say)
+        _replace(api, name, launch, cron, release, own, clock, say)
         say(f"schedule   {name} daily at {at} UTC, {'takes the place of the one before' if enabled else 'made'}")
     else:
-        kept = enabled[0].id
         say(f"schedule   {name} daily at {at} UTC, is there")
-    for schedule in own:
-        if schedule.id != kept:
-            remove(api, schedule, say)
+    _keep_one(api, name, release.spec.name, launch.pipeline_id, say)
     due = next_due(at, clock.now())
     date = f", for {date_of(due)}" if isinstance(release.spec.data, DayLogs) else ""
     say(f"next run   {due:%Y-%m-%d %H:%M} UTC{date}")
@@ -97,7 +93,7 @@ def remove(api: Api, schedule: Schedule, say: Say) -> bool:
     """
     if schedule.is_enabled:
         api.disable(schedule.id)
-    going = [run for run in unfinished_runs(api, schedule.pipeline_id) if run.schedule_id == schedule.id]
+    going = [run for run in api.unfinished_runs(schedule.pipeline_id) if run.schedule_id == schedule.id]
     if going:
         say(f"left       {schedule.name} is disabled; its run {going[0].id} goes on, so the next call deletes it")
         return False
@@ -106,15 +102,32 @@ def remove(api: Api, schedule: Schedule, say: Say) -> bool:
     return True
 
 
-def unfinished_runs(api: Api, pipeline_id: str) -> list[Run]:
-    """Returns the runs of a pipeline that are still going, newest first; they are among the last few."""
-    return [run for run in itertools.islice(api.runs(pipeline_id), RECENT_RUNS) if run.is_unfinished]
-
-
 def schedule_text(schedule: Schedule) -> str:
     """Returns when a recurring run starts runs, in words."""
     at = time_of(schedule.cron)
     return f"daily at {at} UTC" if at else f"cron {schedule.cron!r}"
+
+
+def _keep_one(api: Api, name: str, ranker: str, pipeline_id: str, say: Say) -> None:
+    """Deletes all schedules but the one of a name.
+
+    Of two clients that deploy at once, each may have enabled one: both keep the older.
+
+    Raises:
+        UserError: the older is another one's, and says something else.
+    """
+    own = own_schedules(api, ranker, pipeline_id)
+    enabled = [schedule for schedule in own if schedule.is_enabled]
+    kept = min(enabled, key=lambda schedule: (str(schedule.created_at), schedule.id), default=None)
+    for schedule in own:
+        if schedule != kept:
+            remove(api, schedule, say)
+    if kept is None or kept.name != name:
+        there = kept.name if kept else "none"
+        raise UserError(
+            f"NAME: somebody else has deployed {ranker} at the same moment (got {name}, enabled is {there}); agree on "
+            "one, then give the command again"
+        )
 
 
 def _name(release: Release, launch: Launch, cron: str) -> str:
@@ -131,8 +144,8 @@ def _name(release: Release, launch: Launch, cron: str) -> str:
 
 def _replace(
     api: Api, name: str, launch: Launch, cron: str, release: Release, own: list[Schedule], clock: Clock, say: Say
-) -> str:
-    """Puts a new schedule in the place of those that are enabled, and returns its id."""
+) -> None:
+    """Puts a new schedule in the place of those that are enabled."""
     enabled = [schedule for schedule in own if schedule.is_enabled]
     known = frozenset(schedule.id for schedule in own)
     while True:
@@ -151,7 +164,6 @@ def _replace(
         raise ApiError(
             f"{error}; NO schedule of {release.spec.name} is enabled now: give the same command again"
         ) from None
-    return made.id
 
 
 def _is_quiet(enabled: list[Schedule], begin: Moment, end: Moment) -> bool:

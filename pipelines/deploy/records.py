@@ -8,10 +8,8 @@ from schemas.cluster import StepName
 
 STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
 """The tasks of a pipeline in order. A run also has tasks of Kubeflow's own: drivers and the like."""
-UNFINISHED = frozenset({"pending", "running", "canceling", "paused"})
+FINISHED = ("succeeded", "skipped", "failed", "canceled")
 DATE_PARAMETER = "date"
-RECENT_RUNS = 50
-"""How far back is looked for runs that are still going."""
 
 Kind = Literal["scheduled", "backfill", "other"]
 
@@ -88,7 +86,7 @@ class Run:
     @property
     def is_unfinished(self) -> bool:
         """Whether it may still do something."""
-        return self.state in UNFINISHED
+        return self.state not in FINISHED
 
     @property
     def failed_step(self) -> StepState | None:

@@ -1,7 +1,7 @@
 """The end of a ranker on the server: nothing is started any more; what it has left stays."""
 
 from pipelines.deploy.api import Api
-from pipelines.deploy.deployment import own_schedules, remove, schedule_text, unfinished_runs
+from pipelines.deploy.deployment import own_schedules, remove, schedule_text
 from pipelines.deploy.release import Say
 from pipelines.deploy.state import deployed
 
@@ -29,7 +29,7 @@ def retire(api: Api, ranker: str, is_meant: bool, say: Say) -> bool:
             say(f"would delete {schedule.name} ({schedule_text(schedule)}, {state})")
     if not schedules:
         say(f"{ranker} has no schedule: nothing to delete")
-    for run in unfinished_runs(api, pipeline.id):
+    for run in api.unfinished_runs(pipeline.id):
         say(f"goes on    run {run.id} ({run.state})")
     number = api.versions(pipeline.id)
     say(

@@ -8,11 +8,12 @@ from typing import Any, Literal
 from pipelines.deploy import names
 from pipelines.deploy.api import Api
 from pipelines.deploy.daily import Moment, date_of, last_due, next_due, time_of
-from pipelines.deploy.records import RECENT_RUNS, Kind, Pipeline, Run, Schedule, Version
+from pipelines.deploy.records import Kind, Pipeline, Run, Schedule, Version
 from schemas.errors import UserError
 
 Health = Literal["healthy", "failed", "unscheduled", "overdue"]
 EXIT_CODES: dict[Health, int] = {"healthy": 0, "failed": 1, "unscheduled": 3, "overdue": 4}
+_RECENT_RUNS = 50
 _BAD = ("failed", "canceled")
 _OVERDUE = datetime.timedelta(hours=1)
 """A schedule whose run has not begun by then has missed it: Kubeflow looks every few seconds."""
@@ -108,7 +109,7 @@ def state_of(api: Api, ranker: str, now: Moment) -> State:
     """
     pipeline = deployed(api, ranker)
     schedules = tuple(api.schedules(pipeline.id))
-    recent = list(itertools.islice(api.runs(pipeline.id), RECENT_RUNS))
+    recent = list(itertools.islice(api.runs(pipeline.id), _RECENT_RUNS))
     at = next((at for at, run in enumerate(recent) if run.schedule_id), 0)
     chosen = next((schedule for schedule in schedules if schedule.is_enabled), None)
     return State(

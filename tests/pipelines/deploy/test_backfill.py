@@ -119,6 +119,23 @@ def test_of_a_run_that_was_started_twice_after_all_the_older_is_kept(world: Worl
     assert [run["state"] for run in world.store.runs.values()] == ["SUCCEEDED", "CANCELED"]
 
 
+def test_a_run_that_shows_up_long_after_it_was_asked_for_is_not_a_second_one(world: World) -> None:
+    """The server starts the workflow, fails, and enters the run when it sees the workflow."""
+    world.server.faults = [Fault("POST", "/runs$", status=500)]
+    world.store.plans = {DATES[0]: ["RUNNING"] * 4 + ["SUCCEEDED"]}
+
+    def whenever() -> None:
+        if len(world.store.runs) == 1:
+            (run,) = world.store.runs.values()
+            fields = ("display_name", "experiment_id", "pipeline_version_reference", "runtime_config")
+            ghost = world.store.create_run({field: run[field] for field in fields})
+            ghost["created_at"] = "2024-03-07T11:59:00Z"
+
+    world.whenever = whenever
+    assert world.backfill(DATES[0]) == 0
+    assert [run["state"] for run in world.store.runs.values()] == ["CANCELED", "SUCCEEDED"]
+
+
 def test_another_run_of_the_ranker_is_waited_for(world: World) -> None:
     world.deploy()
     (schedule,) = world.store.recurring

@@ -166,6 +166,37 @@ def test_a_schedule_that_cannot_be_enabled_is_said_plainly(world: World) -> None
     assert len(world.enabled()) == len(world.store.recurring) == 1
 
 
+def rival(world: World, name: str | None, created_at: str) -> None:
+    """Has somebody else enable a schedule at the moment when this client has."""
+
+    def after(request: str) -> None:
+        if request.endswith(":enable"):
+            world.server.after = lambda request: None
+            (own,) = world.enabled()
+            fields = ("display_name", "experiment_id", "pipeline_version_reference", "max_concurrency", "trigger")
+            body = {**{field: own[field] for field in fields}, "mode": "ENABLE"}
+            made = world.store.create_recurring({**body, "display_name": name or body["display_name"]})
+            made["created_at"] = created_at
+
+    world.server.after = after
+
+
+@pytest.mark.parametrize("created_at", ["2024-03-07T11:59:59Z", "2024-03-07T12:00:01Z"])
+def test_of_two_clients_that_deploy_the_same_at_once_one_schedule_is_left(world: World, created_at: str) -> None:
+    rival(world, None, created_at)
+    world.deploy()
+    (schedule,) = world.store.recurring.values()
+    assert schedule["status"] == "ENABLED"
+    assert schedule["created_at"] == min(created_at, "2024-03-07T12:00:00Z")
+
+
+def test_of_two_clients_that_deploy_something_else_at_once_one_is_told(world: World) -> None:
+    rival(world, "short-video-daily-other", "2024-03-07T11:59:59Z")
+    with pytest.raises(UserError, match=r"somebody else has deployed short_video at the same moment.*daily-other"):
+        world.deploy()
+    assert len(world.store.recurring) == len(world.enabled()) == 1
+
+
 def test_a_preview_says_what_would_change_and_changes_nothing(world: World) -> None:
     with world.api() as api:
         preview(api, world.release(), "02:00", world.say)
