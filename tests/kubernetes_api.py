@@ -113,6 +113,7 @@ class KubernetesApi:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or every answer comes 40 ms late
     api: KubernetesApi
 
     def log_message(self, *_: object) -> None:

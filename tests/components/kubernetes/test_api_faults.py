@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -64,7 +65,7 @@ def test_a_server_that_asks_for_time_is_given_it(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr("components.trainer.kubernetes.api.asyncio.sleep", noted)
 
         async def main() -> None:
-            async with connect(QUICK.__class__(max_backoff_s=15)) as api:
+            async with connect(replace(QUICK, max_backoff_s=15)) as api:
                 from components.trainer.kubernetes.jobset import JobSet
 
                 assert await api.get(JobSet, NAME) is None
@@ -75,7 +76,7 @@ def test_a_server_that_asks_for_time_is_given_it(tmp_path: Path, monkeypatch: py
 
 def test_a_server_that_does_not_recover_ends_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with world(tmp_path, monkeypatch) as cluster:
-        cluster.timing = QUICK.__class__(backoff_s=0.02, max_backoff_s=0.05, patience_s=0.3, removal_s=1.0)
+        cluster.timing = replace(QUICK, backoff_s=0.02, max_backoff_s=0.05, patience_s=0.3, removal_s=1.0)
         cluster.api.faults = [Fault("get", "jobsets", 503, times=10**6)]
         with pytest.raises(UserError, match=r"has not managed to get jobsets in namespace team-a for 0 s .got 503"):
             cluster.launch(training_run())
@@ -118,6 +119,15 @@ def test_a_watch_that_is_cut_off(
     assert lists >= (2 if is_forgotten else 1)
 
 
+def test_a_job_in_which_nothing_changes_for_long_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world(tmp_path, monkeypatch) as cluster:
+        cluster.timing = replace(QUICK, watch_s=1, silence_s=0.2, patience_s=0.5)
+        quiet = cluster.ends_when(lambda: cluster.api.requests.count(("watch", "pods")) > 6, "seven silent watches")
+        cluster.kubelet.lives["coordinator"] = [quiet]
+        cluster.launch(training_run())
+        assert cluster.api.requests.count(("list", "pods")) <= 4
+
+
 @pytest.mark.parametrize(("code", "told"), [(401, "Unauthorized"), (403, "cannot create resource")])
 def test_a_right_that_is_missing_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, told: str
@@ -144,7 +154,7 @@ def test_a_cluster_without_the_operator_is_told_so(tmp_path: Path, monkeypatch: 
 
 def test_an_operator_that_does_nothing_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with world(tmp_path, monkeypatch) as cluster:
-        cluster.timing = QUICK.__class__(backoff_s=0.05, operator_s=0.3)
+        cluster.timing = replace(QUICK, backoff_s=0.05, operator_s=0.3)
         cluster.controllers.__exit__()
         with pytest.raises(UserError, match="the MPI operator has not seen the job short-video-0123456789 for 0 s"):
             cluster.launch(training_run("mpijob"))
