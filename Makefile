@@ -28,8 +28,8 @@ demo: setup ## generate logs and run the whole pipeline on them, into ./demo
 	@$(BIN)/sangam run pipelines/specs/short_video.yaml --date $(DEMO_DATE) --data demo/logs --root demo/root
 
 .PHONY: test
-test: setup ## all tests that need no GPU and no cluster, end-to-end ones included
-	$(PYTEST)
+test: setup ## all tests that need no GPU and no cluster, end-to-end ones included; two at a time
+	$(PYTEST) --numprocesses 2 --dist loadfile
 
 .PHONY: test-fast
 test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
