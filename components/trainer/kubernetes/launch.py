@@ -93,7 +93,8 @@ def run_pods(run: TrainingRun, log_dir: Path, timing: Timing = Timing()) -> None
     finally:
         if is_main:
             for number, handler in previous.items():
-                signal.signal(number, handler)
+                # None is one that was not set by Python, and cannot be set again.
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
     if received:
         os.kill(os.getpid(), received[0])
         # Its handler may run a moment later, or let the process go on: this step has not been done.
