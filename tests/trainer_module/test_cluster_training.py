@@ -93,7 +93,6 @@ def test_every_example_is_seen_once_an_epoch_though_a_host_and_all_of_the_pool_a
         worker.wait()
         worker = serve("worker")
         assert [process.wait(120) for process in (coordinator, *hosts)] == [0, 0, 0], job.log()
-        print(job.log())
         assert_trained_on_each_example_once_an_epoch(tmp_path, files)
         for process in (dispatcher, worker):
             process.terminate()
