@@ -32,6 +32,8 @@ _PARAMETER = re.compile(r"\{\{\$\.inputs\.parameters\[['\"](.+?)['\"]\]\}\}")
 _ARTIFACT = re.compile(r"\{\{\$\.(inputs|outputs)\.artifacts\[['\"](.+?)['\"]\]\.(?:uri|path)\}\}")
 _CREATE_TIME = "{{$.pipeline_job_create_time_utc}}"
 
+Start = Callable[[Sequence[str], Mapping[str, str], Path, float], int]
+"""Runs a command with variables and a log, within seconds, and returns its exit code."""
 ArtifactJson = dict[str, Any]
 Produced = dict[str, dict[str, ArtifactJson]]
 
@@ -77,7 +79,7 @@ class Backend:
     created: str | None = None
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     tries: dict[str, int] = field(default_factory=dict)
-    start: Callable[[Sequence[str], Mapping[str, str], Path, float], int] = as_process
+    start: Start = as_process
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pipelines.kubeflow import compile_pipeline, write_compiled
 from pipelines.synthetic import generate
 from tests.pipelines import warm_steps
 from tests.pipelines.compiled_files import HOOK, TARGET, changed_spec
-from tests.pipelines.compiled_pipeline import STORE, Backend, Produced, TaskFailed, run_compiled
+from tests.pipelines.compiled_pipeline import STORE, Backend, Produced, Start, TaskFailed, run_compiled
 from tests.webhook import webhook
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -26,6 +27,9 @@ SMALL_TRAINING = {
     "dense_optimizer": {"kind": "adam", "learning_rate": 0.002},
     "embedding_optimizer": {"kind": "adagrad", "learning_rate": 0.05},
 }
+LITTLE: dict[str, Any] = {"evaluation": {"group": {"by": "user"}}}
+ONE_PROCESS = {"ranks": 1, "data_workers": 0}
+"""Training jobs of several processes have tests of their own."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,9 @@ def short_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
         seed=1,
     )
     data = {"kind": "days", "format": "parquet", "pattern": "{YYYY}-{MM}-{DD}/*.parquet", "train_days": 3}
-    changes = {"data": data, "gates": relaxed("short_video"), "training": SMALL_TRAINING, "alerts": {}}
-    cluster = {"default": {"secrets": HOOK, "retries": {"count": 1}, "timeout_s": 28000}}
+    changes = {"data": data, "training": SMALL_TRAINING, "alerts": {}, **LITTLE, "gates": relaxed("short_video")}
+    default = {"secrets": HOOK, "retries": {"count": 1}, "timeout_s": 28000}
+    cluster = {**ONE_PROCESS, "default": default}
     compiled_file(folder, "short_video", {**changes, "cluster": cluster})
     return folder
 
@@ -102,6 +107,13 @@ def run(file: Path, folder: Path, backend: Backend, **parameters: str) -> Run:
 def secrets(url: str = "https://127.0.0.1:9/unused") -> dict[str, dict[str, str]]:
     """Returns the Secrets of the namespace."""
     return {"sangam-alerts": {"url": url, "key": "0123456789abcdef0123"}}
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Start]:
+    """Starts steps in a process that has loaded TFX."""
+    yield warm_steps.start
+    warm_steps.stop()
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +157,10 @@ def test_what_is_registered_outlives_the_run(video_run: Run) -> None:
     assert blessed.transform_graph_uri == str(video_run.path("transform", "transform_graph"))
 
 
-def test_a_step_that_fails_for_good_says_so_in_one_line_and_tells_once(short_video: Path) -> None:
+def test_a_step_that_fails_for_good_says_so_in_one_line_and_tells_once(short_video: Path, warm: Start) -> None:
     file = short_video / "short_video.pipeline.yaml"
     with webhook() as hook:
-        backend = Backend(short_video / "failing", secrets(hook.url))
+        backend = Backend(short_video / "failing", secrets(hook.url), start=warm)
         with pytest.raises(TaskFailed) as failed:
             run(file, short_video / "elsewhere", backend, date="2024-03-09", data_root=str(short_video / "data"))
     assert failed.value.code == 2
@@ -165,7 +177,7 @@ def test_a_step_that_fails_for_good_says_so_in_one_line_and_tells_once(short_vid
 
 
 @pytest.fixture(scope="module")
-def retail_runs(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> tuple[Run, Run]:
+def retail_runs(tmp_path_factory: pytest.TempPathFactory, repository: Path, warm: Start) -> tuple[Run, Run]:
     """Two days of the real data: the second run is another one of the same file, and knows the root alone."""
     lines = repository.parent / "shared" / "data" / "online_retail" / "lines"
     if not lines.exists():
@@ -174,17 +186,12 @@ def retail_runs(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> t
     document = yaml.safe_load((repository / "pipelines" / "specs" / "online_retail.yaml").read_text())
     data = {**document["data"], "train_days": 4}
     training = {**document["training"], "epochs": 1}
-    evaluation = {"group": {"by": "user"}}
-    cluster = {"ranks": 1, "data_workers": 0}
-    changes = {"data": data, "training": training, "evaluation": evaluation, "gates": relaxed("online_retail")}
-    file = compiled_file(folder, "online_retail", {**changes, "cluster": cluster})
-    try:
-        first, second = (
-            run(file, folder, Backend(folder / f"pods-{date}", start=warm_steps.start), date=date, data_root=str(lines))
-            for date in ("2011-11-29", "2011-11-30")
-        )
-    finally:
-        warm_steps.stop()
+    changes = {"data": data, "training": training, **LITTLE, "gates": relaxed("online_retail")}
+    file = compiled_file(folder, "online_retail", {**changes, "cluster": ONE_PROCESS})
+    first, second = (
+        run(file, folder, Backend(folder / f"pods-{date}", start=warm), date=date, data_root=str(lines))
+        for date in ("2011-11-29", "2011-11-30")
+    )
     return first, second
 
 
