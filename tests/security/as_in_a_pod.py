@@ -46,18 +46,28 @@ def _mounted() -> list[str]:
     return [mount["target"] for mount in json.loads(found.stdout)["filesystems"]]
 
 
-def _keep_interpreter() -> None:
-    """Makes Python reachable where it lies in a folder that is closed to others, as /root is."""
-    python = Path(sys.base_prefix).resolve()
-    closed = next((path for path in [*python.parents][::-1] if not path.stat().st_mode & 0o001), None)
-    if closed is None:
-        return
-    _run("mkdir", "-p", "/mnt/python")
-    _run("mount", "--bind", str(python), "/mnt/python")
-    _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(closed))
-    _run("mkdir", "-p", str(python))
-    _run("mount", "--move", "/mnt/python", str(python))
-    _run("rmdir", "/mnt/python")
+def _needed() -> list[Path]:
+    """Returns the folders that a command cannot do without: Python's, the environment's, the repository."""
+    found = {Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve(), _REPOSITORY}
+    return [path for path in found if not found & set(path.parents)]
+
+
+def _closed_to_others(path: Path) -> Path | None:
+    """Returns the outermost folder on the way that only its owner may enter, as /root is."""
+    return next((parent for parent in [*path.parents][::-1] if not parent.stat().st_mode & 0o001), None)
+
+
+def _cover(target: Path, mode: str) -> None:
+    """Puts an empty folder over one, in which only what is needed is still to be found, at the same paths."""
+    inside = [path for path in _needed() if path.is_relative_to(target)]
+    for number, path in enumerate(inside):
+        _run("mkdir", f"/mnt/.kept-{number}")
+        _run("mount", "--bind", str(path), f"/mnt/.kept-{number}")
+    _run("mount", "-t", "tmpfs", "-o", f"mode={mode}", "tmpfs", str(target))
+    for number, path in enumerate(inside):
+        _run("mkdir", "-p", str(path))
+        _run("mount", "--move", f"/mnt/.kept-{number}", str(path))
+        _run("rmdir", f"/mnt/.kept-{number}")
 
 
 def _enter(volumes: Sequence[str]) -> None:
@@ -66,7 +76,10 @@ def _enter(volumes: Sequence[str]) -> None:
         raise OSError(ctypes.get_errno(), "unshare")
     _run("mount", "--make-rprivate", "/")
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/mnt")
-    _keep_interpreter()
+    tmp = Path("/tmp")
+    closed = {folder for path in _needed() if not path.is_relative_to(tmp) and (folder := _closed_to_others(path))}
+    for folder in closed:
+        _cover(folder, "755")
     kept = []
     for volume in volumes:
         folder, _, mode = volume.partition(":")
@@ -76,7 +89,7 @@ def _enter(volumes: Sequence[str]) -> None:
         if mode != "ro":
             kept.append(target)
     # Last, because volumes may lie below it.
-    _run("mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/tmp")
+    _cover(tmp, "1777")
     _run("mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm")
     writable = {"/tmp", *kept}
     for target in _mounted():
