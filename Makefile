@@ -33,7 +33,7 @@ test: setup ## all tests that need no GPU and no cluster, end-to-end ones includ
 
 .PHONY: test-fast
 test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
-	$(PYTEST) -m "not slow and not e2e"
+	$(PYTEST) --numprocesses 2 --dist loadfile -m "not slow and not e2e"
 
 .PHONY: itest-k8s
 itest-k8s: setup ## a training job's objects on a real kube-apiserver, where its binary can be found; skipped with a reason
