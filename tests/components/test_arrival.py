@@ -144,7 +144,9 @@ def test_a_folder_is_no_marker(tmp_path: Path) -> None:
 
 def test_brackets_in_the_data_folder_are_no_wildcard(tmp_path: Path) -> None:
     write(tmp_path / "logs[1]", [DATE])
-    wait(tmp_path / "logs[1]", day_logs({"wait_s": 0}), Clock())
+    clock = Clock()
+    wait(tmp_path / "logs[1]", day_logs({"wait_s": 0}), clock)
+    assert clock.slept == []
 
 
 def test_a_day_without_its_marker_is_a_missing_day(tmp_path: Path) -> None:

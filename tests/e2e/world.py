@@ -8,23 +8,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 from ruamel.yaml import YAML
 
+from schemas.cluster import StepName
+
 DATE = "2026-03-05"
-STEPS = [
-    "example_gen",
-    "schema_gen",
-    "statistics_gen",
-    "example_validator",
-    "transform",
-    "trainer",
-    "evaluator",
-    "infra_validator",
-    "pusher",
-]
+STEPS = list(get_args(StepName))
 """In the order in which a run on one machine takes them."""
 _NUM_DAYS = 5
 _TIMEOUT_S = 400

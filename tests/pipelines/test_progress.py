@@ -2,6 +2,7 @@
 
 import io
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,8 @@ def test_a_step_that_waits_for_logs_says_so(tmp_path: Path, monkeypatch: pytest.
     shown = io.StringIO()
     observer = TerminalProgress(Console(file=shown, width=200), tmp_path)
     observer.step_started("example_gen")
-    while "running  waits for the logs of 2024-03-07: 4 of 120 minutes" not in shown.getvalue():
-        pass
+    deadline = time.monotonic() + 30
+    while "waits for" not in shown.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.01)
     observer.step_ended(Step("example_gen", "ran", 1.0, 0))
+    assert "running  waits for the logs of 2024-03-07: 4 of 120 minutes" in shown.getvalue()

@@ -193,6 +193,7 @@ def test_an_event_that_cannot_be_read_is_no_failure(tmp_path: Path, monkeypatch:
         asked = cluster.ends_when(lambda: ("list", "events") in cluster.api.requests, "a look at the events")
         cluster.kubelet.lives["coordinator"] = [asked]
         cluster.launch(training_run())
+        assert ("list", "events") in cluster.api.requests
 
 
 def test_requests_are_made_in_the_namespace_that_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
