@@ -20,7 +20,7 @@ from components.trainer.kubernetes.run import TrainingRun
 from components.trainer.kubernetes.telling import Teller
 from components.trainer.kubernetes.trouble import component_of
 from components.trainer.kubernetes.verdict import End, coordinator_job, ended_job, failure
-from components.trainer.kubernetes.waiting import within
+from components.trainer.kubernetes.waiting import stopped, within
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -101,12 +101,13 @@ class _Watcher:
         grace_s = 0.0
         try:
             end = await self._ended(followers, until)
+            # What a watch has yet to say is older than the answers from here on.
+            await stopped(followers)
+            end = await self._looked_into(end)
             grace_s = _LAST_LINES_S
             return end
         finally:
-            for task in followers:
-                task.cancel()
-            await asyncio.gather(*followers, return_exceptions=True)
+            await stopped(followers)
             await self._log.close(grace_s)
 
     async def _ended(self, followers: list["asyncio.Task[None]"], until: float) -> End:
@@ -116,11 +117,7 @@ class _Watcher:
             self._log.look(self._pods)
             end = ended_job(self._job, self._uid, self._seen)
             if end is not None:
-                # The word of the job may have come before those of its pods.
-                pods = await self._api.find(Pod, labels=self._run.selector)
-                self._take_pods({meta_of(pod).name or "": pod for pod in pods})
-                self._log.look(self._pods)
-                return end if end.outcome == "done" else await self._explained(end)
+                return end
             if loop.time() > until:
                 deadline_s = self._run.cluster.deadline_s
                 raise TrainingFailed(
@@ -136,8 +133,12 @@ class _Watcher:
             except asyncio.TimeoutError:
                 continue
 
-    async def _explained(self, end: End) -> End:
-        if end.reason.startswith("training: "):
+    async def _looked_into(self, end: End) -> End:
+        # The word of the job may have come before those of its pods.
+        pods = await self._api.find(Pod, labels=self._run.selector)
+        self._take_pods({meta_of(pod).name or "": pod for pod in pods})
+        self._log.look(self._pods)
+        if end.outcome == "done" or end.reason.startswith("training: "):
             return end
         job = await self._api.get(Job, coordinator_job(self._run))
         return failure(self._run, end, job, self._seen)

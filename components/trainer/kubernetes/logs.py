@@ -10,6 +10,7 @@ from lightkube.resources.core_v1 import Pod
 
 from components.trainer.kubernetes.api import Api
 from components.trainer.kubernetes.trouble import component_of, exit_of
+from components.trainer.kubernetes.waiting import stopped
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,9 +40,7 @@ class CoordinatorLog:
         last = [task for name, task in self._tasks.items() if self._is_over(name)]
         if last and grace_s:
             await asyncio.wait(last, timeout=grace_s)
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await stopped(self._tasks.values())
 
     def _is_over(self, name: str) -> bool:
         pod = self._pods.get(name)

@@ -1,10 +1,11 @@
-"""Waiting with a limit, such that a cancellation is never lost."""
+"""Waiting and stopping, such that a cancellation is never lost."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
+_CANCEL_AGAIN_S = 0.2
 
 
 async def within(awaited: Awaitable[Answer], seconds: float) -> Answer:
@@ -26,3 +27,12 @@ async def within(awaited: Awaitable[Answer], seconds: float) -> Answer:
         if not task.done():
             task.cancel()
             await asyncio.wait({task})
+
+
+async def stopped(tasks: Iterable["asyncio.Task[None]"]) -> None:
+    """Cancels tasks until they have ended: anyio forgets a cancellation that comes while it opens a connection."""
+    running = {task for task in tasks if not task.done()}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=_CANCEL_AGAIN_S)
