@@ -94,6 +94,7 @@ def test_many_clients_at_once_are_never_mixed(server: Running) -> None:
 
     with ThreadPoolExecutor(12) as pool:
         answers = [pool.submit(ask, number) for number in range(1, 13)]
+    assert server.process.poll() is None, server.log.read_text()
     for answer in answers:
         answer.result()
 
