@@ -7,6 +7,7 @@ from typing_extensions import assert_never
 from schemas.cluster_checks import cluster_problems
 from schemas.columns import Column, feature_column, label_column
 from schemas.data import DayLogs, SplitLogs
+from schemas.encoders import PositionalEncoder
 from schemas.features import EmbeddedFeature, IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.problems import Problem, listed
 from schemas.rank_inputs import clashes
@@ -145,7 +146,7 @@ def _embedded(spec: Spec) -> Iterator[Problem]:
                         f"a {feature.type}",
                     )
             case SequenceFeature():
-                if feature.encoder == "positional" and feature.max_length == 1:
+                if isinstance(feature.encoder, PositionalEncoder) and feature.max_length == 1:
                     yield Problem(
                         ("features", name, "encoder"),
                         "has no effect: one position has nothing to weigh (got 'positional' with max_length 1)",

@@ -78,5 +78,43 @@ class Ftrl(Declaration):
         return 2 * dim
 
 
-DenseOptimizer = Annotated[Sgd | Adam, Field(discriminator="kind")]
+class DenseSgd(Declaration):
+    """u <- momentum * u + g; w <- w - learning_rate * u."""
+
+    kind: Literal["sgd"]
+    learning_rate: PositiveFloat
+    momentum: Fraction = 0.0
+
+
+class DenseAdagrad(Declaration):
+    """See `Adagrad`."""
+
+    kind: Literal["adagrad"]
+    learning_rate: PositiveFloat
+    initial_accumulator: PositiveFloat = 1e-6
+
+
+class DenseAdam(Declaration):
+    """Adam (Kingma and Ba, ICLR 2015, algorithm 1)."""
+
+    kind: Literal["adam"]
+    learning_rate: PositiveFloat
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
+    epsilon: PositiveFloat = 1e-7
+
+
+class AdamW(Declaration):
+    """Adam, and w <- w - rate * weight_decay * w beside it (Loshchilov and Hutter, ICLR 2019, algorithm 2). Biases do
+    not decay."""
+
+    kind: Literal["adamw"]
+    learning_rate: PositiveFloat
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
+    epsilon: PositiveFloat = 1e-7
+    weight_decay: PositiveFloat = 0.01
+
+
+DenseOptimizer = Annotated[DenseSgd | DenseAdagrad | DenseAdam | AdamW, Field(discriminator="kind")]
 RowOptimizer = Annotated[Sgd | Adagrad | RowwiseAdagrad | Adam | Ftrl, Field(discriminator="kind")]

@@ -6,10 +6,11 @@ The engine's own numbers (`trainer_module/embedding/row_store.py`); a test compa
 import itertools
 import math
 
+from schemas.encoders import PositionalEncoder
 from schemas.features import NumericFeature, SequenceFeature
 from schemas.groups import Group
+from schemas.models import Mmoe
 from schemas.spec import Ranker
-from schemas.training import Mmoe
 
 FLOAT_BYTES = 4
 KEY_BYTES = 9
@@ -56,7 +57,7 @@ def dense_parameters(ranker: Ranker) -> int:
     positions = sum(
         feature.max_length
         for feature in features
-        if isinstance(feature, SequenceFeature) and feature.encoder == "positional"
+        if isinstance(feature, SequenceFeature) and isinstance(feature.encoder, PositionalEncoder)
     )
     return _mmoe_parameters(ranker.model, inputs, len(ranker.tasks)) + positions
 

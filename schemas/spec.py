@@ -11,13 +11,14 @@ from schemas.base import ColumnName, Declaration, Name
 from schemas.cluster import Cluster, SpecCluster
 from schemas.data import Logs
 from schemas.drift import Drift
-from schemas.features import Feature, Key, NumericFeature
+from schemas.features import AgeFeature, Feature, Key, MatchFeature, NumericFeature, VectorFeature
+from schemas.models import Model
 from schemas.optimizers import RowOptimizer
 from schemas.release import Evaluation, Gate, Push
 from schemas.serving import Export, Serving
 from schemas.tables import Table
 from schemas.tasks import Task
-from schemas.training import Mmoe, Training
+from schemas.training import Training
 
 
 class Inputs(Declaration):
@@ -39,9 +40,10 @@ class Inputs(Declaration):
         return self.tasks[task].label or task
 
     def table_of(self, feature: str) -> str | None:
-        """Returns the table of an embedded feature, None for a numeric one."""
+        """Returns the table of an embedded feature, None for one that is floats as it is."""
         declared = self.features[feature]
-        return None if isinstance(declared, NumericFeature) else declared.table
+        floats = isinstance(declared, NumericFeature | VectorFeature | AgeFeature | MatchFeature)
+        return None if floats else declared.table
 
     def inputs(self) -> "Inputs":
         """Returns this part alone."""
@@ -58,7 +60,7 @@ class Ranker(Inputs):
 
     name: Name
     tables: dict[Name, Table] = Field(default_factory=dict)
-    model: Mmoe
+    model: Model
     training: Training
     cluster: Cluster = Cluster()
     export: Export = Export()

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.base import Declaration, PositiveInt
-from schemas.optimizers import RowOptimizer
+from schemas.optimizers import NonNegativeFloat, RowOptimizer
 
 
 class CountAdmission(Declaration):
@@ -48,6 +48,8 @@ class Table(Declaration):
     """Which ids get a row; every one when left out."""
     default_value: float = 0.0
     """Every float of the vector that an id without a row reads as, in training, evaluation and serving."""
+    l2: NonNegativeFloat = 0.0
+    """l2 * w is added to the gradient of every row met in a step."""
     expire_after_days: PositiveInt | None = None
     """A row goes when its id was last seen so long before the newest event trained on."""
     capacity: Capacity | None = None

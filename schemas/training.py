@@ -1,20 +1,76 @@
-"""The model, and how it is trained."""
+"""How a model is trained."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import Declaration, PositiveInt, Units
-from schemas.optimizers import DenseOptimizer, RowOptimizer
+from schemas.base import Declaration, Name, PositiveFloat, PositiveInt
+from schemas.optimizers import DenseOptimizer, Fraction, NonNegativeFloat, RowOptimizer
+
+NonNegativeInt = Annotated[int, Field(ge=0)]
 
 
-class Mmoe(Declaration):
-    """Multi-gate mixture of experts (Ma et al., KDD 2018)."""
+class Constant(Declaration):
+    """Factor 1 after the warm-up."""
 
-    kind: Literal["mmoe"]
-    num_experts: PositiveInt = 4
-    expert_units: Units = (64, 32)
-    tower_units: Units = (16,)
+    kind: Literal["constant"]
+    warmup_steps: NonNegativeInt = 0
+    """Steps over which the factor grows evenly from 0 to what it then is (Goyal et al., 2017, section 2.2)."""
+
+
+class Cosine(Declaration):
+    """From 1 to `floor` by half a cosine (Loshchilov and Hutter: SGDR, ICLR 2017, equation 5, one cycle)."""
+
+    kind: Literal["cosine"]
+    decay_steps: PositiveInt
+    """Steps after the warm-up until the floor is reached; it stays there."""
+    floor: Fraction = 0.0
+    warmup_steps: NonNegativeInt = 0
+
+
+class Stepwise(Declaration):
+    """Multiplied by `factor` every `every_steps` after the warm-up."""
+
+    kind: Literal["step"]
+    every_steps: PositiveInt
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    warmup_steps: NonNegativeInt = 0
+
+
+class FixedBalance(Declaration):
+    """The tasks' declared weights."""
+
+    kind: Literal["fixed"]
+
+
+class UncertaintyBalance(Declaration):
+    """sum_k exp(-s_k) w_k L_k + s_k / 2 with learned s_k = log sigma_k^2 (Kendall et al., CVPR 2018, equation 10)."""
+
+    kind: Literal["uncertainty"]
+
+
+class GradNormBalance(Declaration):
+    """Weights that bring the tasks' gradients of the last shared layer to equal rates of learning (Chen et al.:
+    GradNorm, ICML 2018, algorithm 1)."""
+
+    kind: Literal["gradnorm"]
+    alpha: NonNegativeFloat = 1.5
+    learning_rate: PositiveFloat = 0.025
+
+
+Schedule = Annotated[Constant | Cosine | Stepwise, Field(discriminator="kind")]
+LossBalance = Annotated[FixedBalance | UncertaintyBalance | GradNormBalance, Field(discriminator="kind")]
+
+
+class EarlyStopping(Declaration):
+    """Training ends when the validation split has not got better for `patience` epochs, and the model is the best
+    epoch's."""
+
+    task: Name | None = None
+    """Whose metric counts: AUC of a binary task, RMSE of another. The mean of all tasks' AUC when left out."""
+    patience: PositiveInt = 1
+    min_change: NonNegativeFloat = 0.0
+    """What counts as better."""
 
 
 class Checkpoint(Declaration):
@@ -36,6 +92,12 @@ class Training(Declaration):
     """Of the dense layers' products; weights, optimizers, embeddings and losses stay float32."""
     embedding_optimizer: RowOptimizer
     """Of the tables that declare none."""
+    schedule: Schedule = Constant(kind="constant")
+    """Factor of all learning rates, dense and of rows, by step."""
+    clip_gradient_norm: PositiveFloat | None = None
+    """Longest dense gradient, all weights together; a longer one is shortened (Pascanu et al., ICML 2013)."""
+    loss_balance: LossBalance = FixedBalance(kind="fixed")
+    early_stopping: EarlyStopping | None = None
     epochs: PositiveInt = 1
     incremental_epochs: PositiveInt | None = None
     """Epochs of a training that starts from a base; `epochs` when left out."""

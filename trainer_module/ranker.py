@@ -11,6 +11,7 @@ import tensorflow as tf
 from typing_extensions import assert_never
 
 from schemas.columns import EVENT_TIME
+from schemas.encoders import MeanEncoder, PositionalEncoder
 from schemas.features import IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.groups import Group, groups_of
 from schemas.spec import Ranker as Declared
@@ -63,7 +64,7 @@ class Ranker:
             Weight(f"positions/{name}", (feature.max_length,), "zeros")
             for features in self._several.values()
             for name, feature in features.items()
-            if isinstance(feature, SequenceFeature) and feature.encoder == "positional"
+            if isinstance(feature, SequenceFeature) and isinstance(feature.encoder, PositionalEncoder)
         ]
 
     def keys(self, batch: Batch) -> dict[str, tf.Tensor]:
@@ -185,7 +186,7 @@ def _encoded(
     match feature:
         case IdsFeature():
             return pooling.combine(values_nD, column.value_rowids(), column.nrows(), feature.combiner)
-        case SequenceFeature(encoder="mean"):
+        case SequenceFeature(encoder=MeanEncoder()):
             return pooling.combine(values_nD, column.value_rowids(), column.nrows(), "mean")
         case SequenceFeature():
             return pooling.weigh_positions(column, values_nD, weights[f"positions/{name}"])

@@ -205,7 +205,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         {"data.format": "csv", "data.list_separator": "|"},
         {"push": {"kind": "none"}},
         {"features.age.clip": REMOVED, "features.age.log": False},
-        {"features.recent.max_length": 1, "features.recent.encoder": "mean"},
+        {"features.recent.max_length": 1, "features.recent.encoder": {"kind": "mean"}},
         {"features.twin": {"kind": "id", "column": "user_id", "type": "string", "table": "tags"}},
         {"gates": [{"task": "like", "metric": "auc", "at_least": 0}]},
         {"tasks.like_again": {"kind": "binary", "label": "like"}},

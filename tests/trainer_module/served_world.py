@@ -56,7 +56,7 @@ def declared(**export: str) -> Ranker:
                         "type": "int",
                         "table": "posts",
                         "max_length": 4,
-                        "encoder": "positional",
+                        "encoder": {"kind": "positional"},
                     },
                     "recent": {
                         "kind": "sequence",

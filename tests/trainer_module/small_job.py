@@ -58,7 +58,7 @@ def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = N
                         "type": "int",
                         "table": "posts",
                         "max_length": 5,
-                        "encoder": "positional",
+                        "encoder": {"kind": "positional"},
                     },
                     "tags": {"kind": "ids", "type": "int", "table": "tags", "combiner": "sqrtn"},
                     "age": {"kind": "numeric"},

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from schemas.optimizers import Adam, Sgd
-from schemas.training import Mmoe
+from schemas.models import Mmoe
+from schemas.optimizers import DenseAdam, DenseSgd
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -54,14 +54,16 @@ def test_initial_weights_depend_on_seed_and_name_and_follow_glorot() -> None:
     assert Weight("layer/w", (300, 200), columns=4).initial(1).max() > np.sqrt(6 / 400)
 
 
-@pytest.mark.parametrize("declared", [Sgd(kind="sgd", learning_rate=0.5), Adam(kind="adam", learning_rate=0.01)])
+@pytest.mark.parametrize(
+    "declared", [DenseSgd(kind="sgd", learning_rate=0.5), DenseAdam(kind="adam", learning_rate=0.01)]
+)
 def test_dense_optimizers_equal_keras(declared: Sgd | Adam) -> None:
     from trainer_module.dense.optimizers import DenseState
 
     start = np.linspace(-1, 1, 9, dtype=np.float32)
     state = DenseState(declared, tf.constant(start))
     legacy = tf.keras.optimizers.legacy
-    keras = legacy.SGD(0.5) if isinstance(declared, Sgd) else legacy.Adam(0.01, epsilon=1e-7)
+    keras = legacy.SGD(0.5) if isinstance(declared, DenseSgd) else legacy.Adam(0.01, epsilon=1e-7)
     variable = tf.Variable(start)
     for step in range(1, 8):
         gradient = tf.constant(np.sin(start * 10 + step), tf.float32)

@@ -3,7 +3,7 @@
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.optimizers import Adam, DenseOptimizer, Sgd
+from schemas.optimizers import DenseAdam, DenseOptimizer, DenseSgd
 
 
 class DenseState(tf.Module):
@@ -15,15 +15,15 @@ class DenseState(tf.Module):
         self.flat = tf.Variable(initial, name="flat")
         self.moments = {
             name: tf.Variable(tf.zeros_like(self.flat), trainable=False, name=name)
-            for name in (("m", "v") if isinstance(declared, Adam) else ())
+            for name in (("m", "v") if isinstance(declared, DenseAdam) else ())
         }
 
     def apply(self, gradient: tf.Tensor, step: tf.Tensor) -> None:
         """Moves the weights: gradient [size], step from 1."""
         match self._declared:
-            case Sgd(learning_rate=rate):
+            case DenseSgd(learning_rate=rate):
                 self.flat.assign_sub(rate * gradient)
-            case Adam(learning_rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon):
+            case DenseAdam(learning_rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon):
                 # One pass over memory; the same formula as `embedding.row_optimizers.adam`.
                 tf.raw_ops.ResourceApplyAdam(
                     var=self.flat.handle,

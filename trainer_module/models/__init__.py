@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schemas.training import Mmoe
+from schemas.models import Mmoe
 from trainer_module.dense.weights import Blocks
 from trainer_module.models.mmoe import MmoeModel
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import tensorflow as tf
 
-from schemas.training import Mmoe
+from schemas.models import Mmoe
 from trainer_module.dense.layers import Dense, Mlp, ParallelMlps
 from trainer_module.dense.weights import Blocks, Layer, Weight, Weights
 
