@@ -57,7 +57,7 @@ def test_initial_weights_depend_on_seed_and_name_and_follow_glorot() -> None:
 @pytest.mark.parametrize(
     "declared", [DenseSgd(kind="sgd", learning_rate=0.5), DenseAdam(kind="adam", learning_rate=0.01)]
 )
-def test_dense_optimizers_equal_keras(declared: Sgd | Adam) -> None:
+def test_dense_optimizers_equal_keras(declared: DenseSgd | DenseAdam) -> None:
     from trainer_module.dense.optimizers import DenseState
 
     start = np.linspace(-1, 1, 9, dtype=np.float32)
