@@ -7,6 +7,7 @@ from typing_extensions import assert_never
 from schemas.cluster_checks import cluster_problems
 from schemas.columns import Column, feature_column, label_column
 from schemas.data import DayLogs, SplitLogs
+from schemas.data_checks import data_problems
 from schemas.encoders import PositionalEncoder
 from schemas.features import EmbeddedFeature, IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.problems import Problem, listed
@@ -28,6 +29,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         _numerics,
         _embedded,
         _data,
+        data_problems,
         _rank_inputs,
         release_problems,
         cluster_problems,

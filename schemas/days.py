@@ -2,7 +2,7 @@
 
 import datetime
 
-from schemas.data import EVAL, TRAIN, DayLogs
+from schemas.data import EVAL, TRAIN, VALIDATION, DayLogs
 
 Day = datetime.date
 
@@ -23,11 +23,18 @@ def parse_day(text: str) -> Day:
 
 
 def window(logs: DayLogs, date: Day) -> dict[str, list[Day]]:
-    """Returns the days of each split for a run of `date`, oldest first: the `eval_days` that end with the date, and
-    the `train_days` before them."""
+    """Returns the days of each split for a run of `date`, oldest first.
+
+    The `eval_days` end with the date, the `train_days` come before them; the newest of these are validation days, a
+    split that is left out where none are declared.
+    """
     first_eval = date - datetime.timedelta(days=logs.eval_days - 1)
+    first_validation = first_eval - datetime.timedelta(days=logs.validation_days)
     first_train = first_eval - datetime.timedelta(days=logs.train_days)
-    return {TRAIN: _run_of_days(first_train, logs.train_days), EVAL: _run_of_days(first_eval, logs.eval_days)}
+    days = {TRAIN: _run_of_days(first_train, logs.train_days - logs.validation_days)}
+    if logs.validation_days:
+        days[VALIDATION] = _run_of_days(first_validation, logs.validation_days)
+    return days | {EVAL: _run_of_days(first_eval, logs.eval_days)}
 
 
 def file_pattern(pattern: str, day: Day) -> str:

@@ -98,6 +98,14 @@ def test_the_base_is_the_one_that_has_come_furthest_and_leaves_something_to_lear
     assert train_days(root) == DAYS[5:6]
 
 
+def test_validation_days_are_trained_on_once_they_are_no_longer_the_newest(root: Path) -> None:
+    logs = {"validation_days": 1}
+    blessed(root, "validated_on_the_fifth", *DAYS[:4])
+    blessed(root, "without_validation_days", *DAYS[:5])
+    assert start(root, logs=logs).base.checkpoint_uri == str(root / "validated_on_the_fifth")
+    assert train_days(root, logs=logs) == DAYS[4:5]
+
+
 def test_of_equally_new_ones_the_last_blessed_is_the_base(root: Path) -> None:
     for name in ("first", "second"):
         blessed(root, name, *DAYS[:4])

@@ -38,6 +38,20 @@ def test_the_last_days_are_evaluated_on_and_those_before_trained_on(tmp_path: Pa
     ]
 
 
+def test_the_newest_train_days_are_read_into_the_validation_split(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{day}/a.parquet" for day in DAYS))
+    files = resolved(tmp_path, day_logs(validation_days=1))
+    assert files.splits == ("train", "validation", "eval")
+    assert files.days() == {"train": DAYS[:1], "validation": DAYS[1:2], "eval": DAYS[2:]}
+
+
+@pytest.mark.parametrize(("missing", "split"), [(0, "train"), (1, "validation")])
+def test_a_train_and_a_validation_day_must_be_left(tmp_path: Path, missing: int, split: str) -> None:
+    touch(tmp_path, *(f"{day}/a.parquet" for day in DAYS if day != DAYS[missing]))
+    with pytest.raises(UserError, match=rf"split '{split}' has no day left \(got no rows for {DAYS[missing]}\)"):
+        resolved(tmp_path, day_logs(missing_days="skip", validation_days=1))
+
+
 def test_all_missing_days_are_named_at_once(tmp_path: Path) -> None:
     touch(tmp_path, "2024-02-29/a.parquet")
     with pytest.raises(

@@ -14,9 +14,14 @@ DAYS = st.dates(min_value=datetime.date(1970, 1, 1), max_value=datetime.date(900
 ONE_DAY = datetime.timedelta(days=1)
 
 
-def _logs(train_days: int, eval_days: int) -> DayLogs:
+def _logs(train_days: int, eval_days: int, validation_days: int = 0) -> DayLogs:
     return DayLogs(
-        kind="days", format="csv", pattern="{YYYY}/{MM}/{DD}.csv", train_days=train_days, eval_days=eval_days
+        kind="days",
+        format="csv",
+        pattern="{YYYY}/{MM}/{DD}.csv",
+        train_days=train_days,
+        eval_days=eval_days,
+        validation_days=validation_days,
     )
 
 
@@ -48,6 +53,14 @@ def test_window_is_one_unbroken_run_of_days_that_ends_with_the_date(
     run = days["train"] + days["eval"]
     assert run[-1] == date
     assert all(later - earlier == ONE_DAY for earlier, later in itertools.pairwise(run))
+
+
+def test_the_newest_train_days_are_validation_days() -> None:
+    days = window(_logs(5, 1, validation_days=2), parse_day("2024-03-01"))
+    assert list(days) == ["train", "validation", "eval"]
+    assert _written(days["train"]) == ["2024-02-25", "2024-02-26", "2024-02-27"]
+    assert _written(days["validation"]) == ["2024-02-28", "2024-02-29"]
+    assert _written(days["eval"]) == ["2024-03-01"]
 
 
 @given(date=DAYS)

@@ -157,6 +157,11 @@ WHOLE: list[Case] = [
         "cluster.heartbeat_timeout_s",
         "has no effect: the deadline comes first (got 60); less than deadline_s (60)",
     ),
+    (
+        {"data.validation_days": 2},
+        "data.validation_days",
+        "leave no day to train on (got 2 of 2 train_days); fewer than train_days, whose newest days they are",
+    ),
 ]
 
 
