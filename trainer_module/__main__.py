@@ -79,6 +79,7 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -
         schedule.end_epoch()
         if job.validation_files:
             report.validation = trainer.validate(_validation_batches(job, rank, ranks), progress)
+            progress.validated(epoch, report.validation)
         _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
     with progress.beating():
         schedule.write_final(Path(job.final_checkpoint))

@@ -60,7 +60,7 @@ def _run(job_file: Path, job: TrainJob, train: Train, export_module: str) -> Non
             if not is_trained(job):
                 train(attempt, deadline)
             # The model is published by one rename, when all else is written: what is there is whole.
-            if not Path(job.model_dir).exists():
+            if job.model_dir and not Path(job.model_dir).exists():
                 _export(job_file, job, export_module, deadline)
             return
         except JobFailedError as error:

@@ -22,7 +22,7 @@ class TrainJob(Declaration):
         validation_files: the same, scored after every epoch; may be empty.
         check_files: raw tf.Examples; a few are scored by the ranks, and the exported model must give the same scores.
         transform_graph: output folder of TensorFlow Transform.
-        model_dir: where the SavedModel goes; it must not exist.
+        model_dir: where the SavedModel goes; it must not exist. Empty: nothing is exported.
         output_dir: where the report of the training goes.
         final_checkpoint: where the checkpoint of the trained state is published; it must not exist.
         checkpoint_dir: checkpoints on the way; outlives a failed job, so that it is resumed from there.

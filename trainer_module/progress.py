@@ -3,9 +3,10 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from trainer_module.job import TrainJob
 
@@ -63,6 +64,13 @@ class Progress:
         if self._file and now >= self._next_line:
             self._next_line = now + _PROGRESS_EVERY_S
             rate = (self.examples - self._resumed_examples) / max(now - self._started, 1e-9)
-            line = {"step": self.step, "examples": self.examples, "loss": loss, "examples_per_s": round(rate, 1)}
+            self._write({"step": self.step, "examples": self.examples, "loss": loss, "examples_per_s": round(rate, 1)})
+
+    def validated(self, epoch: int, results: Mapping[str, Mapping[str, float]]) -> None:
+        """Says what the validation split gave after an epoch, counted from 0: {task: {metric: value}}."""
+        self._write({"epoch": epoch, "validation": results})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._file:
             with self._file.open("a") as file:
                 file.write(json.dumps(line) + "\n")
