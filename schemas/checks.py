@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing_extensions import assert_never
 
 from schemas.cluster_checks import cluster_problems
-from schemas.columns import Column, feature_column, label_column
+from schemas.columns import Column, feature_columns, label_column, serving_columns
 from schemas.data import DayLogs, SplitLogs
 from schemas.data_checks import data_problems
 from schemas.encoders import PositionalEncoder
@@ -50,10 +50,10 @@ def _columns(spec: Spec) -> Iterator[Problem]:
     labels = {spec.label_of(task): task for task in spec.tasks}
     readers: dict[str, tuple[str, Column]] = {}
     for name in spec.features:
-        column = feature_column(spec, name)
+        column = feature_columns(spec, name)[0]
         if column.name in labels:
             yield Problem(
-                ("features", name, "column") if spec.features[name].column else ("features", name),
+                ("features", name, "column") if getattr(spec.features[name], "column", None) else ("features", name),
                 f"reads the label of task '{labels[column.name]}' (got '{column.name}')",
                 "a label is known only after the event and must not be a feature",
             )
@@ -82,14 +82,15 @@ def _kind(column: Column) -> str:
 
 def _tables(spec: Spec) -> Iterator[Problem]:
     used = set()
-    for name, feature in spec.features.items():
-        if isinstance(feature, NumericFeature):
+    for name in spec.features:
+        table = spec.table_of(name)
+        if table is None:
             continue
-        used.add(feature.table)
-        if feature.table not in spec.tables:
+        used.add(table)
+        if table not in spec.tables:
             yield Problem(
                 ("features", name, "table"),
-                f"no such table (got '{feature.table}')",
+                f"no such table (got '{table}')",
                 f"declared tables: {listed(list(spec.tables))}",
             )
     if len(spec.tables) > MAX_TABLES:
@@ -129,7 +130,7 @@ def _numerics(spec: Spec) -> Iterator[Problem]:
 def _embedded(spec: Spec) -> Iterator[Problem]:
     types: dict[str, tuple[str, EmbeddedFeature]] = {}
     for name, feature in spec.features.items():
-        if isinstance(feature, NumericFeature):
+        if not isinstance(feature, EmbeddedFeature):
             continue
         first, known = types.setdefault(feature.table, (name, feature))
         if known.type != feature.type:
@@ -166,7 +167,7 @@ def _embedded(spec: Spec) -> Iterator[Problem]:
 
 
 def _data(spec: Spec) -> Iterator[Problem]:
-    lists = [name for name in spec.features if feature_column(spec, name).is_list]
+    lists = [name for name in spec.features if any(column.is_list for column in feature_columns(spec, name))]
     separator = spec.data.list_separator
     if separator is None and spec.data.format == "csv" and lists:
         yield Problem(
@@ -207,7 +208,7 @@ def _time(spec: Spec) -> Iterator[Problem]:
     if spec.event_time in {spec.label_of(task) for task in spec.tasks}:
         yield Problem(("event_time",), f"is a label (got '{spec.event_time}')", "name a column of its own")
     for name in spec.features:
-        column = feature_column(spec, name)
+        column = feature_columns(spec, name)[0]
         if column.name == spec.event_time and (column.type, column.is_list) != ("int", False):
             yield Problem(
                 ("event_time",),
@@ -223,8 +224,7 @@ def _time(spec: Spec) -> Iterator[Problem]:
 
 
 def _rank_inputs(spec: Spec) -> Iterator[Problem]:
-    read = {column.name: column for column in (feature_column(spec, name) for name in spec.features)}
-    for first, second, name in clashes(read.values()):
+    for first, second, name in clashes(serving_columns(spec)):
         yield Problem(
             ("features",),
             f"columns '{first}' and '{second}' would both be input '{name}' of the served model (got both)",

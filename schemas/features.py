@@ -166,6 +166,8 @@ class Key(Declaration):
 EmbeddedFeature = IdFeature | IdsFeature | SequenceFeature
 ListFeature = IdsFeature | SequenceFeature
 """Any number of ids."""
+BiasFeature = NumericFeature | BucketsFeature | IdFeature
+"""May have a value `at_serving`."""
 OneIdFeature = IdFeature | CrossFeature
 """One id, always with a table; so have `BucketsFeature` and `TimeFeature` where one is declared."""
 Feature = Annotated[

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from schemas.columns import feature_columns
 from schemas.drift import DriftBounds
 from schemas.features import IdFeature, NumericFeature
 from schemas.metrics import at_k, direction, fits, largest, metrics_of
@@ -22,7 +23,7 @@ def _keys(spec: Spec) -> Iterator[Problem]:
     used = {name for names in spec.evaluation.slices for name in names}
     used |= {name for gate in spec.gates for name in (*(gate.slice or ()), *(gate.each or ()))}
     used |= {part.by for part in _groupings(spec).values() if part.by}
-    columns = {spec.column_of(feature): feature for feature in spec.features}
+    columns = {column.name: name for name in spec.features for column in feature_columns(spec, name)}
     labels = {spec.label_of(task): task for task in spec.tasks}
     for name, key in spec.keys.items():
         loc, column = ("keys", name), key.column or name

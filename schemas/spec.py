@@ -11,7 +11,7 @@ from schemas.base import ColumnName, Declaration, Name
 from schemas.cluster import Cluster, SpecCluster
 from schemas.data import Logs
 from schemas.drift import Drift
-from schemas.features import AgeFeature, Feature, Key, MatchFeature, NumericFeature, VectorFeature
+from schemas.features import AgeFeature, CrossFeature, Feature, Key, MatchFeature, NumericFeature, VectorFeature
 from schemas.models import Model
 from schemas.optimizers import RowOptimizer
 from schemas.release import Evaluation, Gate, Push
@@ -31,8 +31,14 @@ class Inputs(Declaration):
     keys: dict[Name, Key] = Field(default_factory=dict)
 
     def column_of(self, name: str) -> str:
-        """Returns the column of the logs that a feature or a key reads."""
+        """Returns the column of the logs that holds the values of a feature or a key.
+
+        Raises:
+            ValueError: for a feature made of two columns.
+        """
         declared = self.keys[name] if name in self.keys else self.features[name]
+        if isinstance(declared, CrossFeature | AgeFeature | MatchFeature):
+            raise ValueError(f"features.{name}: has no column of its own (got kind {declared.kind}); it is made of two")
         return declared.column or name
 
     def label_of(self, task: str) -> str:
@@ -42,8 +48,9 @@ class Inputs(Declaration):
     def table_of(self, feature: str) -> str | None:
         """Returns the table of an embedded feature, None for one that is floats as it is."""
         declared = self.features[feature]
-        floats = isinstance(declared, NumericFeature | VectorFeature | AgeFeature | MatchFeature)
-        return None if floats else declared.table
+        if isinstance(declared, NumericFeature | VectorFeature | AgeFeature | MatchFeature):
+            return None
+        return declared.table
 
     def inputs(self) -> "Inputs":
         """Returns this part alone."""

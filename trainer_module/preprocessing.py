@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from typing_extensions import assert_never
 
-from schemas.columns import EVENT_TIME, feature_column
+from schemas.columns import EVENT_TIME, feature_columns
 from schemas.features import IdFeature, IdsFeature, NumericFeature, SequenceFeature
 from schemas.spec import Inputs
 from trainer_module.keys import NO_ID, id_keys
@@ -30,7 +30,7 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
     tags = declared.table_tags()
     outputs: dict[str, Any] = {}
     for name, feature in declared.features.items():
-        column = inputs[feature_column(declared, name).name]
+        column = inputs[feature_columns(declared, name)[0].name]
         match feature:
             case NumericFeature():
                 outputs[name] = _numeric(feature, column)

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from schemas.columns import Column, columns
+import pytest
+
+from schemas.columns import Column, columns, serving_columns
+from tests.schemas.features import EVERY_KIND
 from tests.schemas.specs import loaded
 
 
@@ -10,12 +13,54 @@ def test_each_kind_of_feature_and_task_has_its_column(tmp_path: Path) -> None:
     assert columns(loaded(tmp_path)) == [
         Column(name="age", type="float", is_required=False),
         Column(name="friend", type="string", is_required=False, is_id=True),
-        Column(name="like", type="int", is_label=True, is_binary=True),
-        Column(name="rating", type="float", is_label=True),
+        Column(name="like", type="int", is_label=True, is_after_event=True, is_binary=True),
+        Column(name="rating", type="float", is_label=True, is_after_event=True),
         Column(name="recent", type="string", is_list=True, is_required=False, is_id=True),
         Column(name="tags", type="string", is_list=True, is_required=False, is_id=True),
         Column(name="user_id", type="string", is_id=True),
     ]
+
+
+def test_all_that_the_readers_of_a_column_say_of_it_is_known() -> None:
+    after = {"is_after_event": True}
+    assert columns(EVERY_KIND) == [
+        Column(name="buy", type="int", is_label=True, is_binary=True, **after),
+        Column(name="click", type="int", is_label=True, is_binary=True, **after),
+        Column(name="image", type="float", is_list=True, length=4),
+        Column(name="item", type="int", is_id=True),
+        Column(name="page", type="float", is_required=False),
+        Column(name="place", type="int", is_id=True),
+        Column(name="position", type="int"),
+        Column(name="posted", type="int", is_required=False),
+        Column(name="price", type="float"),
+        Column(name="price_paid", type="float", is_required=False, is_not_negative=True, **after),
+        Column(name="rating", type="float", is_required=False, is_label=True, **after),
+        Column(name="recent", type="int", is_list=True, is_required=False, is_id=True),
+        Column(name="seconds", type="float", is_label=True, is_not_negative=True, **after),
+        Column(name="seen", type="int", is_required=False),
+        Column(name="tag_weights", type="float", is_list=True, is_required=False, beside=("tags",)),
+        Column(name="tags", type="string", is_list=True, is_required=False, is_id=True),
+        Column(name="time", type="int"),
+        Column(name="user", type="string", is_id=True),
+    ]
+
+
+def test_a_row_without_a_masked_label_stays() -> None:
+    assert [column.name for column in columns(EVERY_KIND) if column.is_masked] == ["rating"]
+
+
+def test_predictions_need_neither_bias_features_nor_what_is_known_after_the_event() -> None:
+    needless = {"buy", "click", "page", "place", "position", "price_paid", "rating", "seconds"}
+    assert {column.name for column in columns(EVERY_KIND)} - needless == {
+        column.name for column in serving_columns(EVERY_KIND)
+    }
+
+
+def test_a_feature_made_of_two_columns_has_none_of_its_own() -> None:
+    assert EVERY_KIND.column_of("hour") == "time"
+    for name in ("user_item", "age", "bought_before"):
+        with pytest.raises(ValueError, match=f"features.{name}: has no column of its own"):
+            EVERY_KIND.column_of(name)
 
 
 def test_a_column_read_twice_is_listed_once_and_required_if_one_reader_requires_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from numpy.typing import NDArray
 
-from schemas.columns import Column, feature_column
+from schemas.columns import Column, serving_columns
 from schemas.features import IdFeature
 from trainer_module.check import as_batch
 from trainer_module.ranker import Batch, Ranker
@@ -108,8 +108,7 @@ class ServedRanker(tf.Module):
 
 
 def _columns(ranker: Ranker) -> dict[str, Column]:
-    read = [feature_column(ranker.declared, name) for name in ranker.declared.features]
-    return {column.name: column for column in sorted(read, key=lambda column: column.name)}
+    return {column.name: column for column in serving_columns(ranker.declared)}
 
 
 def _upsert(table: ServedTable) -> Signature:
