@@ -18,7 +18,7 @@ from schemas.spec import Ranker as Declared
 from schemas.tasks import BinaryTask, RegressionTask
 from trainer_module import pooling
 from trainer_module.dense.weights import FlatWeights, Weight, Weights
-from trainer_module.models import build_model
+from trainer_module.models import ModelInputs, build_model
 
 Batch = Mapping[str, tf.Tensor | tf.RaggedTensor]
 
@@ -56,7 +56,7 @@ class Ranker:
             for name in (*self._single[group.name], *self._several[group.name])
         ]
         self._compute_type = tf.as_dtype(declared.training.dense_precision)
-        self._model = build_model(declared.model, inputs=(*numbers, *vectors), tasks=self.tasks)
+        self._model = build_model(declared.model, inputs=ModelInputs(tuple(numbers), tuple(vectors)), tasks=self.tasks)
         self.weights = FlatWeights([*self._model.weights, *self._position_weights()])
 
     def _position_weights(self) -> list[Weight]:

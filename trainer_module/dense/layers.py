@@ -6,40 +6,49 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer_module.dense.weights import Weight, Weights
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.weights import Axis, Weight, Weights, blocks_of, width_of
 
-# Shape suffixes: B batch, I inputs, O outputs, N networks side by side.
+# Shape suffixes: B batch, I inputs, O outputs, N networks side by side, H width of a network's output, T tasks.
 
 
 class Dense:
-    """y = x W + b, or relu of it."""
+    """y = x W + b, or relu of it, with dropout of what relu gives."""
 
-    def __init__(self, name: str, inputs: int, outputs: int, *, relu: bool):
-        self._name, self._relu = name, relu
-        self.weights = (Weight(f"{name}/w", (inputs, outputs)), Weight(f"{name}/b", (outputs,), "zeros"))
+    def __init__(self, name: str, inputs: Axis, outputs: Axis, *, relu: bool, dropout: float = 0.0):
+        self._name, self._relu, self._dropout = name, relu, dropout
+        self.weights = (
+            Weight(f"{name}/w", (width_of(inputs), width_of(outputs)), blocks=blocks_of(inputs, outputs)),
+            Weight(f"{name}/b", (width_of(outputs),), "zeros", blocks=blocks_of(outputs)),
+        )
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, outputs]."""
         y_BO = tf.nn.bias_add(tf.matmul(x_BI, weights[f"{self._name}/w"]), weights[f"{self._name}/b"])
-        return tf.nn.relu(y_BO) if self._relu else y_BO
+        return _relu(y_BO, self._dropout, noise, self._name) if self._relu else y_BO
+
+
+def _relu(x: tf.Tensor, dropout: float, noise: Noise | None, name: str) -> tf.Tensor:
+    x = tf.nn.relu(x)
+    return x if noise is None else noise.dropout(x, dropout, name)
 
 
 class Mlp:
-    """Dense layers with relu, one after another."""
+    """Dense layers with relu, one after another, each with dropout."""
 
-    def __init__(self, name: str, inputs: int, units: Sequence[int]):
-        widths = [inputs, *units]
+    def __init__(self, name: str, inputs: Axis, units: Sequence[int], *, dropout: float = 0.0):
+        widths: list[Axis] = [inputs, *units]
         self._layers = [
-            Dense(f"{name}/{position}", before, after, relu=True)
+            Dense(f"{name}/{position}", before, after, relu=True, dropout=dropout)
             for position, (before, after) in enumerate(itertools.pairwise(widths))
         ]
-        self.outputs = widths[-1]
+        self.outputs = width_of(widths[-1])
         self.weights = tuple(weight for layer in self._layers for weight in layer.weights)
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, last width]."""
         for layer in self._layers:
-            x_BI = layer(weights, x_BI)
+            x_BI = layer(weights, x_BI, noise)
         return x_BI
 
 
@@ -60,21 +69,66 @@ def matmul_of_inputs(x_BI: tf.Tensor, w_IO: tf.Tensor) -> tuple[tf.Tensor, Calla
 
 
 class ParallelMlps:
-    """Several equal MLPs over one input. Their first layers are one product: much faster than one each."""
+    """Several MLPs of one shape over one input. Their first layers are one product: much faster than one each."""
 
-    def __init__(self, name: str, inputs: int, units: Sequence[int], networks: int):
-        self._name, self._networks, self._first_units = name, networks, units[0]
+    def __init__(
+        self, name: str, inputs: Axis, units: Sequence[int], networks: int | Sequence[str], *, dropout: float = 0.0
+    ):
+        """Makes the networks.
+
+        Args:
+            name: of all together.
+            inputs: of each.
+            units: widths of the layers.
+            networks: how many; or their names, by which a warm start finds those that both models have.
+            dropout: share of each layer's outputs.
+        """
+        names = [str(number) for number in range(networks)] if isinstance(networks, int) else list(networks)
+        self._name, self._dropout, self._num_networks = name, dropout, len(names)
+        width = len(names) * units[0]
+        columns: Axis = width if isinstance(networks, int) else tuple((network, units[0]) for network in names)
+        blocks = blocks_of(inputs, columns)
         first = (
-            Weight(f"{name}/first/w", (inputs, networks * units[0]), columns=networks),
-            Weight(f"{name}/first/b", (networks * units[0],), "zeros"),
+            Weight(f"{name}/first/w", (width_of(inputs), width), columns=len(names), blocks=blocks),
+            Weight(f"{name}/first/b", (width,), "zeros", blocks=blocks_of(columns)),
         )
-        self._rest = [Mlp(f"{name}/{network}", units[0], units[1:]) for network in range(networks)]
+        self._rest = [Mlp(f"{name}/{network}", units[0], units[1:], dropout=dropout) for network in names]
         self.outputs = units[-1]
         self.weights = (*first, *(weight for network in self._rest for weight in network.weights))
+        self.last = tuple(rest.weights[-2].name for rest in self._rest if rest.weights) or (first[0].name,)
+        """Names of the matrices of the last layers."""
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
-        """Returns [batch, networks, last width]."""
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> list[tf.Tensor]:
+        """Returns each network's output: [batch, last width]."""
         first = matmul_of_inputs(x_BI, weights[f"{self._name}/first/w"])
-        first = tf.nn.relu(tf.nn.bias_add(first, weights[f"{self._name}/first/b"]))
-        inputs = tf.split(first, self._networks, axis=1)
-        return tf.stack([rest(weights, x) for rest, x in zip(self._rest, inputs, strict=True)], axis=1)
+        first = tf.nn.bias_add(first, weights[f"{self._name}/first/b"])
+        first = _relu(first, self._dropout, noise, f"{self._name}/first")
+        inputs = tf.split(first, self._num_networks, axis=1)
+        return [rest(weights, x_BH, noise) for rest, x_BH in zip(self._rest, inputs, strict=True)]
+
+
+class Heads:
+    """A linear layer with one output for each task."""
+
+    def __init__(self, tasks: Sequence[str], inputs: int):
+        self._heads = [Dense(f"heads/{task}", inputs, 1, relu=False) for task in tasks]
+        self.weights = tuple(weight for head in self._heads for weight in head.weights)
+
+    def __call__(self, weights: Weights, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns logits [batch, tasks], given [batch, inputs] for each task."""
+        return tf.concat([head(weights, x_BI) for head, x_BI in zip(self._heads, inputs, strict=True)], axis=1)
+
+
+class Towers:
+    """An MLP and a linear output for each task, each over an input of its own."""
+
+    def __init__(self, tasks: Sequence[str], inputs: int, units: Sequence[int], *, dropout: float):
+        self._towers = [Mlp(f"towers/{task}", inputs, units, dropout=dropout) for task in tasks]
+        self._heads = Heads(tasks, units[-1])
+        self.weights = (*(weight for tower in self._towers for weight in tower.weights), *self._heads.weights)
+
+    def __call__(self, weights: Weights, inputs: Sequence[tf.Tensor], noise: Noise | None = None) -> tf.Tensor:
+        """Returns logits [batch, tasks], given [batch, inputs] for each task."""
+        return self._heads(
+            weights, [tower(weights, x_BI, noise) for tower, x_BI in zip(self._towers, inputs, strict=True)]
+        )

@@ -17,6 +17,20 @@ Weights = Mapping[str, tf.Tensor]
 Blocks = tuple[tuple[str, int], ...]
 """Named runs of places along an axis."""
 
+Axis = int | Blocks
+"""An axis of a weight: how many places it has, or the named runs that it consists of."""
+
+
+def width_of(axis: Axis) -> int:
+    """Returns the number of places of an axis."""
+    return axis if isinstance(axis, int) else sum(size for _, size in axis)
+
+
+def blocks_of(*axes: Axis) -> tuple[Blocks | None, ...]:
+    """Returns the `blocks` of a weight with these axes; empty where none is named."""
+    blocks = tuple(None if isinstance(axis, int) else axis for axis in axes)
+    return blocks if any(blocks) else ()
+
 
 @dataclass(frozen=True)
 class Weight:

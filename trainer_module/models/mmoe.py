@@ -4,48 +4,50 @@ Reference: Ma et al.: Modeling task relationships in multi-task learning with mu
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import tensorflow as tf
 
 from schemas.models import Mmoe
-from trainer_module.dense.layers import Dense, Mlp, ParallelMlps
-from trainer_module.dense.weights import Blocks, Layer, Weight, Weights
+from trainer_module.dense.layers import Dense, ParallelMlps, Towers
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.weights import Blocks, Weights
+from trainer_module.models.ranking_model import NoAuxiliary
 
 # Shape suffixes: B batch, I inputs, E experts, H width of an expert's output, T tasks.
 
 
-class MmoeModel:
+class MmoeModel(NoAuxiliary):
     """y_k = h_k(f_k(x)), f_k(x) = sum_e softmax(W_k x)_e f_e(x): equations 5 to 7 of the paper."""
 
     def __init__(self, declared: Mmoe, *, inputs: Blocks, tasks: Sequence[str]):
-        self._num_experts, self._num_tasks = declared.num_experts, len(tasks)
-        width = sum(size for _, size in inputs)
-        self._experts = ParallelMlps("experts", width, declared.expert_units, declared.num_experts)
+        self._num_experts, self._num_tasks, self._top_k = declared.num_experts, len(tasks), declared.top_k
+        dropout = declared.dropout
+        self._experts = ParallelMlps("experts", inputs, declared.expert_units, declared.num_experts, dropout=dropout)
         # The gates of all tasks are one product.
-        self._expert_gates = Dense("expert_gates", width, len(tasks) * declared.num_experts, relu=False)
-        self._towers = [Mlp(f"towers/{task}", self._experts.outputs, declared.tower_units) for task in tasks]
-        self._heads = [Dense(f"heads/{task}", declared.tower_units[-1], 1, relu=False) for task in tasks]
-        layers: tuple[Layer, ...] = (self._experts, self._expert_gates, *self._towers, *self._heads)
         gates = tuple((task, declared.num_experts) for task in tasks)
-        blocks: dict[str, tuple[Blocks | None, ...]] = {
-            "experts/first/w": (inputs, None),
-            "expert_gates/w": (inputs, gates),
-            "expert_gates/b": (gates,),
-        }
-        self.weights: tuple[Weight, ...] = tuple(
-            replace(weight, blocks=blocks.get(weight.name, ())) for layer in layers for weight in layer.weights
-        )
+        self._expert_gates = Dense("expert_gates", inputs, gates, relu=False)
+        self._towers = Towers(tasks, self._experts.outputs, declared.tower_units, dropout=dropout)
+        self.weights = (*self._experts.weights, *self._expert_gates.weights, *self._towers.weights)
+        self.shared = self._experts.last
 
-    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
-        """Returns logits [batch, tasks]."""
-        experts_BEH = self._experts(weights, x_BI)
-        gates_BTE = tf.nn.softmax(
-            tf.reshape(self._expert_gates(weights, x_BI), [-1, self._num_tasks, self._num_experts])
-        )
-        mixed_BTH = tf.matmul(gates_BTE, experts_BEH)
-        logits = [
-            head(weights, tower(weights, mixed_BH))
-            for tower, head, mixed_BH in zip(self._towers, self._heads, tf.unstack(mixed_BTH, axis=1), strict=True)
-        ]
-        return tf.concat(logits, axis=1)
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """See `RankingModel`."""
+        experts_BEH = tf.stack(self._experts(weights, x_BI, noise), axis=1)
+        gates_BTE = tf.reshape(self._expert_gates(weights, x_BI), [-1, self._num_tasks, self._num_experts])
+        if self._top_k is not None:
+            gates_BTE = keep_top(gates_BTE, self._top_k)
+        mixed_BTH = tf.matmul(tf.nn.softmax(gates_BTE), experts_BEH)
+        return self._towers(weights, tf.unstack(mixed_BTH, axis=1), noise)
+
+
+def keep_top(gates: tf.Tensor, k: int) -> tf.Tensor:
+    """Returns [..., experts] with -inf for all but the k largest: softmax gives these 0, and no gradient.
+
+    Of equal ones the first are kept.
+
+    Reference: Shazeer et al.: Outrageously large neural networks, ICLR 2017, equations 3 and 5; without the noise of
+    equation 4.
+    """
+    _, positions = tf.math.top_k(gates, k)
+    is_kept = tf.reduce_any(tf.one_hot(positions, gates.shape[-1], on_value=True, off_value=False), axis=-2)
+    return tf.where(is_kept, gates, tf.constant(float("-inf"), gates.dtype))

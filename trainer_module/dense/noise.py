@@ -1,0 +1,46 @@
+"""Dropout without state: a run that is continued draws what it would have drawn."""
+
+import zlib
+
+import tensorflow as tf
+
+_INT32 = 0x7FFFFFFF
+
+
+class Noise:
+    """The random numbers of one rank in one step: a pure function of seed, step, rank and the layer's name."""
+
+    def __init__(self, seed: tf.Tensor):
+        """Makes the noise of a seed: [2] int32."""
+        self._seed = seed
+
+    @classmethod
+    def of_step(cls, *, seed: int, step: tf.Tensor, rank: int) -> "Noise":
+        """Returns a step's noise.
+
+        Args:
+            seed: of the training.
+            step: scalar; ranks agree on it.
+            rank: each draws its own.
+        """
+        of_run = tf.constant([seed, 0], tf.int32)
+        of_step = tf.random.experimental.stateless_fold_in(of_run, tf.cast(step, tf.int32))
+        return cls(tf.random.experimental.stateless_fold_in(of_step, rank))
+
+    def dropout(self, x: tf.Tensor, rate: float, name: str) -> tf.Tensor:
+        """Returns x with a share `rate` of its numbers zeroed and the others divided by 1 - rate.
+
+        Args:
+            x: of any shape and float type.
+            rate: from 0, below 1.
+            name: of the layer; each draws its own numbers.
+
+        Reference: Srivastava et al.: Dropout, JMLR 2014, section 4; scaled in training instead of in prediction
+        (section 10).
+        """
+        if rate == 0:
+            return x
+        seed = tf.random.experimental.stateless_fold_in(self._seed, zlib.crc32(name.encode()) & _INT32)
+        # In float32 also where x is bfloat16, whose 8 bits would round the rate.
+        is_kept = tf.random.stateless_uniform(tf.shape(x), seed, alg="philox") >= rate
+        return tf.where(is_kept, x * tf.cast(1 / (1 - rate), x.dtype), tf.zeros([], x.dtype))

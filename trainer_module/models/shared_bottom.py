@@ -1,0 +1,32 @@
+"""One network for all tasks, then a tower each.
+
+Reference: Caruana: Multitask learning, Machine Learning 28, 1997; as in Ma et al., KDD 2018, section 3.1.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from schemas.models import SharedBottom
+from trainer_module.dense.layers import ParallelMlps, Towers
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.weights import Blocks, Weights
+from trainer_module.models.ranking_model import NoAuxiliary
+
+# Shape suffixes: B batch, I inputs, H width of the bottom's output, T tasks.
+
+
+class SharedBottomModel(NoAuxiliary):
+    """y_k = h_k(f(x))."""
+
+    def __init__(self, declared: SharedBottom, *, inputs: Blocks, tasks: Sequence[str]):
+        self._num_tasks = len(tasks)
+        self._bottom = ParallelMlps("bottom", inputs, declared.bottom_units, 1, dropout=declared.dropout)
+        self._towers = Towers(tasks, self._bottom.outputs, declared.tower_units, dropout=declared.dropout)
+        self.weights = (*self._bottom.weights, *self._towers.weights)
+        self.shared = self._bottom.last
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """See `RankingModel`."""
+        [bottom_BH] = self._bottom(weights, x_BI, noise)
+        return self._towers(weights, [bottom_BH] * self._num_tasks, noise)

@@ -1,0 +1,27 @@
+"""A network for each task: the baseline, in which tasks share the embeddings and the features' interaction alone."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from schemas.models import SingleTask
+from trainer_module.dense.layers import Heads, ParallelMlps
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.weights import Blocks, Weights
+from trainer_module.models.ranking_model import NoAuxiliary
+
+# Shape suffixes: B batch, I inputs, T tasks.
+
+
+class SingleTaskModel(NoAuxiliary):
+    """y_k = h_k(x)."""
+
+    def __init__(self, declared: SingleTask, *, inputs: Blocks, tasks: Sequence[str]):
+        self._towers = ParallelMlps("towers", inputs, declared.tower_units, tasks, dropout=declared.dropout)
+        self._heads = Heads(tasks, self._towers.outputs)
+        self.weights = (*self._towers.weights, *self._heads.weights)
+        self.shared: tuple[str, ...] = ()
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """See `RankingModel`."""
+        return self._heads(weights, self._towers(weights, x_BI, noise))
