@@ -1,0 +1,87 @@
+"""The loss of each example by its logit and label: pure functions, [B] and [B] to [B].
+
+All are finite, and so are their gradients, for any finite logit and allowed label.
+"""
+
+import tensorflow as tf
+from typing_extensions import assert_never
+
+from schemas.tasks import (
+    BinaryTask,
+    CrossEntropy,
+    Focal,
+    Huber,
+    LogError,
+    RegressionTask,
+    SquaredError,
+    Task,
+    WatchTimeTask,
+)
+
+
+def example_losses(task: Task, logits_B: tf.Tensor, labels_B: tf.Tensor) -> tf.Tensor:
+    """Returns the declared loss: logits [batch], labels [batch] without NaN, to [batch]."""
+    match task:
+        case WatchTimeTask(unit=unit):
+            return weighted_logistic(logits_B, labels_B / unit)
+        case BinaryTask() | RegressionTask():
+            declared = task.loss
+        case _:
+            assert_never(task)
+    match declared:
+        case CrossEntropy(label_smoothing=smoothing):
+            return cross_entropy(logits_B, labels_B, smoothing=smoothing)
+        case Focal(gamma=gamma, alpha=alpha):
+            return focal(logits_B, labels_B, gamma=gamma, alpha=alpha)
+        case SquaredError():
+            return tf.square(logits_B - labels_B)
+        case Huber(delta=delta):
+            return huber(logits_B - labels_B, delta=delta)
+        case LogError():
+            return tf.square(logits_B - tf.math.log1p(labels_B))
+        case _:
+            assert_never(declared)
+
+
+def cross_entropy(logits_B: tf.Tensor, labels_B: tf.Tensor, *, smoothing: float) -> tf.Tensor:
+    """Returns -y' log p - (1 - y') log(1 - p), y' = y (1 - s) + s / 2.
+
+    Reference: Szegedy et al.: Rethinking the Inception architecture, CVPR 2016, section 7, with a uniform u over two
+    classes.
+    """
+    targets_B = labels_B * (1.0 - smoothing) + smoothing / 2.0 if smoothing else labels_B
+    return tf.nn.sigmoid_cross_entropy_with_logits(labels=targets_B, logits=logits_B)
+
+
+def focal(logits_B: tf.Tensor, labels_B: tf.Tensor, *, gamma: float, alpha: float | None) -> tf.Tensor:
+    """Returns -alpha_t (1 - p_t)^gamma log p_t; alpha_t is 1 without an alpha.
+
+    Reference: Lin et al.: Focal loss for dense object detection, ICCV 2017, equations 4 and 5.
+    """
+    towards_label_B = logits_B * (2.0 * labels_B - 1.0)
+    # By logarithms: log p_t = -softplus(-z_t), log(1 - p_t) = -softplus(z_t). A power of 1 - p_t would have an infinite
+    # gradient where that is rounded to 0.
+    losses_B = tf.exp(-gamma * tf.math.softplus(towards_label_B)) * tf.math.softplus(-towards_label_B)
+    if alpha is None:
+        return losses_B
+    return losses_B * (alpha * labels_B + (1.0 - alpha) * (1.0 - labels_B))
+
+
+def huber(errors_B: tf.Tensor, *, delta: float) -> tf.Tensor:
+    """Returns e^2 / 2 where |e| <= delta, else delta (|e| - delta / 2).
+
+    Reference: Huber: Robust estimation of a location parameter, Annals of Mathematical Statistics 1964.
+    """
+    sizes_B = tf.abs(errors_B)
+    near_B = tf.minimum(sizes_B, delta)
+    return near_B * (sizes_B - near_B / 2.0)
+
+
+def weighted_logistic(logits_B: tf.Tensor, times_B: tf.Tensor) -> tf.Tensor:
+    """Returns -t log p where t > 0, else -log(1 - p): the odds e^z are the expected time.
+
+    Exactly, they are (sum of times) / (number of examples with time 0).
+    Reference: Covington et al.: Deep neural networks for YouTube recommendations, RecSys 2016, section 4.2.
+    """
+    of_none_B = tf.cast(times_B <= 0.0, tf.float32)
+    return times_B * tf.math.softplus(-logits_B) + of_none_B * tf.math.softplus(logits_B)
