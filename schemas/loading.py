@@ -1,20 +1,18 @@
 """From a YAML file to a spec, or to every mistake in it with its line, the value got and what is allowed."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import pydantic
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from schemas.checks import find_problems
-from schemas.explaining import explain
+from schemas.documents import Document, check_document
 from schemas.problems import Loc, Problem, SpecError
 from schemas.spec import Spec
+from schemas.tuning_checks import tuning_problems
 
 MAX_FILE_BYTES = 4 * 2**20
 MAX_VALUES = 100_000
@@ -27,18 +25,36 @@ def load_spec(path: Path) -> Spec:
     Raises:
         SpecError: with all problems found; its text has one line for each.
     """
-    document = _parse(path)
-    problems: list[Problem]
-    try:
-        # Through JSON, so that a YAML list is a JSON array and strict types mean the same as in the JSON Schema.
-        spec = Spec.model_validate_json(json.dumps(_plain(path, document)))
-    except pydantic.ValidationError as error:
-        problems = explain(error.errors(include_url=False), Spec.model_json_schema())
-    else:
-        problems = find_problems(spec)
-        if not problems:
-            return spec
-    raise SpecError(path, [_with_line(problem, document) for problem in problems]) from None
+    return parse_spec(path).spec
+
+
+class Parsed(NamedTuple):
+    """A spec that was read.
+
+    Attributes:
+        spec: what it says.
+        document: the file as plain data.
+        written: the same with comments and the order of keys, as ruamel.yaml keeps them.
+    """
+
+    spec: Spec
+    document: Document
+    written: CommentedMap
+
+
+def parse_spec(path: Path) -> Parsed:
+    """Reads and checks a spec, and keeps what it was read from.
+
+    Raises:
+        SpecError: see `load_spec`.
+    """
+    written = _parse(path)
+    document = _plain(path, written)
+    spec = check_document(document)
+    problems = spec if isinstance(spec, list) else list(tuning_problems(spec, document))
+    if isinstance(spec, list) or problems:
+        raise SpecError(path, [_with_line(problem, written) for problem in problems])
+    return Parsed(spec, document, written)
 
 
 def json_schema() -> dict[str, Any]:

@@ -19,6 +19,7 @@ from schemas.serving import Export, Serving
 from schemas.tables import Table
 from schemas.tasks import Task
 from schemas.training import Training
+from schemas.tuning import Tuning
 
 
 class Inputs(Declaration):
@@ -88,6 +89,7 @@ class Spec(Ranker):
     serving: Serving = Serving()
     push: Push
     alerts: Alerts | None = None
+    tune: Tuning | None = None
     intended_use: str = ""
     """For the model card: who is to use the model for what."""
 
