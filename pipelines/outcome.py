@@ -96,7 +96,12 @@ def _ingested(step: Step | None) -> dict[str, Any]:
 
     report = read_ingestion(step.outputs["examples"].uri)
     rows = {
-        name: RowsSummary(read=split.rows_read, written=split.rows_written, dropped=dict(split.dropped))
+        name: RowsSummary(
+            read=split.rows_read,
+            written=split.rows_written,
+            dropped=dict(split.dropped),
+            negatives_sampled_out=split.negatives_sampled_out,
+        )
         for name, split in report.splits.items()
     }
     days = {name: [str(day) for day in split_days] for name, split_days in report.days.items()}

@@ -18,11 +18,12 @@ class _Record(BaseModel):
 
 
 class RowsSummary(_Record):
-    """Rows of a split: read, written, and dropped by reason."""
+    """Rows of a split: read, written, dropped by reason, and negatives that were left out on purpose."""
 
     read: int
     written: int
     dropped: dict[str, int]
+    negatives_sampled_out: int = 0
 
 
 class TaskSummary(_Record):

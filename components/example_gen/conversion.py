@@ -7,13 +7,16 @@ tfx_bsl's `RecordBatchToExamples` takes list columns; TFX's own Parquet executor
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from components.example_gen.column_types import TARGET, type_problem
+from components.example_gen.lists import Lists, list_arrays, read_lists
 from schemas.columns import Column
 from schemas.errors import UserError
 
@@ -26,11 +29,13 @@ class Converted:
 
     Attributes:
         batch: one list column of int64, float32 or binary for each declared column; a null list is a missing value.
+        rows: place of each row in the batch that was converted, from 0.
         dropped: rows left out, by reason.
         ignored: values taken for missing, by reason and column.
     """
 
     batch: pa.RecordBatch
+    rows: NDArray[np.int64]
     dropped: Mapping[str, int]
     ignored: Mapping[str, int]
 
@@ -41,47 +46,65 @@ class _Counts:
     ignored: Counter[str] = field(default_factory=Counter)
 
 
-def convert(batch: pa.RecordBatch, columns: Sequence[Column], place: str) -> Converted:
-    """Converts a batch and drops the rows that lack a label.
+def convert(batch: pa.RecordBatch, columns: Sequence[Column], place: str, first_row: int = 0) -> Converted:
+    """Converts a batch and drops the rows that lack a label which each example must have.
 
     Args:
         batch: all declared columns, by their names in the logs.
         columns: the declared ones.
         place: file, for error texts.
+        first_row: of the batch in its file, from 0, for error texts.
 
     Raises:
-        UserError: for a wrong type, an integer over 64 bits, or a binary label other than 0 and 1.
+        UserError: for a wrong type, an integer over 64 bits, a binary value other than 0 and 1, a number under 0 that
+            must not be, a vector or weights of a wrong length.
     """
     counts = _Counts()
-    arrays: list[pa.Array] = []
+    arrays: dict[str, pa.Array] = {}
+    lists: dict[str, Lists] = {}
     keep = np.ones(batch.num_rows, dtype=bool)
     for column in columns:
         array = batch.column(batch.schema.get_field_index(column.name))
         problem = type_problem(column, array.type)
         if problem:
             raise UserError(f"{place}: column '{column.name}': {problem}")
+        values_of = partial(_values, column=column, place=place, counts=counts)
         if column.is_list:
-            arrays.append(_list_column(array, column, place, counts))
+            lists[column.name] = read_lists(array, column, counts.ignored, values_of)
             continue
-        values = _values(array, column, place, counts)
-        if column.is_label:
-            keep = _label_rows(values, column, place, keep, counts)
-        arrays.append(_wrapped(values))
-    converted = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
+        values = values_of(array)
+        _require_range(values, column, place)
+        if column.is_label and not column.is_masked:
+            keep = _label_rows(values, column, keep, counts)
+        arrays[column.name] = _wrapped(values)
+    arrays |= list_arrays(lists, [column for column in columns if column.is_list], place, first_row)
+    names = [column.name for column in columns]
+    converted = pa.RecordBatch.from_arrays([arrays[name] for name in names], names)
     if not keep.all():
         converted = converted.filter(pa.array(keep))
-    return Converted(converted, counts.dropped, counts.ignored)
+    return Converted(converted, np.flatnonzero(keep), counts.dropped, counts.ignored)
 
 
-def _label_rows(values: pa.Array, column: Column, place: str, keep: Any, counts: _Counts) -> Any:
-    """Returns which rows remain: those that have this label. A row that lacks several is counted under the first."""
+def _require_range(values: pa.Array, column: Column, place: str) -> None:
     if column.is_binary:
         wrong = values.filter(pc.and_(pc.not_equal(values, 0), pc.not_equal(values, 1)))
         if len(wrong):
+            what = "a binary label" if column.is_label else "a mark of which examples take part"
             raise UserError(
-                f"{place}: column '{column.name}': not a binary label (got {wrong[0].as_py()}); "
+                f"{place}: column '{column.name}': not {what} (got {wrong[0].as_py()}); "
                 "0 or 1, and no value where it is not known"
             )
+    if column.is_not_negative:
+        wrong = values.filter(pc.less(values, 0))
+        if len(wrong):
+            raise UserError(
+                f"{place}: column '{column.name}': is under 0 (got {wrong[0].as_py():g}); a weight of examples, a "
+                "time and the label of a loss of kind log are at least 0: mend the logs"
+            )
+
+
+def _label_rows(values: pa.Array, column: Column, keep: Any, counts: _Counts) -> Any:
+    """Returns which rows remain: those that have this label. A row that lacks several is counted under the first."""
     present = np.asarray(values.is_valid())
     lost = int(np.count_nonzero(keep & ~present))
     if lost:
@@ -128,21 +151,3 @@ def _wrapped(values: pa.Array) -> pa.Array:
     offsets = np.concatenate([[0], np.cumsum(valid)])
     nulls = np.concatenate([~valid, [False]])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32(), mask=nulls), values.drop_null())
-
-
-def _list_column(array: pa.Array, column: Column, place: str, counts: _Counts) -> pa.Array:
-    """Returns lists without nulls inside; a null list is an empty one."""
-    if pa.types.is_null(array.type):
-        array = pa.nulls(len(array), pa.list_(TARGET[column.type]))
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0)).astype(np.int64)
-    flat = array.flatten()
-    if flat.null_count:
-        counts.ignored[f"null in list: {column.name}"] += flat.null_count
-    values = _values(flat, column, place, counts)
-    if values.null_count:
-        # tfx_bsl would write a null inside a list as a zero.
-        rows = np.repeat(np.arange(len(array)), lengths)[np.asarray(values.is_valid())]
-        lengths = np.bincount(rows, minlength=len(array))
-        values = values.drop_null()
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)

@@ -30,6 +30,8 @@ class FileCounts(_Report):
         rows_written: Examples made.
         dropped: rows left out, by reason.
         ignored: values taken for missing, by reason and column.
+        negatives: of the task whose negatives are sampled, before that; 0 where none are.
+        negatives_sampled_out: of these, left out.
         columns: declared columns that some row of the file had.
         error: why reading stopped; the counts are worth nothing then.
     """
@@ -40,6 +42,8 @@ class FileCounts(_Report):
     rows_written: int = 0
     dropped: dict[str, int] = {}
     ignored: dict[str, int] = {}
+    negatives: int = 0
+    negatives_sampled_out: int = 0
     columns: list[str] = []
     error: str | None = None
 
@@ -49,10 +53,13 @@ class SplitReport(_Report):
 
     Attributes:
         num_files: read.
-        rows_read: `rows_written` and all of `dropped`.
+        rows_read: `rows_written`, all of `dropped` and `negatives_sampled_out`.
         rows_written: Examples in the split.
         dropped: rows left out, by reason, for example "label missing: like".
         ignored: values taken for missing, by reason and column, for example "not finite: price".
+        negatives: rows with label 0 of the task that declares keep_negatives, before sampling; 0 where nothing is
+            sampled.
+        negatives_sampled_out: of these, left out on purpose.
     """
 
     num_files: int
@@ -60,6 +67,21 @@ class SplitReport(_Report):
     rows_written: int
     dropped: dict[str, int]
     ignored: dict[str, int] = {}
+    negatives: int = 0
+    negatives_sampled_out: int = 0
+
+    @property
+    def kept_negatives(self) -> float | None:
+        """Share of the negatives that was kept; None where nothing is sampled."""
+        return 1 - self.negatives_sampled_out / self.negatives if self.negatives else None
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """All that was read and not written, by reason."""
+        if self.kept_negatives is None:
+            return self.dropped
+        reason = f"negatives sampled out (kept {self.kept_negatives:.4g} of {self.negatives:,})"
+        return {**self.dropped, reason: self.negatives_sampled_out}
 
 
 class IngestionReport(_Report):
@@ -100,6 +122,8 @@ def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequ
             rows_written=sum(count.rows_written for count in of_split),
             dropped=_sum([count.dropped for count in of_split]),
             ignored=_sum([count.ignored for count in of_split]),
+            negatives=sum(count.negatives for count in of_split),
+            negatives_sampled_out=sum(count.negatives_sampled_out for count in of_split),
         )
     _require_rows(splits, logs.max_dropped_fraction)
     days = files.days() if files.date else {}
@@ -132,7 +156,7 @@ def _require_columns(split: str, counts: Sequence[FileCounts], columns: Sequence
 def _require_rows(splits: Mapping[str, SplitReport], max_dropped_fraction: float) -> None:
     problems = []
     for split, report in splits.items():
-        num_dropped = report.rows_read - report.rows_written
+        num_dropped = report.rows_read - report.rows_written - report.negatives_sampled_out
         fraction = num_dropped / report.rows_read if report.rows_read else 1.0
         if fraction > max_dropped_fraction:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in sorted(report.dropped.items()))
@@ -140,6 +164,11 @@ def _require_rows(splits: Mapping[str, SplitReport], max_dropped_fraction: float
                 f"data.max_dropped_fraction: {num_dropped} of {report.rows_read} rows of split '{split}' cannot be "
                 f"used: {reasons or 'there are none'} (got {fraction:.4g}); at most {max_dropped_fraction:g}: "
                 "mend the logs, or raise it if so many may be lost"
+            )
+        elif not report.rows_written:
+            problems.append(
+                f"data: split '{split}' has no row left (got {report.negatives_sampled_out} negatives sampled out of "
+                f"{report.rows_read} rows); raise keep_negatives, or bring rows with other labels"
             )
     if problems:
         raise UserError("\n".join(problems))

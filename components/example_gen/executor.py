@@ -3,8 +3,7 @@
 import json
 import logging
 import posixpath
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -18,16 +17,16 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
 from components.example_gen.arrival import wait_for_logs
 from components.example_gen.conversion import convert
-from components.example_gen.counts import UNREADABLE, FileCounts, IngestionReport, summed
+from components.example_gen.counts import FileCounts, IngestionReport, summed
+from components.example_gen.file_counting import FileCounting
 from components.example_gen.files import Files, fingerprint, resolve
 from components.example_gen.inspection import Plan, plan
 from components.example_gen.readers import formats
 from components.example_gen.report import write_ingestion
 from components.example_gen.request import Request, parse, today_utc
+from components.example_gen.sampling import sampled, sampling_of
 from components.example_gen.start import Start, starting_point
 from components.example_gen.storage import TfxStorage, open_file
-from schemas.columns import Column
-from schemas.data import Logs
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -89,8 +88,7 @@ def _read_and_write(pipeline: beam.Pipeline, planned: Plan, request: Request, ur
             pipeline
             | f"Files[{split}]" >> beam.Create(paths, reshuffle=False)
             | f"Spread[{split}]" >> beam.Reshuffle()
-            | f"Read[{split}]"
-            >> beam.ParDo(_ReadFile(request.logs, request.columns, split)).with_outputs(_COUNTS, main="examples")
+            | f"Read[{split}]" >> beam.ParDo(_ReadFile(request, split)).with_outputs(_COUNTS, main="examples")
         )
         counts.append(read[_COUNTS])
         _ = read["examples"] | f"Write[{split}]" >> beam.io.WriteToTFRecord(
@@ -112,42 +110,31 @@ class _ReadFile(beam.DoFn):
     first alone. The executor raises it once the pipeline has ended.
     """
 
-    def __init__(self, logs: Logs, columns: Sequence[Column], split: str):
-        self._logs = logs
-        self._columns = columns
+    def __init__(self, request: Request, split: str):
+        self._logs = request.logs
+        self._columns = request.columns
+        self._data_root = request.data_root
+        self._sampling = sampling_of(request.inputs, split)
         self._split = split
 
     def process(self, path: str) -> Iterable[Any]:
-        rows_read = rows_written = 0
-        dropped: Counter[str] = Counter()
-        ignored: Counter[str] = Counter()
-        seen: set[str] = set()
-        error = None
+        counted = FileCounting(self._split, path)
+        file_name = posixpath.relpath(path, self._data_root or ".")
         try:
             with open_file(path) as file:
                 for rows in formats.read(self._logs, file, path, self._columns):
-                    converted = convert(rows.batch, self._columns, path)
-                    yield from RecordBatchToExamples(converted.batch)
-                    rows_read += rows.batch.num_rows + rows.num_unreadable
-                    rows_written += converted.batch.num_rows
-                    dropped.update(converted.dropped)
-                    if rows.num_unreadable:
-                        dropped[UNREADABLE] += rows.num_unreadable
-                    ignored.update(converted.ignored)
-                    seen.update(set(rows.batch.schema.names) - rows.absent)
-        except UserError as found:
-            error = str(found)
-        counts = FileCounts(
-            split=self._split,
-            path=path,
-            rows_read=rows_read,
-            rows_written=rows_written,
-            dropped=dict(dropped),
-            ignored=dict(ignored),
-            columns=sorted(seen),
-            error=error,
-        )
-        yield beam.pvalue.TaggedOutput(_COUNTS, counts.model_dump_json())
+                    first_row = counted.rows_seen
+                    converted = convert(rows.batch, self._columns, path, first_row)
+                    counted.add(rows, converted)
+                    batch = converted.batch
+                    if self._sampling:
+                        found = sampled(batch, first_row + converted.rows, self._sampling, file_name)
+                        counted.add_sampled(found)
+                        batch = found.batch
+                    yield from RecordBatchToExamples(batch)
+        except UserError as found_wrong:
+            counted.error = str(found_wrong)
+        yield beam.pvalue.TaggedOutput(_COUNTS, counted.counts().model_dump_json())
 
 
 def _read_counts(uri: str) -> list[FileCounts]:

@@ -22,6 +22,7 @@ class Request:
 
     Attributes:
         logs: the spec's data section.
+        inputs: what an example is.
         columns: the declared ones.
         date: YYYY-MM-DD; empty for logs without dates.
         data_root: folder that the patterns are relative to.
@@ -33,6 +34,7 @@ class Request:
     """
 
     logs: Logs
+    inputs: Inputs
     columns: tuple[Column, ...]
     date: str
     data_root: str
@@ -49,9 +51,11 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
     logs_type: Any = Logs
     logs: Logs = TypeAdapter(logs_type).validate_json(properties[LOGS])
     yesterday = (today - datetime.timedelta(days=1)).isoformat()
+    inputs = Inputs.model_validate_json(properties[INPUTS])
     return Request(
         logs=logs,
-        columns=tuple(columns(Inputs.model_validate_json(properties[INPUTS]))),
+        inputs=inputs,
+        columns=tuple(columns(inputs)),
         date=(properties.get(DATE) or yesterday) if isinstance(logs, DayLogs) else "",
         data_root=properties[DATA_ROOT],
         name=properties[NAME],

@@ -21,11 +21,11 @@ class Rows:
 
     Attributes:
         written: rows.
-        dropped: rows left out, by reason.
+        left_out: rows, by reason.
     """
 
     written: int
-    dropped: Mapping[str, int]
+    left_out: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def _data(facts: CardFacts) -> Iterator[str]:
     given = facts.provenance
     rows = []
     for split, counted in facts.rows.items():
-        dropped = ", ".join(f"{count:,} {reason}" for reason, count in counted.dropped.items())
-        rows.append((split, _periods(given.days.get(split, [])), f"{counted.written:,}", dropped or "none"))
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in counted.left_out.items())
+        rows.append((split, _periods(given.days.get(split, [])), f"{counted.written:,}", left_out or "none"))
     yield _table(("split", "days", "rows", "rows left out"), rows)
     if given.missing_days:
         yield f"Days without logs: {_periods(given.missing_days)}."

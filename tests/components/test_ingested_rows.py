@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -92,6 +94,34 @@ def test_rows_without_a_label_are_dropped_and_counted_once() -> None:
 def test_a_label_other_than_0_and_1_is_an_error() -> None:
     with pytest.raises(UserError, match=r"^file: column 'like': not a binary label \(got 2\); 0 or 1"):
         converted(LIKE, pa.array([0, 2, None]))
+
+
+def test_rows_without_a_label_stay_where_it_may_be_masked() -> None:
+    like, rating = replace(LIKE, is_required=False), replace(RATING, is_required=False)
+    batch = pa.RecordBatch.from_arrays([pa.array([0, None, 1]), pa.array([None, 1.0, np.nan])], ["like", "rating"])
+    result = convert(batch, [like, rating], "file")
+    assert result.batch.to_pydict() == {"like": [[0], None, [1]], "rating": [None, [1.0], None]}
+    assert result.dropped == {}
+    assert result.ignored == {"not finite: rating": 1}
+
+
+def test_the_places_of_the_rows_that_remain_are_told() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([0, None, 1, None, 1])], ["like"])
+    assert convert(batch, [LIKE], "file").rows.tolist() == [0, 2, 4]
+
+
+def test_what_says_which_examples_take_part_is_0_or_1_or_missing() -> None:
+    clicked = Column("clicked", "int", is_required=False, is_binary=True)
+    assert converted(clicked, pa.array([True, None, False])).to_pylist() == [[1], None, [0]]
+    with pytest.raises(UserError, match=r"column 'clicked': not a mark of which examples take part \(got 3\); 0 or 1"):
+        converted(clicked, pa.array([1, 3]))
+
+
+def test_a_weight_or_time_under_0_is_an_error_and_one_that_is_no_number_is_missing() -> None:
+    weight = Column("w", "float", is_not_negative=True)
+    with pytest.raises(UserError, match=r"^file: column 'w': is under 0 \(got -0.5\); a weight of examples, a time"):
+        converted(weight, pa.array([0.0, -0.5]))
+    assert converted(weight, pa.array([0.0, np.nan, -np.inf])).to_pylist() == [[0.0], None, None]
 
 
 def test_an_id_beyond_64_bits_signed_is_an_error() -> None:

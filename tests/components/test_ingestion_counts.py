@@ -51,6 +51,29 @@ def test_too_many_dropped_rows_are_an_error_with_their_reasons() -> None:
         )
 
 
+def test_negatives_sampled_out_are_told_and_are_no_dropped_rows() -> None:
+    sampled = {"negatives": 8, "negatives_sampled_out": 6}
+    report = counted(
+        FileCounts(split="train", path="a", rows_read=10, rows_written=4, columns=BOTH, **sampled),
+        FileCounts(split="train", path="b", rows_read=2, rows_written=2, columns=BOTH),
+        FileCounts(split="eval", path="c", rows_read=5, rows_written=5, columns=BOTH),
+    )
+    assert report.splits["train"].kept_negatives == 0.25
+    assert report.splits["train"].left_out == {"negatives sampled out (kept 0.25 of 8)": 6}
+    assert report.splits["eval"].kept_negatives is None
+    assert report.splits["eval"].left_out == {}
+
+
+def test_a_split_of_which_sampling_leaves_nothing_is_an_error() -> None:
+    none = FileCounts(split="train", path="a", rows_read=3, columns=BOTH, negatives=3, negatives_sampled_out=3)
+    with pytest.raises(UserError, match=r"data: split 'train' has no row left \(got 3 negatives sampled out of 3 rows"):
+        counted(
+            none,
+            FileCounts(split="train", path="b", columns=BOTH),
+            FileCounts(split="eval", path="c", rows_read=5, rows_written=5, columns=BOTH),
+        )
+
+
 def test_exactly_the_allowed_share_may_be_dropped() -> None:
     report = counted(
         FileCounts(split="train", path="a", rows_read=8, rows_written=8, columns=BOTH),

@@ -112,6 +112,8 @@ def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
         "rows_written": 3,
         "dropped": {},
         "ignored": {},
+        "negatives": 0,
+        "negatives_sampled_out": 0,
     }
     assert report.splits["eval"].rows_read == 2
     assert report.splits["eval"].dropped == {"label missing: like": 1}
@@ -129,6 +131,30 @@ def test_the_artifact_says_what_it_holds(ingested: Any) -> None:
         "Split-train/data_tfrecord-00001-of-00002.gz",
         "ingestion.json",
     ]
+
+
+def test_negatives_are_sampled_in_the_train_split_alone_and_the_same_wherever_the_data_lies(tmp_path: Path) -> None:
+    from components.example_gen.report import read_ingestion
+
+    task = {"click": {"kind": "binary", "keep_negatives": 0.25}}
+    inputs = Inputs.model_validate({"features": {"n": {"kind": "numeric", "type": "int"}}, "tasks": task})
+    rows = [{"n": number, "click": int(number % 5 == 0)} for number in range(1_000)]
+    kept = []
+    for name in ("here", "there"):
+        write_days(tmp_path / name, "parquet", dict.fromkeys(DAYS, rows))
+        logs = day_logs(validation_days=1, max_dropped_fraction=0.0)
+        examples = ingest(logs, tmp_path / name, tmp_path / f"{name}_out", inputs=inputs)
+        kept.append({split: as_set(written(examples, split)) for split in ("train", "validation", "eval")})
+    assert kept[0] == kept[1]
+    assert kept[0]["validation"].total() == kept[0]["eval"].total() == 1_000
+    report = read_ingestion(examples.uri)
+    train = report.splits["train"]
+    assert report.days == {"train": DAYS[:1], "validation": DAYS[1:2], "eval": [DATE]}
+    assert (train.rows_read, train.negatives, train.dropped) == (1_000, 800, {})
+    assert train.rows_written == 1_000 - train.negatives_sampled_out == kept[0]["train"].total()
+    # Within four standard deviations of 0.25.
+    assert train.kept_negatives == pytest.approx(0.25, abs=0.062)
+    assert report.splits["eval"].kept_negatives is None
 
 
 def test_mistakes_met_while_reading_end_the_run_with_their_text_alone(tmp_path: Path) -> None:

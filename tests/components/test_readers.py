@@ -12,6 +12,7 @@ from components.example_gen.readers import formats
 from components.example_gen.readers.batches import Inspection
 from schemas.columns import Column, columns
 from schemas.errors import UserError
+from schemas.spec import Inputs
 from tests.components.small_logs import INPUTS, ROWS, Row, day_logs, examples, expected, table, write, write_records
 
 COLUMNS = columns(INPUTS)
@@ -48,6 +49,42 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, format_name: str) -> N
     path = write(tmp_path / "data", format_name, ROWS)
     assert inspect(path, format_name).problems == ()
     assert read(path, format_name) == [expected(row, COLUMNS) for row in ROWS]
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_every_format_gives_the_same_vectors_weights_and_masks(tmp_path: Path, format_name: str) -> None:
+    declared = Inputs.model_validate_json(
+        """{
+        "features": {
+            "image": {"kind": "vector", "dim": 3, "missing": 0},
+            "tags": {"kind": "ids", "type": "string", "table": "t", "combiner": "mean", "weights": "tag_weights"}
+        },
+        "tasks": {
+            "buy": {"kind": "binary", "only_where": "clicked", "missing_label": "mask", "example_weight": "worth"},
+            "watch": {"kind": "watch_time"}
+        }
+        }"""
+    )
+    rows = [
+        {"image": [0.5, 0.0, -2.0], "tags": ["a", "b"], "tag_weights": [0.0, 0.25], "clicked": 1, "buy": 0},
+        {"image": None, "tags": [], "tag_weights": [], "clicked": 0, "buy": None},
+        {"image": [1.0, 1.0, 1.0], "tags": ["c"], "tag_weights": [1.0], "clicked": None, "buy": 1},
+    ]
+    full: list[Row] = [{**row, "worth": 0.5 * place, "watch": float(place)} for place, row in enumerate(rows)]
+    path = write(tmp_path / "data", format_name, full)
+    assert read(path, format_name, columns(declared)) == [expected(row, columns(declared)) for row in full]
+
+
+def test_a_csv_vector_or_weight_that_is_left_empty_is_an_error_rather_than_a_shift(tmp_path: Path) -> None:
+    wanted = [
+        Column("ids", "int", is_list=True, is_required=False),
+        Column("v", "float", is_list=True, is_required=False, length=3),
+        Column("w", "float", is_list=True, is_required=False, beside=("ids",)),
+    ]
+    with pytest.raises(UserError, match=r"column 'v': wrong length in row 1 \(got 2 floats\)"):
+        read(csv_file(tmp_path / "a", "ids,v,w\n7,1||3,1\n"), "csv", wanted)
+    with pytest.raises(UserError, match=r"column 'w': is not as long as column 'ids' in row 2 \(got 1 and 2 values\)"):
+        read(csv_file(tmp_path / "b", "ids,v,w\n,1|2|3,\n7|8,1|2|3,|0.5\n"), "csv", wanted)
 
 
 @pytest.mark.parametrize("format_name", ["csv", "tfrecord"])

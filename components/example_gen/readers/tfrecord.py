@@ -139,7 +139,7 @@ def _scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
     if longest > 1:
         raise UserError(
             f"{path}: column '{column.name}': several values in a record (got {longest}); "
-            "a feature of kind numeric or id, and a label, has at most one"
+            "a column that is declared as no list has at most one"
         )
     places = np.cumsum(lengths) - 1
     return array.flatten().take(pa.array(places, pa.int64(), mask=lengths == 0))
