@@ -12,8 +12,8 @@ _TYPES: dict[ColumnType, int] = {"int": schema_pb2.INT, "float": schema_pb2.FLOA
 def tfmd_schema(inputs: Inputs) -> schema_pb2.Schema:
     """Returns the schema of the Examples that ingestion writes.
 
-    Required columns are present in every example, scalars have one value, lists any number, binary labels are 0 or 1.
-    Ids that are numbers are marked, so that their statistics are those of names.
+    Required columns are present in every example, scalars have one value, vectors their length, other lists any number;
+    binary labels and marks are 0 or 1, weights and times at least 0. Ids that are numbers are marked, so that their statistics are those of names.
     No feature has a shape, so that Transform sees all of them as SparseTensors, in training as in serving, where
     anything may be missing.
     """
@@ -30,13 +30,17 @@ def _feature(column: Column) -> schema_pb2.Feature:
     if column.is_required:
         feature.presence.min_fraction = 1.0
         feature.presence.min_count = 1
-    if not column.is_list:
+    if column.length is not None:
+        feature.value_count.min = feature.value_count.max = column.length
+    elif not column.is_list:
         feature.value_count.max = 1
         if column.is_required:
             feature.value_count.min = 1
     if column.is_binary:
         feature.int_domain.min = 0
         feature.int_domain.max = 1
+    if column.is_not_negative and column.type == "float":
+        feature.float_domain.min = 0
     if column.is_id and column.type == "int":
         feature.int_domain.is_categorical = True
     return feature

@@ -233,7 +233,7 @@ def test_a_file_of_any_file_system_is_a_whole_file_object(tmp_path: Path) -> Non
         assert pq.ParquetFile(file).read().equals(table(ROWS))
 
 
-def write_statistics(rows: list[Row], path: Path) -> None:
+def write_statistics(rows: list[Row], path: Path, inputs: Inputs) -> None:
     """Writes the statistics of rows as ingestion writes them."""
     import apache_beam as beam
     import tensorflow_data_validation as tfdv
@@ -242,7 +242,7 @@ def write_statistics(rows: list[Row], path: Path) -> None:
     from components.example_gen.conversion import convert
 
     (batch,) = table(rows).to_batches()
-    serialized = RecordBatchToExamples(convert(batch, COLUMNS, "rows").batch)
+    serialized = RecordBatchToExamples(convert(batch, columns(inputs), "rows").batch)
     decoded = ExamplesToRecordBatchDecoder().DecodeBatch(serialized)
     path.parent.mkdir(parents=True)
     with beam.Pipeline(argv=BEAM_ARGS) as pipeline:
@@ -254,7 +254,7 @@ def write_statistics(rows: list[Row], path: Path) -> None:
         )
 
 
-def validate(rows: list[Row], root: Path) -> None:
+def validate(rows: list[Row], root: Path, inputs: Inputs = INPUTS) -> None:
     """Validates the statistics of rows against the schema of the spec."""
     from tfx.types import artifact_utils, standard_artifacts
 
@@ -265,12 +265,12 @@ def validate(rows: list[Row], root: Path) -> None:
     anomalies = standard_artifacts.ExampleAnomalies()
     statistics.uri, schema.uri, anomalies.uri = (str(root / name) for name in ("statistics", "schema", "anomalies"))
     statistics.split_names = artifact_utils.encode_split_names(["train"])
-    write_statistics(rows, root / "statistics" / "Split-train" / "FeatureStats.pb")
-    SchemaGenExecutor().Do({}, {"schema": [schema]}, {"inputs": INPUTS.model_dump_json()})
+    write_statistics(rows, root / "statistics" / "Split-train" / "FeatureStats.pb", inputs)
+    SchemaGenExecutor().Do({}, {"schema": [schema]}, {"inputs": inputs.model_dump_json()})
     Executor().Do(
         {"statistics": [statistics], "schema": [schema]},
         {"anomalies": [anomalies]},
-        {"inputs": INPUTS.model_dump_json(), "drift": ""},
+        {"inputs": inputs.model_dump_json(), "drift": ""},
     )
 
 
@@ -291,6 +291,19 @@ def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
         "split 'train': column 'hour': does not fit its schema (got: The feature was present in fewer examples than "
         "expected: minimum fraction = 1.000000, actual = 0.800000); mend the logs"
     )
+
+
+def test_a_vector_may_be_missing_where_that_is_declared_and_nowhere_else(tmp_path: Path) -> None:
+    from components.example_validator.anomalies import DataAnomalies
+
+    def declared(**missing: float) -> Inputs:
+        features = {"v": {"kind": "vector", "dim": 2} | missing}
+        return Inputs.model_validate({"features": features, "tasks": {"buy": {"kind": "binary", "only_where": "seen"}}})
+
+    rows: list[Row] = [{"v": [1.0, 2.0], "buy": 0, "seen": 1}, {"v": None, "buy": 1, "seen": None}]
+    validate(rows, tmp_path / "may", declared(missing=0.0))
+    with pytest.raises(DataAnomalies, match=r"column 'v': .*minimum fraction = 1.000000, actual = 0.500000"):
+        validate(rows, tmp_path / "must", declared())
 
 
 @pytest.mark.real_data
