@@ -95,8 +95,9 @@ class ParallelMlps:
         self._rest = [Mlp(f"{name}/{network}", units[0], units[1:], dropout=dropout) for network in names]
         self.outputs = units[-1]
         self.weights = (*first, *(weight for network in self._rest for weight in network.weights))
-        self.last = tuple(rest.weights[-2].name for rest in self._rest if rest.weights) or (first[0].name,)
-        """Names of the matrices of the last layers."""
+        last = [rest.weights[-2].name if rest.weights else first[0].name for rest in self._rest]
+        self.last = dict(zip(names, last, strict=True))
+        """Name of the matrix of each network's last layer; with one layer, the one that they share."""
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> list[tf.Tensor]:
         """Returns each network's output: [batch, last width]."""

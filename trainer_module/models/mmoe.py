@@ -28,7 +28,7 @@ class MmoeModel(NoAuxiliary):
         self._expert_gates = Dense("expert_gates", inputs, gates, relu=False)
         self._towers = Towers(tasks, self._experts.outputs, declared.tower_units, dropout=dropout)
         self.weights = (*self._experts.weights, *self._expert_gates.weights, *self._towers.weights)
-        self.shared = self._experts.last
+        self.shared = tuple(dict.fromkeys(self._experts.last.values()))
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""

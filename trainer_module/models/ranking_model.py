@@ -1,30 +1,11 @@
-"""What all architectures have in common: what they are made from, and what they can do."""
+"""What all architectures have in common: what they can do."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import tensorflow as tf
 
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import Blocks, Weight, Weights
-
-
-@dataclass(frozen=True)
-class ModelInputs:
-    """What a model's input x [batch, inputs] consists of: floats, then embeddings, side by side.
-
-    Attributes:
-        floats: features and their widths, in turn.
-        embeddings: features and the widths of their vectors, in turn.
-    """
-
-    floats: Blocks = ()
-    embeddings: Blocks = ()
-
-    @property
-    def blocks(self) -> Blocks:
-        """All features and their widths, in turn."""
-        return (*self.floats, *self.embeddings)
+from trainer_module.dense.weights import Weight, Weights
 
 
 class RankingModel(Protocol):
@@ -44,7 +25,7 @@ class RankingModel(Protocol):
 
         Args:
             weights: by name.
-            x_BI: as `ModelInputs` says.
+            x_BI: [batch, inputs], what the model was made for.
             noise: of dropout in training; None for prediction.
         """
 

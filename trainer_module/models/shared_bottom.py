@@ -24,7 +24,7 @@ class SharedBottomModel(NoAuxiliary):
         self._bottom = ParallelMlps("bottom", inputs, declared.bottom_units, 1, dropout=declared.dropout)
         self._towers = Towers(tasks, self._bottom.outputs, declared.tower_units, dropout=declared.dropout)
         self.weights = (*self._bottom.weights, *self._towers.weights)
-        self.shared = self._bottom.last
+        self.shared = tuple(dict.fromkeys(self._bottom.last.values()))
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""

@@ -1,0 +1,48 @@
+"""Small models with random weights, as float32 for the engine and float64 for the oracles."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from schemas.models import Model
+from trainer_module.dense.weights import FlatWeights, Layer
+from trainer_module.models import ModelInputs, RankingModel, build_model
+
+TASKS = ("click", "like", "buy")
+INPUTS = ModelInputs(floats=(("age", 1), ("hour", 2)), embeddings=(("user", 4), ("item", 4), ("tags", 4)))
+WIDTH = 15
+NUM_FLOATS = 3
+
+
+class Small(NamedTuple):
+    """A model, its weights, and examples."""
+
+    model: RankingModel
+    size: int
+    weights: dict[str, tf.Tensor]
+    oracle: dict[str, NDArray[Any]]
+    x: NDArray[Any]
+
+    def logits(self, **options: Any) -> NDArray[Any]:
+        return self.model(self.weights, tf.constant(self.x), **options).numpy()
+
+
+def weights_of(layer: Layer, *, seed: int = 0, scale: float = 0.7) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
+    layout = FlatWeights(layer.weights)
+    flat = np.random.default_rng(seed).normal(size=layout.size, scale=scale).astype(np.float32)
+    arrays = layout.by_name(flat)
+    return {name: tf.constant(array) for name, array in arrays.items()}, {
+        name: array.astype(np.float64) for name, array in arrays.items()
+    }
+
+
+def examples(number: int = 5) -> NDArray[Any]:
+    return np.random.default_rng(1).normal(size=(number, WIDTH)).astype(np.float32)
+
+
+def small(declared: Model, tasks: tuple[str, ...] = TASKS) -> Small:
+    model = build_model(declared, inputs=INPUTS, tasks=tasks)
+    weights, oracle = weights_of(model)
+    return Small(model, FlatWeights(model.weights).size, weights, oracle, examples())

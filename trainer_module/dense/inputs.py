@@ -1,0 +1,23 @@
+"""What a model sees of an example."""
+
+from dataclasses import dataclass
+
+from trainer_module.dense.weights import Blocks
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """What a model's input x [batch, inputs] consists of: floats, then embeddings, side by side.
+
+    Attributes:
+        floats: features and their widths, in turn.
+        embeddings: features and the widths of their vectors, in turn.
+    """
+
+    floats: Blocks = ()
+    embeddings: Blocks = ()
+
+    @property
+    def blocks(self) -> Blocks:
+        """All features and their widths, in turn."""
+        return (*self.floats, *self.embeddings)

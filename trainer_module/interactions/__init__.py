@@ -1,0 +1,48 @@
+"""Interactions of features, one file each: from the model's input to what the tasks' part sees."""
+
+from typing import Protocol
+
+import tensorflow as tf
+from typing_extensions import assert_never
+
+from schemas.models import DcnV2, Dlrm
+from schemas.models import Interaction as Declared
+from trainer_module.dense.inputs import ModelInputs
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.weights import Blocks, Weight, Weights
+from trainer_module.interactions.dcn_v2 import DcnV2Interaction
+from trainer_module.interactions.dlrm import DlrmInteraction
+
+
+class Interaction(Protocol):
+    """A pure function of its weights.
+
+    Attributes:
+        weights: what it needs.
+        outputs: what its result consists of.
+        shared: names of the matrices of its last layer; empty where it has none.
+    """
+
+    weights: tuple[Weight, ...]
+    outputs: Blocks
+    shared: tuple[str, ...]
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """Returns [batch, outputs], given [batch, inputs]."""
+
+
+def build_interaction(declared: Declared, *, inputs: ModelInputs, dropout: float) -> Interaction:
+    """Returns the declared interaction.
+
+    Args:
+        declared: the spec's `model.interaction`.
+        inputs: what its input consists of.
+        dropout: share of the outputs of its hidden layers.
+    """
+    match declared:
+        case DcnV2():
+            return DcnV2Interaction(declared, inputs=inputs.blocks, dropout=dropout)
+        case Dlrm():
+            return DlrmInteraction(declared, inputs=inputs, dropout=dropout)
+        case _:
+            assert_never(declared)

@@ -1,0 +1,84 @@
+"""Dot products of all pairs of vectors.
+
+Reference: Naumov et al.: Deep learning recommendation model for personalization and recommendation systems, 2019,
+section 2.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from schemas.models import Dlrm
+from trainer_module.dense.inputs import ModelInputs
+from trainer_module.dense.layers import Dense, Mlp
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.weights import Blocks, Weight, Weights, width_of
+
+# Shape suffixes: B batch, I inputs, F floats, N vectors, D their width, P pairs of vectors.
+
+_FLOATS = "interaction/bottom"
+
+
+class DlrmInteraction:
+    """The floats' vector, which an MLP makes, beside the dot products of all pairs of vectors.
+
+    Of V V^T only the strictly lower triangle is taken, row by row. Without floats there is no MLP and no such vector.
+    """
+
+    def __init__(self, declared: Dlrm, *, inputs: ModelInputs, dropout: float):
+        dims = {dim for _, dim in inputs.embeddings}
+        names = [name for name, _ in inputs.embeddings]
+        self._num_floats = width_of(inputs.floats)
+        if self._num_floats:
+            names.insert(0, _FLOATS)
+        if len(dims) != 1 or len(names) < 2:
+            raise ValueError(
+                f"model.interaction: dot products need two vectors of one width (got {inputs.embeddings}, "
+                f"{self._num_floats} floats); declare another feature with a table, or give all tables one dim"
+            )
+        [self._dim], self._num_vectors = dims, len(names)
+        self._hidden = Mlp(_FLOATS, inputs.floats, declared.bottom_units, dropout=dropout)
+        # Without hidden layers the last one reads the floats.
+        before = declared.bottom_units[-1] if declared.bottom_units else inputs.floats
+        self._last = Dense(f"{_FLOATS}/last", before, self._dim, relu=True)
+        pairs = tuple((f"{names[i]} {names[j]}", 1) for i in range(len(names)) for j in range(i))
+        self.outputs: Blocks = pairs
+        self.weights: tuple[Weight, ...] = ()
+        self.shared: tuple[str, ...] = ()
+        if self._num_floats:
+            self.outputs = ((_FLOATS, self._dim), *pairs)
+            self.weights = (*self._hidden.weights, *self._last.weights)
+            self.shared = (f"{_FLOATS}/last/w",)
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """See `Interaction`."""
+        if not self._num_floats:
+            return pairwise_dots(tf.reshape(x_BI, [-1, self._num_vectors, self._dim]))
+        floats_BF, embeddings_BI = x_BI[:, : self._num_floats], x_BI[:, self._num_floats :]
+        floats_BD = self._last(weights, self._hidden(weights, floats_BF, noise))
+        vectors_BND = tf.reshape(tf.concat([floats_BD, embeddings_BI], axis=1), [-1, self._num_vectors, self._dim])
+        return tf.concat([floats_BD, pairwise_dots(vectors_BND)], axis=1)
+
+
+@tf.custom_gradient
+def pairwise_dots(vectors_BND: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    """Returns the dot product of vectors i and j for all i > j, row by row: [batch, pairs].
+
+    On the way back the pairs' gradients are gathered into a symmetric matrix G of which the vectors' is G V;
+    TensorFlow's own gradient of the choice of pairs would be a scatter, many times slower.
+    """
+    size = vectors_BND.shape[1]
+    rows, columns = np.tril_indices(size, -1)
+    dots_BNN = tf.matmul(vectors_BND, vectors_BND, transpose_b=True)
+    dots_BP = tf.gather(tf.reshape(dots_BNN, [-1, size * size]), rows * size + columns, axis=1)
+
+    def gradient(g_BP: tf.Tensor) -> tf.Tensor:
+        # The diagonal reads the zero behind the last pair.
+        pair_of = np.full([size, size], len(rows))
+        pair_of[rows, columns] = pair_of[columns, rows] = np.arange(len(rows))
+        padded = tf.pad(g_BP, [[0, 0], [0, 1]])
+        g_BNN = tf.reshape(tf.gather(padded, pair_of.ravel(), axis=1), [-1, size, size])
+        return tf.matmul(g_BNN, vectors_BND)
+
+    return dots_BP, gradient

@@ -1,0 +1,47 @@
+"""Entire space multi-task model: a chain of tasks, of which each step implies the ones before.
+
+Reference: Ma et al.: Entire space multi-task model: an effective approach for estimating post-click conversion rate,
+SIGIR 2018.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from schemas.models import Esmm
+from trainer_module.dense.layers import Heads, ParallelMlps
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.weights import Blocks, Weights
+from trainer_module.models.ranking_model import NoAuxiliary
+
+# Shape suffixes: B batch, I inputs, T tasks.
+
+
+class EsmmModel(NoAuxiliary):
+    """P(step k) = p_1 p_2 ... p_k, each p the sigmoid of a network of its own: equation 1, for any number of steps.
+
+    All steps are trained on all examples (equation 3): the conditional probability p_k, given step k - 1, has no loss
+    of its own.
+    """
+
+    def __init__(self, declared: Esmm, *, inputs: Blocks, tasks: Sequence[str]):
+        self._chain = declared.chain
+        self._place_in_chain = [declared.chain.index(task) for task in tasks]
+        self._towers = ParallelMlps("towers", inputs, declared.tower_units, declared.chain, dropout=declared.dropout)
+        self._heads = Heads(declared.chain, self._towers.outputs)
+        self.weights = (*self._towers.weights, *self._heads.weights)
+        self.shared: tuple[str, ...] = ()
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """See `RankingModel`: the logits of the products, so that losses and predictions are those of any task."""
+        conditional_BT = tf.cast(self._heads(weights, self._towers(weights, x_BI, noise)), tf.float32)
+        first_B, *others = tf.unstack(conditional_BT, num=len(self._chain), axis=1)
+        logits = [first_B]
+        for logit_B in others:
+            logits.append(logit_of_product(logits[-1], logit_B))
+        return tf.stack([logits[place] for place in self._place_in_chain], axis=1)
+
+
+def logit_of_product(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """Returns logit(sigmoid(a) sigmoid(b)) = -log(e^-a + e^-b + e^(-a-b)), finite for all finite a and b."""
+    return -tf.reduce_logsumexp(tf.stack([-a, -b, -a - b]), axis=0)
