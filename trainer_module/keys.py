@@ -13,18 +13,24 @@ def id_keys(tag: int, ids: tf.Tensor) -> tf.Tensor:
     """Returns the keys of ids: the table's tag, and the low bits of the id's FarmHash64.
 
     Keys of two tables are never equal, and a key says which table it is of, so that tables can share a physical table.
-    Two of a table's n ids share a key with an expected n^2 / 2^53 pairs: 0.7 of 80 million ids.
+    Two of a table's n ids share a key with an expected n^2 / 2^53 pairs: 0.7 of 80 million ids. Low bits of 0 are left
+    to `missing_key`: an id whose hash has them, one in 2^52, has 1.
 
     Args:
         tag: of the embedding table, 1 .. 2047 (`Inputs.table_tags`).
-        ids: [n] string or int64.
+        ids: [n] string or an integer type.
 
     Returns:
         [n] int64, all positive.
     """
     text = ids if ids.dtype == tf.string else tf.strings.as_string(ids)
     low = tf.bitwise.bitwise_and(tf.bitcast(tf.fingerprint(text), tf.int64), (1 << ID_BITS) - 1)
-    return tf.bitwise.bitwise_or(low, tf.constant(tag << ID_BITS, tf.int64))
+    return tf.bitwise.bitwise_or(tf.maximum(low, 1), tf.constant(tag << ID_BITS, tf.int64))
+
+
+def missing_key(tag: int) -> int:
+    """Returns the key of a missing value that has a row of its own: no id of any table has it."""
+    return tag << ID_BITS
 
 
 def tags_of(keys: tf.Tensor) -> tf.Tensor:

@@ -5,13 +5,36 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_transform as tft
 from typing_extensions import assert_never
 
-from schemas.columns import EVENT_TIME, feature_columns
-from schemas.features import IdFeature, IdsFeature, NumericFeature, SequenceFeature
+from schemas.columns import (
+    EVENT_TIME,
+    example_weight_of,
+    feature_columns,
+    is_bias,
+    serving_columns,
+    serving_of,
+    weights_of,
+)
+from schemas.features import (
+    AgeFeature,
+    BiasFeature,
+    BucketsFeature,
+    CrossFeature,
+    Feature,
+    IdFeature,
+    IdsFeature,
+    MatchFeature,
+    NumericFeature,
+    SequenceFeature,
+    TimeFeature,
+    VectorFeature,
+)
 from schemas.spec import Inputs
-from trainer_module.keys import NO_ID, id_keys
+from trainer_module.transforms import ids, numbers, times
+from trainer_module.transforms.columns import filled, one_value
+
+# Shape suffixes: R rows of a column.
 
 
 def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict[str, Any]:
@@ -22,71 +45,116 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
         custom_config: `inputs`, the JSON of `schemas.spec.Inputs`.
 
     Returns:
-        Numeric features: float32 [batch]. Id features: int64 keys [batch]. Multi-valued features: int64 keys, sparse
-        [batch, values]. Labels, where the logs have them: float32 [batch], under the task's name; the event's time
-        likewise, int64.
+        What `schemas.outputs.outputs` lists; labels, example weights and the event's time where the logs have them.
     """
     declared = Inputs.model_validate_json(custom_config["inputs"])
-    tags = declared.table_tags()
-    outputs: dict[str, Any] = {}
-    for name, feature in declared.features.items():
-        column = inputs[feature_columns(declared, name)[0].name]
-        match feature:
-            case NumericFeature():
-                outputs[name] = _numeric(feature, column)
-            case IdFeature():
-                outputs[name] = _scalar(_sparse_keys(tags[feature.table], column), _missing_key(tags, feature))
-            case IdsFeature():
-                outputs[name] = _head(_sparse_keys(tags[feature.table], column), feature.max_values)
-            case SequenceFeature():
-                outputs[name] = _head(_sparse_keys(tags[feature.table], column), feature.max_length)
-            case _:
-                assert_never(feature)
-    for task in declared.tasks:
-        column = inputs[declared.label_of(task)]
-        outputs[task] = _scalar(tf.cast(column, tf.float32), math.nan)
+    outputs: dict[str, Any] = _Features(declared, inputs).outputs()
+    for name, task in declared.tasks.items():
+        label_R = one_value(tf.cast(inputs[declared.label_of(name)], tf.float32), math.nan)
+        if task.only_where:
+            takes_part_R = one_value(tf.cast(inputs[task.only_where], tf.float32), 0.0)
+            label_R = _masked(label_R, tf.equal(takes_part_R, 1.0))
+        if task.example_weight:
+            weight_R = one_value(inputs[task.example_weight], math.nan)
+            given_R = ~tf.math.is_nan(weight_R)
+            label_R = _masked(label_R, given_R)
+            outputs[example_weight_of(name)] = tf.where(given_R, weight_R, tf.zeros_like(weight_R))
+        outputs[name] = label_R
     if declared.event_time:
-        outputs[EVENT_TIME] = _scalar(inputs[declared.event_time], tf.constant(0, tf.int64))
+        outputs[EVENT_TIME] = one_value(inputs[declared.event_time], tf.constant(0, tf.int64))
     return outputs
 
 
-def _numeric(feature: NumericFeature, column: tf.SparseTensor) -> tf.Tensor:
-    missing = math.nan if feature.missing is None else feature.missing
-    x = _scalar(tf.cast(column, tf.float32), missing)
-    if feature.clip:
-        x = tf.clip_by_value(x, feature.clip[0], feature.clip[1])
-    if feature.log:
-        x = tf.math.log1p(x)
-    match feature.normalise:
-        case "none":
-            pass
-        case "zscore":
-            x = tft.scale_to_z_score(x)
-        case "minmax":
-            x = tft.scale_to_0_1(x)
-        case _:
-            assert_never(feature.normalise)
-    # Validation lets no training row without a required value through; a request may lack it, and then reads as 0,
-    # the mean after z-scoring.
-    return tf.where(tf.math.is_nan(x), tf.zeros_like(x), x)
+def _masked(label_R: tf.Tensor, takes_part_R: tf.Tensor) -> tf.Tensor:
+    return tf.where(takes_part_R, label_R, tf.fill(tf.shape(label_R), math.nan))
 
 
-def _missing_key(tags: Mapping[str, int], feature: IdFeature) -> tf.Tensor:
-    if feature.missing is None:
-        return tf.constant(NO_ID, tf.int64)
-    return id_keys(tags[feature.table], tf.constant([feature.missing]))[0]
+class _Features:
+    """The features of a batch, with the statistics that they need."""
 
+    def __init__(self, declared: Inputs, inputs: Mapping[str, tf.SparseTensor]):
+        self._declared = declared
+        self._inputs = inputs
+        self._tags = declared.table_tags()
+        self._numbers = {name: number for name in declared.features if (number := self._number(name)) is not None}
+        scaled, cut = {}, {}
+        for name, feature in declared.features.items():
+            if isinstance(feature, NumericFeature | AgeFeature):
+                scaled[name] = feature
+            elif isinstance(feature, BucketsFeature):
+                cut[name] = feature
+        self._scales = numbers.scales(scaled, self._numbers)
+        self._boundaries = numbers.boundaries(cut, self._numbers)
 
-def _sparse_keys(tag: int, column: tf.SparseTensor) -> tf.SparseTensor:
-    return tf.SparseTensor(column.indices, id_keys(tag, column.values), column.dense_shape)
+    def outputs(self) -> dict[str, Any]:
+        """Returns the outputs of all features by name."""
+        made: dict[str, Any] = {}
+        for name, feature in self._declared.features.items():
+            made[name] = self._feature(name, feature)
+            if isinstance(feature, IdsFeature) and feature.weights:
+                made[weights_of(name)] = ids.weights_of_lists(feature, *self._columns(name))
+            if isinstance(feature, BiasFeature) and is_bias(feature):
+                made[serving_of(name)] = self._at_serving(name, feature)
+        return made
 
+    def _columns(self, name: str) -> list[tf.SparseTensor]:
+        return [self._inputs[column.name] for column in feature_columns(self._declared, name)]
 
-def _scalar(column: tf.SparseTensor, default: Any) -> tf.Tensor:
-    """Returns the one value of each row, or the default: [batch]."""
-    one_wide = tf.SparseTensor(column.indices, column.values, [column.dense_shape[0], 1])
-    return tf.reshape(tf.sparse.to_dense(one_wide, default), [-1])
+    def _number(self, name: str) -> tf.Tensor | None:
+        """Returns what the statistics of a feature are computed of; None for one without statistics."""
+        match self._declared.features[name]:
+            case NumericFeature() as feature:
+                return numbers.prepared(feature, numbers.logged(feature, *self._columns(name)))
+            case AgeFeature() as feature:
+                return numbers.prepared(feature, times.ages(feature, *self._columns(name)))
+            case BucketsFeature() as feature:
+                return numbers.logged(feature, *self._columns(name))
+            case _:
+                return None
 
+    def _feature(self, name: str, feature: Feature) -> Any:
+        columns = self._columns(name)
+        table = self._declared.table_of(name)
+        tag = self._tags[table] if table else 0
+        match feature:
+            case NumericFeature() | AgeFeature():
+                return numbers.normalised(self._scales.get(name), self._numbers[name])
+            case BucketsFeature():
+                return self._bucket(name, feature, self._numbers[name])
+            case IdFeature():
+                return ids.keys_of_ids(feature, tag, columns[0])
+            case CrossFeature():
+                return ids.keys_of_pairs(feature, tag, (columns[0], columns[1]))
+            case IdsFeature():
+                return ids.keys_of_lists(feature, tag, columns[0])
+            case SequenceFeature():
+                return ids.keys_of_sequences(feature, tag, columns[0])
+            case VectorFeature():
+                return numbers.vectors(name, feature, columns[0])
+            case TimeFeature():
+                return times.time_keys(feature, tag, columns[0]) if table else times.time_points(feature, columns[0])
+            case MatchFeature():
+                return ids.matches(feature, columns[0], columns[1])
+            case _:
+                assert_never(feature)
 
-def _head(column: tf.SparseTensor, count: int) -> tf.SparseTensor:
-    """Keeps the first `count` values of each row."""
-    return tf.sparse.retain(column, column.indices[:, 1] < count)
+    def _bucket(self, name: str, feature: BucketsFeature, x_R: tf.Tensor) -> tf.Tensor:
+        if feature.table is None:
+            return numbers.bucket_shares(feature, self._boundaries[name], x_R)
+        return ids.keys_of_buckets(feature, self._tags[feature.table], self._boundaries[name], x_R)
+
+    def _at_serving(self, name: str, feature: BiasFeature) -> tf.Tensor:
+        """Returns what predictions read instead of a bias feature, whose own column a request lacks: [R]."""
+        like = self._inputs[serving_columns(self._declared)[0].name]
+        match feature:
+            case NumericFeature():
+                x_R = numbers.prepared(feature, filled(like, feature.at_serving, tf.float32))
+                return numbers.normalised(self._scales.get(name), x_R)
+            case BucketsFeature():
+                return self._bucket(name, feature, filled(like, feature.at_serving, tf.float32))
+            case IdFeature():
+                assert feature.at_serving is not None
+                key = ids.constant_keys(self._tags[feature.table], feature.at_serving)
+                return tf.tile(key, like.dense_shape[:1])
+            case _:
+                assert_never(feature)

@@ -1,7 +1,6 @@
 """Transform's graph, analysed and applied by TensorFlow Transform on Beam, against NumPy."""
 
 import json
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -44,28 +43,11 @@ TIMES = [1_322_000_001, 1_322_000_002, 2**40 + 1]
 
 @pytest.fixture(scope="module")
 def transformed() -> tuple[list[dict[str, Any]], Any]:
-    """Returns the transformed rows and the function that Transform saved."""
-    import tensorflow_transform as tft
-    import tensorflow_transform.beam as tft_beam
-    from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
+    from tests.trainer_module.analysed import analysed
 
-    from schemas.columns import columns
-    from trainer_module.preprocessing import preprocessing_fn
-
-    types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
-    raw_spec = {column.name: tf.io.VarLenFeature(types[column.type]) for column in columns(INPUTS)}
-    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(raw_spec))
-
-    def transform(inputs: dict[str, Any]) -> dict[str, Any]:
-        return preprocessing_fn(inputs, {"inputs": INPUTS.model_dump_json()})
-
-    with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
-        rows = [row | labels | {"time": [time]} for row, labels, time in zip(ROWS, LABELS, TIMES, strict=True)]
-        (data, _), saved = (rows, metadata) | tft_beam.AnalyzeAndTransformDataset(transform)
-        directory = tempfile.mkdtemp()
-        saved | tft_beam.WriteTransformFn(directory)
-    metadata_io.write_metadata(metadata, f"{directory}/{tft.TFTransformOutput.RAW_METADATA_DIR}")
-    return data, tft.TFTransformOutput(directory)
+    return analysed(
+        INPUTS, [row | labels | {"time": [time]} for row, labels, time in zip(ROWS, LABELS, TIMES, strict=True)]
+    )
 
 
 def _keys(table: str, ids: list[Any]) -> list[int]:

@@ -1,0 +1,55 @@
+"""Times: parts of the clock and the calendar, and ages."""
+
+import math
+
+import tensorflow as tf
+from typing_extensions import assert_never
+
+from schemas.features import AgeFeature, TimeFeature
+from trainer_module.transforms.columns import is_present, one_value
+from trainer_module.transforms.ids import keys_of_numbers
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+_UNITS_S = {"seconds": 1, "minutes": _MINUTE_S, "hours": _HOUR_S, "days": _DAY_S}
+_THURSDAY = 3
+"""1970-01-01, with Monday as 0."""
+_SIZES = {"hour": 24, "weekday": 7}
+
+# Shape suffixes: R rows of a column.
+
+
+def time_keys(feature: TimeFeature, tag: int, column: tf.SparseTensor) -> tf.Tensor:
+    """Returns the key of each row's hour or weekday: int64 [R]."""
+    return keys_of_numbers(tag, _part(feature, column), is_present(column), missing_row=feature.missing_row)
+
+
+def time_points(feature: TimeFeature, column: tf.SparseTensor) -> tf.Tensor:
+    """Returns sine and cosine of 2 pi hour / 24, or of 2 pi weekday / 7: float32 [R, 2].
+
+    A required time that a request lacks is the middle of the circle, (0, 0).
+    """
+    angle_R = tf.cast(_part(feature, column), tf.float32) * (2.0 * math.pi / _SIZES[feature.part])
+    points_R2 = tf.stack([tf.sin(angle_R), tf.cos(angle_R)], 1)
+    return tf.where(is_present(column)[:, None], points_R2, tf.zeros_like(points_R2))
+
+
+def _part(feature: TimeFeature, column: tf.SparseTensor) -> tf.Tensor:
+    """Returns the hour, 0 .. 23, or the weekday, 0 .. 6, by the clock that counts: int64 [R]."""
+    local_s = one_value(column, tf.constant(0, tf.int64)) + feature.utc_offset_minutes * _MINUTE_S
+    match feature.part:
+        case "hour":
+            return tf.math.floormod(local_s // _HOUR_S, _SIZES["hour"])
+        case "weekday":
+            return tf.math.floormod(local_s // _DAY_S + _THURSDAY, _SIZES["weekday"])
+        case _:
+            assert_never(feature.part)
+
+
+def ages(feature: AgeFeature, since: tf.SparseTensor, at: tf.SparseTensor) -> tf.Tensor:
+    """Returns ages in the feature's unit, NaN where there is neither an age nor a default: float32 [R]."""
+    zero = tf.constant(0, tf.int64)
+    # Subtracted as integers: seconds since 1970 have ten digits, float32 has seven.
+    age_s = tf.maximum(one_value(at, zero) - one_value(since, zero), 0)
+    age_R = tf.cast(age_s, tf.float32) / _UNITS_S[feature.unit]
+    missing = math.nan if feature.missing is None else feature.missing
+    return tf.where(is_present(since) & is_present(at), age_R, missing)
