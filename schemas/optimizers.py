@@ -85,6 +85,11 @@ class DenseSgd(Declaration):
     learning_rate: PositiveFloat
     momentum: Fraction = 0.0
 
+    @property
+    def num_moments(self) -> int:
+        """How many floats are kept beside each weight."""
+        return 1 if self.momentum else 0
+
 
 class DenseAdagrad(Declaration):
     """See `Adagrad`."""
@@ -92,6 +97,11 @@ class DenseAdagrad(Declaration):
     kind: Literal["adagrad"]
     learning_rate: PositiveFloat
     initial_accumulator: PositiveFloat = 1e-6
+
+    @property
+    def num_moments(self) -> int:
+        """See `DenseSgd`."""
+        return 1
 
 
 class DenseAdam(Declaration):
@@ -102,6 +112,11 @@ class DenseAdam(Declaration):
     beta1: Fraction = 0.9
     beta2: Fraction = 0.999
     epsilon: PositiveFloat = 1e-7
+
+    @property
+    def num_moments(self) -> int:
+        """See `DenseSgd`."""
+        return 2
 
 
 class AdamW(Declaration):
@@ -114,6 +129,11 @@ class AdamW(Declaration):
     beta2: Fraction = 0.999
     epsilon: PositiveFloat = 1e-7
     weight_decay: PositiveFloat = 0.01
+
+    @property
+    def num_moments(self) -> int:
+        """See `DenseSgd`."""
+        return 2
 
 
 DenseOptimizer = Annotated[DenseSgd | DenseAdagrad | DenseAdam | AdamW, Field(discriminator="kind")]

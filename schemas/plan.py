@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from schemas.errors import UserError
 from schemas.groups import Group, groups_of
-from schemas.optimizers import DenseAdam
 from schemas.problems import listed
 from schemas.quantities import shown_bytes
 from schemas.sizes import (
@@ -196,7 +195,7 @@ def _rank(ranker: Ranker, groups: Mapping[str, Group], rows: Mapping[str, float]
     stored = {name: rows[name] * stored_bytes(group) for name, group in groups.items()}
     index = {name: index_bytes(rows[name]) for name in groups}
     counters = COUNTER_BYTES * sum(group.num_counters for group in groups.values())
-    moments = 2 if isinstance(ranker.training.dense_optimizer, DenseAdam) else 0
+    moments = ranker.training.dense_optimizer.num_moments
     dense = dense_parameters(ranker) * FLOAT_BYTES
     return RankPlan(
         rows=sum(rows.values()),

@@ -1,7 +1,7 @@
 """The training loop: dense layers synchronous over the ranks, embedding rows updated on their owners."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,21 +9,38 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.columns import EVENT_TIME
 from trainer_module import collectives
-from trainer_module.dense.optimizers import DenseState
+from trainer_module.batch import Batch, empty_batch, ids_of
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.optimizers import DenseState, clipped
 from trainer_module.embedding.eviction import evict, rank_share
 from trainer_module.embedding.persistence import restore, snapshot_of
+from trainer_module.embedding.row_optimizers import Now
 from trainer_module.embedding.row_store import RowStore
 from trainer_module.embedding.sharded_tables import ShardedTables, Unique
 from trainer_module.embedding.statistics import statistics
-from trainer_module.input import batch_spec, empty_batch
+from trainer_module.learning_rate import factor
+from trainer_module.losses import Balance
 from trainer_module.progress import Progress
-from trainer_module.ranker import Batch, Ranker
-from trainer_module.snapshot import Snapshot
+from trainer_module.ranker import Ranker
+from trainer_module.snapshot import Arrays, Snapshot
 from trainer_module.validation import metric_of
 
-_WEIGHTS = "weights"
+_WEIGHTS, _SCHEDULE_START = "weights", "schedule_start"
+
+
+class _Gradients(NamedTuple):
+    """Gradients of a rank's sums over its examples.
+
+    Attributes:
+        dense: [size].
+        shared_TS: of each task's loss, with respect to the weights that the balance compares them at; may be empty.
+        rows: by group.
+    """
+
+    dense: tf.Tensor
+    shared_TS: tf.Tensor
+    rows: dict[str, tf.Tensor]
 
 
 class NotFiniteError(RuntimeError):
@@ -88,7 +105,8 @@ class Trainer:
         """
         training = ranker.declared.training
         self.ranker, self.rank, self.ranks = ranker, rank, ranks
-        self.dense = DenseState(training.dense_optimizer, ranker.weights.initial(training.seed))
+        self.dense = DenseState(training.dense_optimizer, ranker.weights, seed=training.seed)
+        self.balance = Balance(ranker.declared)
         stores = {}
         for name, group in ranker.groups.items():
             capacities = [table.capacity.rows for table in group.tables.values() if table.capacity]
@@ -97,14 +115,14 @@ class Trainer:
             stores[name] = RowStore(group, seed=training.seed, expected_rows=expected + expected // 8)
         self.tables = ShardedTables(stores, num_ranks=ranks)
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self._schedule_start = tf.Variable(0, dtype=tf.int64, trainable=False, name="schedule_start")
         self._newest = tf.Variable(0, dtype=tf.int32, trainable=False, name="newest_minute")
         self._last_minute = last_minute
         self._skipped_in_a_row = 0
-        self._task_weights = tf.constant([ranker.declared.tasks[task].weight for task in ranker.tasks], tf.float32)
-        self._empty = empty_batch(ranker.declared)
-        spec = batch_spec(ranker.declared)
+        self._empty = empty_batch(ranker.layout)
+        spec = ranker.layout.batch_spec()
         self._logits = tf.function(self._read_logits, input_signature=[spec], autograph=False)
-        ids = self._ids_of(spec)
+        ids = ids_of(spec)
         self._route = tf.function(self._route_keys, input_signature=[ids], autograph=False)
         outputs = self._route.get_concrete_function().structured_outputs
         on_the_way = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in outputs]
@@ -160,18 +178,13 @@ class Trainer:
         """
         ahead = self._until_all_done(batches)
         batch = next(ahead)
-        on_the_way = self._route(self._ids_of(batch))
+        on_the_way = self._route(ids_of(batch))
         for following in ahead:
-            result, on_the_way = self._train_step(batch, on_the_way, self._ids_of(following))
+            result, on_the_way = self._train_step(batch, on_the_way, ids_of(following))
             if int(result.count) == 0:
                 return
             yield result
             batch = following
-
-    def _ids_of(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the columns that say which rows a batch needs."""
-        embedded = {name for name in self.ranker.declared.features if self.ranker.declared.table_of(name)}
-        return {name: column for name, column in batch.items() if name in embedded or name == EVENT_TIME}
 
     def _route_keys(self, batch: Batch) -> list[tf.Tensor]:
         """Returns the tensors of `Routed`; its structure is kept aside."""
@@ -204,7 +217,7 @@ class Trainer:
     def _one_step(
         self, batch: Batch, on_the_way: list[tf.Tensor], following: Batch
     ) -> tuple[StepResult, list[tf.Tensor]]:
-        tensors = iter(on_the_way)
+        training, tensors = self.ranker.declared.training, iter(on_the_way)
         routed = tf.nest.map_structure(lambda is_there: next(tensors) if is_there else None, self._routed)
         self._newest.assign(tf.maximum(self._newest, self._newest_of(batch)))
         pulled = self.tables.pull(routed, self._step + 1)
@@ -212,30 +225,35 @@ class Trainer:
         with tf.control_dependencies([of_group.embeddings_uD for of_group in pulled.unique.values()]):
             next_on_the_way = self._route_keys(following)
         with tf.name_scope("dense"):
-            losses_T, dense_gradient, row_gradients = self._gradients(batch, pulled.unique)
+            gradients, losses_T = self._gradients(batch, pulled.unique)
         mine = tf.cast(self.ranker.batch_size(batch), tf.float32)
-        rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in row_gradients.values()]
+        rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in gradients.rows.values()]
         not_finite = 1.0 - tf.cast(tf.reduce_all(tf.stack([True, *rows_are_finite])), tf.float32)
         # Sums, not means, cross the wire: the ranks' batches may differ in size. One allreduce carries them all, and
         # with them whether any rank must skip the step: a sum with NaN or infinity in it is not finite on all ranks.
         with tf.name_scope("exchange"):
-            message = tf.concat([dense_gradient, losses_T, [mine, not_finite]], 0)
+            shared = tf.reshape(gradients.shared_TS, [-1])
+            message = tf.concat([gradients.dense, shared, losses_T, [mine, not_finite]], 0)
             summed = collectives.allreduce_sum(message, name="dense")
         count = summed[-2]
         is_finite = tf.reduce_all(tf.math.is_finite(summed)) & tf.equal(summed[-1], 0.0)
         scale = tf.math.reciprocal_no_nan(count)
-        apply_rows = self.tables.send_gradients(pulled, row_gradients)
+        sizes = [gradients.dense.shape[0], shared.shape[0], losses_T.shape[0]]
+        dense_gradient, shared, losses_T = tf.split(summed[:-2] * scale, sizes)
+        row_gradients = self.tables.send_gradients(pulled, gradients.rows)
 
         def update() -> tf.Tensor:
             step = self._step.assign_add(1)
+            now = Now(step, factor(training.schedule, step - self._schedule_start))
             with tf.name_scope("dense_update"):
-                self.dense.apply(summed[: self.ranker.weights.size] * scale, step)
+                self.dense.apply(clipped(dense_gradient, training.clip_gradient_norm), now.step, now.factor)
+                self.balance.update(losses_T, tf.reshape(shared, gradients.shared_TS.shape))
             with tf.name_scope("update"):
-                self.tables.apply(pulled, apply_rows, scale, step)
+                self.tables.apply(pulled, row_gradients, scale, now)
             return tf.identity(step)
 
         tf.cond(is_finite & (count > 0.0), update, lambda: tf.identity(self._step.read_value()))
-        return StepResult(summed[self.ranker.weights.size : -2] * scale, count, is_finite), next_on_the_way
+        return StepResult(losses_T, count, is_finite), next_on_the_way
 
     def _observed_minutes(self, batch: Batch) -> dict[str, tf.Tensor]:
         minutes = self.ranker.minutes(batch)
@@ -248,19 +266,34 @@ class Trainer:
         minutes = self._observed_minutes(batch)
         return tf.reduce_max([tf.int32.min, *(tf.reduce_max(of_group) for of_group in minutes.values())])
 
-    def _gradients(self, batch: Batch, unique: dict[str, Unique]) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
+    def _gradients(self, batch: Batch, unique: dict[str, Unique]) -> tuple[_Gradients, tf.Tensor]:
+        """Returns gradients of this rank's sums, and each task's sum of losses: [tasks]."""
         flat = self.dense.flat.read_value()
         rows = {group: of_group.embeddings_uD for group, of_group in unique.items()}
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
+        count = tf.cast(self.ranker.batch_size(batch), tf.float32)
+        by_task = self.balance.needs_task_gradients
+        with tf.GradientTape(watch_accessed_variables=False, persistent=by_task) as tape:
             tape.watch([flat, rows])
+            weights = self.ranker.weights.unpack(flat)
             embeddings = {group: tf.gather(rows[group], unique[group].place_n) for group in unique}
-            logits_BT = self.ranker.logits(self.ranker.weights.unpack(flat), batch, embeddings)
-            losses_T = self.ranker.loss_sums(logits_BT, batch)
-            total = tf.reduce_sum(losses_T * self._task_weights)
-        dense_gradient, row_gradients = tape.gradient(total, [flat, rows])
-        return losses_T, dense_gradient, {group: tf.convert_to_tensor(found) for group, found in row_gradients.items()}
+            losses_T = self.ranker.loss_sums(self.ranker.logits(weights, batch, embeddings, self._noise()), batch)
+            total = self.balance.total(losses_T, count, weights)
+            losses = tf.unstack(losses_T) if by_task else []
+        dense, of_rows = tape.gradient(total, [flat, rows])
+        shared = [weights[name] for name in self.ranker.shared]
+        shared_TS = [tf.concat([tf.reshape(g, [-1]) for g in tape.gradient(loss, shared)], 0) for loss in losses]
+        none = tf.zeros([len(self.ranker.tasks), 0])
+        of_rows = {group: tf.convert_to_tensor(found) for group, found in of_rows.items()}
+        return _Gradients(dense, tf.stack(shared_TS) if by_task else none, of_rows), losses_T
+
+    def _noise(self) -> Noise | None:
+        """Returns the noise of the step that is being made; None where nothing is dropped."""
+        if self.ranker.declared.model.dropout == 0.0:
+            return None
+        return Noise.of_step(seed=self.ranker.declared.training.seed, step=self._step + 1, rank=self.rank)
 
     def _read_logits(self, batch: Batch) -> tf.Tensor:
+        batch = self.ranker.serving(batch)
         found = self.tables.read(self.ranker.keys(batch))
         embeddings = {group: tf.gather(unique.embeddings_uD, unique.place_n) for group, unique in found.items()}
         return self.ranker.logits(self.ranker.weights.unpack(self.dense.flat), batch, embeddings)
@@ -291,13 +324,17 @@ class Trainer:
             for name, array in self.ranker.weights.by_name(flat.numpy()).items()
         }
         groups = {name: snapshot_of(store) for name, store in self.tables.stores.items()}
-        extra = {"newest_minute": np.array([self.newest_minute], np.int32)}
-        return Snapshot(step=self.step, dense=dense, groups=groups, extra=extra)
+        extra: Arrays = {
+            "newest_minute": np.array([self.newest_minute], np.int32),
+            _SCHEDULE_START: np.array([int(self._schedule_start)], np.int64),
+        }
+        return Snapshot(step=self.step, dense=dense, groups=groups, extra=extra | self.balance.snapshot())
 
     def restore(self, snapshot: Snapshot) -> None:
         """Takes a snapshot into a fresh trainer; its rows must be those that this rank owns.
 
-        Weights and moments that it lacks keep their start; so do groups.
+        Weights and moments that it lacks keep their start; so do groups. The schedule of learning rates begins with its
+        step where it does not say when.
         """
         for kind, flat in {_WEIGHTS: self.dense.flat, **self.dense.moments}.items():
             arrays = self.ranker.weights.by_name(flat.numpy())
@@ -306,7 +343,9 @@ class Trainer:
         for name, store in self.tables.stores.items():
             if name in snapshot.groups:
                 restore(store, snapshot.groups[name], rank=self.rank, ranks=self.ranks)
+        self.balance.restore(snapshot.extra)
         self._step.assign(snapshot.step)
+        self._schedule_start.assign(int(snapshot.extra.get(_SCHEDULE_START, [snapshot.step])[0]))
         if "newest_minute" in snapshot.extra:
             self._newest.assign(int(snapshot.extra["newest_minute"][0]))
 
@@ -323,9 +362,11 @@ class Trainer:
             if int(collectives.allreduce_sum(num_examples, name="validation_examples")) == 0:
                 break
             progress.beat()
-            logits_BT = self._logits(batch).numpy()
-            for task, logits_B in zip(self.ranker.tasks, logits_BT.T, strict=True):
-                metrics[task].add(batch[task].numpy(), logits_B)
+            logits_BT = self._logits(batch)
+            predictions, labels_BT = self.ranker.predictions(logits_BT), self.ranker.labels(batch).numpy()
+            for place, (task, metric) in enumerate(metrics.items()):
+                scores_B1 = logits_BT[:, place : place + 1] if metric.reads_logits else predictions[task]
+                metric.add(labels_BT[:, place], scores_B1.numpy()[:, 0])
         results = {}
         for task, metric in metrics.items():
             totals = collectives.allreduce_sum(tf.constant(metric.totals), name=f"metric_{task}").numpy()

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
-from schemas.tasks import BinaryTask, RegressionTask, Task
+from schemas.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 _BINS = 20_000
 _LARGEST_LOGIT = 16.0
@@ -17,14 +17,16 @@ class Metric(Protocol):
 
     Attributes:
         name: `auc` or `rmse`.
+        reads_logits: whether the scores are logits; predictions otherwise.
         totals: what has been seen; adding the totals of two ranks gives those of both.
     """
 
     name: str
+    reads_logits: bool
     totals: NDArray[np.float64]
 
-    def add(self, labels: NDArray[Any], logits: NDArray[Any]) -> None:
-        """Counts a batch: labels [batch], logits [batch]."""
+    def add(self, labels: NDArray[Any], scores: NDArray[Any]) -> None:
+        """Counts a batch: labels [batch], scores [batch]. Examples whose label is NaN take no part."""
 
     def value(self, totals: NDArray[np.float64]) -> float:
         """Returns the metric of totals, NaN where it is undefined."""
@@ -34,13 +36,14 @@ class Auc:
     """Area under the ROC curve from a histogram of logits; examples of one bin (0.0016 of a logit) count as ties."""
 
     name = "auc"
+    reads_logits = True
 
     def __init__(self) -> None:
         self.totals: NDArray[np.float64] = np.zeros([2, _BINS])
 
-    def add(self, labels: NDArray[Any], logits: NDArray[Any]) -> None:
+    def add(self, labels: NDArray[Any], scores: NDArray[Any]) -> None:
         """See `Metric`."""
-        unit = (np.clip(logits, -_LARGEST_LOGIT, _LARGEST_LOGIT) / _LARGEST_LOGIT + 1.0) / 2.0
+        unit = (np.clip(scores, -_LARGEST_LOGIT, _LARGEST_LOGIT) / _LARGEST_LOGIT + 1.0) / 2.0
         bins = np.minimum((unit * _BINS).astype(np.int64), _BINS - 1)
         for label in (0, 1):
             self.totals[label] += np.bincount(bins[labels == label], minlength=_BINS)
@@ -59,13 +62,15 @@ class Rmse:
     """Root mean squared error."""
 
     name = "rmse"
+    reads_logits = False
 
     def __init__(self) -> None:
         self.totals: NDArray[np.float64] = np.zeros([2])
 
-    def add(self, labels: NDArray[Any], logits: NDArray[Any]) -> None:
+    def add(self, labels: NDArray[Any], scores: NDArray[Any]) -> None:
         """See `Metric`."""
-        self.totals += (np.sum(np.square(labels - logits, dtype=np.float64)), len(labels))
+        errors = (labels - scores)[~np.isnan(labels)]
+        self.totals += (np.sum(np.square(errors, dtype=np.float64)), len(errors))
 
     def value(self, totals: NDArray[np.float64]) -> float:
         """See `Metric`."""
@@ -77,7 +82,7 @@ def metric_of(task: Task) -> Metric:
     match task:
         case BinaryTask():
             return Auc()
-        case RegressionTask():
+        case RegressionTask() | WatchTimeTask():
             return Rmse()
         case _:
             assert_never(task)

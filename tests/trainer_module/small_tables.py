@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from schemas.groups import Group
 from schemas.optimizers import Adagrad
 from schemas.tables import Table
+from trainer_module.embedding.row_optimizers import Now
 from trainer_module.embedding.row_store import Observed, RowStore
 from trainer_module.keys import ID_BITS
 
@@ -45,6 +46,7 @@ class Steps:
     def __init__(self, store: RowStore):
         self.store = store
         self.step = 0
+        self.factor = tf.Variable(1.0)
         self._compiled = tf.function(
             self._one,
             input_signature=[
@@ -63,7 +65,7 @@ class Steps:
         observed = Observed(occurrences, newest)
         numbers = self.store.find_or_make(keys, observed, step)
         rows = self.store.read(numbers)
-        self.store.apply(keys, numbers, rows, gradients, observed, step)
+        self.store.apply(keys, numbers, rows, gradients, observed, Now(step, self.factor))
         return self.store.embeddings(keys, numbers, rows)
 
     def __call__(

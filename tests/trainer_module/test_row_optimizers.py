@@ -35,11 +35,14 @@ def _adam(d: Adam, w: Array, slots: list[Array], g: Array, t: int) -> tuple[Arra
 
 
 def _ftrl(d: Ftrl, w: Array, slots: list[Array], g: Array, t: int) -> tuple[Array, list[Array]]:
-    z, n = slots
-    sigma = (np.sqrt(n + g**2) - np.sqrt(n)) / d.learning_rate
-    z, n = z + g - sigma * w, n + g**2
-    w = -(z - np.sign(z) * d.l1) / ((d.beta + np.sqrt(n)) / d.learning_rate + d.l2)
-    return np.where(np.abs(z) <= d.l1, 0.0, w), [z, n]
+    """Keeps the curvature of the last update beside z and n: rates change from step to step."""
+    z, n, *last = slots
+    before = last[0] if last else (d.beta + np.sqrt(n)) / d.learning_rate + d.l2
+    n = n + g**2
+    curvature = (d.beta + np.sqrt(n)) / d.learning_rate + d.l2
+    z = z + g - (curvature - before) * w
+    w = -(z - np.sign(z) * d.l1) / curvature
+    return np.where(np.abs(z) <= d.l1, 0.0, w), [z, n, curvature]
 
 
 CASES: list[tuple[RowOptimizer, RowOptimizer, Oracle]] = [
@@ -69,31 +72,37 @@ CASES: list[tuple[RowOptimizer, RowOptimizer, Oracle]] = [
 
 @pytest.mark.parametrize("is_mixed", [False, True], ids=["one table", "two tables"])
 @pytest.mark.parametrize(("first", "second", "oracle"), CASES, ids=[case[0].kind for case in CASES])
-def test_rows_follow_numpy_for_six_steps(
+def test_rows_follow_numpy_for_six_steps_with_decay_and_a_schedule(
     first: RowOptimizer, second: RowOptimizer, oracle: Oracle, is_mixed: bool
 ) -> None:
     from schemas.tables import Table
     from tests.trainer_module.small_tables import Steps, group, keys
     from trainer_module.embedding.row_store import RowStore
 
-    tables = {"users": Table(dim=4, optimizer=first)}
+    tables = {"users": Table(dim=4, optimizer=first, l2=0.1)}
     if is_mixed:
         tables["posts"] = Table(dim=4, optimizer=second)
     store = RowStore(group(**tables), seed=5)
     asked = [keys(1, 2, 3, tag=tag) for tag in range(1, len(tables) + 1)]
     step, generator = Steps(store), np.random.default_rng(0)
-    w = [step(part, gradients=0.0).astype(np.float64) for part in asked]
-    # A step without gradient leaves embeddings and slots as they start, but for Adam's count of steps.
-    starts = [store.read(store.find(tf.constant(part))).numpy()[:, 4:].astype(np.float64) for part in asked]
-    slots = [np.split(start, max(1, start.shape[1] // 4), axis=1) if start.size else [] for start in starts]
-    for _ in range(6):
+    made = [store.find_or_make(tf.constant(part), None, tf.constant(1, tf.int64)) for part in asked]
+    starts = [store.read(numbers).numpy().astype(np.float64) for numbers in made]
+    w = [start[:, :4] for start in starts]
+    slots = [
+        np.split(start[:, 4:], -(start.shape[1] // -4) - 1, axis=1) if start.shape[1] > 4 else [] for start in starts
+    ]
+    for factor in (1.0, 1.0, 0.5, 0.25, 2.0, 1.0):
         gradients = [generator.normal(size=(3, 4)) for _ in asked]
+        step.factor.assign(factor)
         step(np.concatenate(asked), gradients=np.concatenate(gradients))
         for place, table in enumerate(tables.values()):
-            w[place], slots[place] = oracle(table.optimizer, w[place], slots[place], gradients[place], step.step)
+            scaled = table.optimizer.model_copy(update={"learning_rate": factor * table.optimizer.learning_rate})
+            gradient = gradients[place] + table.l2 * w[place]
+            w[place], slots[place] = oracle(scaled, w[place], slots[place], gradient, step.step)
     for place, part in enumerate(asked):
         rows = store.read(store.find(tf.constant(part))).numpy()
-        np.testing.assert_allclose(rows, np.concatenate([w[place], *slots[place]], axis=1), atol=1e-6, rtol=1e-6)
+        expected = np.concatenate([w[place], *slots[place]], axis=1)[:, : rows.shape[1]]
+        np.testing.assert_allclose(rows, expected, atol=2e-6, rtol=2e-6)
 
 
 def test_ftrl_keeps_the_random_start_until_gradients_move_it_and_l1_gives_zeros() -> None:
@@ -106,6 +115,12 @@ def test_ftrl_keeps_the_random_start_until_gradients_move_it_and_l1_gives_zeros(
     start = step(keys(1), gradients=0.0)
     np.testing.assert_allclose(step(keys(1), gradients=0.0), start, atol=1e-7)
     assert np.all(start != 0.0)
+    step.factor.assign(0.0)
+    for _ in range(3):
+        np.testing.assert_allclose(step(keys(1), gradients=1.0), start, atol=1e-7)
+    step.factor.assign(1.0)
+    step(keys(1), gradients=1.0)
+    assert np.all(np.abs(step(keys(1), gradients=0.0)) < 0.2)
     strong = Ftrl(kind="ftrl", learning_rate=0.1, l1=10.0)
     step = Steps(RowStore(group(users=Table(dim=4, optimizer=strong)), seed=5))
     step(keys(1), gradients=np.sign(start) * 5.0)

@@ -1,41 +1,107 @@
 """Optimizers of the flat vector of dense weights."""
 
+import numpy as np
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.optimizers import DenseAdam, DenseOptimizer, DenseSgd
+from schemas.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
+from trainer_module.dense.weights import FlatWeights, Weight
 
 
 class DenseState(tf.Module):
-    """The flat weights and their optimizer's state."""
+    """The flat weights and their optimizer's state.
 
-    def __init__(self, declared: DenseOptimizer, initial: tf.Tensor):
+    Attributes:
+        flat: all weights: [size].
+        moments: of the optimizer, by name: [size] each.
+    """
+
+    def __init__(self, declared: DenseOptimizer, weights: FlatWeights, *, seed: int):
+        """Makes weights at their start.
+
+        Args:
+            declared: the optimizer.
+            weights: what the vector consists of.
+            seed: of the start.
+        """
         super().__init__(name="dense")
         self._declared = declared
-        self.flat = tf.Variable(initial, name="flat")
+        self.flat = tf.Variable(weights.initial(seed), name="flat")
         self.moments = {
-            name: tf.Variable(tf.zeros_like(self.flat), trainable=False, name=name)
-            for name in (("m", "v") if isinstance(declared, DenseAdam) else ())
+            name: tf.Variable(tf.fill([weights.size], start), trainable=False, name=name)
+            for name, start in moment_starts(declared).items()
         }
+        self._decays = tf.constant(np.concatenate([np.full(each.size, decays(each)) for each in weights.weights]))
 
-    def apply(self, gradient: tf.Tensor, step: tf.Tensor) -> None:
-        """Moves the weights: gradient [size], step from 1."""
+    def apply(self, gradient: tf.Tensor, step: tf.Tensor, factor: tf.Tensor | float = 1.0) -> None:
+        """Moves the weights.
+
+        Args:
+            gradient: [size].
+            step: from 1.
+            factor: of the learning rate.
+        """
+        rate = self._declared.learning_rate * factor
         match self._declared:
-            case DenseSgd(learning_rate=rate):
+            case DenseSgd(momentum=0.0):
                 self.flat.assign_sub(rate * gradient)
-            case DenseAdam(learning_rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon):
-                # One pass over memory; the same formula as `embedding.row_optimizers.adam`.
-                tf.raw_ops.ResourceApplyAdam(
-                    var=self.flat.handle,
-                    m=self.moments["m"].handle,
-                    v=self.moments["v"].handle,
-                    beta1_power=tf.pow(beta1, tf.cast(step, tf.float32)),
-                    beta2_power=tf.pow(beta2, tf.cast(step, tf.float32)),
-                    lr=rate,
-                    beta1=beta1,
-                    beta2=beta2,
-                    epsilon=epsilon,
-                    grad=gradient,
-                )
+            case DenseSgd(momentum=momentum):
+                velocity = self.moments["u"].assign(momentum * self.moments["u"] + gradient)
+                self.flat.assign_sub(rate * velocity)
+            case DenseAdagrad():
+                accumulator = self.moments["a"].assign_add(tf.square(gradient))
+                self.flat.assign_sub(rate * gradient * tf.math.rsqrt(accumulator))
+            case DenseAdam():
+                self._adam(self._declared, gradient, step, rate)
+            case AdamW(weight_decay=decay):
+                # Of the weights before this step, as in the paper's algorithm 2.
+                self.flat.assign_sub(tf.where(self._decays, rate * decay * self.flat, 0.0))
+                self._adam(self._declared, gradient, step, rate)
             case _:
                 assert_never(self._declared)
+
+    def _adam(self, declared: DenseAdam | AdamW, gradient: tf.Tensor, step: tf.Tensor, rate: tf.Tensor) -> None:
+        # One pass over memory; the same formula as `embedding.row_optimizers.adam`.
+        tf.raw_ops.ResourceApplyAdam(
+            var=self.flat.handle,
+            m=self.moments["m"].handle,
+            v=self.moments["v"].handle,
+            beta1_power=tf.pow(declared.beta1, tf.cast(step, tf.float32)),
+            beta2_power=tf.pow(declared.beta2, tf.cast(step, tf.float32)),
+            lr=rate,
+            beta1=declared.beta1,
+            beta2=declared.beta2,
+            epsilon=declared.epsilon,
+            grad=gradient,
+        )
+
+
+def moment_starts(declared: DenseOptimizer) -> dict[str, float]:
+    """Returns what every float of each moment is at the start. A name has one meaning for all optimizers."""
+    match declared:
+        case DenseSgd(momentum=0.0):
+            return {}
+        case DenseSgd():
+            return {"u": 0.0}
+        case DenseAdagrad(initial_accumulator=start):
+            return {"a": start}
+        case DenseAdam() | AdamW():
+            return {"m": 0.0, "v": 0.0}
+        case _:
+            assert_never(declared)
+
+
+def decays(weight: Weight) -> bool:
+    """Says whether AdamW pulls a weight towards 0: matrices, but neither biases nor scales nor a balance of losses."""
+    return len(weight.shape) >= 2 and weight.start != "zeros"
+
+
+def clipped(gradient: tf.Tensor, longest: float | None) -> tf.Tensor:
+    """Returns a gradient of at most this length, in its direction.
+
+    Reference: Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural networks, ICML 2013,
+    algorithm 1.
+    """
+    if longest is None:
+        return gradient
+    return gradient * (longest / tf.maximum(tf.norm(gradient), longest))

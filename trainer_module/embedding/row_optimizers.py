@@ -4,7 +4,7 @@ Only rows met in a step move ("lazy"): a row's slots stay as they are while its 
 number, or [n, 1] where the tables of a group differ.
 """
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 from typing_extensions import assert_never
@@ -16,6 +16,20 @@ from trainer_module.embedding.per_table import PerTable
 Number = Any
 """A float, or a float32 tensor that broadcasts."""
 
+_SMALLEST_RATE = 1e-20
+
+
+class Now(NamedTuple):
+    """The step that is being made.
+
+    Attributes:
+        step: global step, from 1; int64 scalar.
+        factor: of all learning rates.
+    """
+
+    step: tf.Tensor
+    factor: Number = 1.0
+
 
 class RowUpdate(Protocol):
     """How a row changes."""
@@ -24,7 +38,7 @@ class RowUpdate(Protocol):
         """Returns the slots of new rows: keys [n], embeddings [n, dim] to [n, slot floats]."""
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
     ) -> tuple[tf.Tensor, ...]:
         """Returns the new embeddings and, as one or more tensors side by side, the new slots.
 
@@ -33,7 +47,7 @@ class RowUpdate(Protocol):
             w: [n, dim] float32.
             slots: [n, slot floats] float32.
             g: [n, dim], duplicates of a key already summed.
-            step: global step, from 1; int64 scalar.
+            now: when, and at what factor of the learning rate.
         """
 
 
@@ -49,11 +63,11 @@ class SgdUpdate:
         return w[:, :0]
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
-        del slots, step
-        return (w - self._rate(keys) * g,)
+        del slots
+        return (w - now.factor * self._rate(keys) * g,)
 
 
 class AdagradUpdate:
@@ -71,12 +85,11 @@ class AdagradUpdate:
         return tf.zeros_like(w) + self._start(keys)
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
-        del step
         accumulator = slots + tf.square(g)
-        return w - self._rate(keys) * g * tf.math.rsqrt(accumulator), accumulator
+        return w - now.factor * self._rate(keys) * g * tf.math.rsqrt(accumulator), accumulator
 
 
 class RowwiseAdagradUpdate:
@@ -95,12 +108,11 @@ class RowwiseAdagradUpdate:
         return tf.zeros_like(w[:, :1]) + self._start(keys)
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
-        del step
         accumulator = slots + tf.reduce_mean(tf.square(g), axis=1, keepdims=True)
-        return w - self._rate(keys) * tf.math.rsqrt(accumulator) * g, accumulator
+        return w - now.factor * self._rate(keys) * tf.math.rsqrt(accumulator) * g, accumulator
 
 
 class AdamUpdate:
@@ -118,12 +130,13 @@ class AdamUpdate:
         return tf.zeros_like(tf.concat([w, w], 1))
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
         m, v = tf.split(slots, 2, axis=1)
         betas = self._beta1(keys), self._beta2(keys)
-        return adam(w, m, v, g, step, rate=self._rate(keys), betas=betas, epsilon=self._epsilon(keys))
+        rate = now.factor * self._rate(keys)
+        return adam(w, m, v, g, now.step, rate=rate, betas=betas, epsilon=self._epsilon(keys))
 
 
 def adam(
@@ -150,10 +163,13 @@ def adam(
 
 
 class FtrlUpdate:
-    """n' = n + g^2; z' = z + g - (sqrt(n') - sqrt(n)) / lr * w; w' = the minimiser for z' and n'.
+    """n' = n + g^2; c' = (beta + sqrt(n')) / lr + l2; z' = z + g - (c' - c) w; w' = the minimiser for z' and c'.
 
-    w' = 0 where |z'| <= l1, else -(z' - sign(z') l1) / ((beta + sqrt(n')) / lr + l2). A new row's n is 0 and its z such
-    that its starting vector is the minimiser: it keeps its random start until gradients move it.
+    w' = 0 where |z'| <= l1, else -(z' - sign(z') l1) / c'. A new row's n is 0 and its z such that its starting vector
+    is the minimiser: it keeps its random start until gradients move it.
+
+    The curvature c of the row's last update is not kept: lr may have been another then. Where w is not 0, w is the
+    minimiser: z + c w = sign(z) l1, so z' = sign(z) l1 + g - c' w. Where w is 0, c does not matter.
     Reference: McMahan et al.: Ad click prediction: a view from the trenches, KDD 2013, algorithm 1.
     """
 
@@ -169,15 +185,15 @@ class FtrlUpdate:
         return tf.concat([z, tf.zeros_like(w)], 1)
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, step: tf.Tensor
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
-        del step
-        rate, l1 = self._rate(keys), self._l1(keys)
+        # A rate of 0 is one so small that nothing moves.
+        rate, l1 = tf.maximum(now.factor * self._rate(keys), _SMALLEST_RATE), self._l1(keys)
         z, n = tf.split(slots, 2, axis=1)
         new_n = n + tf.square(g)
-        new_z = z + g - (tf.sqrt(new_n) - tf.sqrt(n)) / rate * w
         curvature = (self._beta(keys) + tf.sqrt(new_n)) / rate + self._l2(keys)
+        new_z = tf.where(tf.equal(w, 0.0), z, tf.sign(z) * l1 - curvature * w) + g
         shrunk = tf.sign(new_z) * tf.maximum(tf.abs(new_z) - l1, 0.0)
         return -shrunk / curvature, new_z, new_n
 

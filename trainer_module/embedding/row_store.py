@@ -17,7 +17,7 @@ from trainer_module.embedding.admission import Gatekeeper
 from trainer_module.embedding.bookkeeping import merged_books, new_books
 from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
-from trainer_module.embedding.row_optimizers import row_update
+from trainer_module.embedding.row_optimizers import Now, row_update
 from trainer_module.keys import NO_ID, tags_of
 
 _FIRST_INDEX_SIZE = 1 << 14
@@ -60,6 +60,7 @@ class RowStore(tf.Module):
         self.gatekeeper = Gatekeeper(group, seed=seed)
         self._update = row_update(group)
         self._default = PerTable(group.tags, lambda table: group.tables[table].default_value)
+        self._l2 = PerTable(group.tags, lambda table: group.tables[table].l2)
         num_tags = max(group.tags.values()) + 1
         self.counters = {
             name: tf.Variable(tf.zeros([num_tags], tf.int64), trainable=False, name=f"{group.name}_{name}")
@@ -190,7 +191,7 @@ class RowStore(tf.Module):
         rows: tf.Tensor,
         gradients: tf.Tensor,
         observed: Observed | None,
-        step: tf.Tensor,
+        now: Now,
     ) -> None:
         """Writes rows back after one optimizer step.
 
@@ -200,11 +201,13 @@ class RowStore(tf.Module):
             rows: [n, width], as `read` gave them.
             gradients: [n, dim].
             observed: [n]; needed where the group keeps books.
-            step: global step, from 1.
+            now: the step that is being made.
         """
         dim, slots = self.group.dim, self.group.num_slot_floats
         w, kept = rows[:, :dim], rows[:, dim : dim + slots]
-        parts = list(self._update(keys, w, kept, gradients, step))
+        if self._l2.same != 0.0:
+            gradients += self._l2(keys) * w
+        parts = list(self._update(keys, w, kept, gradients, now))
         if self.group.keeps_books:
             assert observed is not None
             parts.append(merged_books(rows[:, dim + slots :], observed.newest, observed.occurrences))

@@ -12,6 +12,7 @@ import tensorflow as tf
 from schemas.groups import Group
 from trainer_module import collectives
 from trainer_module.embedding.hashing import owner_of
+from trainer_module.embedding.row_optimizers import Now
 from trainer_module.embedding.row_store import Observed, RowStore
 from trainer_module.embedding.wire import pack, unpack
 
@@ -175,12 +176,12 @@ class ShardedTables:
                 for name in self._groups
             }
 
-    def apply(self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor) -> None:
+    def apply(self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, now: Now) -> None:
         """Updates every row that this rank owns once, with its gradient times `scale`."""
         for name, store in self.stores.items():
             keys_o, observed_o = pulled.routed.owned[name]
             gradient_oD = gradients_oD[name] * scale
-            store.apply(keys_o, pulled.numbers_o[name], pulled.rows_oW[name], gradient_oD, observed_o, step)
+            store.apply(keys_o, pulled.numbers_o[name], pulled.rows_oW[name], gradient_oD, observed_o, now)
 
     def _to_owners(self, uniques: Mapping[str, _Owned], use: str) -> tuple[dict[str, _Owned], _Route]:
         ranks, groups = self._num_ranks, len(self._groups)
