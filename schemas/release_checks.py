@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from schemas.columns import feature_columns
-from schemas.drift import DriftBounds
-from schemas.features import IdFeature, NumericFeature
+from schemas.drift import DriftBounds, measures_of
+from schemas.features import IdFeature
 from schemas.metrics import at_k, direction, fits, largest, metrics_of
 from schemas.problems import Loc, Problem, listed
 from schemas.release import Confidence, Gate, Grouping, Listing
@@ -23,15 +23,22 @@ def _keys(spec: Spec) -> Iterator[Problem]:
     used = {name for names in spec.evaluation.slices for name in names}
     used |= {name for gate in spec.gates for name in (*(gate.slice or ()), *(gate.each or ()))}
     used |= {part.by for part in _groupings(spec).values() if part.by}
-    columns = {column.name: name for name in spec.features for column in feature_columns(spec, name)}
+    features = {column.name: name for name in spec.features for column in feature_columns(spec, name)}
+    ids = {spec.column_of(name): name for name, feature in spec.features.items() if isinstance(feature, IdFeature)}
     labels = {spec.label_of(task): task for task in spec.tasks}
     for name, key in spec.keys.items():
         loc, column = ("keys", name), key.column or name
         if name in spec.features or name in spec.tasks:
             yield Problem(loc, f"is also the name of a feature or task (got '{name}')", "give it another name")
-        elif column in columns:
+        elif column in ids:
             yield Problem(
-                loc, f"reads the column of feature '{columns[column]}' (got '{column}')", "name the feature instead"
+                loc, f"reads the column of feature '{ids[column]}' (got '{column}')", "name the feature instead"
+            )
+        elif column in features and not _has_ids(spec, features[column], column):
+            yield Problem(
+                loc,
+                f"reads the column of feature '{features[column]}' (got '{column}')",
+                "a key is a column of ids, one a row: name another column",
             )
         elif column in labels:
             yield Problem(loc, f"reads the label of task '{labels[column]}' (got '{column}')", "name another column")
@@ -41,6 +48,10 @@ def _keys(spec: Spec) -> Iterator[Problem]:
             yield Problem(
                 loc, f"has no effect: nothing groups by it (got '{name}')", "remove it, or name it in evaluation"
             )
+
+
+def _has_ids(spec: Spec, feature: str, name: str) -> bool:
+    return any(c.is_id and not c.is_list for c in feature_columns(spec, feature) if c.name == name)
 
 
 def _groupings(spec: Spec) -> Mapping[str, Grouping | Listing | Confidence]:
@@ -55,7 +66,13 @@ def _sliceable(spec: Spec) -> list[str]:
 
 def _not_sliceable(spec: Spec, loc: Loc, name: str) -> Iterator[Problem]:
     known = _sliceable(spec)
-    if name not in known:
+    if name in spec.features and name not in known:
+        yield Problem(
+            loc,
+            f"is a feature of kind {spec.features[name].kind} (got '{name}')",
+            f"examples go together by features of kind id and by keys: {listed(known)}",
+        )
+    elif name not in known:
         yield Problem(loc, f"no such feature of kind id, and no key (got '{name}')", f"one of: {listed(known)}")
 
 
@@ -208,10 +225,14 @@ def _drift(spec: Spec) -> Iterator[Problem]:
         feature = spec.features.get(name)
         if feature is None:
             yield Problem(loc, f"no such feature (got '{name}')", f"features: {listed(list(spec.features))}")
-        elif isinstance(feature, NumericFeature) and bounds.l_infinity is not None:
-            yield Problem((*loc, "l_infinity"), "is of ids (got a numeric feature)", "use jensen_shannon")
-        elif not isinstance(feature, NumericFeature) and bounds.jensen_shannon is not None:
-            yield Problem((*loc, "jensen_shannon"), "is of numbers (got a feature of ids)", "use l_infinity")
+            continue
+        for measure in bounds.model_dump(exclude_none=True).keys() - set(measures_of(feature)):
+            what = "ids" if measure == "l_infinity" else "numbers"
+            yield Problem(
+                (*loc, measure),
+                f"is of {what} (got a feature of kind {feature.kind})",
+                f"use {' or '.join(measures_of(feature))}",
+            )
     for place, bounds in places:
         if bounds == DriftBounds():
             yield Problem(place, "has no effect: it has no bound (got none)", "give one of its bounds")

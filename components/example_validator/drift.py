@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from schemas.drift import Drift, DriftBounds
-from schemas.features import NumericFeature
+from schemas.columns import feature_columns
+from schemas.drift import Drift, DriftBounds, measures_of
 from schemas.spec import Inputs
 
 FILE_NAME = "drift.json"
@@ -58,21 +58,31 @@ def distances(
     """
     before, today = _by_column(train), _by_column(evaluation)
     found = []
-    for feature in inputs.features:
-        column = inputs.column_of(feature)
-        sides = before.get(column, _NO_SUCH), today.get(column, _NO_SUCH)
-        bounds = drift.bounds_of(feature, is_numeric=isinstance(inputs.features[feature], NumericFeature))
-        for measure, bound in _declared(bounds):
-            what = ""
-            if measure == "l_infinity":
-                value, what = l_infinity(*sides)
-            elif measure == "jensen_shannon":
-                value = jensen_shannon(*sides)
-            else:
-                value = abs(_missing_share(sides[0]) - _missing_share(sides[1]))
-                what = f" ({_missing_share(sides[0]):.3g} of the training examples, {_missing_share(sides[1]):.3g} now)"
-            found.append(_judged(feature, measure, value, bound, what))
+    for name, feature in inputs.features.items():
+        sides = {
+            column.name: (before.get(column.name, _NO_SUCH), today.get(column.name, _NO_SUCH))
+            for column in feature_columns(inputs, name)
+            if not column.beside
+        }
+        for measure, bound in _declared(drift.bounds_of(name, measures_of(feature))):
+            measured = {column: _distance(measure, *of_column) for column, of_column in sides.items()}
+            # Of equal distances that of the first column; None is nearer than any.
+            worst = max(measured, key=lambda column: (measured[column][0] is not None, measured[column][0] or 0.0))
+            value, what = measured[worst]
+            found.append(_judged(name, measure, value, bound, f" in column '{worst}'" * (len(sides) > 1) + what))
     return found
+
+
+def _distance(
+    measure: str, before: statistics_pb2.FeatureNameStatistics, today: statistics_pb2.FeatureNameStatistics
+) -> tuple[float | None, str]:
+    """Returns the distance of one column, None where a side has no value, and words on where it is."""
+    if measure == "l_infinity":
+        return l_infinity(before, today)
+    if measure == "jensen_shannon":
+        return jensen_shannon(before, today), ""
+    shares = _missing_share(before), _missing_share(today)
+    return abs(shares[0] - shares[1]), f" ({shares[0]:.3g} of the training examples, {shares[1]:.3g} now)"
 
 
 def _declared(bounds: DriftBounds) -> Iterator[tuple[str, float]]:

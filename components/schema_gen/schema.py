@@ -13,7 +13,8 @@ def tfmd_schema(inputs: Inputs) -> schema_pb2.Schema:
     """Returns the schema of the Examples that ingestion writes.
 
     Required columns are present in every example, scalars have one value, vectors their length, other lists any number;
-    binary labels and marks are 0 or 1, weights and times at least 0. Ids that are numbers are marked, so that their statistics are those of names.
+    binary labels and marks are 0 or 1, weights and times at least 0. Ids that are numbers are marked, so that their
+    statistics are those of names.
     No feature has a shape, so that Transform sees all of them as SparseTensors, in training as in serving, where
     anything may be missing.
     """

@@ -16,7 +16,7 @@ from components.example_validator.anomalies import DataAnomalies
 from components.example_validator.drift import STATISTICS, Distance, distances
 from components.example_validator.executor import Executor
 from components.schema_gen.schema import schema_text, tfmd_schema
-from schemas.drift import Drift
+from schemas.drift import Drift, DriftBounds
 from schemas.spec import Inputs
 
 pytestmark = pytest.mark.slow
@@ -132,6 +132,36 @@ def test_a_side_without_values_is_said_and_not_judged() -> None:
     (distance,) = distances(INPUTS, drift, train=_statistics(SAME), evaluation=none)
     assert distance.value is None
     assert distance.reason == "age: jensen_shannon was not compared: one of the splits has no value"
+
+
+def test_a_feature_of_two_columns_is_as_far_as_the_further_and_times_only_go_missing(
+    statistics: dict[str, Any],
+) -> None:
+    declared = Inputs.model_validate(
+        {
+            "features": {
+                "pair": {"kind": "cross", "columns": {"post": "int", "tab_name": "string"}, "table": "t"},
+                "weekday": {"kind": "time", "column": "hour", "part": "weekday"},
+                "vector": {"kind": "vector", "column": "age", "dim": 1, "missing": 0},
+            },
+            "tasks": {"like": {"kind": "binary"}},
+        }
+    )
+    drift = Drift(action="warn", every=DriftBounds(**EVERY))
+    found = {
+        (each.feature, each.measure): each
+        for each in distances(declared, drift, train=statistics["train"], evaluation=statistics["other"])
+    }
+    assert set(found) == {
+        ("pair", "l_infinity"),
+        ("pair", "missing_share"),
+        ("weekday", "missing_share"),
+        ("vector", "jensen_shannon"),
+        ("vector", "missing_share"),
+    }
+    assert found["pair", "l_infinity"].value == pytest.approx(_largest_difference("tab_name", OTHER), abs=1e-9)
+    assert "is more than the bound 0.05 in column 'tab_name' ('" in found["pair", "l_infinity"].reason
+    assert not found["vector", "jensen_shannon"].is_within
 
 
 def _validate(folder: Path, statistics: dict[str, Any], side: str, drift: dict[str, Any]) -> Any:

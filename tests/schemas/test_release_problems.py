@@ -35,7 +35,25 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
         "gates[2]",
         "binds auc of task 'like' as gates[0] does (got a second one); put all bounds into one gate",
     ),
-    ({"gates.0.slice": {"age": 1}}, "gates[0].slice.age", "no such feature of kind id, and no key (got 'age'); one of"),
+    ({"gates.0.slice": {"age": 1}}, "gates[0].slice.age", "is a feature of kind numeric (got 'age'); examples go to"),
+    (
+        {"gates.0.slice": {"ages": 1}},
+        "gates[0].slice.ages",
+        "no such feature of kind id, and no key (got 'ages'); one ",
+    ),
+    (
+        {
+            "features.pair": {"kind": "cross", "columns": {"user_id": "string", "city": "string"}, "table": "users"},
+            "evaluation.slices": [["pair"]],
+        },
+        "evaluation.slices[0][0]",
+        "is a feature of kind cross (got 'pair'); examples go together by features of kind id and by keys: friend, user",
+    ),
+    (
+        {"keys": {"years": {"column": "age", "type": "int"}}},
+        "keys.years",
+        "reads the column of feature 'age' (got 'age'); a key is a column of ids",
+    ),
     ({"gates.0.slice": {"user": 1}}, "gates[0].slice.user", "is no string (got 1); as in the logs"),
     ({"gates.0.slice": {"user": "a"}, "gates.0.each": ["user"]}, "gates[0].each", "is a second slice (got slice and"),
     ({"gates.0.each": ["user", "user"]}, "gates[0].each", "names a feature twice"),
@@ -48,7 +66,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"gates.0.metric": "gauc"}, "gates[0].metric", "needs groups (got 'gauc'); declare evaluation.group"),
     ({"gates.0.metric": "ndcg_at_5"}, "gates[0].metric", "is not measured (got 'ndcg_at_5'); declare evaluation.list"),
     ({"evaluation.list": {"by": "user", "k": [5, 5]}}, "evaluation.list.k", "names a k twice (got [5, 5])"),
-    ({"evaluation.group": {"by": "age"}}, "evaluation.group.by", "no such feature of kind id, and no key (got 'age')"),
+    ({"evaluation.group": {"by": "age"}}, "evaluation.group.by", "is a feature of kind numeric (got 'age')"),
     ({"evaluation.new_ids": ["tags"]}, "evaluation.new_ids[0]", "no such feature of kind id (got 'tags')"),
     ({"evaluation.confidence": {"level": 1}}, "evaluation.confidence.level", "not allowed (got 1)"),
     ({"keys": KEY}, "keys.session", "has no effect: nothing groups by it (got 'session'); remove it"),
@@ -68,12 +86,20 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     (
         {"drift": {"action": "stop", "features": {"age": {"l_infinity": 0.1}}}},
         "drift.features.age.l_infinity",
-        "is of ids (got a numeric feature); use jensen_shannon",
+        "is of ids (got a feature of kind numeric); use jensen_shannon or missing_share",
     ),
     (
         {"drift": {"action": "stop", "features": {"tags": {"jensen_shannon": 0.1}}}},
         "drift.features.tags.jensen_shannon",
-        "is of numbers (got a feature of ids); use l_infinity",
+        "is of numbers (got a feature of kind ids); use l_infinity or missing_share",
+    ),
+    (
+        {
+            "features.hour": {"kind": "time", "column": "at", "part": "hour"},
+            "drift": {"action": "stop", "features": {"hour": {"jensen_shannon": 0.1}}},
+        },
+        "drift.features.hour.jensen_shannon",
+        "is of numbers (got a feature of kind time); use missing_share",
     ),
     (
         {"drift": {"action": "stop", "features": {"ages": {"missing_share": 0.1}}}},
@@ -99,6 +125,11 @@ def test_mistake_is_told_with_its_place_and_the_way_out(
     [
         {"keys": KEY, "evaluation.list": {"by": "session", "k": [3]}, "gates.0.metric": "recall_at_3"},
         {"keys": KEY, "gates.0.slice": {"session": 7}},
+        {
+            "features.pair": {"kind": "cross", "columns": {"user_id": "string", "city": "string"}, "table": "users"},
+            "keys": {"town": {"column": "city", "type": "string"}},
+            "evaluation.slices": [["town"]],
+        },
         {"evaluation.group": {"by": "user", "weigh": "positives"}, "gates.0.metric": "gauc", "gates.0.judge": "bound"},
         {"gates.0.new_id": "friend"},
         {"gates.2": {"task": "like", "metric": "auc", "each": ["user", "friend"], "min_gain": 0}},
@@ -118,10 +149,10 @@ def test_bounds_of_every_feature_bind_where_they_mean_something(tmp_path: Path) 
         tmp_path, {"drift": {"action": "warn", "every": every, "features": {"user": {"l_infinity": 0.5}}}}
     ).drift
     assert drift is not None
-    assert drift.bounds_of("age", is_numeric=True).model_dump() == {**every, "l_infinity": None}
-    assert drift.bounds_of("tags", is_numeric=False).model_dump() == {**every, "jensen_shannon": None}
+    assert drift.bounds_of("age", ("jensen_shannon", "missing_share")).model_dump() == {**every, "l_infinity": None}
+    assert drift.bounds_of("tags", ("l_infinity", "missing_share")).model_dump() == {**every, "jensen_shannon": None}
     own = {"l_infinity": 0.5, "jensen_shannon": None, "missing_share": None}
-    assert drift.bounds_of("user", is_numeric=False).model_dump() == own
+    assert drift.bounds_of("user", ("l_infinity", "missing_share")).model_dump() == own
 
 
 def test_export_is_part_of_what_is_trained_and_serving_bounds_are_not(tmp_path: Path) -> None:
