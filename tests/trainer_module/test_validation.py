@@ -28,9 +28,18 @@ def test_auc_of_one_class_is_undefined_and_extreme_logits_count() -> None:
 
 def test_rmse_equals_scikit_learn() -> None:
     generator = np.random.default_rng(0)
-    labels, logits = generator.normal(size=(2, 1000))
+    labels, predictions = generator.normal(size=(2, 1000))
     metric = Rmse()
-    metric.add(labels[:300], logits[:300])
-    metric.add(labels[300:], logits[300:])
-    assert metric.value(metric.totals) == pytest.approx(mean_squared_error(labels, logits) ** 0.5)
+    metric.add(labels[:300], predictions[:300])
+    metric.add(labels[300:], predictions[300:])
+    assert metric.value(metric.totals) == pytest.approx(mean_squared_error(labels, predictions) ** 0.5)
     assert np.isnan(metric.value(np.zeros(2)))
+
+
+def test_masked_examples_take_no_part() -> None:
+    nan = float("nan")
+    auc, rmse = Auc(), Rmse()
+    auc.add(np.array([1.0, nan, 0.0, 0.0]), np.array([0.5, -9.0, 0.0, 1.0]))
+    assert auc.value(auc.totals) == 0.5
+    rmse.add(np.array([1.0, nan, 3.0]), np.array([1.0, 9.0, 5.0]))
+    assert rmse.value(rmse.totals) == pytest.approx(2**0.5)

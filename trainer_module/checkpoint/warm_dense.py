@@ -1,6 +1,6 @@
 """Dense weights of another spec: what has the same name and shape, or the same named blocks, is taken over."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,14 +56,26 @@ def _common(
     return old, new
 
 
-def started_from(held: Arrays, old: WeightLayout, weight: Weight, new: WeightLayout, seed: int) -> Arrays | None:
-    """Returns a weight and its moments, `<moment>/<name>`, the rest at their start; None where nothing matches."""
+def started_from(
+    held: Arrays, old: WeightLayout, weight: Weight, new: WeightLayout, *, seed: int, starts: Mapping[str, float]
+) -> Arrays | None:
+    """Returns a weight and its moments, `<moment>/<name>`, the rest at their start; None where nothing matches.
+
+    Args:
+        held: of the checkpoint.
+        old: the weight's layout there.
+        weight: as it is now.
+        new: its layout.
+        seed: of its start.
+        starts: of the optimizer's moments, by name.
+    """
     places = matching_places(old, new)
     if places is None:
         return None
     found: Arrays = {}
     for moment in sorted({name.split("/", 1)[0] for name in held}):
-        start = weight.initial(seed) if moment == _WEIGHTS else np.zeros(weight.shape, np.float32)
+        is_moment = moment != _WEIGHTS
+        start = np.full(weight.shape, starts.get(moment, 0.0), np.float32) if is_moment else weight.initial(seed)
         start[np.ix_(*places[1])] = held[f"{moment}/{weight.name}"][np.ix_(*places[0])]
         found[f"{moment}/{weight.name}"] = start
     return found

@@ -17,8 +17,10 @@ from trainer_module.checkpoint.layout import group_layouts, refuse_changed_table
 from trainer_module.checkpoint.manifest import GroupLayout, Manifest
 from trainer_module.checkpoint.restore import is_owned, read_dense, read_extra, read_extras, read_parts
 from trainer_module.checkpoint.warm_dense import changed_blocks, started_from
+from trainer_module.dense.optimizers import moment_starts
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY
 from trainer_module.keys import ID_BITS
+from trainer_module.losses.balance import is_of_balance
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import Arrays, RowsSnapshot, Snapshot, merged_extra
 
@@ -63,7 +65,8 @@ def warm_start(directory: Path, manifest: Manifest, ranker: Ranker, *, rank: int
         step=manifest.step,
         dense=dense,
         groups=groups,
-        extra={name: array for name, array in extra.items() if name == NEWEST_MINUTE},
+        # Not when the schedule began: this training begins it anew.
+        extra={name: array for name, array in extra.items() if name == NEWEST_MINUTE or is_of_balance(name)},
     )
     return WarmStart(
         snapshot=snapshot,
@@ -83,10 +86,11 @@ def _dense(held: Arrays, manifest: Manifest, ranker: Ranker) -> tuple[Arrays, li
     found: Arrays = {}
     loaded, new = [], []
     dropped = [name for name in before if name not in {weight.name for weight in ranker.weights.weights}]
-    seed = ranker.declared.training.seed
+    training = ranker.declared.training
+    starts = moment_starts(training.dense_optimizer)
     for weight, layout in zip(ranker.weights.weights, weight_layouts(ranker.weights.weights), strict=True):
         old = before.get(weight.name)
-        arrays = started_from(held, old, weight, layout, seed) if old else None
+        arrays = started_from(held, old, weight, layout, seed=training.seed, starts=starts) if old else None
         if old is None or arrays is None:
             new.append(weight.name)
             dropped += [weight.name] if old else []
