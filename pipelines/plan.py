@@ -40,6 +40,7 @@ def print_plan(plan: Plan, room: Room, console: Console, ranks_per_host: int | N
     lines = [
         f"parameters: {shown_count(plan.parameters_embedded + plan.parameters_dense)} "
         f"(embedded {embedded}, dense {dense}), optimizers not counted",
+        f"dense parameters: {_dense_parts(plan)}",
         f"export, in one process after training: {shown_bytes(plan.export_bytes)} of keys and embeddings, "
         f"{shown_bytes(plan.export_peak_bytes)} of memory",
     ]
@@ -48,6 +49,11 @@ def print_plan(plan: Plan, room: Room, console: Console, ranks_per_host: int | N
     lines.append(f"memory per rank: {shown_bytes(room.per_rank_bytes)} ({room.source})")
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _dense_parts(plan: Plan) -> str:
+    parts = ", ".join(f"{part.replace('_', ' ')} {number:,}" for part, number in plan.dense_parts.items())
+    return f"{plan.parameters_dense:,} ({parts})"
 
 
 def refuse_unfit(plan: Plan, room: Room) -> None:

@@ -17,6 +17,7 @@ from schemas.sizes import (
     KEY_BYTES,
     PROCESS_BYTES,
     dense_parameters,
+    dense_parts,
     high_share,
     index_bytes,
     stored_bytes,
@@ -109,7 +110,8 @@ class Plan:
         tables: by name.
         mean: a rank with its even share of every table's rows.
         high: one with as many more of each as one rank in a billion gets (`high_share`).
-        parameters_dense, parameters_embedded: without optimizers.
+        dense_parts: number of dense weights by what they belong to.
+        parameters_embedded: without optimizers.
         export_bytes: embeddings and keys of all tables, which the process that exports the model holds at once.
         export_peak_bytes: what it needs for that at its worst, in the declared form, with float32 rows.
     """
@@ -118,10 +120,15 @@ class Plan:
     tables: dict[str, TablePlan]
     mean: RankPlan
     high: RankPlan
-    parameters_dense: int
+    dense_parts: dict[str, int]
     parameters_embedded: int
     export_bytes: int
     export_peak_bytes: float
+
+    @property
+    def parameters_dense(self) -> int:
+        """Number of dense weights, without optimizers."""
+        return sum(self.dense_parts.values())
 
 
 def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
@@ -162,7 +169,7 @@ def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
         tables={name: tables[name] for name in sorted(tables)},
         mean=_rank(ranker, groups, mean),
         high=_rank(ranker, groups, high),
-        parameters_dense=dense_parameters(ranker),
+        dense_parts=dense_parts(ranker),
         parameters_embedded=sum(table.rows * table.dim for table in tables.values()),
         export_bytes=export_bytes,
         export_peak_bytes=EXPORT_COPIES[ranker.export.form] * export_bytes,

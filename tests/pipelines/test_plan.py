@@ -40,6 +40,8 @@ def test_the_plan_is_printed_by_table_and_by_rank() -> None:
     assert "rows 17,125,125 17,150,251" in lines
     assert "copy while a checkpoint is written 2.34 GB 2.34 GB" in lines
     assert "parameters: 2.18 billion (embedded 2.18 billion, dense 36.1 thousand), optimizers not counted" in lines
+    by_part = "experts 32,384, expert gates 1,504, towers 2,180, encoders 20"
+    assert f"dense parameters: 36,088 ({by_part})" in lines
     assert "memory per rank: 64.0 GB (given)" in lines
     peak = planned().high.peak
     assert f"a host of 4 ranks: {4 * peak / 1e9:.1f} GB at its peak" in lines

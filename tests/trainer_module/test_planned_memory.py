@@ -11,11 +11,12 @@ import pytest
 import tensorflow as tf
 
 from schemas.loading import load_spec
-from schemas.sizes import dense_parameters, high_share
+from schemas.sizes import dense_parameters, dense_parts, high_share
 from schemas.spec import Ranker as Declared
-from tests.schemas.specs import loaded
+from tests.schemas.specs import Document, changed, loaded
 from tests.trainer_module.small_job import declared as small_ranker
 from tests.trainer_module.small_job import write_job
+from tests.trainer_module.test_models import CHAIN, INTERACTIONS, MODELS
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.job import read_job
 from trainer_module.processes import MISTAKE
@@ -42,6 +43,46 @@ def declared(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -
 
 def test_dense_weights_are_those_of_the_model(declared: Declared) -> None:
     assert dense_parameters(declared) == Ranker(declared).weights.size
+
+
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_architecture_has_the_weights_that_are_counted(kind: str, interaction: str) -> None:
+    model = {"kind": kind, **MODELS[kind], "interaction": INTERACTIONS[interaction]}
+    ranker = Declared.model_validate_json(json.dumps({**_of_all_features(), "model": model}))
+    made: dict[str, int] = {}
+    for weight in Ranker(ranker).weights.weights:
+        part = _part(weight.name)
+        made[part] = made.get(part, 0) + weight.size
+    assert made == dense_parts(ranker)
+
+
+def _part(weight: str) -> str:
+    """Returns what a weight is counted with."""
+    place = weight.split("/")[2 if weight.startswith("levels/") else 0]
+    return {"heads": "towers", "attentions": "transfers", "positions": "encoders"}.get(place, place)
+
+
+def _of_all_features() -> Document:
+    """Returns a ranker with features of all widths, all encoders and learned weights of the losses."""
+    sequence = {"kind": "sequence", "type": "string", "table": "tags", "max_length": 3}
+    encoders = {
+        "mean": {"kind": "mean"},
+        "positional": {"kind": "positional"},
+        "din": {"kind": "din", "target": "user", "units": [5, 3]},
+        "transformer": {"kind": "transformer", "num_layers": 2, "feed_forward_units": 6},
+    }
+    features = {
+        "hour": {"kind": "time", "part": "hour"},
+        "weekday": {"kind": "time", "part": "weekday", "table": "days"},
+        "image": {"kind": "vector", "dim": 5},
+        **{name: {**sequence, "encoder": encoder} for name, encoder in encoders.items()},
+    }
+    document = changed({"tables.tags.dim": 8, "tables.days": {"dim": 8}})
+    document["features"] |= features
+    document["tasks"] = {task: {"kind": "binary"} for task in CHAIN}
+    document["training"]["loss_balance"] = {"kind": "uncertainty"}
+    return {part: document[part] for part in ("name", "tables", "features", "tasks", "training")}
 
 
 def test_the_hash_keeps_every_rank_under_its_high_share() -> None:
