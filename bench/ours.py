@@ -6,9 +6,10 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from bench.rivals import Step
-from bench.workload import NUM_FLOATS, NUM_IDS, NUM_TASKS, Pool, ranker
+from bench.workload import Pool, ranker
+from trainer_module.batch import Batch
 from trainer_module.loop import Trainer
-from trainer_module.ranker import Batch, Ranker
+from trainer_module.ranker import Ranker
 
 
 def trainer_step(pool: Pool, batch_size: int, *, rank: int, ranks: int, bfloat16: bool) -> Step:
@@ -26,10 +27,8 @@ def train(trainer: Trainer, batches: Iterable[Batch]) -> None:
 
 
 def batches_of(pool: Pool, batch_size: int) -> list[Batch]:
-    """Returns a pool as the trainer takes it: a tensor for each feature and task."""
-    columns = {f"id_{n:02}": pool.keys[:, n] for n in range(NUM_IDS)}
-    columns |= {f"x_{n:02}": pool.floats[:, n] for n in range(NUM_FLOATS)}
-    columns |= {f"y_{n}": pool.labels[:, n] for n in range(NUM_TASKS)}
+    """Returns a pool as the trainer takes it."""
+    columns = {"ids": pool.keys, "floats": pool.floats, "labels": pool.labels}
     return [
         {name: tf.constant(column[start : start + batch_size]) for name, column in columns.items()}
         for start in range(0, len(pool.labels), batch_size)

@@ -14,8 +14,9 @@ from sklearn.metrics import roc_auc_score
 from bench.ours import batches_of, train
 from bench.scale import on_one_core
 from bench.workload import BATCH_SIZE_PER_RANK, pool, ranker
+from trainer_module.batch import Batch
 from trainer_module.loop import Trainer
-from trainer_module.ranker import Batch, Ranker
+from trainer_module.ranker import Ranker
 
 _HELD_OUT_BATCHES = 16
 # Few enough that most held-out ids were met in training: otherwise scores hardly depend on what was learnt.
@@ -39,11 +40,11 @@ def _auc(seed: int, precision: str, examples: list[Batch], held_out: list[Batch]
     return {
         task: float(
             roc_auc_score(
-                np.concatenate([batch[task].numpy() for batch in held_out]),
+                np.concatenate([batch["labels"].numpy()[:, place] for batch in held_out]),
                 np.concatenate([score[task][:, 0] for score in scores]),
             )
         )
-        for task in trainer.ranker.tasks
+        for place, task in enumerate(trainer.ranker.tasks)
     }
 
 

@@ -1,5 +1,6 @@
 """One rank: `python -m trainer_module JOB_FILE PARENT_PID SERVICE ATTEMPT`, started by `launch` or `host`."""
 
+import json
 import logging
 import shutil
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 import tensorflow as tf
 
 from schemas.errors import UserError
+from schemas.sizes import dense_parts
 from trainer_module import collectives
+from trainer_module.batch import Batch
 from trainer_module.check import write_check
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.schedule import Schedule
@@ -20,7 +23,7 @@ from trainer_module.job import TrainJob, read_job
 from trainer_module.loop import EpochReport, NotFiniteError, Trainer
 from trainer_module.processes import MISTAKE, end_with_parent
 from trainer_module.progress import Progress
-from trainer_module.ranker import Batch, Ranker
+from trainer_module.ranker import Ranker
 from trainer_module.report import write_report
 from trainer_module.start import Start, take_up
 from trainer_module.train_input import TrainInput
@@ -64,6 +67,8 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -
     with progress.beating():
         if rank == 0:
             _tidy(job)
+            parts = dense_parts(job.ranker)
+            _LOG.info("dense_parameters=%d by_part=%s", trainer.ranker.weights.size, json.dumps(parts))
         collectives.barrier(name="tidied")
         start = take_up(job, trainer)
     schedule = _schedule(job, service, attempt, trainer, start, progress)

@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from trainer_module.batch import Batch, Layout
 from trainer_module.input import records
 from trainer_module.job import TrainJob
-from trainer_module.ranker import Batch
 
 if TYPE_CHECKING:
     # The export reads what the ranks have left and needs nothing of theirs.
@@ -45,12 +45,4 @@ def _transformed(job: TrainJob, raw: list[bytes]) -> Batch:
 
     transform = tft.TFTransformOutput(job.transform_graph)
     columns = tf.io.parse_example(tf.constant(raw), transform.raw_feature_spec())
-    return as_batch(transform.transform_features_layer()(columns))
-
-
-def as_batch(transformed: dict[str, tf.Tensor | tf.SparseTensor]) -> Batch:
-    """Returns Transform's output as the ranker takes it: sparse columns become ragged."""
-    return {
-        name: tf.RaggedTensor.from_sparse(column) if isinstance(column, tf.SparseTensor) else column
-        for name, column in transformed.items()
-    }
+    return Layout(job.ranker).pack(transform.transform_features_layer()(columns))

@@ -12,8 +12,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from schemas.spec import Ranker
-from trainer_module.input import compression, parser, shuffle_seed
-from trainer_module.ranker import Batch
+from trainer_module.batch import Batch, parser
+from trainer_module.input import compression, shuffle_seed
 
 _PARTS_PER_WORKER = 4
 _PART_SEEDS = 1_000_003

@@ -1,47 +1,43 @@
-"""From the rows of a multi-valued feature to one vector per example. No values: zeros."""
+"""From the rows of several ids to one vector. No ids: zeros."""
 
 from typing import Literal
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
-# Shape suffixes: n values of all examples in a row, B batch, D dimension, L positions.
+COMBINERS: tuple[Literal["sum", "mean", "sqrtn"], ...] = ("sum", "mean", "sqrtn")
+
+# Shape suffixes: n values of all lists in a row, S lists, D dimension.
+
+
+def lists_of_values(lengths_S: tf.Tensor, num_values: tf.Tensor) -> tf.Tensor:
+    """Returns which list each value belongs to, given how many each has: [n] int32.
+
+    Linear in n and S: `tf.repeat` takes S times the longest list.
+    """
+    starts_S = tf.cumsum(lengths_S, exclusive=True)
+    # A list starts one further than the one before; empty ones at the end start behind the last value.
+    begun = tf.math.unsorted_segment_sum(tf.ones_like(starts_S[1:], tf.int32), starts_S[1:], num_values + 1)
+    return tf.cumsum(begun[:-1])
 
 
 def combine(
-    values_nD: tf.Tensor, example_of_value_n: tf.Tensor, batch: tf.Tensor, how: Literal["sum", "mean", "sqrtn"]
+    values_nD: tf.Tensor, lengths_S: tf.Tensor, combiners_S: tf.Tensor, weights_n: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Returns the sum of each example's values, divided by their number (mean), its root (sqrtn) or nothing (sum).
+    """Returns sum w x of each list, divided by nothing (sum), sum w (mean) or sqrt(sum w^2) (sqrtn): [lists, dim].
 
     Args:
-        values_nD: values of all examples, example after example.
-        example_of_value_n: int64, which example each belongs to.
-        batch: number of examples, int64 scalar.
-        how: the declared combiner.
-
-    Returns:
-        [batch, dim].
+        values_nD: list after list.
+        lengths_S: int64, how many values each list has.
+        combiners_S: int32, place in `COMBINERS` of each list's.
+        weights_n: w of each value; 1 when left out.
     """
-    sums_BD = tf.math.unsorted_segment_sum(values_nD, example_of_value_n, batch)
-    if how == "sum":
-        return sums_BD
-    ones_n1 = tf.ones_like(values_nD[:, :1])
-    counts_B1 = tf.maximum(tf.math.unsorted_segment_sum(ones_n1, example_of_value_n, batch), 1.0)
-    match how:
-        case "mean":
-            return sums_BD / counts_B1
-        case "sqrtn":
-            return sums_BD * tf.math.rsqrt(counts_B1)
-        case _:
-            assert_never(how)
-
-
-def weigh_positions(ragged_keys: tf.RaggedTensor, values_nD: tf.Tensor, position_logits_L: tf.Tensor) -> tf.Tensor:
-    """Returns sum_i a_i x_i with a = softmax(position logits) over the positions an example has: [batch, dim]."""
-    examples_n, batch = ragged_keys.value_rowids(), ragged_keys.nrows()
-    positions_n = tf.range(tf.size(examples_n, tf.int64)) - tf.gather(ragged_keys.row_starts(), examples_n)
-    exponents_L = tf.exp(position_logits_L - tf.reduce_max(position_logits_L))
-    exponents_n1 = tf.gather(exponents_L, positions_n)[:, None]
-    sums_BD = tf.math.unsorted_segment_sum(values_nD * exponents_n1, examples_n, batch)
-    totals_B1 = tf.math.unsorted_segment_sum(exponents_n1, examples_n, batch)
-    return tf.math.divide_no_nan(sums_BD, totals_B1)
+    num_lists = tf.size(lengths_S)
+    of_value_n = lists_of_values(lengths_S, tf.shape(values_nD)[0])
+    sums_S = squares_S = tf.cast(lengths_S, values_nD.dtype)
+    if weights_n is not None:
+        values_nD *= weights_n[:, None]
+        both = tf.math.unsorted_segment_sum(tf.stack([weights_n, tf.square(weights_n)], 1), of_value_n, num_lists)
+        sums_S, squares_S = tf.unstack(both, axis=1)
+    divisors = tf.stack([tf.ones_like(sums_S), sums_S, tf.sqrt(squares_S)], 1)
+    divisors_S = tf.gather(divisors, combiners_S, axis=1, batch_dims=1)
+    return tf.math.divide_no_nan(tf.math.unsorted_segment_sum(values_nD, of_value_n, num_lists), divisors_S[:, None])

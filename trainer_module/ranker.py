@@ -1,30 +1,39 @@
 """The model, from keys to predictions. Read this first: the trainer, the export and the tests all run it.
 
-A batch is a dict of tensors as Transform made them: numeric features float32 [B], id features int64 keys [B],
-multi-valued features ragged int64 keys [B, (values)], labels float32 [B] under the task's name, the event's time int64
-[B] under `EVENT_TIME` where one is declared.
+What a batch is, `trainer_module/batch.py` says. The number of operations is one for all features of a kind, not one for
+each feature; but for encoders of sequences.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
-from typing_extensions import assert_never
 
-from schemas.columns import EVENT_TIME
-from schemas.encoders import MeanEncoder, PositionalEncoder
-from schemas.features import IdFeature, IdsFeature, NumericFeature, SequenceFeature
-from schemas.groups import Group, groups_of
+from schemas.encoders import DinEncoder
+from schemas.features import IdsFeature, SequenceFeature
+from schemas.groups import groups_of
 from schemas.spec import Ranker as Declared
-from schemas.tasks import BinaryTask, RegressionTask
-from trainer_module import pooling
-from trainer_module.dense.weights import FlatWeights, Weight, Weights
+from trainer_module import losses
+from trainer_module.batch import Batch, Layout, size_of
+from trainer_module.dense.noise import Noise
+from trainer_module.dense.weights import FlatWeights, Weights
+from trainer_module.encoders import Encoder, build_encoder
+from trainer_module.encoders.lists import Lists
 from trainer_module.models import ModelInputs, build_model
-
-Batch = Mapping[str, tf.Tensor | tf.RaggedTensor]
+from trainer_module.pooling import COMBINERS, combine, lists_of_values
 
 _SECONDS_A_MINUTE = 60
 
-# Shape suffixes: B batch, n keys of a group of tables, D dimension, I model inputs, T tasks.
+# Shape suffixes: B batch, S features of one id, M features whose rows are combined, n keys of a group of tables or
+# values of such features, D dimension, I model inputs, T tasks.
+
+
+class _Rows(NamedTuple):
+    """Embeddings of a group of tables: [B, S, D], [n, D], and those of each encoded feature."""
+
+    ids: tf.Tensor
+    combined: tf.Tensor
+    encoded: dict[str, Lists]
 
 
 class Ranker:
@@ -33,162 +42,208 @@ class Ranker:
     def __init__(self, declared: Declared):
         self.declared = declared
         self.tasks = tuple(declared.tasks)
-        self.numeric = [name for name, feature in declared.features.items() if isinstance(feature, NumericFeature)]
+        self.layout = Layout(declared)
         self.groups = groups_of(declared)
-        group_of = {table: name for name, group in self.groups.items() for table in group.tags}
-        # Features of one id come first in a group: their rows, example after example, are model inputs as they lie.
-        self._single: dict[str, list[str]] = {name: [] for name in self.groups}
-        self._several: dict[str, dict[str, IdsFeature | SequenceFeature]] = {name: {} for name in self.groups}
-        for name, feature in declared.features.items():
-            match feature:
-                case NumericFeature():
-                    pass
-                case IdFeature():
-                    self._single[group_of[feature.table]].append(name)
-                case IdsFeature() | SequenceFeature():
-                    self._several[group_of[feature.table]][name] = feature
-                case _:
-                    assert_never(feature)
-        numbers = [(name, 1) for name in self.numeric]
-        vectors = [
-            (name, group.dim)
-            for group in self.groups.values()
-            for name in (*self._single[group.name], *self._several[group.name])
-        ]
+        self.encoders: dict[str, Encoder] = {}
+        self._targets: dict[str, str] = {}
+        for group, names in self.layout.encoded.items():
+            for name in names:
+                self._add_encoder(name, self.groups[group].dim)
+        vectors = [(name, group.dim) for group in self.groups.values() for name in self.layout.features(group.name)]
         self._compute_type = tf.as_dtype(declared.training.dense_precision)
-        self._model = build_model(declared.model, inputs=ModelInputs(tuple(numbers), tuple(vectors)), tasks=self.tasks)
-        self.weights = FlatWeights([*self._model.weights, *self._position_weights()])
+        inputs = ModelInputs(self.layout.floats, tuple(vectors))
+        self._model = build_model(declared.model, inputs=inputs, tasks=self.tasks)
+        self.shared = self._model.shared
+        """Names of the weights of the last layer that all tasks share; empty where there is none."""
+        encoders = [weight for encoder in self.encoders.values() for weight in encoder.weights]
+        self.weights = FlatWeights([*self._model.weights, *encoders, *losses.balance_weights(declared)])
 
-    def _position_weights(self) -> list[Weight]:
-        return [
-            Weight(f"positions/{name}", (feature.max_length,), "zeros")
-            for features in self._several.values()
-            for name, feature in features.items()
-            if isinstance(feature, SequenceFeature) and isinstance(feature.encoder, PositionalEncoder)
-        ]
+    def _add_encoder(self, name: str, dim: int) -> None:
+        feature = self.declared.features[name]
+        if not isinstance(feature, SequenceFeature):
+            raise TypeError(f"features.{name}: only sequences are encoded (got {feature.kind})")
+        encoder = build_encoder(name, feature, dim)
+        if encoder is not None:
+            self.encoders[name] = encoder
+        if isinstance(feature.encoder, DinEncoder):
+            self._targets[name] = feature.encoder.target
+
+    def serving(self, batch: Batch) -> Batch:
+        """Returns the batch as every prediction sees it: bias features have the value they are served with."""
+        widths = [name for name, width in self.layout.floats for _ in range(width)]
+        fixed = batch | _replaced(batch, "floats", widths, self.layout.bias_floats)
+        return fixed | _replaced(batch, "ids", self.layout.all_ids, self.layout.bias_ids)
 
     def keys(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns all keys of the batch by group of tables: {group: [n] int64}.
 
         First those of features of one id, example after example; then feature after feature.
         """
-        return {
-            group: self._joined(group, batch, [batch[name].flat_values for name in self._several[group]])
-            for group in self.groups
-        }
-
-    def features_of(self, group: str) -> tuple[str, ...]:
-        """Returns the features of a group of tables, in the order of the model's inputs."""
-        return (*self._single[group], *self._several[group])
-
-    def _joined(self, group: str, single: Batch, several: list[tf.Tensor]) -> tf.Tensor:
-        """Returns numbers in the order of `keys`, given those of features of one id, and the others flat."""
-        columns = [single[name] for name in self._single[group]]
-        together = [tf.reshape(tf.stack(columns, 1), [-1])] if columns else []
-        parts = [*together, *several]
-        return parts[0] if len(parts) == 1 else tf.concat(parts, 0)
+        lists = self._by_group(batch, "lists", {group: self.layout.lists(group) for group in self.groups})
+        found = {}
+        for group in self.groups:
+            parts = [tf.reshape(batch["ids"][:, self._ids(group)], [-1])] if self.layout.ids[group] else []
+            found[group] = _joined([*parts, *lists.get(group, [])])
+        return found
 
     def minutes(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns the time of each of `keys(batch)`, minutes since 1970, for groups that keep books: {group: [n]}."""
         if not self.declared.event_time:
             return {}
-        minutes_B = tf.cast(batch[EVENT_TIME] // _SECONDS_A_MINUTE, tf.int32)
+        minutes_B = tf.cast(batch["event_time"] // _SECONDS_A_MINUTE, tf.int32)
         found = {}
         for group in self.groups:
             if self.groups[group].keeps_books:
-                single = dict.fromkeys(self._single[group], minutes_B)
-                several = [tf.gather(minutes_B, batch[name].value_rowids()) for name in self._several[group]]
-                found[group] = self._joined(group, single, several)
+                num_ids, num_lists = len(self.layout.ids[group]), len(self.layout.lists(group))
+                parts = [tf.repeat(minutes_B, num_ids)] if num_ids else []
+                if num_lists:
+                    lengths = tf.reshape(self._lengths(batch, self.layout.lists(group)), [-1])
+                    list_n = lists_of_values(lengths, tf.cast(tf.reduce_sum(lengths), tf.int32))
+                    parts.append(tf.gather(tf.tile(minutes_B, [num_lists]), list_n))
+                found[group] = _joined(parts)
         return found
 
-    def logits(self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    def logits(
+        self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor], noise: Noise | None = None
+    ) -> tf.Tensor:
         """Returns [batch, tasks].
 
         Args:
             weights: dense weights by name.
             batch: features.
             embeddings: {group: [n, dim]}, one row for each of `keys(batch)`.
+            noise: of dropout, in training alone.
         """
-        parts_BI = [tf.stack([batch[name] for name in self.numeric], 1)] if self.numeric else []
-        for name, group in self.groups.items():
-            parts_BI += self._vectors(group, weights, batch, embeddings[name])
-        return self.logits_of_inputs(weights, tf.concat(parts_BI, axis=1))
+        parts_BI = [batch["floats"]] if self.layout.floats else []
+        rows = {group: self._split(group, batch, embeddings[group]) for group in self.groups}
+        list_weights = self._by_group(batch, "list_weights", self.layout.weighted)
+        for group, (ids_BSD, combined_nD, encoded) in rows.items():
+            dim = self.groups[group].dim
+            if self.layout.ids[group]:
+                parts_BI.append(tf.reshape(ids_BSD, [-1, len(self.layout.ids[group]) * dim]))
+            if combined := self.combined_features(group):
+                lengths_MB = self._lengths(batch, combined)
+                codes_MB = tf.broadcast_to(self.combiners(group)[:, None], tf.shape(lengths_MB))
+                vectors = self.combine(
+                    group, combined_nD, tf.reshape(lengths_MB, [-1]), tf.reshape(codes_MB, [-1]), list_weights
+                )
+                vectors_BMD = tf.transpose(tf.reshape(vectors, [len(combined), -1, dim]), [1, 0, 2])
+                parts_BI.append(tf.reshape(vectors_BMD, [-1, len(combined) * dim]))
+            for name, lists in encoded.items():
+                target = None
+                if place := self.target_of(name):
+                    target = rows[place[0]].ids[:, place[1]]
+                parts_BI.append(self.encoders[name](weights, lists, target))
+        return self.logits_of_inputs(weights, tf.concat(parts_BI, axis=1), noise)
 
-    def logits_of_inputs(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
-        """Returns [batch, tasks], given numeric features and then the vectors of each group's `features_of`."""
+    def logits_of_inputs(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """Returns [batch, tasks], given features that are floats and then the vectors of each group's features."""
         if self._compute_type == tf.float32:
-            return self._model(weights, x_BI)
+            return self._model(weights, x_BI, noise)
         weights = {name: tf.cast(weight, self._compute_type) for name, weight in weights.items()}
-        return tf.cast(self._model(weights, tf.cast(x_BI, self._compute_type)), tf.float32)
+        return tf.cast(self._model(weights, tf.cast(x_BI, self._compute_type), noise), tf.float32)
 
-    def _vectors(self, group: Group, weights: Weights, batch: Batch, rows_nD: tf.Tensor) -> list[tf.Tensor]:
-        """Returns the model inputs of a group's features: each [batch, a multiple of dim]."""
-        single, several = self._single[group.name], self._several[group.name]
-        if not several:
-            return [tf.reshape(rows_nD, [-1, len(single) * group.dim])]
-        num_single = len(single) * tf.size(batch[single[0]]) if single else 0
-        sizes = [num_single, *(tf.size(batch[name].flat_values) for name in several)]
-        of_single, *of_several = tf.split(rows_nD, sizes, num=len(sizes))
-        vectors = [tf.reshape(of_single, [-1, len(single) * group.dim])] if single else []
-        for (name, feature), values_nD in zip(several.items(), of_several, strict=True):
-            vectors.append(_encoded(name, feature, batch[name], values_nD, weights))
-        return vectors
+    def combined_features(self, group: str) -> tuple[str, ...]:
+        """Returns a group's features of several ids whose rows are combined; those with weights come last."""
+        return (*self.layout.unweighted[group], *self.layout.weighted[group])
 
-    def vector(self, name: str, column: tf.Tensor | tf.RaggedTensor, rows_nD: tf.Tensor, weights: Weights) -> tf.Tensor:
-        """Returns one embedded feature as a model input: [batch, dim].
+    def combiners(self, group: str) -> tf.Tensor:
+        """Returns how each of `combined_features` is combined, as `pooling.COMBINERS` counts: [M] int32."""
+        declared = [self.declared.features[name] for name in self.combined_features(group)]
+        hows = [feature.combiner if isinstance(feature, IdsFeature) else "mean" for feature in declared]
+        return tf.constant([COMBINERS.index(how) for how in hows], tf.int32)
 
-        Args:
-            name: of the feature.
-            column: its keys.
-            rows_nD: embeddings of its keys, example after example.
-            weights: dense weights by name.
-        """
-        feature = self.declared.features[name]
-        if isinstance(feature, IdsFeature | SequenceFeature):
-            return _encoded(name, feature, column, rows_nD, weights)
-        return rows_nD
+    def combine(
+        self,
+        group: str,
+        values_nD: tf.Tensor,
+        lengths: tf.Tensor,
+        combiners: tf.Tensor,
+        list_weights: Mapping[str, list[tf.Tensor]],
+    ) -> tf.Tensor:
+        """Returns the vectors of lists of `combined_features`: see `pooling.combine`."""
+        weights_n = None
+        if group in list_weights:
+            of_weighted = list_weights[group]
+            ones = tf.ones([tf.shape(values_nD)[0] - tf.add_n([tf.size(part) for part in of_weighted])])
+            weights_n = tf.concat([ones, *of_weighted], 0)
+        return combine(values_nD, lengths, combiners, weights_n)
+
+    def target_of(self, feature: str) -> tuple[str, int] | None:
+        """Returns the group of a sequence's target, and its place among the group's features of one id."""
+        if feature not in self._targets:
+            return None
+        target = self._targets[feature]
+        return next((group, names.index(target)) for group, names in self.layout.ids.items() if target in names)
 
     def loss_sums(self, logits_BT: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Returns each task's loss, summed over the batch: [tasks]."""
-        sums = []
-        for task, logits_B in zip(self.tasks, tf.unstack(logits_BT, axis=1), strict=True):
-            labels_B = batch[task]
-            match self.declared.tasks[task]:
-                case BinaryTask():
-                    losses_B = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels_B, logits=logits_B)
-                case RegressionTask():
-                    losses_B = tf.square(logits_B - labels_B)
-                case unknown:
-                    assert_never(unknown)
-            sums.append(tf.reduce_sum(losses_B))
-        return tf.stack(sums)
+        return losses.loss_sums(
+            self.declared,
+            self.tasks,
+            logits_BT,
+            batch["labels"],
+            batch.get("weights"),
+            self._model.auxiliary_B(logits_BT),
+        )
 
     def predictions(self, logits_BT: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns {task: [batch, 1]}: a probability, or the predicted number."""
-        return {
-            task: tf.sigmoid(logits_B1) if isinstance(self.declared.tasks[task], BinaryTask) else logits_B1
-            for task, logits_B1 in zip(self.tasks, tf.split(logits_BT, len(self.tasks), axis=1), strict=True)
-        }
+        """Returns {task: [batch, 1]}: a probability, a number, or a time."""
+        return losses.predictions(self.declared, self.tasks, logits_BT)
+
+    def labels(self, batch: Batch) -> tf.Tensor:
+        """Returns [batch, tasks]; NaN where an example takes no part in a task."""
+        return batch["labels"]
 
     def batch_size(self, batch: Batch) -> tf.Tensor:
         """Returns the number of examples, int64 scalar."""
-        return _rows(batch[next(iter(self.declared.features))])
+        return size_of(batch)
+
+    def _ids(self, group: str) -> slice:
+        return self.layout.places(group, self.layout.ids)
+
+    def _lengths(self, batch: Batch, features: tuple[str, ...]) -> tf.Tensor:
+        """Returns the lengths of features that follow one another in the batch: [features, B]."""
+        start = self.layout.all_lists.index(features[0])
+        return batch["lengths"][start : start + len(features)]
+
+    def _by_group(self, batch: Batch, name: str, features: Mapping[str, tuple[str, ...]]) -> dict[str, list[tf.Tensor]]:
+        """Returns the values that belong to each group's features, for groups that have such: one tensor each."""
+        groups = [group for group, names in features.items() if names]
+        if not groups:
+            return {}
+        sizes = tf.stack([tf.reduce_sum(self._lengths(batch, features[group])) for group in groups])
+        parts = tf.split(batch[name], sizes, num=len(groups))
+        return {group: [part] for group, part in zip(groups, parts, strict=True)}
+
+    def _split(self, group: str, batch: Batch, rows_nD: tf.Tensor) -> _Rows:
+        """Returns the rows of a group's `keys(batch)` by what becomes of them."""
+        ids, combined, encoded = self.layout.ids[group], self.combined_features(group), self.layout.encoded[group]
+        dim = self.groups[group].dim
+        if not combined and not encoded:
+            return _Rows(tf.reshape(rows_nD, [-1, len(ids), dim]), rows_nD, {})
+        none = tf.constant(0, tf.int64)
+        sizes = [size_of(batch) * len(ids), none]
+        if combined:
+            sizes[1] = tf.reduce_sum(self._lengths(batch, combined))
+        lengths_RB = self._lengths(batch, encoded) if encoded else None
+        if lengths_RB is not None:
+            sizes += tf.unstack(tf.reduce_sum(lengths_RB, axis=1))
+        of_ids, of_combined, *of_encoded = tf.split(rows_nD, sizes, num=len(sizes))
+        lengths = [] if lengths_RB is None else tf.unstack(lengths_RB)
+        lists = {name: Lists(*parts) for name, *parts in zip(encoded, of_encoded, lengths, strict=True)}
+        ids_BSD = tf.reshape(of_ids, [-1, max(len(ids), 1), dim])
+        return _Rows(ids_BSD, of_combined, lists)
 
 
-def _rows(column: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-    return column.nrows() if isinstance(column, tf.RaggedTensor) else tf.shape(column, tf.int64)[0]
+def _joined(parts: list[tf.Tensor]) -> tf.Tensor:
+    return parts[0] if len(parts) == 1 else tf.concat(parts, 0)
 
 
-def _encoded(
-    name: str, feature: IdsFeature | SequenceFeature, column: tf.RaggedTensor, values_nD: tf.Tensor, weights: Weights
-) -> tf.Tensor:
-    """Returns the vector of a feature of several ids for every example: [batch, dim]."""
-    match feature:
-        case IdsFeature():
-            return pooling.combine(values_nD, column.value_rowids(), column.nrows(), feature.combiner)
-        case SequenceFeature(encoder=MeanEncoder()):
-            return pooling.combine(values_nD, column.value_rowids(), column.nrows(), "mean")
-        case SequenceFeature():
-            return pooling.weigh_positions(column, values_nD, weights[f"positions/{name}"])
-        case _:
-            assert_never(feature)
+def _replaced(batch: Batch, name: str, columns: Sequence[str], bias: tuple[str, ...]) -> Batch:
+    """Returns a tensor of the batch with the columns of bias features exchanged."""
+    if not bias:
+        return {}
+    both = tf.concat([batch[name], batch[f"{name}_serving"]], 1)
+    places = [len(columns) + bias.index(column) if column in bias else place for place, column in enumerate(columns)]
+    return {name: tf.gather(both, places, axis=1)}

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer_module.batch import Batch
 from trainer_module.checkpoint.manifest import Position
 from trainer_module.input import own_batches
 from trainer_module.job import TrainJob
 from trainer_module.pool_input import PoolEpoch, num_parts
-from trainer_module.ranker import Batch
 
 
 def no_batches() -> NDArray[Any]:

@@ -33,8 +33,8 @@ def many_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 
 def _ages(batches: Sequence[dict]) -> np.ndarray:  # type: ignore[type-arg]
-    """The `age` of an example is as good as its name."""
-    return np.concatenate([batch["age"].numpy() for batch in batches])
+    """The `age` of an example, the only float, is as good as its name."""
+    return np.concatenate([batch["floats"].numpy()[:, 0] for batch in batches])
 
 
 def _own(ranker: Ranker, files: tuple[str, ...], *, ranks: int, skip: int = 0, epoch: int = 0) -> np.ndarray:

@@ -36,16 +36,18 @@ def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type
 def test_predicting_makes_no_rows_and_unknown_ids_read_as_zeros(tmp_path: Path, files: tuple[str, ...]) -> None:
     trainer, _ = _trained(declared(), files, tmp_path)
     before = {group: store.contents()[0] for group, store in trainer.tables.stores.items()}
-    strangers = tf.ragged.constant([[7_000_001], []], tf.int64)
-    batch = {
-        "user": tf.constant([9_000_001, 9_000_002], tf.int64),
-        "post": tf.constant([9_000_003, 9_000_004], tf.int64),
-        "history": strangers,
-        "tags": strangers,
-        "age": tf.zeros([2]),
-        "like": tf.zeros([2]),
-        "watch": tf.zeros([2]),
-    }
+    strangers = tf.ragged.constant([[7_000_001], []], tf.int64, row_splits_dtype=tf.int64)
+    batch = trainer.ranker.layout.pack(
+        {
+            "user": tf.constant([9_000_001, 9_000_002], tf.int64),
+            "post": tf.constant([9_000_003, 9_000_004], tf.int64),
+            "history": strangers,
+            "tags": strangers,
+            "age": tf.zeros([2]),
+            "like": tf.zeros([2]),
+            "watch": tf.zeros([2]),
+        }
+    )
     scores = trainer.predict(batch)
     np.testing.assert_array_equal(scores["like"][0], scores["like"][1])
     for group, store in trainer.tables.stores.items():
@@ -83,8 +85,8 @@ def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_ex
     ranker = declared(tables=tables, event_time="time")
     (tmp_path / "logs").mkdir()
     batches = list(own_batches(ranker, files, epoch=0, rank=0, ranks=1))
-    newest = max(int(tf.reduce_max(batch["_event_time"])) for batch in batches) // 60
-    batches[-1] = {**batches[-1], "_event_time": batches[-1]["_event_time"] + 400 * 86_400}
+    newest = max(int(tf.reduce_max(batch["event_time"])) for batch in batches) // 60
+    batches[-1] = {**batches[-1], "event_time": batches[-1]["event_time"] + 400 * 86_400}
 
     def rows_after(last_minute: int | None) -> dict[str, int]:
         trainer = Trainer(Ranker(ranker), rank=0, ranks=1, last_minute=last_minute)

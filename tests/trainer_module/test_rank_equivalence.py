@@ -117,7 +117,8 @@ def skip(rank: int, ranks: int, directory: Path) -> None:
     ranker = declared(ranks=ranks, batch_size_per_rank=32, max_skipped_steps=2)
     progress = Progress(job(directory, ranker, files), rank)
     batches = list(own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks))[:6]
-    bad = {**batches[3], "age": tf.fill(tf.shape(batches[3]["age"]), float("nan" if rank == ranks - 1 else "0"))}
+    floats = tf.fill(tf.shape(batches[3]["floats"]), float("nan" if rank == ranks - 1 else "0"))
+    bad = {**batches[3], "floats": floats}
     with_one_bad = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
     report = with_one_bad.train_epoch([*batches[:3], bad, *batches[3:]], progress)
     assert report.skipped == 1

@@ -114,7 +114,6 @@ def test_one_user_with_many_candidates_scores_as_the_user_repeated(loaded: Any, 
 
 def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
     from tests.trainer_module.served_world import declared, job_of, ranked, rows
-    from trainer_module.check import as_batch
     from trainer_module.serving.candidates import candidate_logits
     from trainer_module.serving.raw_columns import sparse_columns
     from trainer_module.serving.writing import served_ranker
@@ -133,8 +132,8 @@ def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
     tables: Any = {name: Counted(table) for name, table in served.tables.items()}
     row = rows(1, seed=3)[0] | {"history": [1001, 1002, 1003], "tags": ["t1", "t2"]}
     inputs = ranked([row]) | {"post_id": tf.range(1000, 1200, dtype=tf.int64)}
-    batch = as_batch(served._transform(sparse_columns(served.columns, inputs)))
-    logits = candidate_logits(served._ranker, served._weights(), batch, tables, tf.constant(200))
+    columns = served._transform(sparse_columns(served.columns, inputs))
+    logits = candidate_logits(served._ranker, served._weights(), columns, tables, tf.constant(200))
     assert logits.shape == (200, 2)
     # Of the user, the friend, the history and the two most recent of it, and the tags one row each; 200 posts.
     assert sorted(asked) == sorted([2, 1 + 1 + 3 + 2 + 200])

@@ -135,11 +135,9 @@ def test_a_new_feature_and_table_move_tags_and_weights_but_lose_nothing(base: An
     warm = Trainer(Ranker(wider), rank=0, ranks=1)
     warm.restore(found.snapshot)
     batch = next(iter(_batches(files)))
-    moved = {
-        name: _moved(column, wider) if name in {"user", "post", "history", "tags"} else column
-        for name, column in batch.items()
-    }
-    moved |= {"author": tf.zeros_like(batch["user"]), "length": tf.zeros_like(batch["age"])}
+    moved = batch | {name: _moved(batch[name], wider) for name in ("ids", "lists")}
+    # `author` and `length` come before the features of the base.
+    moved |= {name: tf.pad(moved[name], [[0, 0], [1, 0]]) for name in ("ids", "floats")}
     scores, expected = warm.predict(moved), trainer.predict(batch)
     for task, values in expected.items():
         np.testing.assert_allclose(scores[task], values, atol=1e-5)
@@ -153,13 +151,11 @@ def _batches(files: tuple[str, ...]) -> Any:
 
 def _moved(column: Any, ranker: Declared) -> Any:
     """Returns keys as Transform would make them for another spec."""
-    if isinstance(column, tf.RaggedTensor):
-        return column.with_flat_values(_moved(column.flat_values, ranker))
     name_of = {tag: table for table, tag in declared().table_tags().items()}
-    keys = column.numpy()
-    return tf.constant(
-        [(key & (2**52 - 1)) | (ranker.table_tags()[name_of[key >> 52]] << 52) for key in keys.tolist()], tf.int64
-    )
+    keys = [
+        (key & (2**52 - 1)) | (ranker.table_tags()[name_of[key >> 52]] << 52) for key in column.numpy().ravel().tolist()
+    ]
+    return tf.reshape(tf.constant(keys, tf.int64), column.shape)
 
 
 def test_a_new_task_keeps_the_gates_of_the_others(base: Any) -> None:

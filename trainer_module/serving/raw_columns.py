@@ -8,7 +8,8 @@ import tensorflow as tf
 from schemas.columns import Column, ColumnType
 from schemas.rank_inputs import LENGTH, clashes, input_names
 
-_TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
+TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
+"""Of a column's values."""
 
 # Shape suffixes: R rows of one column, 1 or as many as candidates; L width of a column of lists.
 
@@ -25,13 +26,15 @@ def input_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
     names = input_names(columns.values())
     for column in columns.values():
         name = names[column.name]
-        specs[name] = tf.TensorSpec([None, None] if column.is_list else [None], _TYPES[column.type], name=name)
+        specs[name] = tf.TensorSpec([None, None] if column.is_list else [None], TYPES[column.type], name=name)
         if column.is_list:
             specs[name + LENGTH] = tf.TensorSpec([None], tf.int64, name=name + LENGTH)
     return specs
 
 
-def with_candidates(inputs: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def with_candidates(
+    columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Returns the number of candidates, and the inputs, which can be used once their rows agree.
 
     No rows anywhere mean no candidates.
@@ -48,6 +51,10 @@ def with_candidates(inputs: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, dict[st
     for name in names:
         if name + LENGTH in inputs and inputs[name].shape.rank == 2:
             checks += _list_checks(name, inputs[name], inputs[name + LENGTH])
+    input_of = input_names(columns.values())
+    for name, column in columns.items():
+        for other in column.beside:
+            checks.append(_beside_check(input_of[name] + LENGTH, input_of[other] + LENGTH, inputs))
     with tf.control_dependencies(checks):
         return tf.identity(candidates), {name: tf.identity(inputs[name]) for name in names}
 
@@ -62,6 +69,13 @@ def _list_checks(name: str, padded_RL: tf.Tensor, lengths_R: tf.Tensor) -> list[
         ),
         tf.debugging.Assert(fits, [f"rank: {name + LENGTH} must be from 0 to the width of {name}, which is", width]),
     ]
+
+
+def _beside_check(name: str, other: str, inputs: Mapping[str, tf.Tensor]) -> tf.Operation:
+    one, two = inputs[name], inputs[other]
+    # Compared element by element only where there are as many.
+    agree = tf.cond(tf.equal(tf.size(one), tf.size(two)), lambda: tf.reduce_all(tf.equal(one, two)), lambda: False)
+    return tf.debugging.Assert(agree, [f"rank: {name} and {other} must be equal; got", one, two])
 
 
 def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.SparseTensor]:

@@ -8,12 +8,11 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from numpy.typing import NDArray
 
-from schemas.columns import Column, serving_columns
-from schemas.features import IdFeature
-from trainer_module.check import as_batch
-from trainer_module.ranker import Batch, Ranker
+from schemas.columns import Column, feature_columns, is_bias, serving_columns
+from trainer_module.batch import Columns
+from trainer_module.ranker import Ranker
 from trainer_module.serving.candidates import candidate_logits
-from trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_columns, with_candidates
+from trainer_module.serving.raw_columns import TYPES, input_specs, inputs_of, sparse_columns, with_candidates
 from trainer_module.serving.table import ServedTable
 
 DEFAULT, RANK = "serving_default", "rank"
@@ -44,13 +43,17 @@ class ServedRanker(tf.Module):
         self._flat = tf.Variable(np.asarray(flat), trainable=False)
         self.tables = dict(tables)
         self._transform = transform.transform_features_layer()
-        self.columns = _columns(ranker)
+        self.columns: dict[str, Column] = {column.name: column for column in serving_columns(ranker.declared)}
         self._parsed = {name: transform.raw_feature_spec()[name] for name in self.columns}
+        bias = [name for name, feature in ranker.declared.features.items() if is_bias(feature)]
+        read = {column.name: column for name in bias for column in feature_columns(ranker.declared, name)}
+        self._not_asked = {name: column for name, column in read.items() if name not in self.columns}
 
     @tf.function(input_signature=[_EXAMPLES], autograph=False)
     def serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {task: [batch, 1]} for serialized raw tf.Examples [batch]."""
-        batch = self._batch(examples)
+        columns = self._transformed(tf.io.parse_example(examples, self._parsed), tf.size(examples, tf.int64))
+        batch = self._ranker.layout.pack_features(columns)
         embeddings = {group: self.tables[group](keys) for group, keys in self._ranker.keys(batch).items()}
         return self._ranker.predictions(self._ranker.logits(self._weights(), batch, embeddings))
 
@@ -67,7 +70,7 @@ class ServedRanker(tf.Module):
         `remove` have their group's name behind them.
         """
         found: dict[str, Signature] = {DEFAULT: self.serve_examples, RANK: self._rank()}
-        if any(isinstance(feature, IdFeature) for feature in self._ranker.declared.features.values()):
+        if self._ranker.layout.all_ids:
             found["known_ids"] = _signature(self._known_ids, _EXAMPLES)
         if self.tables:
             found["table_size"] = _signature(lambda: {name: table.num_rows() for name, table in self.tables.items()})
@@ -83,32 +86,39 @@ class ServedRanker(tf.Module):
 
     def _rank(self) -> Signature:
         def rank(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            candidates, inputs = with_candidates(inputs)
-            batch = as_batch(self._transform(sparse_columns(self.columns, inputs)))
-            logits = candidate_logits(self._ranker, self._weights(), batch, self.tables, candidates)
+            candidates, inputs = with_candidates(self.columns, inputs)
+            columns = self._transformed(sparse_columns(self.columns, inputs), 1)
+            logits = candidate_logits(self._ranker, self._weights(), columns, self.tables, candidates)
             return self._ranker.predictions(logits)
 
         return _signature(rank, input_specs(self.columns))
 
     def _known_ids(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {feature of one id: [batch] bool}: whether its id has a row; an absent id has none."""
-        batch = self._batch(examples)
+        columns = self._transformed(tf.io.parse_example(examples, self._parsed), tf.size(examples, tf.int64))
         return {
-            name: table.find(batch[name])[1]
+            name: table.find(columns[name])[1]
             for group, table in self.tables.items()
-            for name in self._ranker.features_of(group)
-            if isinstance(self._ranker.declared.features[name], IdFeature)
+            for name in self._ranker.layout.ids[group]
         }
 
-    def _batch(self, examples: tf.Tensor) -> Batch:
-        return as_batch(self._transform(tf.io.parse_example(examples, self._parsed)))
+    def _transformed(self, given: Mapping[str, tf.SparseTensor], rows: tf.Tensor | int) -> Columns:
+        """Returns Transform's outputs as predictions see them.
+
+        Args:
+            given: the columns that predictions need.
+            rows: of the others, which bias features alone read: they are empty whatever the logs say.
+        """
+        nothing = {
+            name: tf.SparseTensor(
+                tf.zeros([0, 2], tf.int64), tf.zeros([0], TYPES[column.type]), tf.stack([tf.cast(rows, tf.int64), 1])
+            )
+            for name, column in self._not_asked.items()
+        }
+        return self._ranker.layout.at_serving(self._transform({**given, **nothing}))
 
     def _weights(self) -> Mapping[str, tf.Tensor]:
         return self._ranker.weights.unpack(self._flat)
-
-
-def _columns(ranker: Ranker) -> dict[str, Column]:
-    return {column.name: column for column in serving_columns(ranker.declared)}
 
 
 def _upsert(table: ServedTable) -> Signature:

@@ -1,0 +1,225 @@
+"""A batch: a few tensors, however many features there are.
+
+    floats          float32 [B, floats]      of all features that are floats
+    ids             int64   [B, ids]         keys of all features of one id, group of tables by group
+    lists           int64   [n]              keys of all features of several ids: those of all examples for one feature,
+                                             then for the next
+    lengths         int64   [lists, B]       how many of them are of each feature and example
+    list_weights    float32 [m]              of features whose ids have weights, in the order of `lists`
+    floats_serving, ids_serving              columns that bias features have in every prediction
+    labels          float32 [B, tasks]       NaN where an example takes no part in a task
+    weights         float32 [B, tasks]       of examples, if a task declares them
+    event_time      int64   [B]              seconds since 1970, if it is declared
+
+What would be empty is left out. `Layout` says which columns are whose.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import tensorflow as tf
+
+from schemas.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
+from schemas.encoders import MeanEncoder
+from schemas.features import IdsFeature, SequenceFeature
+from schemas.groups import groups_of
+from schemas.outputs import Output, outputs
+from schemas.spec import Ranker
+from trainer_module.dense.weights import Blocks
+
+Batch = dict[str, tf.Tensor]
+Columns = Mapping[str, tf.Tensor | tf.SparseTensor | tf.RaggedTensor]
+"""Transform's outputs by name."""
+
+_TYPES = {"float": tf.float32, "key": tf.int64}
+_ID_TENSORS = ("ids", "lists", "lengths", "event_time")
+
+
+class Layout:
+    """Which feature each column of a batch belongs to.
+
+    Attributes:
+        floats: features that are floats and their widths, in turn.
+        ids: features of one id by group of tables.
+        unweighted, weighted, encoded: features of several ids by group, in this order within it: those whose rows are
+            combined, without and with weights, and those that an encoder reads.
+        bias_floats, bias_ids: those of the features that predictions see in another way.
+        tasks: in the order of the labels.
+    """
+
+    def __init__(self, declared: Ranker):
+        self._outputs = outputs(declared)
+        own = {output.name: output for output in self._outputs if output.name in declared.features}
+        group_of = {table: name for name, group in groups_of(declared).items() for table in group.tags}
+        members: dict[str, list[str]] = {name: [] for name in groups_of(declared)}
+        for name in own:
+            if table := declared.table_of(name):
+                members[group_of[table]].append(name)
+
+        def by_group(is_member: Callable[[str], bool]) -> dict[str, tuple[str, ...]]:
+            return {group: tuple(filter(is_member, names)) for group, names in members.items()}
+
+        weights = {name for name in own if isinstance(f := declared.features[name], IdsFeature) and f.weights}
+        encoders = {
+            name
+            for name in own
+            if isinstance(f := declared.features[name], SequenceFeature) and not isinstance(f.encoder, MeanEncoder)
+        }
+        self.floats: Blocks = tuple((name, found.width) for name, found in own.items() if found.type == "float")
+        self.ids = by_group(lambda name: not own[name].is_list)
+        self.unweighted = by_group(lambda name: own[name].is_list and name not in weights | encoders)
+        self.weighted = by_group(lambda name: name in weights)
+        self.encoded = by_group(lambda name: name in encoders)
+        self.all_ids = _flat(self.ids.values())
+        self.all_lists = _flat(self.lists(group) for group in members)
+        self.all_weighted = _flat(self.weighted.values())
+        bias = [name for name in own if is_bias(declared.features[name])]
+        self.bias_floats = tuple(name for name in bias if own[name].type == "float")
+        self.bias_ids = tuple(name for name in self.all_ids if name in bias)
+        self.tasks = tuple(declared.tasks)
+        self._weighted_tasks = {task for task, kind in declared.tasks.items() if kind.example_weight}
+        self._has_time = declared.event_time is not None
+
+    def lists(self, group: str) -> tuple[str, ...]:
+        """Returns a group's features of several ids, in their order in the batch."""
+        return (*self.unweighted[group], *self.weighted[group], *self.encoded[group])
+
+    def features(self, group: str) -> tuple[str, ...]:
+        """Returns a group's features in the order of the model's inputs."""
+        return (*self.ids[group], *self.lists(group))
+
+    def places(self, group: str, of: Mapping[str, Sequence[str]]) -> slice:
+        """Returns the columns of one group's features, where those of all groups stand in a row."""
+        groups = list(of)
+        start = sum(len(of[before]) for before in groups[: groups.index(group)])
+        return slice(start, start + len(of[group]))
+
+    def example_spec(self) -> dict[str, object]:
+        """Returns how to parse transformed tf.Examples."""
+        return {output.name: _parsed(output) for output in self._outputs}
+
+    def batch_spec(self) -> dict[str, tf.TensorSpec]:
+        """Returns the tensors of a batch, for input signatures: their number of rows is never traced."""
+        widths = dict(self.floats)
+        found = {
+            "floats": ([None, sum(widths.values())], tf.float32),
+            "ids": ([None, len(self.all_ids)], tf.int64),
+            "floats_serving": ([None, sum(widths[name] for name in self.bias_floats)], tf.float32),
+            "ids_serving": ([None, len(self.bias_ids)], tf.int64),
+            "labels": ([None, len(self.tasks)], tf.float32),
+        }
+        found = {name: (shape, kind) for name, (shape, kind) in found.items() if shape[-1]}
+        if self.all_lists:
+            found |= {"lists": ([None], tf.int64), "lengths": ([len(self.all_lists), None], tf.int64)}
+        if self.all_weighted:
+            found["list_weights"] = ([None], tf.float32)
+        if self._weighted_tasks:
+            found["weights"] = ([None, len(self.tasks)], tf.float32)
+        if self._has_time:
+            found["event_time"] = ([None], tf.int64)
+        return {name: tf.TensorSpec(shape, kind) for name, (shape, kind) in found.items()}
+
+    def pack(self, columns: Columns) -> Batch:
+        """Returns Transform's outputs as a batch."""
+        batch = self.pack_features(columns)
+        if self.bias_floats:
+            batch["floats_serving"] = _side_by_side([columns[serving_of(name)] for name in self.bias_floats])
+        if self.bias_ids:
+            batch["ids_serving"] = _side_by_side([columns[serving_of(name)] for name in self.bias_ids])
+        batch["labels"] = _side_by_side([columns[task] for task in self.tasks])
+        if self._weighted_tasks:
+            ones = tf.ones_like(columns[self.tasks[0]])
+            batch["weights"] = _side_by_side(
+                [columns[example_weight_of(task)] if task in self._weighted_tasks else ones for task in self.tasks]
+            )
+        if self._has_time:
+            batch["event_time"] = columns[EVENT_TIME]
+        return batch
+
+    def pack_features(self, columns: Columns) -> Batch:
+        """Returns the features alone."""
+        batch = {}
+        if self.floats:
+            batch["floats"] = _side_by_side([columns[name] for name, _ in self.floats])
+        if self.all_ids:
+            batch["ids"] = _side_by_side([columns[name] for name in self.all_ids])
+        if self.all_lists:
+            lists = [ragged(columns[name]) for name in self.all_lists]
+            batch["lists"] = tf.concat([column.flat_values for column in lists], 0)
+            splits = tf.stack([column.row_splits for column in lists])
+            batch["lengths"] = splits[:, 1:] - splits[:, :-1]
+        if self.all_weighted:
+            weights = [ragged(columns[weights_of(name)]) for name in self.all_weighted]
+            checks = [
+                same_lengths(name, ragged(columns[name]), of_values)
+                for name, of_values in zip(self.all_weighted, weights, strict=True)
+            ]
+            with tf.control_dependencies(checks):
+                batch["list_weights"] = tf.concat([column.flat_values for column in weights], 0)
+        return batch
+
+    def at_serving(self, columns: Columns) -> Columns:
+        """Returns Transform's outputs with bias features as predictions see them."""
+        return {**columns, **{name: columns[serving_of(name)] for name in (*self.bias_floats, *self.bias_ids)}}
+
+
+def ids_of(batch: Mapping[str, tf.Tensor]) -> Batch:
+    """Returns the tensors that say which rows a batch needs; also of a batch's spec."""
+    return {name: batch[name] for name in _ID_TENSORS if name in batch}
+
+
+def size_of(batch: Batch) -> tf.Tensor:
+    """Returns the number of examples, int64 scalar."""
+    for name in ("floats", "ids"):
+        if name in batch:
+            return tf.shape(batch[name], tf.int64)[0]
+    return tf.shape(batch["lengths"], tf.int64)[1]
+
+
+def empty_batch(layout: Layout) -> Batch:
+    """Returns a batch of no examples: what a rank contributes when it has run out of data before others."""
+    return {
+        name: tf.zeros([size or 0 for size in spec.shape.as_list()], spec.dtype)
+        for name, spec in layout.batch_spec().items()
+    }
+
+
+def parser(declared: Ranker) -> Callable[[tf.Tensor], Batch]:
+    """Returns what turns serialized examples [batch] into a batch."""
+    layout = Layout(declared)
+    spec = layout.example_spec()
+    return lambda serialized: layout.pack(tf.io.parse_example(serialized, spec))
+
+
+def ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns a column of lists as a ragged tensor, whichever way it comes."""
+    return tf.RaggedTensor.from_sparse(column) if isinstance(column, tf.SparseTensor) else column
+
+
+def same_lengths(feature: str, ids: tf.RaggedTensor, weights: tf.RaggedTensor) -> tf.Operation:
+    """Returns a check that every id has a weight."""
+    return tf.debugging.Assert(
+        tf.reduce_all(tf.equal(ids.row_splits, weights.row_splits)),
+        [
+            f"features.{feature}.weights: one weight for each id is needed; got",
+            ids.row_lengths(),
+            weights.row_lengths(),
+        ],
+    )
+
+
+def _parsed(output: Output) -> object:
+    kind = _TYPES[output.type]
+    if output.is_list:
+        return tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
+    return tf.io.FixedLenFeature([] if output.width == 1 else [output.width], kind)
+
+
+def _side_by_side(columns: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns [B] and [B, width] in turn as [B, all widths]."""
+    if all(column.shape.rank == 1 for column in columns):
+        return tf.stack(columns, 1)
+    return tf.concat([column[:, None] if column.shape.rank == 1 else column for column in columns], 1)
+
+
+def _flat(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(name for part in parts for name in part)

@@ -1,0 +1,48 @@
+"""Encoders, one file each: from the embeddings of a list to one vector. The mean is `trainer_module/pooling.py`."""
+
+from typing import Protocol
+
+import tensorflow as tf
+from typing_extensions import assert_never
+
+from schemas.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
+from schemas.features import SequenceFeature
+from trainer_module.dense.weights import Weight, Weights
+from trainer_module.encoders.din import DinLists
+from trainer_module.encoders.lists import Lists
+from trainer_module.encoders.positional import PositionalLists
+from trainer_module.encoders.transformer import TransformerLists
+
+
+class Encoder(Protocol):
+    """A pure function of its weights.
+
+    Attributes:
+        weights: what it needs.
+    """
+
+    weights: tuple[Weight, ...]
+
+    def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:
+        """Returns [lists, dim]; zeros for an empty list.
+
+        Args:
+            weights: by name.
+            lists: embeddings.
+            target: [lists, dim], for an encoder that has one.
+        """
+
+
+def build_encoder(name: str, feature: SequenceFeature, dim: int) -> Encoder | None:
+    """Returns the declared encoder of a feature; None for the mean, which many features are combined by at once."""
+    match feature.encoder:
+        case MeanEncoder():
+            return None
+        case PositionalEncoder():
+            return PositionalLists(name, feature.max_length)
+        case DinEncoder():
+            return DinLists(name, feature.encoder, dim)
+        case TransformerEncoder():
+            return TransformerLists(name, feature.encoder, dim, feature.max_length)
+        case _:
+            assert_never(feature.encoder)

@@ -1,0 +1,48 @@
+"""Attention of a list to a target.
+
+Reference: Zhou et al.: Deep interest network for click-through rate prediction, KDD 2018.
+"""
+
+import tensorflow as tf
+
+from schemas.encoders import DinEncoder
+from trainer_module.dense.layers import Dense, Mlp
+from trainer_module.dense.weights import Weight, Weights
+from trainer_module.encoders.lists import Lists
+
+# Shape suffixes: R lists, Q targets, C the larger of both, L longest list, D dimension, U units of the first layer.
+
+
+class DinLists:
+    """sum_i a(x_i, t) x_i: equation 3. The weights are not normalised, so that many likes weigh more than one.
+
+    The activation unit a (figure 2) is an MLP over x, x * t and t, with relu; the paper's x - t adds nothing to what a
+    linear layer makes of x and t.
+    """
+
+    def __init__(self, feature: str, declared: DinEncoder, dim: int):
+        name, units = f"encoders/{feature}", declared.units
+        self._name, self._dim = name, dim
+        first = (Weight(f"{name}/first/w", (3 * dim, units[0])), Weight(f"{name}/first/b", (units[0],), "zeros"))
+        self._rest = Mlp(f"{name}/rest", units[0], units[1:])
+        self._head = Dense(f"{name}/head", units[-1], 1, relu=False)
+        self.weights = (*first, *self._rest.weights, *self._head.weights)
+
+    def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:
+        """See `Encoder`; either lists or targets may be one for all of the others."""
+        if target is None:
+            raise ValueError(f"{self._name}: a target is needed")
+        x_RLD, is_there_RL = lists.padded()
+        w = tf.split(weights[f"{self._name}/first/w"], 3)
+        # Of what has one row for all, the part of the first layer is computed once.
+        hidden_CLU = (
+            _times(x_RLD, w[0]) + _times(x_RLD * target[:, None], w[1]) + tf.matmul(target, w[2])[:, None]
+        ) + weights[f"{self._name}/first/b"]
+        hidden = self._rest(weights, tf.reshape(tf.nn.relu(hidden_CLU), [-1, hidden_CLU.shape[-1]]))
+        scores_CL = tf.reshape(self._head(weights, hidden), tf.shape(hidden_CLU)[:2])
+        attention_C1L = tf.where(is_there_RL, scores_CL, 0.0)[:, None]
+        return tf.reshape(tf.matmul(attention_C1L, x_RLD), [-1, self._dim])
+
+
+def _times(x_RLD: tf.Tensor, w_DU: tf.Tensor) -> tf.Tensor:
+    return tf.tensordot(x_RLD, w_DU, 1)

@@ -1,0 +1,84 @@
+"""Self-attention over a list.
+
+Reference: Vaswani et al.: Attention is all you need, NIPS 2017.
+"""
+
+import math
+
+import tensorflow as tf
+
+from schemas.encoders import TransformerEncoder
+from trainer_module.dense.layers import Dense
+from trainer_module.dense.weights import Weight, Weights
+from trainer_module.encoders.lists import Lists
+
+_HIDDEN = -1e9
+"""Added to the logits of positions behind a list's end."""
+_EPSILON = 1e-6
+
+# Shape suffixes: R lists, L longest list, D dimension, H heads, K width of a head.
+
+
+class TransformerLists:
+    """Layers of section 3.1, without dropout, over x + learned positions; then the mean over the positions present."""
+
+    def __init__(self, feature: str, declared: TransformerEncoder, dim: int, max_length: int):
+        name = f"encoders/{feature}"
+        self._positions, self._dim = f"{name}/positions", dim
+        self._layers = [_Layer(f"{name}/{number}", declared, dim) for number in range(declared.num_layers)]
+        positions = Weight(self._positions, (max_length, dim), "zeros")
+        self.weights = (positions, *(weight for layer in self._layers for weight in layer.weights))
+
+    def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:  # noqa: ARG002
+        """See `Encoder`."""
+        x_RLD, is_there_RL = lists.padded()
+        x_RLD += weights[self._positions][: tf.shape(x_RLD)[1]]
+        hidden_R11L = tf.where(is_there_RL, 0.0, _HIDDEN)[:, None, None]
+        for layer in self._layers:
+            x_RLD = layer(weights, x_RLD, hidden_R11L)
+        sums_RD = tf.reduce_sum(tf.where(is_there_RL[:, :, None], x_RLD, 0.0), axis=1)
+        return tf.math.divide_no_nan(sums_RD, tf.cast(lists.lengths_R, tf.float32)[:, None])
+
+
+class _Layer:
+    """y = norm(x + attention(x)), then norm(y + W_2 relu(W_1 y + b_1) + b_2): section 3.1, equations 1 and 2."""
+
+    def __init__(self, name: str, declared: TransformerEncoder, dim: int):
+        self._num_heads, self._dim = declared.num_heads, dim
+        self._queries, self._keys, self._values, self._mixed = (
+            Dense(f"{name}/{part}", dim, dim, relu=False) for part in ("queries", "keys", "values", "mixed")
+        )
+        self._wide = Dense(f"{name}/wide", dim, declared.feed_forward_units, relu=True)
+        self._narrow = Dense(f"{name}/narrow", declared.feed_forward_units, dim, relu=False)
+        self._norms = [_Norm(f"{name}/norm_{number}", dim) for number in (1, 2)]
+        parts = (self._queries, self._keys, self._values, self._mixed, self._wide, self._narrow, *self._norms)
+        self.weights = tuple(weight for part in parts for weight in part.weights)
+
+    def __call__(self, weights: Weights, x_RLD: tf.Tensor, hidden_R11L: tf.Tensor) -> tf.Tensor:
+        shape = tf.shape(x_RLD)
+        x = tf.reshape(x_RLD, [-1, self._dim])
+        y = self._norms[0](weights, x + self._attention(weights, x, shape, hidden_R11L))
+        return tf.reshape(self._norms[1](weights, y + self._narrow(weights, self._wide(weights, y))), shape)
+
+    def _attention(self, weights: Weights, x: tf.Tensor, shape: tf.Tensor, hidden_R11L: tf.Tensor) -> tf.Tensor:
+        width = self._dim // self._num_heads
+        heads = tf.stack([shape[0], shape[1], self._num_heads, width])
+        queries, keys, values = (
+            tf.transpose(tf.reshape(layer(weights, x), heads), [0, 2, 1, 3])
+            for layer in (self._queries, self._keys, self._values)
+        )
+        logits_RHLL = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(width) + hidden_R11L
+        mixed_RHLK = tf.matmul(tf.nn.softmax(logits_RHLL), values)
+        return self._mixed(weights, tf.reshape(tf.transpose(mixed_RHLK, [0, 2, 1, 3]), [-1, self._dim]))
+
+
+class _Norm:
+    """(x - mean) / deviation * (1 + gain) + bias, over the last axis (Ba et al.: Layer normalization, 2016)."""
+
+    def __init__(self, name: str, dim: int):
+        self._gain, self._bias = f"{name}/gain", f"{name}/bias"
+        self.weights = (Weight(self._gain, (dim,), "zeros"), Weight(self._bias, (dim,), "zeros"))
+
+    def __call__(self, weights: Weights, x: tf.Tensor) -> tf.Tensor:
+        mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
+        return (x - mean) * tf.math.rsqrt(variance + _EPSILON) * (1.0 + weights[self._gain]) + weights[self._bias]
