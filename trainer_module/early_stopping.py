@@ -1,0 +1,84 @@
+"""When training ends, and which epoch's model is kept: a pure function of what the validation split gave so far."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.errors import UserError
+from schemas.spec import Ranker
+from schemas.tasks import BinaryTask
+
+Validation = Mapping[str, Mapping[str, float]]
+"""{task: {metric: value}} after an epoch."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the epochs so far say.
+
+    Attributes:
+        metric: that counts, `<task>.auc`, `<task>.rmse` or `mean auc`.
+        values: of it, by epoch.
+        best_epoch: from 0.
+        reason: why training ends after these epochs; None: it goes on.
+    """
+
+    metric: str
+    values: tuple[float, ...]
+    best_epoch: int
+    reason: str | None
+
+    @property
+    def last_is_best(self) -> bool:
+        """Whether the last epoch so far is the best."""
+        return self.best_epoch == len(self.values) - 1
+
+    def document(self) -> dict[str, Any]:
+        """Returns what the report of the training says of it."""
+        return {
+            "metric": self.metric,
+            "best_epoch": self.best_epoch,
+            "best": self.values[self.best_epoch],
+            "values": list(self.values),
+            "reason": self.reason,
+        }
+
+
+def judge(declared: Ranker, validations: Sequence[Validation]) -> Verdict | None:
+    """Returns what the epochs so far say; None where no early stopping is declared.
+
+    Raises:
+        UserError: the metric is undefined on the validation split.
+    """
+    stopping = declared.training.early_stopping
+    if stopping is None:
+        return None
+    metric, sign, tasks = _metric(declared)
+    values = [sum(validation[task][metric] for task in tasks) / len(tasks) for validation in validations]
+    name = f"{stopping.task}.{metric}" if stopping.task else f"mean {metric}"
+    if not all(map(math.isfinite, values)):
+        raise UserError(
+            f"training.early_stopping: the validation split gives no {name} (got {values[-1]}); "
+            "it needs labels, of a binary task both positives and negatives"
+        )
+    best = 0
+    for epoch, value in enumerate(values):
+        if sign * (value - values[best]) > stopping.min_change:
+            best = epoch
+    waited, epochs = len(values) - 1 - best, declared.training.epochs
+    reason = None
+    if waited >= stopping.patience:
+        reason = f"not better for {waited} epochs"
+    elif len(values) == epochs:
+        reason = f"all {epochs} epochs were trained"
+    return Verdict(name, tuple(values), best, reason)
+
+
+def _metric(declared: Ranker) -> tuple[str, int, list[str]]:
+    """Returns the metric, 1 where larger is better and -1 where smaller is, and over which tasks it is the mean."""
+    stopping = declared.training.early_stopping
+    if stopping is not None and stopping.task is not None:
+        is_binary = isinstance(declared.tasks[stopping.task], BinaryTask)
+        return ("auc", 1, [stopping.task]) if is_binary else ("rmse", -1, [stopping.task])
+    return "auc", 1, [name for name, task in declared.tasks.items() if isinstance(task, BinaryTask)]
