@@ -1,12 +1,17 @@
-"""What is measured of a task, and how a slice of the examples is named: known to specs, evaluator and reports."""
+"""What is measured of a task, and how a slice of the examples is named: known to specs, evaluator and reports.
+
+Of a task are measured the examples that take part in it (`only_where`, `missing_label`), each counting once, whatever
+its weight in the loss. A watch time is measured as the real number it is.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator
+from typing_extensions import assert_never
 
-from schemas.tasks import BinaryTask, Task
+from schemas.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 Direction = Literal["higher", "lower", "target"]
 """Which values are better; `target`: the nearer to 1, so that a gate is a band."""
@@ -32,13 +37,22 @@ _LARGEST = {"auc": 1.0, "pr_auc": 1.0, "calibration_error": 1.0, "gauc": 1.0, "r
 
 def metrics_of(task: Task) -> list[str]:
     """Returns the metrics that a gate of a task can bind, those at k as `ndcg_at_<k>`."""
-    return [*_BINARY, "ndcg_at_<k>", "recall_at_<k>"] if isinstance(task, BinaryTask) else list(_REGRESSION)
+    return [*_of(task), "ndcg_at_<k>", "recall_at_<k>"] if isinstance(task, BinaryTask) else list(_of(task))
 
 
 def fits(metric: str, task: Task) -> bool:
     """Says whether a metric is measured for a kind of task."""
-    known = _BINARY if isinstance(task, BinaryTask) else _REGRESSION
-    return metric in known or (isinstance(task, BinaryTask) and at_k(metric) is not None)
+    return metric in _of(task) or (isinstance(task, BinaryTask) and at_k(metric) is not None)
+
+
+def _of(task: Task) -> dict[str, Direction]:
+    match task:
+        case BinaryTask():
+            return _BINARY
+        case RegressionTask() | WatchTimeTask():
+            return _REGRESSION
+        case _:
+            assert_never(task)
 
 
 def at_k(metric: str) -> tuple[str, int] | None:

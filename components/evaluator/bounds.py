@@ -86,6 +86,8 @@ def undefined(metric: str, place: Place) -> str:
 
 def _without_contrast(metric: str, place: Place) -> str | None:
     """Returns what the labels lack for a metric to mean something."""
+    if place.of("num_examples").value == 0:
+        return "no example takes part in the task"
     if metric == "gauc" and place.of("num_groups").value == 0:
         return "no group has labels of both classes"
     if at_k(metric) and place.of("num_lists").value == 0:

@@ -15,7 +15,7 @@ from components.evaluator.verdict import BASELINE, CANDIDATE
 from schemas.metrics import new_id_slice
 from schemas.release import Evaluation, Gate
 from schemas.spec import Inputs
-from schemas.tasks import BinaryTask, RegressionTask, Task
+from schemas.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 SIGNATURE = "serving_default"
 
@@ -80,14 +80,14 @@ def _metrics_spec(task: str, declared: Task, settings: Settings, *, has_baseline
     match declared:
         case BinaryTask():
             metrics_class = metrics.BinaryMetrics
-        case RegressionTask():
+        case RegressionTask() | WatchTimeTask():
             metrics_class = metrics.RegressionMetrics
         case _:
             assert_never(declared)
     metric = tfma.MetricConfig(
         class_name=metrics_class.__name__,
         module=metrics.__name__,
-        config=json.dumps({"settings": settings.model_dump(mode="json")}, sort_keys=True),
+        config=json.dumps({"settings": settings.document()}, sort_keys=True),
     )
     names = [CANDIDATE, BASELINE] if has_baseline else [CANDIDATE]
     return tfma.MetricsSpec(model_names=names, output_names=[task], metrics=[metric])

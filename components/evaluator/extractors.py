@@ -133,9 +133,18 @@ def _block(
         # An example without what is drawn by is drawn by itself.
         units=np.where(drawn_by > 0, drawn_by, ids),
         groups={name: keys(values[part.by]) for name, part in groupings.items() if part is not None},
-        labels={task: numbers(column(batch, held_in)) for (_, task), held_in in labels.items()},
+        labels={task: _labels(batch, held_in, settings.masked.get(task)) for (_, task), held_in in labels.items()},
         scores={(model, task): _scores(predictions[model].get(task), len(ids)) for model, task in labels},
+        masked=frozenset(settings.masked),
     )
+
+
+def _labels(batch: Any, held_in: str, only_where: str | None) -> Floats:
+    """Returns a task's labels, NaN where there is none or the example takes no part."""
+    found = numbers(column(batch, held_in))
+    if only_where is not None:
+        found[numbers(column(batch, only_where)) != 1] = np.nan
+    return found
 
 
 def _scores(values: NDArray[np.generic] | None, size: int) -> Floats:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tensorflow_model_analysis.slicer import slicer_lib
 
 from components.evaluator.group_metrics import MeanSums, at_k, draws, gauc, grouped
-from components.evaluator.metrics_block import BLOCK, MISSING, Block, Target
+from components.evaluator.metrics_block import BLOCK, MISSING, Block, Target, takes_part
 from components.evaluator.metrics_settings import Settings
 
 GROUP_SUMS = "group_sums"
@@ -78,9 +78,18 @@ def _summed(
     drawn = draws(rows[:, 0], rows[:, 1], replicates, confidence.seed)
     sums: dict[Target, dict[str, MeanSums]] = {}
     for index, target in enumerate(targets):
+        groups = rows[:, 0]
         labels, scores = (np.ascontiguousarray(rows[:, 2 + 2 * index + each]).view(np.float64) for each in (0, 1))
+        if target[1] in settings.masked:
+            mine = takes_part(labels)
+            if not mine.any():
+                continue
+            groups, labels, scores = groups[mine], labels[mine], scores[mine]
+            drawn_GR = draws(groups, rows[mine, 1], replicates, confidence.seed)
+        else:
+            drawn_GR = drawn
         # What is not finite makes all of the slice's metrics undefined; here it must only not disturb.
-        examples = grouped(groups=rows[:, 0], drawn_GR=drawn, is_positive=labels > 0, scores=np.nan_to_num(scores))
+        examples = grouped(groups=groups, drawn_GR=drawn_GR, is_positive=labels > 0, scores=np.nan_to_num(scores))
         if purpose == "group" and settings.group is not None:
             sums[target] = {"gauc": gauc(examples, settings.group.weigh)}
         elif settings.list is not None:

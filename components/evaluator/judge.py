@@ -85,7 +85,7 @@ def finite_verdict(metrics: MeasuredMetrics) -> GateVerdict:
     if share == 0:
         reason = f"all {count:.0f} predictions are finite numbers"
     elif share is None:
-        reason = "no prediction was seen"
+        reason = "no example takes part in the task: there is nothing to judge"
     else:
         reason = f"{share * count:.0f} of {count:.0f} predictions are NaN or infinite"
     return GateVerdict(kind="finite", metric="non_finite", bound=0.0, value=share, passed=share == 0, reason=reason)

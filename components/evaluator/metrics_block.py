@@ -31,8 +31,9 @@ class Block:
         ids: hash of each example.
         units: hash of what the bootstrap draws.
         groups: hash of each example's group by what groups are for, `group` or `list`; MISSING without one.
-        labels: by task.
+        labels: by task; NaN for an example that takes no part in the task.
         scores: by model and task.
+        masked: tasks in which not every example takes part.
     """
 
     ids: Units
@@ -40,6 +41,7 @@ class Block:
     groups: dict[str, Units]
     labels: dict[str, Floats]
     scores: dict[Target, Floats]
+    masked: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         """Returns the number of examples."""
@@ -53,11 +55,23 @@ class Block:
             {name: values[rows] for name, values in self.groups.items()},
             {task: values[rows] for task, values in self.labels.items()},
             {target: values[rows] for target, values in self.scores.items()},
+            self.masked,
         )
 
     def part(self, target: Target) -> Part:
-        """Returns what the metrics of one task of one model need."""
-        return Part(self.ids, self.units, self.labels[target[1]], self.scores[target])
+        """Returns what the metrics of one task of one model need: the examples that take part in the task.
+
+        And those whose score is no finite number, whether they do or not: such a score would be served.
+        """
+        part = Part(self.ids, self.units, self.labels[target[1]], self.scores[target])
+        if target[1] not in self.masked:
+            return part
+        return part.where(takes_part(part.labels) | ~np.isfinite(part.scores))
+
+
+def takes_part(labels: Floats) -> NDArray[np.bool_]:
+    """Says which examples take part in a task in which not all do."""
+    return ~np.isnan(labels)
 
 
 def hashes(values: Sequence[bytes]) -> Units:
@@ -75,7 +89,7 @@ def column(batch: Any, name: str) -> list[Any]:
 
 
 def numbers(values: list[Any]) -> Floats:
-    """Returns labels, NaN where one is missing."""
+    """Returns labels or marks, NaN where one is missing."""
     return np.array([np.nan if value is None else value for value in values], np.float64)
 
 

@@ -1,6 +1,9 @@
 """What the metrics and the extractors need to know of a spec: it travels inside TFMA's configuration."""
 
 from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
 
 from schemas.base import Declaration
 from schemas.features import IdFeature
@@ -20,6 +23,8 @@ class Settings(Declaration):
         list: for NDCG and recall at k.
         least_examples: smaller slices get no intervals, for no gate judges them.
         columns: of the features and keys that slice, group or are drawn, by their name.
+        masked: tasks in which not every example takes part, each with the column that must be 1; None: examples without
+            a label take no part.
     """
 
     confidence: Confidence
@@ -27,6 +32,11 @@ class Settings(Declaration):
     list: Listing | None = None
     least_examples: int = 1
     columns: dict[str, str]
+    masked: dict[str, str | None] = Field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """Returns it as JSON has it, without `masked` where every example takes part in every task."""
+        return self.model_dump(mode="json", exclude=None if self.masked else {"masked"})
 
 
 def settings_of(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -> Settings:
@@ -40,6 +50,11 @@ def settings_of(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -
         list=evaluation.list,
         least_examples=evaluation.min_slice_examples,
         columns={name: inputs.column_of(name) for name in sorted(set(names))},
+        masked={
+            name: task.only_where
+            for name, task in inputs.tasks.items()
+            if task.only_where is not None or task.missing_label == "mask"
+        },
     )
 
 

@@ -34,6 +34,9 @@ INPUTS = Inputs.model_validate_json(
                 "like": {"kind": "binary"},
                 "broken": {"kind": "binary", "label": "like"},
                 "watch": {"kind": "regression", "label": "watched_s"},
+                "buy": {"kind": "binary", "label": "bought", "only_where": "like", "missing_label": "mask"},
+                "dwell": {"kind": "watch_time", "label": "dwelt_s", "missing_label": "mask"},
+                "never": {"kind": "binary", "label": "like", "only_where": "never_shown"},
             },
         }
     )
@@ -53,8 +56,8 @@ GATES = (Gate(task="like", metric="auc", slice={"language": "hi"}, at_least=0.5)
 
 
 def rows() -> dict[str, np.ndarray]:
-    """Returns columns; one in ten rows has no tab."""
-    random = np.random.default_rng(7)
+    """Returns columns; one in ten rows has no tab, one in five no `bought`, half no `dwelt_s`."""
+    random, masks = np.random.default_rng(7), np.random.default_rng(8)
     x = random.normal(size=NUM_ROWS).astype(np.float32)
     tabs = np.array([b"home", "profil é".encode(), b"search", b"home", b"home"], object)
     tab = tabs[random.integers(0, 5, NUM_ROWS)]
@@ -68,7 +71,18 @@ def rows() -> dict[str, np.ndarray]:
         "session": np.array([b"s%d" % (row // 7) for row in range(NUM_ROWS)]),
         "like": (random.random(NUM_ROWS) < 1 / (1 + np.exp(1 - 2 * x))).astype(np.int64),
         "watched_s": (3 * x + random.normal(size=NUM_ROWS)).astype(np.float32),
+        "bought": _without(masks, 0.2, (masks.random(NUM_ROWS) < 1 / (1 + np.exp(-x))).astype(np.int64)),
+        "dwelt_s": _without(masks, 0.5, masks.exponential(30, NUM_ROWS).astype(np.float32)),
+        "never_shown": np.zeros(NUM_ROWS, np.int64),
     }
+
+
+def _without(random: np.random.Generator, share: float, values: np.ndarray) -> np.ndarray:
+    """Returns values of which a share is missing: None."""
+    found = values.astype(object)
+    found[:] = list(values)
+    found[random.random(len(values)) < share] = None
+    return found
 
 
 def scores(columns: dict[str, np.ndarray], noise: float) -> dict[str, np.ndarray]:
@@ -118,7 +132,8 @@ def export(uri: Path, *, noise: float, known_ids: bool) -> None:
         parsed = tf.io.parse_example(examples, spec)
         seen = parsed["x"] + module.noise * parsed["noise"]
         like = tf.sigmoid(2 * seen - 1)
-        return {"like": like, "broken": tf.where(parsed["x"] > 1.5, math.nan, like), "watch": 3 * seen}
+        broken = tf.where(parsed["x"] > 1.5, math.nan, like)
+        return {"like": like, "broken": broken, "watch": 3 * seen, "buy": like, "dwell": tf.exp(seen), "never": like}
 
     @tf.function(input_signature=[serialized])
     def known(examples: tf.Tensor) -> dict[str, tf.Tensor]:

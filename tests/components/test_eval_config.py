@@ -102,3 +102,21 @@ def test_the_configuration_carries_the_columns_of_all_that_slices_groups_and_is_
     assert settings.columns == {name: spec.column_of(name) for name in ("author", "tab", "user")}
     assert (settings.confidence.replicates, settings.group, settings.list) == (7, evaluation.group, evaluation.list)
     assert binary_tasks(config) == {name for name, task in spec.tasks.items() if task.kind == "binary"}
+
+
+def test_the_settings_name_the_tasks_in_which_not_every_example_takes_part(spec: Any) -> None:
+    from components.evaluator.eval_config import eval_config
+    from components.evaluator.metrics import binary_tasks, settings_in
+    from schemas.spec import Inputs
+
+    def config(**tasks: Any) -> Any:
+        document = {"features": {"x": {"kind": "numeric"}}, "tasks": {"like": {"kind": "binary"}} | tasks}
+        return eval_config(inputs=Inputs.model_validate(document), evaluation=Evaluation(), gates=())
+
+    masked = config(
+        buy={"kind": "binary", "only_where": "clicked"}, dwell={"kind": "watch_time", "missing_label": "mask"}
+    )
+    assert settings_in(masked).masked == {"buy": "clicked", "dwell": None}
+    assert binary_tasks(masked) == {"like", "buy"}
+    assert settings_in(config()).masked == {}
+    assert "masked" not in config().metrics_specs[0].metrics[0].config

@@ -266,6 +266,16 @@ def test_a_metric_undefined_by_bad_predictions_gives_that_reason_even_on_a_slice
     assert declared(verdict)[0].reason == "auc of tab=a is undefined: 200 of 200 predictions are no finite numbers"
 
 
+def test_a_task_in_which_no_example_takes_part_is_refused_with_that_reason() -> None:
+    none = metrics(0, auc=None, non_finite=None, mean_label=None)
+    verdict = judged(AUC | {"at_least": 0.0}, {"": slice_of(like=none)})
+    assert [gate.reason for gate in verdict.tasks["like"].gates] == [
+        "no example takes part in the task: there is nothing to judge",
+        "auc is undefined: no example takes part in the task",
+    ]
+    assert not verdict.blessed
+
+
 def test_a_task_without_a_gate_is_not_passed_in_silence() -> None:
     verdict = judged(AUC | {"at_least": 0.7}, {})
     assert verdict.notes == ["watch has no gate: it was not judged, but for predictions that are finite numbers"]

@@ -130,6 +130,40 @@ def test_slices_are_the_declared_ones_those_of_gates_and_new_ids_of_which_there_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["", "tab=home", "language=hi"])
+def test_a_task_is_measured_on_the_examples_that_take_part_in_it(
+    results: Any, world: Any, columns: dict[str, np.ndarray], name: str
+) -> None:
+    here = rows_of(name, world, columns)
+    bought, dwelt = ([value is not None for value in columns[column]] for column in ("bought", "dwelt_s"))
+    chosen = here & (columns["like"] == 1) & bought
+    labels, scores = columns["bought"][chosen].astype(int), world.scores(columns, NOISE["candidate"])["like"][chosen]
+    buy = results[name].candidate["buy"]
+    assert buy["num_examples"].value == chosen.sum() < results[name].candidate["like"]["num_examples"].value
+    assert buy["auc"].value == pytest.approx(sklearn_metrics.roc_auc_score(labels, scores), abs=1e-4)
+    assert buy["mean_label"].value == pytest.approx(labels.mean())
+    assert buy["calibration"].value == pytest.approx(scores.sum() / labels.sum(), rel=1e-5)
+    assert buy["non_finite"].value == 0
+    mean, counted = gauc(columns["user_id"][chosen], labels, scores)
+    assert buy["gauc"].value == pytest.approx(mean)
+    assert buy["num_groups"].value == counted
+    watched = here & np.array(dwelt)
+    dwell = results[name].candidate["dwell"]
+    seconds = columns["dwelt_s"][watched].astype(float)
+    predicted = np.exp(columns["x"] + NOISE["candidate"] * columns["noise"])[watched]
+    assert dwell["num_examples"].value == watched.sum()
+    assert dwell["rmse"].value == pytest.approx(np.sqrt(((seconds - predicted) ** 2).mean()), rel=1e-5)
+    assert dwell["calibration"].value == pytest.approx(predicted.sum() / seconds.sum(), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_task_in_which_no_example_takes_part_has_no_metrics(results: Any) -> None:
+    never = results[""].candidate["never"]
+    assert never["num_examples"].value == 0
+    assert {name for name, measured in never.items() if measured.value is not None} == {"num_examples"}
+
+
+@pytest.mark.slow
 def test_scores_that_are_no_numbers_are_counted_and_disturb_no_other_task(
     results: Any, world: Any, columns: dict[str, np.ndarray]
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from components.evaluator.bootstrap import mixed
 from components.evaluator.group_metrics import MeanSums
-from components.evaluator.metrics_block import column, keys
+from components.evaluator.metrics_block import Block, column, keys
 from components.evaluator.metrics_tally import Result, Tally
 from components.evaluator.totals import Part
 from components.evaluator.totals_binary import BinaryTotals
@@ -99,3 +99,26 @@ def test_keys_of_equal_values_are_equal_and_of_missing_ones_zero() -> None:
     assert first == again != second
     assert missing == 0
     assert keys([b"17"]).tolist() == [first]
+
+
+def test_of_a_masked_task_those_who_take_no_part_are_left_out_unless_their_score_is_no_number() -> None:
+    ids = np.arange(4, dtype=np.uint64)
+    labels = np.array([1.0, np.nan, 0.0, np.nan])
+    block = Block(
+        ids=ids,
+        units=ids,
+        groups={},
+        labels={"buy": labels, "like": labels},
+        scores={("", task): np.array([0.5, 0.25, 0.125, np.inf]) for task in ("buy", "like")},
+        masked=frozenset({"buy"}),
+    )
+    assert block.part(("", "buy")).ids.tolist() == [0, 2, 3]
+    assert block.where(np.array([0, 1])).part(("", "buy")).ids.tolist() == [0]
+    assert len(block.part(("", "like"))) == 4
+
+
+def test_a_task_in_which_no_example_takes_part_has_a_count_and_no_metric() -> None:
+    none = np.zeros(0)
+    result = tally([Part(none.astype(np.uint64), none.astype(np.uint64), none, none)]).result(least_examples=1)
+    assert result.report["num_examples"] == 0
+    assert all(np.isnan(values).all() for values in result.metrics.values())

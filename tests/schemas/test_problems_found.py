@@ -150,7 +150,7 @@ WHOLE: list[Case] = [
     (
         {"evaluation.slices": [["age"]]},
         "evaluation.slices[0][0]",
-        "is a feature of kind numeric (got 'age'); examples go together by features of kind id and by keys: friend, user",
+        "is a feature of kind numeric (got 'age'); examples go together by features of kind id and by keys: friend",
     ),
     (
         {"cluster": {"deadline_s": 60, "heartbeat_timeout_s": 60}},

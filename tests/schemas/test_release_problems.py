@@ -47,7 +47,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
             "evaluation.slices": [["pair"]],
         },
         "evaluation.slices[0][0]",
-        "is a feature of kind cross (got 'pair'); examples go together by features of kind id and by keys: friend, user",
+        "is a feature of kind cross (got 'pair'); examples go together by features of kind id and by keys: friend",
     ),
     (
         {"keys": {"years": {"column": "age", "type": "int"}}},
