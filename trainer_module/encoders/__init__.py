@@ -15,13 +15,11 @@ from trainer_module.encoders.transformer import TransformerLists
 
 
 class Encoder(Protocol):
-    """A pure function of its weights.
+    """A pure function of its weights."""
 
-    Attributes:
-        weights: what it needs.
-    """
-
-    weights: tuple[Weight, ...]
+    @property
+    def weights(self) -> tuple[Weight, ...]:
+        """What it needs."""
 
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:
         """Returns [lists, dim]; zeros for an empty list.

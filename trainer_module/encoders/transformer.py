@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from schemas.encoders import TransformerEncoder
 from trainer_module.dense.layers import Dense
-from trainer_module.dense.weights import Weight, Weights
+from trainer_module.dense.weights import Layer, Weight, Weights
 from trainer_module.encoders.lists import Lists
 
 _HIDDEN = -1e9
@@ -51,7 +51,8 @@ class _Layer:
         self._wide = Dense(f"{name}/wide", dim, declared.feed_forward_units, relu=True)
         self._narrow = Dense(f"{name}/narrow", declared.feed_forward_units, dim, relu=False)
         self._norms = [_Norm(f"{name}/norm_{number}", dim) for number in (1, 2)]
-        parts = (self._queries, self._keys, self._values, self._mixed, self._wide, self._narrow, *self._norms)
+        attention = (self._queries, self._keys, self._values, self._mixed)
+        parts: tuple[Layer, ...] = (*attention, self._wide, self._narrow, *self._norms)
         self.weights = tuple(weight for part in parts for weight in part.weights)
 
     def __call__(self, weights: Weights, x_RLD: tf.Tensor, hidden_R11L: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,7 @@
 """What smaller rows cost: the loss of AUC, or the rise of the error, on the evaluation split."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,19 +9,35 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
-from schemas.columns import label_column
+from schemas.columns import task_columns
 from schemas.spec import Inputs
-from schemas.tasks import BinaryTask, RegressionTask, Task
+from schemas.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 from trainer_module.serving.scores import Scores
+
+_ABSENT = -1
+"""Stands for a missing integer, which is 0 or 1."""
 
 
 def labels_of(declared: Inputs, batches: Iterable[tf.Tensor]) -> Scores:
-    """Returns the labels of serialized examples, by task; ingestion lets no example through that lacks one."""
-    columns = {task: label_column(declared, task) for task in declared.tasks}
-    types = {column.name: tf.int64 if column.type == "int" else tf.float32 for column in columns.values()}
-    parsed = {name: tf.io.FixedLenFeature([1], kind) for name, kind in types.items()}
-    found = [tf.io.parse_example(batch, parsed) for batch in batches]
-    return {task: np.concatenate([part[column.name].numpy() for part in found]) for task, column in columns.items()}
+    """Returns the labels of serialized examples, by task: NaN where an example takes no part in it."""
+    columns = {column.name: column for task in declared.tasks for column in task_columns(declared, task)}
+    parsed = {
+        name: tf.io.FixedLenFeature([1], tf.int64, _ABSENT)
+        if column.type == "int"
+        else tf.io.FixedLenFeature([1], tf.float32, math.nan)
+        for name, column in columns.items()
+    }
+    parts = [tf.io.parse_example(batch, parsed) for batch in batches]
+    found = {name: np.concatenate([part[name].numpy() for part in parts]) for name in columns}
+    return {task: _labels(declared, task, found) for task in declared.tasks}
+
+
+def _labels(declared: Inputs, task: str, found: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    labels = found[declared.label_of(task)]
+    counts = labels != _ABSENT if labels.dtype == np.int64 else ~np.isnan(labels)
+    if where := declared.tasks[task].only_where:
+        counts &= found[where] == 1
+    return np.where(counts, labels, np.nan)
 
 
 def reductions(declared: Inputs, labels: Scores, full: Scores, reduced: Scores) -> dict[str, dict[str, Any]]:
@@ -28,7 +45,11 @@ def reductions(declared: Inputs, labels: Scores, full: Scores, reduced: Scores) 
 
     A number is None where it is undefined: without positives, or without negatives.
     """
-    return {task: _reduction(kind, labels[task], full[task], reduced[task]) for task, kind in declared.tasks.items()}
+    found = {}
+    for task, kind in declared.tasks.items():
+        counts = ~np.isnan(labels[task])
+        found[task] = _reduction(kind, labels[task][counts], full[task][counts], reduced[task][counts])
+    return found
 
 
 def _reduction(task: Task, labels: NDArray[Any], full: NDArray[Any], reduced: NDArray[Any]) -> dict[str, Any]:
@@ -37,7 +58,7 @@ def _reduction(task: Task, labels: NDArray[Any], full: NDArray[Any], reduced: ND
             before, after = auc(labels.ravel(), full.ravel()), auc(labels.ravel(), reduced.ravel())
             loss = None if before is None or after is None else before - after
             return {"metric": "auc", "full": before, "reduced": after, "loss": loss}
-        case RegressionTask():
+        case RegressionTask() | WatchTimeTask():
             before, after = rmse(labels, full), rmse(labels, reduced)
             # Next to no error at all, any rise is infinite.
             loss = None if not before or after is None else after / before - 1.0
@@ -60,5 +81,7 @@ def auc(labels: NDArray[Any], scores: NDArray[Any]) -> float | None:
 
 def rmse(labels: NDArray[Any], scores: NDArray[Any]) -> float | None:
     """Returns the root mean squared error, None where it is undefined."""
+    if not len(labels):
+        return None
     error = float(np.sqrt(np.mean(np.square(labels - scores, dtype=np.float64))))
     return error if np.isfinite(error) else None
