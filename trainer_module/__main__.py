@@ -1,5 +1,6 @@
 """One rank: `python -m trainer_module JOB_FILE PARENT_PID SERVICE ATTEMPT`, started by `launch` or `host`."""
 
+import gc
 import json
 import logging
 import shutil
@@ -16,8 +17,11 @@ from trainer_module import collectives
 from trainer_module.batch import Batch
 from trainer_module.check import write_check
 from trainer_module.checkpoint import folder
+from trainer_module.checkpoint.manifest import read_manifest
+from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.schedule import Schedule
 from trainer_module.checkpoint.writer import Writer
+from trainer_module.early_stopping import Verdict, judge
 from trainer_module.input import own_batches
 from trainer_module.job import TrainJob, read_job
 from trainer_module.loop import EpochReport, NotFiniteError, Trainer
@@ -74,25 +78,67 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -
     schedule = _schedule(job, service, attempt, trainer, start, progress)
     history = start.history
     progress.resume(step=history.num_steps, examples=history.examples)
-    for epoch in range(start.position.epoch, job.ranker.training.epochs):
-        if epoch == len(history.reports):
-            history.reports.append(EpochReport())
-        report = history.reports[epoch]
-        schedule.begin_epoch()
-        batches = schedule.source.batches(epoch, progress.examples)
-        trainer.train_epoch(batches, progress, schedule.after_step, report)
-        schedule.end_epoch()
-        if job.validation_files:
-            report.validation = trainer.validate(_validation_batches(job, rank, ranks), progress)
-            progress.validated(epoch, report.validation)
-        _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
+    verdict = _train_epochs(job, schedule, start.position.epoch)
     with progress.beating():
+        if verdict is not None and not verdict.last_is_best:
+            del trainer  # Only one model's rows are held at a time.
+            trainer = _restored(job, schedule)
         schedule.write_final(Path(job.final_checkpoint))
         tables = trainer.statistics()
         write_check(job, trainer)
         collectives.barrier(name="all_written")
     if rank == 0:
         write_report(job, trainer, history, tables=tables, seconds=history.seconds + schedule.seconds)
+
+
+def _train_epochs(job: TrainJob, schedule: Schedule, first: int) -> Verdict | None:
+    """Trains from an epoch on until training ends; returns what early stopping says, None where none is declared."""
+    reports, verdict = schedule.history.reports, None
+    for epoch in range(first, job.ranker.training.epochs):
+        if epoch == len(reports):
+            reports.append(EpochReport())
+        # A training that is taken up may have ended this epoch, and written its checkpoint.
+        was_over = bool(reports[epoch].validation)
+        if not was_over:
+            _train_epoch(job, schedule, epoch)
+        verdict = judge(job.ranker, [report.validation for report in reports])
+        if verdict is None:
+            continue
+        if verdict.reason is not None:
+            told = (epoch, verdict.reason, verdict.best_epoch, verdict.metric, verdict.values[verdict.best_epoch])
+            _LOG.info("early stopping epoch=%d reason='%s' best_epoch=%d %s=%.5f", *told)
+            break
+        if verdict.last_is_best and not was_over:
+            with schedule.progress.beating():
+                schedule.write_best()
+    return verdict
+
+
+def _train_epoch(job: TrainJob, schedule: Schedule, epoch: int) -> None:
+    trainer, progress, report = schedule.trainer, schedule.progress, schedule.history.reports[epoch]
+    schedule.begin_epoch()
+    batches = schedule.source.batches(epoch, progress.examples)
+    trainer.train_epoch(batches, progress, schedule.after_step, report)
+    schedule.end_epoch()
+    if job.validation_files:
+        report.validation = trainer.validate(_validation_batches(job, trainer.rank, trainer.ranks), progress)
+        progress.validated(epoch, report.validation)
+    _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
+
+
+def _restored(job: TrainJob, schedule: Schedule) -> Trainer:
+    """Returns a trainer with the best epoch's weights and rows in the place of the one that has trained."""
+    schedule.settle()
+    rank, ranks, step = schedule.trainer.rank, schedule.trainer.ranks, schedule.history.best_step
+    assert step is not None
+    del schedule.trainer
+    gc.collect()
+    directory = folder.step_folder(Path(job.checkpoint_dir), step)
+    trainer = Trainer(Ranker(job.ranker), rank=rank, ranks=ranks, last_minute=_last_minute(job))
+    trainer.restore(read_snapshot(directory, read_manifest(directory), rank=rank, ranks=ranks))
+    schedule.trainer = trainer
+    _LOG.info("restored best epoch's step=%d from=%s", step, directory)
+    return trainer
 
 
 def _tidy(job: TrainJob) -> None:

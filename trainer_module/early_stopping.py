@@ -49,11 +49,16 @@ def judge(declared: Ranker, validations: Sequence[Validation]) -> Verdict | None
     """Returns what the epochs so far say; None where no early stopping is declared.
 
     Raises:
-        UserError: the metric is undefined on the validation split.
+        UserError: there is no validation split, or the metric is undefined on it.
     """
     stopping = declared.training.early_stopping
     if stopping is None:
         return None
+    if not all(validations):
+        raise UserError(
+            "training.early_stopping: there is no validation split (got no examples of it); "
+            "declare data.splits.validation or data.validation_days"
+        )
     metric, sign, tasks = _metric(declared)
     values = [sum(validation[task][metric] for task in tasks) / len(tasks) for validation in validations]
     name = f"{stopping.task}.{metric}" if stopping.task else f"mean {metric}"

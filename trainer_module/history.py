@@ -24,6 +24,7 @@ class History:
         warm_start: what was found in the base, see `checkpoint.warm_start`; None: from nothing.
         blocked_s: seconds that training stood still for checkpoints.
         num_checkpoints: published, the final one not counted.
+        best_step: of the checkpoint of the best epoch so far; None without early stopping.
     """
 
     reports: list[EpochReport] = field(default_factory=list)
@@ -33,6 +34,7 @@ class History:
     warm_start: dict[str, Any] | None = None
     blocked_s: float = 0.0
     num_checkpoints: int = 0
+    best_step: int | None = None
 
     @property
     def num_steps(self) -> int:

@@ -53,7 +53,10 @@ class TrainJob(Declaration):
         run again may be another.
         """
         cluster = Cluster(data_workers=self.ranker.cluster.data_workers)
-        files = [(path.name, path.stat().st_size) for path in map(Path, self.train_files)]
+        decisive = self.train_files
+        if self.ranker.training.early_stopping is not None:
+            decisive += self.validation_files
+        files = [(path.name, path.stat().st_size) for path in map(Path, decisive)]
         meaning = {
             "ranker": self.ranker.model_copy(update={"cluster": cluster, "export": Export()}).model_dump(mode="json"),
             "files": sorted(files),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer_module.early_stopping import judge
 from trainer_module.history import History
 from trainer_module.job import TrainJob
 from trainer_module.loop import Trainer
@@ -19,6 +20,7 @@ def write_report(
     tasks = trainer.ranker.tasks
     np.save(Path(job.output_dir) / "losses.npy", history.losses())
     examples = sum(report.examples for report in history.reports)
+    verdict = judge(job.ranker, [report.validation for report in history.reports])
     document = {
         "spec_digest": job.spec_digest,
         "ranks": trainer.ranks,
@@ -29,6 +31,8 @@ def write_report(
         "skipped_steps": sum(report.skipped for report in history.reports),
         "tables": tables,
         "warm_start": history.warm_start,
+        "best_epoch": None if verdict is None else verdict.best_epoch,
+        "early_stopping": None if verdict is None else verdict.document(),
         "resumed_from_step": history.resumed_from,
         "checkpoint": {
             "final_step": trainer.step,

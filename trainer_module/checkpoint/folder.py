@@ -47,9 +47,20 @@ def publish(target: Path) -> None:
 
 
 def prune(directory: Path, keep: int) -> None:
-    """Removes all checkpoints but the last `keep`."""
-    for path in published(directory)[:-keep]:
-        remove(path)
+    """Removes all checkpoints but the last `keep`, and those of the best epochs that these may end with."""
+    found = published(directory)
+    best = {step_folder(directory, step) for step in map(_best_step, found[-keep:]) if step is not None}
+    for path in found[:-keep]:
+        if path not in best:
+            remove(path)
+
+
+def _best_step(path: Path) -> int | None:
+    try:
+        return read_manifest(path).best_step
+    except CheckpointError:
+        # Nobody can go on from it.
+        return None
 
 
 def remove(path: Path) -> None:

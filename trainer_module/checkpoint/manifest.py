@@ -61,6 +61,8 @@ class Manifest(Declaration):
     days: tuple[str, ...]
     """All days learnt from, those of the base included."""
     position: Position
+    best_step: int | None = None
+    """Of the checkpoint of the best epoch so far, which this training may end with; None without early stopping."""
     groups: dict[str, GroupLayout]
     weights: tuple[WeightLayout, ...]
     files: dict[str, FileRecord] = Field(default_factory=dict)

@@ -19,7 +19,7 @@ from trainer_module.train_input import TrainInput
 
 @dataclass
 class Schedule:
-    """Writes a checkpoint every so many steps, and one at the end.
+    """Writes a checkpoint every so many steps, one after each epoch that is the best so far, and one at the end.
 
     Attributes:
         trainer: whose state is written.
@@ -84,9 +84,28 @@ class Schedule:
         is_writing = tf.constant(int(self.writer.is_writing))
         if int(collectives.allreduce_sum(is_writing, name="checkpoint_busy")) > 0:
             return
+        self._write(epoch_s=time.monotonic() - self._epoch_started)
+
+    def write_best(self) -> None:
+        """Writes a checkpoint after the best epoch so far; all ranks call it.
+
+        Raises:
+            Whatever kept the last one from being written.
+        """
+        # The last one may be of this very step. No rank may write to its folder while another one still does.
+        self.settle()
+        self.history.best_step = self.trainer.step
+        self._write(epoch_s=0.0)
+
+    def settle(self) -> None:
+        """Waits until the checkpoints so far are published; all ranks call it."""
+        self.writer.finish()
+        collectives.barrier(name="settled")
+
+    def _write(self, *, epoch_s: float) -> None:
         started = time.monotonic()
         self._next = self._due_after(self.trainer.step)
-        contents = self._contents(epoch_s=started - self._epoch_started)
+        contents = self._contents(epoch_s=epoch_s)
         self.writer.start(folder.step_folder(self.directory, self.trainer.step), contents, keep=self.keep)
         self.history.num_checkpoints += 1
         self.history.blocked_s += time.monotonic() - started
@@ -103,7 +122,9 @@ class Schedule:
         history, arrays = self.history.encode(epoch_s=epoch_s, seconds=self.seconds)
         position = self.source.position(self.progress.examples)
         return Contents(
-            manifest=self.manifest.model_copy(update={"step": snapshot.step, "position": position}),
+            manifest=self.manifest.model_copy(
+                update={"step": snapshot.step, "position": position, "best_step": self.history.best_step}
+            ),
             snapshot=snapshot,
             batches=self.source.trained(),
             history=history,
