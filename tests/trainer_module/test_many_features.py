@@ -1,0 +1,100 @@
+"""One graph however many features: its size, and how often it is traced."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.spec import Ranker as Declared
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+COMBINERS = ("sum", "mean", "sqrtn")
+
+
+def declared(per_kind: int) -> Declared:
+    """Returns a ranker with so many features of each kind, all tables alike."""
+    features: dict[str, Any] = {}
+    for number in range(per_kind):
+        features |= {
+            f"number_{number}": {"kind": "numeric"},
+            f"vector_{number}": {"kind": "vector", "dim": 3},
+            f"id_{number}": {"kind": "id", "type": "int", "table": f"table_{number % 7}"},
+            f"ids_{number}": {"kind": "ids", "type": "int", "table": "lists", "combiner": COMBINERS[number % 3]},
+            f"weighted_{number}": {
+                "kind": "ids",
+                "type": "int",
+                "table": "lists",
+                "combiner": COMBINERS[number % 3],
+                "weights": f"weight_{number}",
+            },
+            f"mean_{number}": {"kind": "sequence", "type": "int", "table": "lists", "max_length": 9},
+        }
+    document = {
+        "name": "many",
+        "features": features,
+        "tables": {name: {"dim": 4} for name in ("lists", *(f"table_{number}" for number in range(7)))},
+        "tasks": {"like": {"kind": "binary"}},
+        "model": {"kind": "single_task"},
+        "training": {
+            "batch_size_per_rank": 8,
+            "dense_optimizer": {"kind": "adam", "learning_rate": 0.01},
+            "embedding_optimizer": {"kind": "adagrad", "learning_rate": 0.05},
+        },
+        "cluster": {"ranks": 1, "data_workers": 0},
+    }
+    return Declared.model_validate_json(json.dumps(document))
+
+
+def examples(ranker: Declared, count: int, *, seed: int) -> Any:
+    """Returns transformed examples, serialized: [count]."""
+    from schemas.outputs import outputs
+
+    generator, found = np.random.default_rng(seed), []
+    for _ in range(count):
+        example, lengths = tf.train.Example(), generator.integers(0, 4, 10_000)
+        for place, output in enumerate(outputs(ranker)):
+            # The ids of a feature and their weights follow each other and are equally many.
+            size = int(lengths[place - output.name.endswith("/weights")]) if output.is_list else output.width
+            values = example.features.feature[output.name]
+            if output.type == "key":
+                values.int64_list.value.extend(generator.integers(1 << 52, (1 << 52) + 50, size).tolist())
+            else:
+                values.float_list.value.extend(generator.integers(0, 2, size).tolist())
+        found.append(example.SerializeToString())
+    return tf.constant(found, tf.string)
+
+
+def _trainer(ranker: Declared) -> Any:
+    from trainer_module import collectives
+    from trainer_module.loop import Trainer
+    from trainer_module.ranker import Ranker
+
+    collectives.start()
+    return Trainer(Ranker(ranker), rank=0, ranks=1)
+
+
+def _operations(function: Any) -> int:
+    graph = function.get_concrete_function().graph.as_graph_def()
+    return len(graph.node) + sum(len(inner.node_def) for inner in graph.library.function)
+
+
+def test_the_train_step_has_as_many_operations_with_ten_times_the_features() -> None:
+    few, many = (_trainer(declared(per_kind)) for per_kind in (7, 70))
+    assert _operations(few._train_step) == _operations(many._train_step)
+    assert _operations(few._logits) == _operations(many._logits)
+
+
+def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:
+    from trainer_module.batch import parser
+
+    ranker = declared(4)
+    trainer, parse = _trainer(ranker), parser(ranker)
+    batches = [parse(examples(ranker, size, seed=size)) for size in (8, 3, 1, 0, 5)]
+    losses = [float(result.losses_T[0]) for result in trainer.steps(batches[:3])]
+    assert np.isfinite(losses).all()
+    trainer.predict(batches[4])
+    for function in (trainer._train_step, trainer._logits, trainer._route):
+        assert function.experimental_get_tracing_count() == 1
