@@ -13,6 +13,7 @@ from rich.markup import escape
 from pipelines import alerting, backfill_command, compiling, rollback, serve
 from pipelines.deploy.commands import deploy, retire, runs, status
 from pipelines.schedule import commands as schedule
+from pipelines.tune import command as tune
 from schemas.errors import UserError
 
 USAGE = 2
@@ -82,6 +83,7 @@ def run(
 
 
 app.command(epilog=backfill_command.EPILOG)(backfill_command.backfill)
+app.command(epilog=tune.EPILOG)(tune.tune)
 
 
 @app.command(epilog='Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"')

@@ -67,10 +67,19 @@ class _Data:
 def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
     """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
     data = _data(spec, placement)
+    return _pipeline(spec, placement, [*data.steps, *_model(spec, placement, data)])
+
+
+def build_examples(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
+    """Returns the steps up to transformed examples alone; this pipeline and the whole one share what they have made."""
+    return _pipeline(spec, placement, _data(spec, placement).steps)
+
+
+def _pipeline(spec: Spec, placement: Placement, steps: list[Any]) -> tfx.dsl.Pipeline:
     return tfx.dsl.Pipeline(
         # KFP allows no underscore in a pipeline's name.
         pipeline_name=spec.name.replace("_", "-"),
-        components=[*data.steps, *_model(spec, placement, data)],
+        components=steps,
         enable_cache=True,
         beam_pipeline_args=list(BEAM_ARGS),
         **_storage(placement.pipeline_root),

@@ -1,0 +1,133 @@
+"""The examples of a search: the pipeline's steps from the logs to Transform, run once, in a process of their own.
+
+`python -m pipelines.tune.examples SPEC DATE DATA ROOT OUTPUT`; what earlier runs on the root have made is taken from
+there, as in any run.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from components.example_gen.counts import IngestionReport
+from pipelines.local.child_run import run_child
+from pipelines.local.output import keep_stream
+from pipelines.local.request import RunRequest
+from pipelines.local.run import run_locally
+from pipelines.local.stopping import StopSignals
+from pipelines.runs import PLAIN_WIDTH, ROOT_IN_USE
+from pipelines.tune.request import SearchRequest, check_tune
+from pipelines.tune.training import Examples
+from schemas.data import TRAIN, VALIDATION
+from schemas.errors import UserError
+
+_MODULE = "pipelines.tune.examples"
+_TAIL_LINES = 15
+
+
+class ExamplesFailed(Exception):
+    """The steps failed; the text says why.
+
+    Attributes:
+        code: exit code of the process.
+    """
+
+    def __init__(self, text: str, code: int):
+        self.code = code
+        super().__init__(text)
+
+
+def read_examples(path: Path) -> Examples | None:
+    """Returns the examples that a search was begun with, as long as they are there."""
+    if not path.exists():
+        return None
+    found = Examples.model_validate_json(path.read_bytes())
+    return found if all(map(os.path.exists, (*found.train_files, *found.validation_files))) else None
+
+
+def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSignals) -> Examples:
+    """Runs the steps.
+
+    Args:
+        request: the search.
+        spec: copy of the spec that does not change on the way.
+        output: file that is to name the examples.
+        stop: entered by the caller.
+
+    Raises:
+        ExamplesFailed: they came to no examples.
+        Stopped: after a signal.
+    """
+    log = output.with_suffix(".log")
+    run = request.run
+    code = run_child(
+        [str(spec), str(run.date or ""), str(run.data_root), str(run.root), str(output)], log, stop, module=_MODULE
+    )
+    examples = read_examples(output)
+    if code or examples is None:
+        tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:])
+        raise ExamplesFailed(f"the examples could not be made (exit code {code}). The end of {log}:\n{tail}", code or 1)
+    return examples
+
+
+def main(spec: str, date: str, data: str, root: str, output: str) -> int:
+    """Runs the steps in this process; returns the exit code."""
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    request = check_tune(Path(spec), date or None, Path(data), Path(root), trials=None, jobs=1).run
+    console = Console(file=keep_stream(1), highlight=False, width=PLAIN_WIDTH)
+    pipelines: list[Any] = []
+
+    def build(request: RunRequest, commit: str | None) -> Any:
+        # Imported once standard output is a file: what TFX says on import belongs there.
+        from pipelines.pipeline import Placement, build_examples
+
+        day = request.date.isoformat() if request.date else ""
+        placement = Placement(day, str(request.data_root), str(request.root), commit or "")
+        pipelines.append(build_examples(request.spec, placement))
+        return pipelines[-1]
+
+    try:
+        outcome = run_locally(request, console, build)
+    except UserError as error:
+        console.print(str(error), markup=False, soft_wrap=True)
+        return ROOT_IN_USE
+    if outcome.summary.status != "succeeded":
+        console.print(f"{outcome.summary.error}\nlog: {outcome.log}", markup=False, soft_wrap=True)
+        # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.
+        os._exit(outcome.exit_code)
+    written = Path(output).with_suffix(".new")
+    written.write_text(_examples_of(pipelines[-1], outcome.summary.run).model_dump_json(indent=2))
+    written.rename(output)
+    return 0
+
+
+def _examples_of(pipeline: Any, run: str) -> Examples:
+    from tfx.types import artifact_utils
+
+    from components.example_gen.report import read_ingestion
+    from pipelines.local.recorded_run import read_run
+    from pipelines.local.runner import metadata_of
+
+    with metadata_of(pipeline) as handle:
+        recorded = read_run(handle, run)
+    assert recorded
+    transform = recorded.steps["transform"].outputs
+    report: IngestionReport = read_ingestion(recorded.steps["example_gen"].outputs["examples"].uri)
+
+    def files(split: str) -> tuple[str, ...]:
+        folder = Path(artifact_utils.get_split_uri([transform["transformed_examples"]], split))
+        return tuple(sorted(str(file.absolute()) for file in folder.iterdir() if file.is_file()))
+
+    return Examples(
+        run=run,
+        train_files=files(TRAIN),
+        validation_files=files(VALIDATION),
+        transform_graph=os.path.abspath(transform["transform_graph"].uri),
+        days=tuple(report.days.get(TRAIN, ())),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:6]))

@@ -1,0 +1,103 @@
+"""What a search is asked to do, checked before anything heavy is loaded, and what makes it this search and no other."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.source_digest import source_digest
+from pipelines.local.request import RunRequest, check_request
+from schemas.errors import UserError
+from schemas.loading import Parsed, parse_spec
+from schemas.spec import Spec
+from schemas.tuning import Tuning
+
+IDENTITY_FILE, STUDY_FILE = "search.json", "study.sqlite"
+_HOW_LONG = {"trials", "timeout_s"}
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """One search.
+
+    Attributes:
+        spec_path: as the user gave it.
+        parsed: the spec, as it was read.
+        tune: its section of that name, with the number of trials asked for.
+        run: of the steps that make the examples.
+        identity: all that its trials have in common, by dotted path: another spec, other ranges or other code are
+            another search.
+        jobs: trials at a time.
+    """
+
+    spec_path: Path
+    parsed: Parsed
+    tune: Tuning
+    run: RunRequest
+    identity: Mapping[str, Any]
+    jobs: int
+
+    @property
+    def searches(self) -> Path:
+        """Folder of all searches of this ranker."""
+        return self.run.root / "tune" / self.parsed.spec.name
+
+    @property
+    def folder(self) -> Path:
+        """Of this search."""
+        text = json.dumps(self.identity, sort_keys=True)
+        return self.searches / hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def check_tune(
+    spec_path: Path, date: str | None, data: Path, root: Path, *, trials: int | None, jobs: int
+) -> SearchRequest:
+    """Returns the search, or says what is wrong with it.
+
+    Raises:
+        UserError: a spec without ranges, and all that a run refuses.
+    """
+    parsed = parse_spec(spec_path)
+    tune = parsed.spec.tune
+    if tune is None:
+        raise UserError(
+            f"{spec_path}: tune: is missing; declare the ranges to search over, as in docs/tuning.md: "
+            "tune: {ranges: {training.dense_optimizer.learning_rate: {kind: float, low: 1e-4, high: 1e-2, log: true}}}"
+        )
+    if trials is not None:
+        tune = tune.model_copy(update={"trials": trials})
+    # Trials start from nothing, so their examples are those of all days; and a search sends no alerts.
+    training = parsed.spec.training.model_copy(update={"mode": "full"})
+    spec = parsed.spec.model_copy(update={"training": training, "alerts": None})
+    run = check_request(spec, date, data, root)
+    return SearchRequest(spec_path, parsed, tune, run, _identity(parsed.spec, tune, run), jobs)
+
+
+def _identity(spec: Spec, tune: Tuning, run: RunRequest) -> dict[str, Any]:
+    parts = {
+        **{name: spec.model_dump(mode="json")[name] for name in ("data", "tables", "model", "training")},
+        **spec.inputs().model_dump(mode="json"),
+        "cluster": {"ranks": spec.cluster.ranks, "data_workers": spec.cluster.data_workers},
+        "tune": tune.model_dump(mode="json", exclude=_HOW_LONG),
+        "--date": str(run.date or ""),
+        "--data": str(run.data_root),
+        "code": source_digest("schemas", "trainer_module"),
+    }
+    return dict(_leaves(parts, ""))
+
+
+def what_is_new(request: SearchRequest) -> list[str]:
+    """Returns what differs from the last search of this ranker, a place each; nothing where there is none."""
+    others = sorted(request.searches.glob(f"*/{IDENTITY_FILE}"), key=lambda path: path.stat().st_mtime)
+    if not others:
+        return []
+    before, now = json.loads(others[-1].read_text()), request.identity
+    return sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
+
+
+def _leaves(node: Any, path: str) -> list[tuple[str, Any]]:
+    if not isinstance(node, Mapping) or not node:
+        return [(path, node)]
+    return [leaf for key, child in node.items() for leaf in _leaves(child, f"{path}.{key}" if path else key)]

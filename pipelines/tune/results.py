@@ -1,0 +1,117 @@
+"""What a search leaves for people: the best spec, and all trials as a table."""
+
+import copy
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from pipelines.tune.records import Objective, Trial, ranked
+from pipelines.tune.request import SearchRequest
+from schemas.documents import whole, with_values
+from schemas.loading import load_spec
+
+BEST_FILE, TABLE_FILE, PAGE_FILE, PLOT_FILE = "best.yaml", "trials.csv", "trials.md", "trials.png"
+
+
+def write_best(request: SearchRequest, best: Trial, objective: Objective) -> Path:
+    """Writes the best trial's spec, whole, in the order and with the comments of the original; returns its path.
+
+    The section `tune` is left out: the ends of its ranges may contradict the new values.
+    """
+    written = copy.deepcopy(request.parsed.written)
+    del written["tune"]
+    made = with_values(written, whole(request.parsed.spec), best.values)
+    yaml = YAML(typ="rt")
+    yaml.width = 120
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    text = io.StringIO()
+    yaml.dump(made, text)
+    value = f"{objective.name} {best.objective:.6f} on the validation split"
+    head = f"# Trial {best.number} of `sangam tune` on {request.spec_path.name}: {value}.\n"
+    path = _write(request.folder / BEST_FILE, head + text.getvalue())
+    # A file that `sangam run` would refuse must not be left for the best.
+    load_spec(path)
+    return path
+
+
+def write_table(folder: Path, trials: Sequence[Trial], objective: Objective) -> Path:
+    """Writes all trials in their order, a line each; returns the file's path."""
+    paths, metrics = _columns(trials)
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["trial", "state", objective.name, "epoch", "seconds", "starts", *metrics, *paths, "reason"])
+    for trial in trials:
+        known = [trial.number, trial.state, trial.objective, trial.epoch, trial.seconds, trial.starts]
+        values = [_value(trial.values[path]) if path in trial.values else "" for path in paths]
+        table.writerow([*known, *(metrics_of(trial).get(metric, "") for metric in metrics), *values, trial.reason])
+    return _write(folder / TABLE_FILE, text.getvalue())
+
+
+def write_page(request: SearchRequest, trials: Sequence[Trial], objective: Objective) -> Path:
+    """Writes all trials as a Markdown page, best first; returns the file's path."""
+    paths, metrics = _columns(trials)
+    counts = {state: sum(trial.state == state for trial in trials) for state in ("done", "pruned", "failed")}
+    better = "larger" if objective.is_larger_better else "smaller"
+    lines = [
+        f"# Search for {request.parsed.spec.name}",
+        "",
+        f"By {objective.name} on the validation split, the {better} the better. {len(trials)} trials: "
+        + ", ".join(f"{number} {state}" for state, number in counts.items())
+        + f". Seed {request.tune.seed}, {request.jobs} at a time.",
+        "",
+        f"![All trials]({PLOT_FILE})",
+        "",
+        _row(["trial", objective.name, *metrics, "epoch", "seconds", *paths, ""]),
+        _row(["---"] * (5 + len(metrics) + len(paths))),
+    ]
+    for trial in ranked(trials, objective):
+        measured = [_number(metrics_of(trial).get(metric)) for metric in metrics]
+        values = [shown(trial.values[path]) if path in trial.values else "" for path in paths]
+        note = "the spec as it is" if trial.is_spec else ""
+        note = " ".join(filter(None, [trial.state if trial.state != "done" else "", note, trial.reason]))
+        known = [str(trial.epoch or ""), f"{trial.seconds:.0f}" if trial.seconds is not None else ""]
+        lines.append(_row([str(trial.number), _number(trial.objective), *measured, *known, *values, note]))
+    return _write(request.folder / PAGE_FILE, "\n".join(lines) + "\n")
+
+
+def metrics_of(trial: Trial) -> dict[str, float]:
+    """Returns a trial's metrics by `task.metric`."""
+    return {f"{task}.{name}": value for task, found in trial.validation.items() for name, value in found.items()}
+
+
+def shown(value: Any) -> str:
+    """Returns a value for people."""
+    return f"{value:.4g}" if isinstance(value, float) else _value(value)
+
+
+def _columns(trials: Sequence[Trial]) -> tuple[list[str], list[str]]:
+    """Returns the paths and the metrics that any trial has, in their order."""
+    paths = {path: None for trial in trials for path in trial.values}
+    metrics = {metric: None for trial in trials for metric in metrics_of(trial)}
+    return list(paths), list(metrics)
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, Mapping | list | tuple) else str(value)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.5f}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _write(path: Path, text: str) -> Path:
+    """Writes a file whole or not at all."""
+    written = path.with_name(f".{path.name}.{os.getpid()}")
+    written.write_text(text, encoding="utf-8")
+    written.replace(path)
+    return path

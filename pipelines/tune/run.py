@@ -1,0 +1,177 @@
+"""A search as the terminal sees it, from its folder to the best spec."""
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from pipelines.local.child_run import CHILD_GRACE_S
+from pipelines.local.lock import locked
+from pipelines.local.stopping import Stopped, StopSignals
+from pipelines.runs import ROOT_IN_USE
+from pipelines.tune.examples import ExamplesFailed, make_examples, read_examples
+from pipelines.tune.plot import draw_trials
+from pipelines.tune.records import Objective, Trial, best_of, objective_of, trials_of
+from pipelines.tune.request import IDENTITY_FILE, STUDY_FILE, SearchRequest, what_is_new
+from pipelines.tune.results import PLOT_FILE, shown, write_best, write_page, write_table
+from pipelines.tune.search import HOPELESS_AFTER, Search, Start, Watcher, is_hopeless, open_study
+from pipelines.tune.training import Examples, Training
+from schemas.errors import UserError
+
+FAILED = 1
+_SHOWN_CHANGES = 5
+
+Launch = Callable[[Path, Examples], Start]
+"""From the search's folder and examples to what starts a trial."""
+
+
+def launch_trainings(folder: Path, examples: Examples) -> Start:
+    """Returns what starts a trial as a training of its own, in `trials/<number>` of the search's folder."""
+    return lambda number, spec: Training(folder / "trials" / f"{number:04d}", spec, examples)
+
+
+def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_trainings) -> int:
+    """Runs a search, or what is left of it, and returns the exit code.
+
+    Args:
+        request: the search.
+        console: for its lines.
+        launch: trains.
+    """
+    objective = objective_of(request.parsed.spec)
+    _open(request, objective, console)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(request.folder))
+        except UserError as error:
+            _plain(console, str(error))
+            return ROOT_IN_USE
+        study = open_study(request.folder / STUDY_FILE, request.parsed.spec.name, request.tune, objective)
+        search = Search(request.parsed, request.tune, objective, study)
+        stop = stack.enter_context(StopSignals(grace_s=2 * CHILD_GRACE_S))
+        begun = trials_of(study)
+        interrupted = [trial.number for trial in begun if trial.state == "unfinished"]
+        code = 0
+        if is_hopeless(begun):
+            pass
+        elif len(begun) >= request.tune.trials and not interrupted:
+            _plain(console, f"the search has its {len(begun)} trials; a larger --trials goes on")
+        else:
+            _say_how_it_goes_on(begun, interrupted, console)
+            try:
+                with stop.raised():
+                    start = launch(request.folder, _examples(request, stop, console))
+                    with _watcher(
+                        request, objective, study_trials=lambda: trials_of(study), console=console
+                    ) as watcher:
+                        search.run(start, watcher, jobs=request.jobs)
+            except ExamplesFailed as failed:
+                _plain(console, str(failed))
+                return failed.code
+            except Stopped as stopped:
+                _plain(console, f"{stopped}; the same command goes on from there")
+                code = stopped.exit_code
+        return _conclude(request, trials_of(study), objective, console) or code
+
+
+def _open(request: SearchRequest, objective: Objective, console: Console) -> None:
+    """Makes the search's folder, and says what is searched, and how it differs from the last one."""
+    ranges = len(request.tune.ranges)
+    _plain(
+        console,
+        f"tune {request.parsed.spec.name}: {request.tune.trials} trials over {ranges} range{'s'[: ranges > 1]} by "
+        f"{objective.name} on the validation split, in {request.folder}",
+    )
+    if (request.folder / IDENTITY_FILE).exists():
+        return
+    if changes := what_is_new(request):
+        more = f" and {len(changes) - _SHOWN_CHANGES} more" if len(changes) > _SHOWN_CHANGES else ""
+        _plain(console, f"a new search: {', '.join(changes[:_SHOWN_CHANGES])}{more} changed since the last one")
+    request.folder.mkdir(parents=True, exist_ok=True)
+    # What is searched must not change on the way.
+    shutil.copyfile(request.spec_path, request.folder / "spec.yaml")
+    (request.folder / IDENTITY_FILE).write_text(json.dumps(request.identity, indent=2) + "\n")
+
+
+def _say_how_it_goes_on(begun: Sequence[Trial], interrupted: Sequence[int], console: Console) -> None:
+    if begun:
+        _plain(console, f"goes on after {len(begun) - len(interrupted)} trials")
+    if interrupted:
+        _plain(console, f"interrupted, and run again: {', '.join(f'trial {number}' for number in interrupted)}")
+
+
+def _examples(request: SearchRequest, stop: StopSignals, console: Console) -> Examples:
+    file = request.folder / "examples.json"
+    if known := read_examples(file):
+        _plain(console, f"examples of run {known.run}")
+        return known
+    started = time.monotonic()
+    _plain(console, f"examples: from the logs to Transform, output in {file.with_suffix('.log')}")
+    made = make_examples(request, request.folder / "spec.yaml", file, stop)
+    _plain(console, f"examples of run {made.run}, {time.monotonic() - started:.0f} s")
+    return made
+
+
+@contextlib.contextmanager
+def _watcher(
+    request: SearchRequest, objective: Objective, study_trials: Callable[[], list[Trial]], console: Console
+) -> Iterator[Watcher]:
+    """Yields a watcher that prints a line for each trial that ends and, on a terminal, a live one meanwhile."""
+    with console.status("") if console.is_terminal else contextlib.nullcontext() as status:
+
+        def ended(trial: Trial) -> None:
+            trials = study_trials()
+            _write(request, trials, objective)
+            _plain(console, _line(trial, trials, objective))
+
+        def running(trials: Sequence[tuple[int, str]]) -> None:
+            if status:
+                status.update(", ".join(f"trial {number} {progress}" for number, progress in trials))
+
+        yield Watcher(ended, running)
+
+
+def _line(trial: Trial, trials: Sequence[Trial], objective: Objective) -> str:
+    seconds = f"{trial.seconds:7.1f} s" if trial.seconds is not None else ""
+    values = ", ".join(f"{path} {shown(value)}" for path, value in trial.values.items())
+    value = f"{objective.name} {trial.objective:.5f}" if trial.objective is not None else trial.reason
+    is_best = trial == best_of(trials, objective)
+    notes = [value, "best so far" if is_best else "", "the spec as it is" if trial.is_spec else ""]
+    return f"trial {trial.number:<3} {trial.state:<7}{seconds}  {'; '.join(filter(None, notes))} ({values})"
+
+
+def _write(request: SearchRequest, trials: Sequence[Trial], objective: Objective) -> Path | None:
+    """Writes table and page, and the best spec where there is one, and returns its path."""
+    write_table(request.folder, trials, objective)
+    write_page(request, trials, objective)
+    best = best_of(trials, objective)
+    return write_best(request, best, objective) if best else None
+
+
+def _conclude(request: SearchRequest, trials: Sequence[Trial], objective: Objective, console: Console) -> int:
+    """Says what the search has come to; returns 1 if nothing but failures."""
+    path = _write(request, trials, objective)
+    draw_trials(request.folder / PLOT_FILE, trials, objective, request.tune.ranges)
+    best = best_of(trials, objective)
+    if best is None:
+        if failed := [trial for trial in trials if trial.state == "failed"]:
+            end = f"; after {HOPELESS_AFTER} of them the search ends" if is_hopeless(trials) else ""
+            _plain(console, f"all trials failed{end}; the first: {failed[0].reason}")
+            _plain(console, f"mend it; to search anew, remove {request.folder}")
+            return FAILED
+        return 0
+    own = next((trial.objective for trial in trials if trial.is_spec and trial.objective is not None), None)
+    beside = f" (the spec as it is: {own:.5f})" if own is not None and not best.is_spec else ""
+    _plain(console, f"best: trial {best.number}, {objective.name} {best.objective:.5f}{beside}")
+    for place, value in best.values.items():
+        _plain(console, f"  {place}: {shown(value)}")
+    _plain(console, f"best spec: {path}\nall trials: {request.folder}/trials.csv, trials.md and trials.png")
+    return 0
+
+
+def _plain(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

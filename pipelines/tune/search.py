@@ -1,0 +1,225 @@
+"""The search itself: draws trials, starts them, watches their epochs, and records what they came to."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import optuna
+
+from pipelines.tune.records import (
+    EPOCH,
+    IS_SPEC,
+    REASON,
+    SECONDS,
+    STARTS,
+    VALIDATION,
+    VALUES,
+    Objective,
+    Trial,
+    Validation,
+    trials_of,
+)
+from pipelines.tune.space import draw, own_values, sampler_of
+from pipelines.tune.training import Result, TrialFailed
+from schemas.documents import check_document, whole, with_values
+from schemas.loading import Parsed
+from schemas.spec import Spec
+from schemas.tuning import Tuning
+
+HOPELESS_AFTER = 5
+"""A search whose first trials have all failed, so many of them, ends: the mistake is in what they share."""
+_POLL_S = 0.2
+_State = optuna.trial.TrialState
+
+
+class Running(Protocol):
+    """A training under way; see `training.Training`."""
+
+    def is_running(self) -> bool: ...
+    def epochs(self) -> list[Validation]: ...
+    def progress(self) -> str: ...
+    def result(self) -> Result: ...
+    def end(self) -> None: ...
+    def tidy(self) -> None: ...
+
+
+Start = Callable[[int, Spec], Running]
+"""Starts the training of a trial: (its number, its spec)."""
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Is told of a search as it goes on.
+
+    Attributes:
+        ended: a trial has ended.
+        running: now and then, of every trial under way: its number, and how far it is.
+    """
+
+    ended: Callable[[Trial], None] = lambda trial: None
+    running: Callable[[Sequence[tuple[int, str]]], None] = lambda trials: None
+
+
+@dataclass
+class _Started:
+    trial: optuna.trial.Trial
+    spec: Spec
+    training: Running
+    began: float = field(default_factory=time.monotonic)
+    epochs: list[Validation] = field(default_factory=list)
+
+
+class Search:
+    """A search whose every decision is in Optuna's record, so that it goes on wherever it was interrupted."""
+
+    def __init__(self, parsed: Parsed, tune: Tuning, objective: Objective, study: optuna.Study):
+        """Takes the spec, its section `tune`, what trials are compared by, and the record."""
+        self._document = {key: value for key, value in parsed.document.items() if key != "tune"}
+        self._defaults = whole(parsed.spec)
+        self._tune, self._objective, self._study = tune, objective, study
+        if not study.get_trials(deepcopy=False):
+            own, outside = own_values(parsed, tune)
+            if not outside:
+                # The first trial is the spec as it is: the others must be better.
+                study.enqueue_trial(own, user_attrs={IS_SPEC: True})
+
+    def run(self, start: Start, watcher: Watcher, *, jobs: int) -> None:
+        """Runs trials until there are `tune.trials` of them, or time is up, or all of the first have failed.
+
+        Args:
+            start: starts a trial's training.
+            watcher: is told.
+            jobs: trials at a time.
+        """
+        until = math.inf if self._tune.timeout_s is None else time.monotonic() + self._tune.timeout_s
+        interrupted = [trial.number for trial in trials_of(self._study) if trial.state == "unfinished"]
+        running: list[_Started] = []
+        try:
+            while True:
+                while len(running) < jobs and (interrupted or self._may_begin(until)):
+                    trial = self._again(interrupted.pop(0)) if interrupted else self._next()
+                    if started := self._begin(trial, start, watcher):
+                        running.append(started)
+                if not running:
+                    return
+                running = [each for each in running if not self._has_ended(each, watcher)]
+                if running:
+                    watcher.running([(each.trial.number, each.training.progress()) for each in running])
+                    time.sleep(_POLL_S)
+        finally:
+            for each in running:
+                each.training.end()
+
+    def _may_begin(self, until: float) -> bool:
+        begun = trials_of(self._study)
+        return len(begun) < self._tune.trials and time.monotonic() < until and not is_hopeless(begun)
+
+    def _next(self) -> optuna.trial.Trial:
+        self._study.sampler = sampler_of(self._tune.seed, len(trials_of(self._study)))
+        return self._study.ask()
+
+    def _again(self, number: int) -> optuna.trial.Trial:
+        self._study.sampler = sampler_of(self._tune.seed, number)
+        [found] = [trial for trial in self._study.get_trials(deepcopy=False) if trial.number == number]
+        return optuna.trial.Trial(self._study, found._trial_id)
+
+    def _begin(self, trial: optuna.trial.Trial, start: Start, watcher: Watcher) -> _Started | None:
+        """Starts a trial's training; None if it has failed already, because its values contradict each other."""
+        values = draw(trial, self._tune.ranges)
+        trial.set_user_attr(VALUES, values)
+        trial.set_user_attr(STARTS, trial.user_attrs.get(STARTS, 0) + 1)
+        spec = check_document(with_values(self._document, self._defaults, values))
+        if isinstance(spec, list):
+            self._fail(trial, f"no valid spec: {spec[0]}", watcher)
+            return None
+        return _Started(trial, spec, start(trial.number, spec))
+
+    def _has_ended(self, started: _Started, watcher: Watcher) -> bool:
+        """Takes note of what a training has come to since the last time; says whether its trial has ended."""
+        trial, training = started.trial, started.training
+        # Asked first: what a training writes before its end has been written by then.
+        is_running = training.is_running()
+        for validation in training.epochs()[len(started.epochs) :]:
+            started.epochs.append(validation)
+            if is_running and self._is_pruned(started):
+                training.end()
+                self._note(started, Result(len(started.epochs), validation))
+                self._study.tell(trial, state=_State.PRUNED)
+                return self._told(started, watcher)
+        if is_running:
+            return False
+        try:
+            result = training.result()
+        except TrialFailed as failed:
+            return self._failed(started, str(failed), watcher)
+        value = self._objective.value(result.validation)
+        self._note(started, result)
+        if math.isnan(value):
+            return self._failed(started, f"{self._objective.name} is undefined on the validation split", watcher)
+        self._study.tell(trial, value)
+        return self._told(started, watcher)
+
+    def _is_pruned(self, started: _Started) -> bool:
+        epoch = len(started.epochs) - 1
+        value = self._objective.value(started.epochs[-1])
+        if self._tune.pruning is None or math.isnan(value):
+            return False
+        [known] = [found for found in self._study.get_trials(deepcopy=False) if found.number == started.trial.number]
+        if epoch not in known.intermediate_values:
+            started.trial.report(value, epoch)
+        return epoch + 1 < started.spec.training.epochs and started.trial.should_prune()
+
+    def _note(self, started: _Started, result: Result) -> None:
+        started.trial.set_user_attr(EPOCH, result.epoch)
+        started.trial.set_user_attr(VALIDATION, {task: dict(metrics) for task, metrics in result.validation.items()})
+        started.trial.set_user_attr(SECONDS, round(time.monotonic() - started.began, 1))
+
+    def _failed(self, started: _Started, reason: str, watcher: Watcher) -> bool:
+        started.trial.set_user_attr(SECONDS, round(time.monotonic() - started.began, 1))
+        started.training.tidy()
+        self._fail(started.trial, reason, watcher)
+        return True
+
+    def _fail(self, trial: optuna.trial.Trial, reason: str, watcher: Watcher) -> None:
+        trial.set_user_attr(REASON, reason)
+        self._study.tell(trial, state=_State.FAIL)
+        self._tell(trial.number, watcher)
+
+    def _told(self, started: _Started, watcher: Watcher) -> bool:
+        started.training.tidy()
+        self._tell(started.trial.number, watcher)
+        return True
+
+    def _tell(self, number: int, watcher: Watcher) -> None:
+        watcher.ended(next(trial for trial in trials_of(self._study) if trial.number == number))
+
+
+def is_hopeless(trials: Sequence[Trial]) -> bool:
+    """Says whether enough trials have ended to see that none ever goes well."""
+    ended = [trial for trial in trials if trial.state != "unfinished"]
+    return len(ended) >= HOPELESS_AFTER and all(trial.state == "failed" for trial in ended)
+
+
+def open_study(file: Path | None, name: str, tune: Tuning, objective: Objective) -> optuna.Study:
+    """Opens the record of a search, which is made where there is none.
+
+    Args:
+        file: SQLite, whose transactions outlive a kill -9 at any time; None: the record is kept in memory.
+        name: of the ranker.
+        tune: what is searched.
+        objective: what trials are compared by.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    pruning = tune.pruning
+    return optuna.create_study(
+        storage=file and f"sqlite:///{file.absolute()}",
+        study_name=name,
+        direction="maximize" if objective.is_larger_better else "minimize",
+        load_if_exists=True,
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=pruning.after_trials, n_warmup_steps=pruning.after_epochs)
+        if pruning
+        else optuna.pruners.NopPruner(),
+    )

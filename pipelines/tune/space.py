@@ -1,0 +1,78 @@
+"""From declared ranges to the values that a trial tries."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import optuna
+from typing_extensions import assert_never
+
+from schemas.documents import check_document, value_at, whole, with_values
+from schemas.loading import Parsed
+from schemas.spec import digest
+from schemas.tuning import Choice, FloatRange, IntRange, Range, Tuning
+
+Values = dict[str, Any]
+"""By dotted path into the spec."""
+
+
+def draw(trial: optuna.trial.Trial, ranges: Mapping[str, Range]) -> Values:
+    """Returns a trial's values. Those that it has drawn already, before it was interrupted, stay."""
+    return {path: _drawn(trial, path, declared) for path, declared in ranges.items()}
+
+
+def _drawn(trial: optuna.trial.Trial, path: str, declared: Range) -> Any:
+    match declared:
+        case FloatRange():
+            return trial.suggest_float(path, declared.low, declared.high, log=declared.log)
+        case IntRange():
+            return trial.suggest_int(path, declared.low, declared.high, step=declared.step, log=declared.log)
+        case Choice():
+            # Optuna knows numbers and texts; a choice may be a list or a mapping.
+            return json.loads(trial.suggest_categorical(path, [_text(value) for value in declared.values]))
+        case _:
+            assert_never(declared)
+
+
+def sampler_of(seed: int, number: int) -> optuna.samplers.BaseSampler:
+    """Returns the sampler of one trial.
+
+    Each trial has random numbers of its own: what it draws follows from seed, number and the trials before it, whether
+    or not the search was interrupted in between.
+    """
+    own_seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+    return optuna.samplers.TPESampler(seed=own_seed)
+
+
+def own_values(parsed: Parsed, tune: Tuning) -> tuple[Values, list[str]]:
+    """Returns what the spec itself has in each range, as Optuna takes it, and the paths where that lies outside."""
+    document = {key: value for key, value in parsed.document.items() if key != "tune"}
+    defaults = whole(parsed.spec)
+    own = digest(parsed.spec.ranker())
+    found: Values = {}
+    for path, declared in tune.ranges.items():
+        match declared:
+            case FloatRange() | IntRange():
+                value = value_at(defaults, path)
+                if _lies_in(declared, value):
+                    found[path] = value
+            case Choice():
+                for value in declared.values:
+                    spec = check_document(with_values(document, defaults, {path: value}))
+                    if not isinstance(spec, list) and digest(spec.ranker()) == own:
+                        found[path] = _text(value)
+            case _:
+                assert_never(declared)
+    return found, [path for path in tune.ranges if path not in found]
+
+
+def _lies_in(declared: FloatRange | IntRange, value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    is_step = isinstance(declared, FloatRange) or (value - declared.low) % declared.step == 0
+    return declared.low <= value <= declared.high and is_step
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

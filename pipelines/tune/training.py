@@ -1,0 +1,146 @@
+"""One trial: a real training on the search's examples, as processes of their own, without an export."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.trainer.attempts import FAILURE_FILE
+from components.trainer.process_group import end_group
+from pipelines.local.training_progress import read_progress
+from pipelines.tune.records import Validation
+from schemas.base import Declaration
+from schemas.spec import Ranker, Spec, digest
+from trainer_module.job import TrainJob
+
+_LAUNCHER = "trainer_module.launch"
+
+
+class Examples(Declaration):
+    """What every trial of a search learns from and is compared on.
+
+    Attributes:
+        run: that made them, or took them from the cache.
+        train_files: transformed examples.
+        validation_files: likewise.
+        transform_graph: of Transform.
+        days: that are trained on; empty for logs without days.
+    """
+
+    run: str
+    train_files: tuple[str, ...]
+    validation_files: tuple[str, ...]
+    transform_graph: str
+    days: tuple[str, ...] = ()
+
+
+class TrialFailed(Exception):
+    """A training that came to no model; the text says why."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a training came to: the epoch of its model, counted from 1, and the validation split's metrics after it."""
+
+    epoch: int
+    validation: Validation
+
+
+class Training:
+    """A training under its launcher; begun again in the same folder, it goes on from its last checkpoint."""
+
+    def __init__(self, folder: Path, spec: Spec, examples: Examples, *, launcher: str = _LAUNCHER):
+        """Starts it.
+
+        Args:
+            folder: of the trial.
+            spec: of the trial.
+            examples: of the search.
+            launcher: module that runs a job file.
+        """
+        self._job = job_of(folder, spec, examples)
+        self._log = folder / "launch.log"
+        for needed in (folder, Path(self._job.log_dir), Path(self._job.checkpoint_dir)):
+            needed.mkdir(parents=True, exist_ok=True)
+        job_file = folder / "job.json"
+        job_file.write_text(self._job.model_dump_json(indent=2))
+        with self._log.open("ab") as output:
+            self._leader = subprocess.Popen(
+                [sys.executable, "-m", launcher, str(job_file), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # Its own group: Ctrl-C is for the search, which ends it.
+                start_new_session=True,
+            )
+
+    def is_running(self) -> bool:
+        """Says whether the training has not ended yet."""
+        return self._leader.poll() is None
+
+    def epochs(self) -> list[Validation]:
+        """Returns the metrics of the validation split after each epoch so far."""
+        by_epoch: dict[int, Validation] = {}
+        try:
+            lines = self._job.progress_file.read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        for line in lines:
+            if '"validation"' in line and line.endswith("}"):
+                told = json.loads(line)
+                by_epoch[told["epoch"]] = told["validation"]
+        return [by_epoch[epoch] for epoch in range(len(by_epoch))]
+
+    def progress(self) -> str:
+        """Returns a word on how far it is, for people."""
+        return str(read_progress(self._job.progress_file) or "")
+
+    def result(self) -> Result:
+        """Returns what the training came to, when it has ended.
+
+        Raises:
+            TrialFailed: it came to nothing.
+        """
+        code = self._leader.wait()
+        if code:
+            failure = Path(self._job.log_dir) / FAILURE_FILE
+            told = failure.read_text().splitlines() if failure.exists() else []
+            raise TrialFailed(told[0] if told else f"training: the launcher ended with code {code}; see {self._log}")
+        report: Mapping[str, Any] = json.loads(self._job.report_file.read_text())
+        best = report.get("best_epoch")
+        index = len(report["epochs"]) - 1 if best is None else int(best)
+        return Result(index + 1, report["epochs"][index]["validation"])
+
+    def end(self) -> None:
+        """Ends all processes of the training, if any are left."""
+        end_group(self._leader)
+
+    def tidy(self) -> None:
+        """Removes what only a training that goes on would need."""
+        for path in (self._job.checkpoint_dir, self._job.final_checkpoint):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
+    """Returns the job of a trial: always from nothing, on all the days, and never exported."""
+    ranker = spec.ranker()
+    training = ranker.training.model_copy(update={"mode": "full", "incremental_epochs": None})
+    ranker = Ranker.model_validate(ranker.model_copy(update={"training": training}))
+    return TrainJob(
+        ranker=ranker,
+        spec_digest=digest(ranker),
+        train_files=examples.train_files,
+        validation_files=examples.validation_files,
+        transform_graph=examples.transform_graph,
+        model_dir="",
+        output_dir=str(folder / "output"),
+        final_checkpoint=str(folder / "final"),
+        checkpoint_dir=str(folder / "checkpoints"),
+        days=examples.days,
+        log_dir=str(folder / "logs"),
+    )

@@ -1,0 +1,88 @@
+"""A search from its folder to the best spec; the trainings are pretended."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from pipelines.tune.records import Validation, trials_of
+from pipelines.tune.request import STUDY_FILE, check_tune
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from schemas.spec import Spec
+from tests.pipelines.tune.pretended import RANGES, PretendedTraining, auc, request, run, study_of
+
+RATE = "training.dense_optimizer.learning_rate"
+SHORT_VIDEO = Path(__file__).parents[3] / "pipelines" / "specs" / "short_video.yaml"
+
+
+@pytest.mark.slow
+def test_a_search_leaves_the_best_spec_a_table_a_page_and_a_plot(tmp_path: Path) -> None:
+    search = request(tmp_path)
+
+    def start(number: int, spec: Spec) -> PretendedTraining:
+        return PretendedTraining(spec, value=lambda *_: -1.0 if number == 2 else auc(spec))
+
+    code, shown = run(search, start)
+    made = trials_of(study_of(search, search.folder / STUDY_FILE))
+    best = max(made, key=lambda trial: trial.objective or 0.0)
+    assert code == 0
+    assert (
+        f"best: trial {best.number}, like auc {best.objective:.5f} (the spec as it is: {made[0].objective:.5f})"
+        in shown
+    )
+    spec = load_spec(search.folder / "best.yaml")
+    assert auc(spec) == best.objective
+    assert spec.tune is None
+    with (search.folder / "trials.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["state"] for row in rows] == ["done", "done", "failed", "done", "done", "done"]
+    assert rows[2]["reason"] == "training: losses or gradients were not finite"
+    assert float(rows[best.number]["like.auc"]) == best.objective
+    assert float(rows[best.number][RATE]) == spec.training.dense_optimizer.learning_rate
+    page = (search.folder / "trials.md").read_text().splitlines()
+    assert page[8].startswith(f"| {best.number} | {best.objective:.5f} | ")
+    assert page[-1].endswith("| failed training: losses or gradients were not finite |")
+    assert (search.folder / "trials.png").read_bytes()[:4] == b"\x89PNG"
+    # The same command again does nothing; other ranges are another search.
+    code, shown = run(search, start)
+    assert (code, "the search has its 6 trials; a larger --trials goes on" in shown) == (0, True)
+    ranges = {**RANGES, "model.num_experts": {"kind": "int", "low": 2, "high": 9}}
+    other = request(tmp_path, trials=1, changes={"tune": {"objective": "like", "ranges": ranges}})
+    [said] = [line for line in run(other)[1].splitlines() if line.startswith("a new search: ")]
+    assert "tune.ranges.model.num_experts.high" in said
+
+
+@pytest.mark.slow
+def test_a_search_of_failures_alone_fails_with_the_first_reason(tmp_path: Path) -> None:
+    search = request(tmp_path, trials=50)
+    code, shown = run(search, lambda number, spec: PretendedTraining(spec, value=lambda *_: -1.0))
+    assert code == 1
+    assert "all trials failed; after 5 of them the search ends; the first: training: losses or gradients" in shown
+    assert not (search.folder / "best.yaml").exists()
+
+
+def test_the_best_spec_keeps_order_and_comments(tmp_path: Path) -> None:
+    text = SHORT_VIDEO.read_text().replace("train_days: 6", "train_days: 6\n  validation_days: 1  # the newest")
+    ranges = f"{{{RATE}: {{kind: float, low: 0.001, high: 0.004}}}}"
+    (tmp_path / "spec.yaml").write_text(f"{text}tune: {{ranges: {ranges}}}\n")
+    data = tmp_path / "logs"
+    data.mkdir()
+    search = check_tune(tmp_path / "spec.yaml", "2024-03-07", data, tmp_path / "root", trials=1, jobs=1)
+
+    class Even(PretendedTraining):
+        def epochs(self) -> list[Validation]:
+            return [{task: {"auc": 0.5} for task in search.parsed.spec.tasks}]
+
+    assert run(search, lambda number, spec: Even(spec))[0] == 0
+    best = (search.folder / "best.yaml").read_text().splitlines()
+    assert best[0] == "# Trial 0 of `sangam tune` on spec.yaml: mean auc 0.500000 on the validation split."
+    assert "  validation_days: 1  # the newest" in best
+    assert "  dense_optimizer: {kind: adam, learning_rate: 0.002}" in best
+    keys = [line.split(":")[0] for line in best if line[:1].isalpha()]
+    assert keys == [line.split(":")[0] for line in text.splitlines() if line[:1].isalpha()]
+
+
+def test_a_spec_without_ranges_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"tune: is missing; declare the ranges to search over, as in docs/tuning.md"):
+        check_tune(SHORT_VIDEO, "2024-03-07", tmp_path, tmp_path / "root", trials=None, jobs=1)
