@@ -2,39 +2,72 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from schemas.spec import Ranker as Declared
 from tests.trainer_module.rank_processes import run_on_ranks
-from tests.trainer_module.small_job import declared, job, write_examples
+from tests.trainer_module.small_job import declared, job, read_dense, read_rows, write_examples
 
 pytestmark = pytest.mark.slow
 
 GLOBAL_BATCH = 66
 OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad", "adam", "ftrl")
+"""Of the rows; each with other settings of the dense part."""
+
+TRAINING: dict[str, dict[str, Any]] = {
+    "sgd": {
+        "dense_optimizer": {"kind": "sgd", "learning_rate": 0.01, "momentum": 0.9},
+        "clip_gradient_norm": 0.5,
+        "schedule": {"kind": "step", "every_steps": 5, "factor": 0.5, "warmup_steps": 3},
+    },
+    "adagrad": {
+        "dense_optimizer": {"kind": "adagrad", "learning_rate": 0.01},
+        "loss_balance": {"kind": "gradnorm", "learning_rate": 0.01},
+    },
+    "rowwise_adagrad": {
+        "dense_optimizer": {"kind": "adamw", "learning_rate": 0.01, "weight_decay": 0.1},
+        "loss_balance": {"kind": "uncertainty"},
+        "clip_gradient_norm": 1.0,
+    },
+    "adam": {"dense_optimizer": {"kind": "adam", "learning_rate": 0.01}},
+    "ftrl": {
+        "dense_optimizer": {"kind": "adam", "learning_rate": 0.01},
+        "schedule": {"kind": "cosine", "decay_steps": 10, "floor": 0.1, "warmup_steps": 2},
+    },
+}
+MASKED = ("adagrad", "rowwise_adagrad")
 TOLERANCE = 1e-5
 
 
 def _declared(optimizer: str, ranks: int) -> Declared:
-    """Returns the small ranker with two rules of admission, and one table with another optimizer."""
+    """Returns the small ranker with two rules of admission, and one table with another optimizer and decay."""
     ranker = declared(
         ranks=ranks,
         batch_size_per_rank=GLOBAL_BATCH // ranks,
         embedding_optimizer={"kind": optimizer, "learning_rate": 0.02},
-        dense_optimizer={"kind": "sgd" if optimizer == "sgd" else "adam", "learning_rate": 0.01},
         evict_every_steps=4,
+        **TRAINING[optimizer],
     )
     document = ranker.model_dump(mode="json", exclude_unset=True)
     document["tables"]["users"]["admission"] = {"kind": "count", "at_least": 4}
-    document["tables"]["posts"]["optimizer"] = {"kind": "adam", "learning_rate": 0.01}
+    document["tables"]["posts"] |= {"optimizer": {"kind": "adam", "learning_rate": 0.01}, "l2": 0.01}
     document["tables"]["tags"]["admission"] = {"kind": "random", "probability": 0.3}
     return Declared.model_validate_json(json.dumps(document))
 
 
+def _masked(batch: dict[str, Any]) -> dict[str, Any]:
+    """Leaves the second task's label to a part of the examples, whichever rank has them."""
+    import tensorflow as tf
+
+    is_left_out = (batch["floats"] > 0.3) & tf.constant([[False, True]])
+    return {**batch, "labels": tf.where(is_left_out, float("nan"), batch["labels"])}
+
+
 def train(rank: int, ranks: int, directory: Path) -> None:
-    """Runs on every rank: one epoch for each optimizer, its results to files."""
+    """Runs on every rank: one epoch for each optimizer, its results to files; then a job that ends early."""
     from trainer_module.input import own_batches
     from trainer_module.loop import Trainer
     from trainer_module.progress import Progress
@@ -45,13 +78,32 @@ def train(rank: int, ranks: int, directory: Path) -> None:
         ranker = _declared(optimizer, ranks)
         trainer = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
         batches = own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks)
+        if optimizer in MASKED:
+            batches = map(_masked, batches)
         report = trainer.train_epoch(batches, Progress(job(directory, ranker, files), rank))
         snapshot = trainer.snapshot()
-        arrays = {f"dense/{name}": array for name, array in snapshot.dense.items()}
+        arrays = {f"dense/{name}": array for name, array in {**snapshot.dense, **snapshot.extra}.items()}
         for group, rows in snapshot.groups.items():
             arrays |= {f"keys/{group}": rows.keys, f"rows/{group}": rows.rows}
         np.savez(directory / f"{optimizer}-{rank}.npz", losses=np.array(report.step_losses), **arrays)
         (directory / f"{optimizer}-{rank}.json").write_text(json.dumps(trainer.statistics()))
+    if ranks == 2:
+        _end_early(rank, ranks, directory / "ended", files)
+
+
+def _end_early(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -> None:
+    from trainer_module.__main__ import train as train_job
+
+    stopping = {
+        "epochs": 12,
+        "early_stopping": {"task": "watch"},
+        "checkpoint": {"every_steps": 9, "keep": 1},
+        "dense_optimizer": {"kind": "adam", "learning_rate": 0.05},
+    }
+    ended = job(directory, declared(ranks=ranks, batch_size_per_rank=32, **stopping), files)
+    for folder in (ended.log_dir, ended.output_dir, ended.checkpoint_dir):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    train_job(ended, "", "0", rank=rank, ranks=ranks)
 
 
 def _read(directory: Path, optimizer: str, ranks: int) -> dict[str, np.ndarray]:
@@ -102,6 +154,21 @@ def test_every_rank_owns_its_share_and_the_statistics_are_those_of_one_process(r
         assert 0.0 < together[table]["unique_share"] <= 1.0
     assert alone["users"]["rejected"] > 0
     assert alone["tags"]["rejected"] > 0
+
+
+def test_ranks_keep_the_best_epoch_together(runs: Path) -> None:
+    ended = runs / "2" / "ended"
+    report = json.loads((ended / "output" / "training.json").read_text())
+    best, values = report["best_epoch"], report["early_stopping"]["values"]
+    assert best == int(np.argmin(values)) == len(values) - 2
+    step = sum(epoch["steps"] for epoch in report["epochs"][: best + 1])
+    kept = ended / "checkpoints" / f"step-{step:012d}"
+    for group in ("adagrad_4", "adagrad_8"):
+        for array, expected in zip(read_rows(ended / "final", group), read_rows(kept, group), strict=True):
+            np.testing.assert_array_equal(array, expected)
+    expected_dense = read_dense(kept)
+    for name, array in read_dense(ended / "final").items():
+        np.testing.assert_array_equal(array, expected_dense[name])
 
 
 def skip(rank: int, ranks: int, directory: Path) -> None:
