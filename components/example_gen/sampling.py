@@ -29,13 +29,15 @@ class Sampling:
     Attributes:
         task: whose negatives.
         label: its column.
-        only_where: column of the examples that take part in the task; None: all do. The others are no negatives.
-        keep: share of the negatives.
+        only_where: column that is 1 in the examples that take part in the task; None: all do.
+        weight: column of the task's weights; an example without one takes no part either. None: all have weight 1.
+        keep: share of the negatives: of the examples that take part and have label 0.
     """
 
     task: str
     label: str
     only_where: str | None
+    weight: str | None
     keep: float
 
 
@@ -58,7 +60,7 @@ def sampling_of(inputs: Inputs, split: str) -> Sampling | None:
     """Returns what of a split is sampled: the training split alone, as others must show the rates as they are."""
     for name, task in inputs.tasks.items():
         if split == TRAIN and isinstance(task, BinaryTask) and task.keep_negatives is not None:
-            return Sampling(name, inputs.label_of(name), task.only_where, task.keep_negatives)
+            return Sampling(name, inputs.label_of(name), task.only_where, task.example_weight, task.keep_negatives)
     return None
 
 
@@ -71,9 +73,11 @@ def sampled(batch: pa.RecordBatch, rows: NDArray[np.int64], sampling: Sampling, 
         sampling: what is sampled.
         file_name: relative to the data folder.
     """
-    is_negative = _is(batch, sampling.label, 0)
+    is_negative = np.asarray(pc.equal(_scalars(batch, sampling.label), 0).fill_null(False), dtype=bool)
     if sampling.only_where is not None:
-        is_negative &= _is(batch, sampling.only_where, 1)
+        is_negative &= np.asarray(pc.equal(_scalars(batch, sampling.only_where), 1).fill_null(False), dtype=bool)
+    if sampling.weight is not None:
+        is_negative &= np.asarray(_scalars(batch, sampling.weight).is_valid(), dtype=bool)
     stays = ~is_negative | (uniform(file_name, rows) < sampling.keep)
     num_left_out = int((~stays).sum())
     if num_left_out:
@@ -95,7 +99,6 @@ def uniform(file_name: str, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     return (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 
-def _is(batch: pa.RecordBatch, name: str, value: int) -> NDArray[np.bool_]:
-    """Says in which rows a column of lists of one value holds it; a missing one is no value."""
-    scalars = pc.list_element(batch.column(batch.schema.get_field_index(name)), 0)
-    return np.asarray(pc.fill_null(pc.equal(scalars, value), False), dtype=bool)
+def _scalars(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """Returns the values of a column of lists of one value, null where it is missing."""
+    return pc.list_element(batch.column(batch.schema.get_field_index(name)), 0)

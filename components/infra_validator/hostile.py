@@ -26,6 +26,7 @@ CLEAN_CODES = frozenset(
 """gRPC codes that tell the client that its request is at fault; UNKNOWN or INTERNAL would be the server's fault."""
 LARGE_BYTES = 10_000_000
 _UNKNOWN_INT = 2**53 + 12_345
+_EXTREMES = (2**63 - 1, -(2**63))
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,36 @@ def hostile_requests(rows: Rows, described: Description) -> Iterator[HostileRequ
     """Yields the requests, made from a few rows that the model can be asked about."""
     columns = described.columns
     unknown = rows | {name: _unknown(rows[name], columns[name]) for name in described.id_columns if name in rows}
+    # One id a row: lists beside it follow.
+    unknown |= {name: [[1.0] for _ in rows[name]] for name in _beside(described)}
     yield from _both("unknown ids", unknown, columns, must_score=True)
     yield from _missing(rows, columns)
-    yield from _empty(rows, columns)
+    yield from _empty(rows, described)
     yield from _wrong_type(rows, columns)
+    yield from _wrong_length(rows, described)
     yield from _large(rows, columns)
     floats = [name for name, column in columns.items() if column.type == "float"]
     if floats:
-        yield from _both("NaN", rows | {name: [[math.nan]] * num_rows(rows) for name in floats}, columns)
+        yield from _both("NaN", rows | {name: [_nan(values) for values in rows[name]] for name in floats}, columns)
+    times = [name for name in described.time_columns if name in rows]
+    if times:
+        extreme = {name: [[_EXTREMES[row % 2]] for row in range(num_rows(rows))] for name in times}
+        yield from _both("extreme times", rows | extreme, columns)
+
+
+def _nan(values: list[Any]) -> list[Any]:
+    return [math.nan] * max(len(values), 1)
+
+
+def _beside(described: Description) -> list[str]:
+    """Returns the columns of lists that are as long as others, such as weights."""
+    return [name for name, column in described.declared.items() if column.beside and name in described.columns]
+
+
+def _vectors(described: Description) -> dict[str, int]:
+    """Returns the columns of vectors, and how many floats each has."""
+    found = described.declared.items()
+    return {name: column.length for name, column in found if column.length and name in described.columns}
 
 
 def _both(
@@ -87,11 +110,22 @@ def _missing(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[Hostil
     yield HostileRequest("missing features", RANK, asked_by_columns(absent, columns))
 
 
-def _empty(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:
+def _empty(rows: Rows, described: Description) -> Iterator[HostileRequest]:
+    columns, vectors = described.columns, _vectors(described)
     nothing: Rows = {name: [] for name in rows}
     yield from _both("empty list", nothing, columns)
-    no_ids = {name: [[] for _ in values] if columns[name].is_list else values for name, values in rows.items()}
-    yield from _both("empty list", no_ids, columns, must_score=True)
+    lists = [name for name in rows if columns[name].is_list and name not in vectors]
+    yield from _both("empty list", rows | {name: [[] for _ in rows[name]] for name in lists}, columns, must_score=True)
+
+
+def _wrong_length(rows: Rows, described: Description) -> Iterator[HostileRequest]:
+    for name in _vectors(described):
+        yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, described.columns)
+    for name in _beside(described):
+        yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, described.columns)
+        # As long as they should be, and worth nothing: a mean over them is 0 by 0.
+        zeros = rows | {name: [[0.0] * len(values) for values in rows[name]]}
+        yield from _both("weights of 0", zeros, described.columns, must_score=True)
 
 
 def _wrong_type(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:

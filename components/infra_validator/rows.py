@@ -12,8 +12,8 @@ import pydantic
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.columns import ColumnType
-from schemas.features import NumericFeature, SequenceFeature
+from schemas.columns import Column, ColumnType, serving_columns
+from schemas.features import AgeFeature, MatchFeature, SequenceFeature, TimeFeature
 from schemas.rank_inputs import LENGTH
 from schemas.release import Evaluation
 from schemas.spec import Ranker
@@ -68,22 +68,42 @@ class Description:
     signatures: frozenset[str]
 
     @property
+    def declared(self) -> dict[str, Column]:
+        """The columns as the spec declares them, by name."""
+        return {column.name: column for column in serving_columns(self.ranker)}
+
+    @property
     def id_columns(self) -> list[str]:
         """The columns that hold ids."""
-        features = self.ranker.features.items()
-        return sorted(
-            {self.ranker.column_of(name) for name, feature in features if not isinstance(feature, NumericFeature)}
-        )
+        return sorted(name for name, column in self.declared.items() if column.is_id)
+
+    @property
+    def time_columns(self) -> list[str]:
+        """The columns that hold times."""
+        found = set()
+        for name, feature in self.ranker.features.items():
+            match feature:
+                case TimeFeature():
+                    found.add(self.ranker.column_of(name))
+                case AgeFeature():
+                    found |= {feature.since, feature.at}
+                case _:
+                    pass
+        return sorted(found)
 
     def once(self, evaluation: Evaluation) -> list[str]:
         """Returns the columns that a request for one user's candidates gives once.
 
-        Those of the features that the evaluation groups users by, and of sequences, which are a user's history.
+        Those of the features that the evaluation groups users by, and what is a user's history: of sequences, and lists
+        that an id is looked for in; and weights beside one of these.
         """
         parts = (evaluation.group, evaluation.confidence)
         named = {part.by for part in parts if part is not None and part.by in self.ranker.features}
         named |= {name for name, feature in self.ranker.features.items() if isinstance(feature, SequenceFeature)}
-        return sorted(self.ranker.column_of(str(name)) for name in named)
+        found = {self.ranker.column_of(str(name)) for name in named}
+        found |= {feature.among for feature in self.ranker.features.values() if isinstance(feature, MatchFeature)}
+        found |= {column.name for column in self.declared.values() if found & set(column.beside)}
+        return sorted(found)
 
 
 def read_description(model_dir: Path) -> Description:

@@ -33,7 +33,7 @@ def batch(declared: Inputs, **arrays: Any) -> pa.RecordBatch:
 def test_nothing_is_sampled_where_nothing_is_declared_or_outside_the_train_split() -> None:
     assert sampling_of(inputs(), "train") is None
     declared = inputs(keep_negatives=0.25, only_where="shown")
-    assert sampling_of(declared, "train") == Sampling("click", "clicked", "shown", 0.25)
+    assert sampling_of(declared, "train") == Sampling("click", "clicked", "shown", None, 0.25)
     assert sampling_of(declared, "validation") is None
     assert sampling_of(declared, "eval") is None
 
@@ -57,13 +57,13 @@ def test_all_but_negatives_stay_and_of_these_the_declared_share() -> None:
 
 
 def test_examples_that_take_no_part_in_the_task_are_no_negatives() -> None:
-    declared = inputs(keep_negatives=1e-9, only_where="shown")
-    shown = [1, 0, None, 1]
-    rows = batch(declared, clicked=[0, 0, 0, 1], like=[0] * 4, x=[0.0, 1.0, 2.0, 3.0], shown=shown)
+    declared = inputs(keep_negatives=1e-9, only_where="shown", example_weight="worth")
+    marks = {"shown": [1, 0, None, 1, 1], "worth": [2.0, 1.0, 1.0, 1.0, None]}
+    rows = batch(declared, clicked=[0, 0, 0, 1, 0], like=[0] * 5, x=np.arange(5.0), **marks)
     sampling = sampling_of(declared, "train")
     assert sampling
-    found = sampled(rows, np.arange(4), sampling, "file")
-    assert found.batch.to_pydict()["x"] == [[1.0], [2.0], [3.0]]
+    found = sampled(rows, np.arange(5), sampling, "file")
+    assert found.batch.to_pydict()["x"] == [[1.0], [2.0], [3.0], [4.0]]
     assert (found.num_negatives, found.num_left_out) == (1, 1)
 
 

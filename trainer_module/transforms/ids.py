@@ -84,6 +84,8 @@ def keys_of_lists(feature: IdsFeature, tag: int, column: tf.SparseTensor) -> tf.
 def weights_of_lists(feature: IdsFeature, ids: tf.SparseTensor, weights: tf.SparseTensor) -> tf.SparseTensor:
     """Returns the weights of each row's ids: float32, sparse as `keys_of_lists`.
 
+    One that is not finite is 0, so that its id counts nothing; ingestion leaves such pairs out.
+
     Raises:
         InvalidArgumentError: by the graph, unless every row has as many weights as ids.
     """
@@ -93,7 +95,8 @@ def weights_of_lists(feature: IdsFeature, ids: tf.SparseTensor, weights: tf.Spar
     same = tf.equal(tf.size(ids_R), tf.size(weights_R)) & tf.reduce_all(tf.equal(ids_R[:rows], weights_R[:rows]))
     checked = tf.debugging.Assert(same, [what, ids_R, weights_R])
     with tf.control_dependencies([checked]):
-        weights = tf.SparseTensor(weights.indices, tf.identity(weights.values), weights.dense_shape)
+        finite = tf.where(tf.math.is_finite(weights.values), weights.values, 0.0)
+        weights = tf.SparseTensor(weights.indices, tf.identity(finite), weights.dense_shape)
     return head(weights, feature.max_values)
 
 

@@ -130,6 +130,8 @@ def bucket_shares(feature: BucketsFeature, lowest: tf.Tensor, x_R: tf.Tensor) ->
 def vectors(name: str, feature: VectorFeature, column: tf.SparseTensor) -> tf.Tensor:
     """Returns vectors, zeros for one that a request lacks though it is required: float32 [R, D].
 
+    One with a float that is not finite is missing, as in ingestion.
+
     Raises:
         InvalidArgumentError: by the graph, for a vector of another length than declared.
     """
@@ -139,8 +141,8 @@ def vectors(name: str, feature: VectorFeature, column: tf.SparseTensor) -> tf.Te
     with tf.control_dependencies([tf.debugging.Assert(fits, [what, length_R])]):
         whole = tf.SparseTensor(column.indices, tf.identity(column.values), [column.dense_shape[0], feature.dim])
     vectors_RD = tf.ensure_shape(tf.sparse.to_dense(whole), [None, feature.dim])
-    if feature.missing is not None:
-        vectors_RD = tf.where(tf.equal(length_R, 0)[:, None], feature.missing, vectors_RD)
+    given_R = tf.greater(length_R, 0) & tf.reduce_all(tf.math.is_finite(vectors_RD), axis=1)
+    vectors_RD = tf.where(given_R[:, None], vectors_RD, feature.missing or 0.0)
     match feature.normalise:
         case "none":
             return vectors_RD
