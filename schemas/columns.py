@@ -97,7 +97,9 @@ def feature_columns(inputs: Inputs, name: str) -> tuple[Column, ...]:
         case CrossFeature():
             required = not feature.missing_row
             pair = sorted(feature.columns.items())
-            return tuple(Column(name=column, type=kind, is_required=required, is_id=True) for column, kind in pair)
+            return tuple(
+                Column(name=column, type=kind, is_required=required, is_id=kind != "float") for column, kind in pair
+            )
         case IdsFeature():
             ids = _ids(feature.column or name, feature.type)
             if feature.weights is None:

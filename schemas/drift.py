@@ -34,6 +34,8 @@ def measures_of(feature: Feature) -> tuple[Measure, ...]:
     match feature:
         case NumericFeature() | BucketsFeature() | VectorFeature():
             return "jensen_shannon", "missing_share"
+        case CrossFeature() if "float" in feature.columns.values():
+            return ("missing_share",)
         case IdFeature() | IdsFeature() | SequenceFeature() | CrossFeature() | MatchFeature():
             return "l_infinity", "missing_share"
         case TimeFeature() | AgeFeature():
