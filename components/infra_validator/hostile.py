@@ -60,15 +60,14 @@ def hostile_requests(rows: Rows, described: Description) -> Iterator[HostileRequ
     yield from _large(rows, columns)
     floats = [name for name, column in columns.items() if column.type == "float"]
     if floats:
-        yield from _both("NaN", rows | {name: [_nan(values) for values in rows[name]] for name in floats}, columns)
+        # Lists keep their lengths, so that nothing but the numbers is wrong.
+        lengths = {name: [len(row) if columns[name].is_list else 1 for row in rows[name]] for name in floats}
+        nan = {name: [[math.nan] * length for length in lengths[name]] for name in floats}
+        yield from _both("NaN", rows | nan, columns)
     times = [name for name in described.time_columns if name in rows]
     if times:
         extreme = {name: [[_EXTREMES[row % 2]] for row in range(num_rows(rows))] for name in times}
         yield from _both("extreme times", rows | extreme, columns)
-
-
-def _nan(values: list[Any]) -> list[Any]:
-    return [math.nan] * max(len(values), 1)
 
 
 def _beside(described: Description) -> list[str]:
