@@ -54,8 +54,8 @@ class DayLogs(_Logs):
     train_days: PositiveInt
     eval_days: PositiveInt = 1
     validation_days: Annotated[int, Field(ge=0)] = 0
-    """Of the train days, the newest so many are not trained on: the trainer scores them after every epoch. Fewer than `train_days`. An incremental training takes them
-    in once they are no longer the newest."""
+    """Of the train days, the newest so many are not trained on: the trainer scores them after every epoch. Fewer than
+    `train_days`. An incremental training takes them in once they are no longer the newest."""
     missing_days: Literal["error", "skip"] = "error"
     """`skip`: a day without rows is left out and reported, as long as each split keeps at least one day."""
     arrival: Arrival | None = None

@@ -46,7 +46,7 @@ class BucketsFeature(_OneColumn):
     missing: float | None = None
     """Value where the logs have none."""
     missing_row: bool = False
-    """A missing value has a row of its own."""
+    """A missing value has a row of its own; it counts for no quantile."""
     at_serving: float | None = None
     """See `NumericFeature`."""
 
@@ -69,8 +69,9 @@ class CrossFeature(Declaration):
     """Two ids taken together; each pair that occurs has a row."""
 
     kind: Literal["cross"]
-    columns: Annotated[dict[ColumnName, IdType], Field(min_length=2, max_length=2)]
-    """Columns of the logs and the types of their ids, in any order."""
+    columns: Annotated[dict[ColumnName, IdType | Literal["float"]], Field(min_length=2, max_length=2)]
+    """Columns of the logs and the types of their ids, in any order. A float counts by its value, to six decimals: for
+    numbers of few values, such as prices."""
     table: Name
     missing_row: bool = False
     """A pair that lacks an id has a row of its own. Without it, a row that lacks one is an anomaly."""
@@ -98,7 +99,8 @@ class SequenceFeature(_OneColumn):
     table: Name
     max_length: PositiveInt
     keep: Literal["first", "last"] = "first"
-    """Which of more ids are kept; `last` for logs that have the most recent one last."""
+    """Which of more ids are kept; `last` for logs that have the most recent one last: they are turned round, so that
+    the first position is always that of the most recent id."""
     encoder: Encoder = MeanEncoder(kind="mean")
 
 
@@ -110,7 +112,8 @@ class VectorFeature(_OneColumn):
     normalise: Literal["none", "l2"] = "none"
     """`l2`: to length 1; a vector of zeros stays."""
     missing: float | None = None
-    """Every float where the logs have no vector. Without it, a row without the vector is an anomaly."""
+    """Every float where the logs have no vector, before it is normalised. Without it, a row without the vector is an
+    anomaly."""
 
 
 class TimeFeature(_OneColumn):
@@ -121,7 +124,7 @@ class TimeFeature(_OneColumn):
     utc_offset_minutes: Annotated[int, Field(ge=-840, le=840)] = 0
     """Of the clock that counts; the column holds seconds since 1970 (UTC)."""
     table: Name | None = None
-    """Whose rows the hours or days have. Without one: sine and cosine of its share of the day or week."""
+    """Whose rows the hours or days have. Without one: sine and cosine of 2 pi hour / 24, or of 2 pi weekday / 7."""
     missing_row: bool = False
     """A missing time has a row of its own."""
 

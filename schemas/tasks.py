@@ -50,10 +50,11 @@ class _Task(Declaration):
     weight: PositiveFloat = 1.0
     """Factor of this task's mean loss in the sum that training minimises."""
     example_weight: ColumnName | None = None
-    """Column with a float of at least 0 by which an example's loss of this task is multiplied."""
+    """Column with a float of at least 0 by which an example's loss of this task is multiplied. A row without it is an
+    anomaly; with `only_where` or `missing_label: mask` it takes no part in the task instead."""
     only_where: ColumnName | None = None
-    """Column with 0 or 1, known after the event, such as the click before a purchase: examples with 0 take no part in
-    this task, neither in training nor in its metrics."""
+    """Column with 0 or 1, known after the event, such as the click before a purchase: examples with 0 or without a
+    value take no part in this task, neither in training nor in its metrics."""
     missing_label: Literal["drop", "mask"] = "drop"
     """`drop`: a row without the label is left out of the examples. `mask`: it takes no part in this task alone."""
 

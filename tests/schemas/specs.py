@@ -65,9 +65,9 @@ def changed(changes: dict[str, Any]) -> Document:
         if value is REMOVED:
             del node[last]
         elif isinstance(node, list) and last == len(node):
-            node.append(value)
+            node.append(copy.deepcopy(value))
         else:
-            node[last] = value
+            node[last] = copy.deepcopy(value)
     return document
 
 

@@ -20,6 +20,18 @@ DOCUMENT = changed(
         "tables.users.capacity": {"rows": 9},
         "tables.tags.optimizer": {"kind": "ftrl", "learning_rate": 0.1},
         "training.checkpoint": {"keep": 3},
+        "features.position": {"kind": "numeric", "at_serving": 1},
+        "features.pair": {"kind": "cross", "columns": {"user_id": "string", "friend": "string"}, "table": "pairs"},
+        "features.image": {"kind": "vector", "dim": 3},
+        "features.posted": {"kind": "age", "since": "posted_at", "at": "at", "missing": 0},
+        "features.hour": {"kind": "time", "column": "at", "part": "hour"},
+        "features.seen": {"kind": "match", "column": "friend", "among": "tags", "type": "string"},
+        "features.recent.encoder": {"kind": "din", "target": "pair"},
+        "features.tags.weights": "tag_weights",
+        "tables.pairs": {"dim": 4},
+        "tasks.like.keep_negatives": 0.5,
+        "tasks.stars.only_where": "like",
+        "model.interaction": {"kind": "dcn_v2", "rank": 2},
     }
 )
 ANYTHING = st.recursive(

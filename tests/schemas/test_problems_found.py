@@ -41,11 +41,11 @@ SHAPES: list[Case] = [
     ({"tables.users.dim": 2_000}, "tables.users.dim", "not allowed (got 2000); input should be less than or equal"),
     ({"tables.Users": {"dim": 3}}, "tables.Users", "not a name (got 'Users'); lower case letters"),
     ({"features": {}}, "features", "has 0 items (got a mapping of none); at least 1 item"),
-    ({"features.user.kind": REMOVED}, "features.user.kind", "is missing; one of: 'id', 'ids', 'numeric', 'sequence'"),
-    ({"features.user.kind": "idd"}, "features.user.kind", "unknown kind (got 'idd'); one of: 'numeric', 'id', 'ids'"),
+    ({"features.user.kind": REMOVED}, "features.user.kind", "is missing; one of: 'age', 'buckets', 'cross', 'id', "),
+    ({"features.user.kind": "idd"}, "features.user.kind", "unknown kind (got 'idd'); one of: 'numeric', 'buckets', "),
     ({"features.user": 3}, "features.user", "not allowed (got 3); a mapping"),
     ({"features.user.type": "strin"}, "features.user.type", "not allowed (got 'strin'); one of: 'string', 'int'"),
-    ({"features.user.tabel": "u"}, "features.user.tabel", "unknown key (got 'u'); did you mean 'table'? allowed: co"),
+    ({"features.user.tabel": "u"}, "features.user.tabel", "unknown key (got 'u'); did you mean 'table'? allowed: at"),
     ({"features.user.missing": 1.5}, "features.user.missing", "not allowed (got 1.5); a text; put quotes round it"),
     ({"features.user.column": ""}, "features.user.column", "not allowed (got ''); string should have at least 1"),
     ({"features.age.clip": [3]}, "features.age.clip", "has 1 item (got [3]); exactly 2 items"),
@@ -58,13 +58,17 @@ SHAPES: list[Case] = [
     ({"tasks": {}}, "tasks", "has 0 items"),
     ({"tasks.like.kind": "ranking"}, "tasks.like.kind", "unknown kind (got 'ranking'); one of: 'binary', 'regression'"),
     ({"tasks.like.weight": 0}, "tasks.like.weight", "not allowed (got 0); input should be greater than 0"),
-    ({"model.kind": "dlrm"}, "model.kind", "not allowed (got 'dlrm'); one of: 'mmoe'"),
+    (
+        {"model.kind": "dlrm"},
+        "model.kind",
+        "unknown kind (got 'dlrm'); one of: 'single_task', 'shared_bottom', 'mmoe', ",
+    ),
     ({"model.expert_units": []}, "model.expert_units", "has 0 items (got []); at least 1 item"),
     ({"model.expert_units": 64}, "model.expert_units", "not allowed (got 64); a list"),
     (
-        {"training.dense_optimizer.kind": "adagrad"},
+        {"training.dense_optimizer.kind": "ftrl"},
         "training.dense_optimizer.kind",
-        "unknown kind (got 'adagrad'); one",
+        "unknown kind (got 'ftrl'); one of: 'sgd', 'adagrad', 'adam', 'adamw'",
     ),
     ({"training.dense_optimizer.beta1": 1.0}, "training.dense_optimizer.beta1", "not allowed (got 1.0)"),
     ({"training.seed": -1}, "training.seed", "not allowed (got -1)"),
@@ -81,7 +85,7 @@ SHAPES: list[Case] = [
 SPLITS = {"kind": "splits", "format": "csv", "list_separator": "|", "splits": {"train": "a/*", "eval": "b/*"}}
 WHOLE: list[Case] = [
     ({"tasks.age": {"kind": "binary", "label": "old"}}, "tasks.age", "is also the name of a feature (got 'age'); give"),
-    ({"features.age.column": "like"}, "features.age.column", "reads the label of task 'like' (got 'like'); a label is"),
+    ({"features.age.column": "like"}, "features.age.column", "reads the label of task 'like' (got 'like'); it is kn"),
     ({"features.rating": {"kind": "numeric"}}, "features.rating", "reads the label of task 'stars' (got 'rating'); "),
     (
         {"features.age.column": "user_id"},
@@ -96,7 +100,7 @@ WHOLE: list[Case] = [
     (
         {"tasks.stars.label": "like", "features.age.column": "years"},
         "tasks.stars",
-        "reads label 'like' as float, task 'like' as int; a column has one type",
+        "reads column 'like' as float, task 'like' as int; a column has one type",
     ),
     (
         {"features.user.table": "user"},

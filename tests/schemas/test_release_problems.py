@@ -126,7 +126,8 @@ def test_mistake_is_told_with_its_place_and_the_way_out(
         {"keys": KEY, "evaluation.list": {"by": "session", "k": [3]}, "gates.0.metric": "recall_at_3"},
         {"keys": KEY, "gates.0.slice": {"session": 7}},
         {
-            "features.pair": {"kind": "cross", "columns": {"user_id": "string", "city": "string"}, "table": "users"},
+            "features.pair": {"kind": "cross", "columns": {"user_id": "string", "city": "string"}, "table": "pairs"},
+            "tables.pairs": {"dim": 2},
             "keys": {"town": {"column": "city", "type": "string"}},
             "evaluation.slices": [["town"]],
         },

@@ -6,8 +6,9 @@ from typing import Any
 import pydantic
 import pytest
 
-from schemas.checks import MAX_TABLES, find_problems
+from schemas.checks import find_problems
 from schemas.columns import Column, columns
+from schemas.feature_checks import MAX_TABLES
 from schemas.loading import load_spec
 from schemas.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd
 from schemas.problems import SpecError
@@ -76,12 +77,12 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     (
         {"event_time": "rating", "tables.users.expire_after_days": 30},
         "event_time",
-        "is a label (got 'rating'); name a column of its own",
+        "is the label of task 'stars' (got 'rating'); name a column of its own",
     ),
     (
         {"event_time": "age", "tables.users.expire_after_days": 30},
         "event_time",
-        "feature 'age' reads it as float (got 'age'); the time of an event is an int: seconds since 1970",
+        "reads column 'age' as int, feature 'age' as float; a column has one type",
     ),
     (
         {
@@ -91,7 +92,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
             "features.times": {"kind": "ids", "type": "int", "table": "times", "combiner": "sum"},
         },
         "event_time",
-        "feature 'times' reads it as list of int (got 'times'); the time of an event is an int",
+        "reads column 'times' as int, feature 'times' as list of int; a column has one type",
     ),
     (
         {"training.evict_every_steps": 10},
@@ -177,9 +178,11 @@ def test_a_table_without_an_optimizer_has_that_of_the_training(tmp_path: Path) -
     assert spec.optimizer_of("tags") == Ftrl(kind="ftrl", learning_rate=0.2, l2=1.0)
 
 
-def test_dense_weights_learn_by_sgd_or_adam_alone(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"unknown kind \(got 'ftrl'\); one of: 'sgd', 'adam'"):
-        loaded(tmp_path, {"training.dense_optimizer.kind": "ftrl"})
+@pytest.mark.parametrize("kind", ["ftrl", "rowwise_adagrad"])
+def test_dense_weights_do_not_learn_by_the_optimizers_of_rows_alone(tmp_path: Path, kind: str) -> None:
+    allowed = rf"unknown kind \(got '{kind}'\); one of: 'sgd', 'adagrad', 'adam', 'adamw'"
+    with pytest.raises(SpecError, match=allowed):
+        loaded(tmp_path, {"training.dense_optimizer.kind": kind})
 
 
 LEAST_RECENT, LEAST_FREQUENT = Capacity(rows=9), Capacity(rows=9, evict="least_frequent")
