@@ -215,7 +215,7 @@ def open_study(file: Path | None, name: str, tune: Tuning, objective: Objective)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     pruning = tune.pruning
     return optuna.create_study(
-        storage=file and f"sqlite:///{file.absolute()}",
+        storage=None if file is None else f"sqlite:///{file.absolute()}",
         study_name=name,
         direction="maximize" if objective.is_larger_better else "minimize",
         load_if_exists=True,
