@@ -149,11 +149,8 @@ class Layout:
             batch["lengths"] = splits[:, 1:] - splits[:, :-1]
         if self.all_weighted:
             weights = [ragged(columns[weights_of(name)]) for name in self.all_weighted]
-            checks = [
-                same_lengths(name, ragged(columns[name]), of_values)
-                for name, of_values in zip(self.all_weighted, weights, strict=True)
-            ]
-            with tf.control_dependencies(checks):
+            ids = [ragged(columns[name]) for name in self.all_weighted]
+            with tf.control_dependencies([_same_lengths(self.all_weighted, ids, weights)]):
                 batch["list_weights"] = tf.concat([column.flat_values for column in weights], 0)
         return batch
 
@@ -195,16 +192,15 @@ def ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_sparse(column) if isinstance(column, tf.SparseTensor) else column
 
 
-def same_lengths(feature: str, ids: tf.RaggedTensor, weights: tf.RaggedTensor) -> tf.Operation:
-    """Returns a check that every id has a weight."""
-    return tf.debugging.Assert(
-        tf.reduce_all(tf.equal(ids.row_splits, weights.row_splits)),
-        [
-            f"features.{feature}.weights: one weight for each id is needed; got",
-            ids.row_lengths(),
-            weights.row_lengths(),
-        ],
-    )
+def _same_lengths(
+    features: Sequence[str], ids: Sequence[tf.RaggedTensor], weights: Sequence[tf.RaggedTensor]
+) -> tf.Operation:
+    """Returns a check that every id has a weight; one for all features."""
+    of_ids, of_weights = (tf.stack([column.row_splits for column in side]) for side in (ids, weights))
+    is_wrong = tf.reduce_any(tf.not_equal(of_ids, of_weights), axis=1)
+    wrong = tf.boolean_mask(tf.constant(list(features)), is_wrong)
+    message = "features: the examples have not one weight for each id of:"
+    return tf.debugging.Assert(~tf.reduce_any(is_wrong), [message, wrong])
 
 
 def _parsed(output: Output) -> object:
