@@ -68,7 +68,8 @@ def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSi
     examples = read_examples(output)
     if code or examples is None:
         tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:])
-        raise ExamplesFailed(f"the examples could not be made (exit code {code}). The end of {log}:\n{tail}", code or 1)
+        text = f"the examples could not be made (exit code {code}). The end of {log}:\n{tail}"
+        raise ExamplesFailed(text, max(code, 1))
     return examples
 
 

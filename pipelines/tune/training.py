@@ -85,16 +85,15 @@ class Training:
 
     def epochs(self) -> list[Validation]:
         """Returns the metrics of the validation split after each epoch so far."""
-        by_epoch: dict[int, Validation] = {}
         try:
-            lines = self._job.progress_file.read_text().splitlines()
+            # What follows the last line's end is still being written.
+            lines = self._job.progress_file.read_text().split("\n")[:-1]
         except FileNotFoundError:
             return []
-        for line in lines:
-            if '"validation"' in line and line.endswith("}"):
-                told = json.loads(line)
-                by_epoch[told["epoch"]] = told["validation"]
-        return [by_epoch[epoch] for epoch in range(len(by_epoch))]
+        told = [json.loads(line) for line in lines if '"validation"' in line]
+        # An epoch is told twice when the training was interrupted soon after it.
+        by_epoch = {line["epoch"]: line["validation"] for line in told}
+        return [by_epoch[epoch] for epoch in sorted(by_epoch)]
 
     def progress(self) -> str:
         """Returns a word on how far it is, for people."""

@@ -41,6 +41,7 @@ def test_validate_takes_less_than_two_seconds() -> None:
         ("validate", SHORT_VIDEO),
         ("run", "--help"),
         ("backfill", "--help"),
+        ("tune", "--help"),
         ("bless", "--help"),
         ("schema",),
         ("plan", SHORT_VIDEO),
