@@ -13,6 +13,7 @@ from schemas.problems import Problem, listed
 from schemas.release_checks import release_problems
 from schemas.spec import Spec
 from schemas.task_checks import task_problems
+from schemas.training_checks import training_problems
 
 
 def find_problems(spec: Spec) -> list[Problem]:
@@ -30,6 +31,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         _time,
         _eviction,
         _incremental,
+        training_problems,
     ):
         found.extend(check(spec))
     return found

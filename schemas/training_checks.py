@@ -1,0 +1,81 @@
+"""Mistakes in how a model is trained: balances without anything to balance, early stopping without a metric."""
+
+from collections.abc import Iterator
+
+from schemas.data import DayLogs
+from schemas.models import Aitm, DcnV2, Dlrm, Esmm, SingleTask
+from schemas.problems import Loc, Problem, listed
+from schemas.spec import Ranker, Spec
+from schemas.tasks import BinaryTask
+from schemas.training import FixedBalance, GradNormBalance
+
+_BALANCE: Loc = ("training", "loss_balance")
+_STOPPING: Loc = ("training", "early_stopping")
+
+
+def training_problems(spec: Spec) -> Iterator[Problem]:
+    """Yields every mistake in how the model is trained."""
+    yield from _loss_balance(spec)
+    yield from _early_stopping(spec)
+
+
+def _loss_balance(spec: Spec) -> Iterator[Problem]:
+    declared = spec.training.loss_balance
+    if isinstance(declared, FixedBalance):
+        return
+    if len(spec.tasks) == 1:
+        yield Problem(_BALANCE, f"has no effect: there is one task (got {declared.kind})", "remove it")
+    elif isinstance(declared, GradNormBalance) and not shares_a_layer(spec):
+        yield Problem(
+            _BALANCE,
+            f"gradnorm compares the tasks' gradients of a layer that all share (got model {spec.model.kind}, "
+            "whose tasks share embeddings alone)",
+            "use uncertainty, another model, or an interaction with weights, such as dcn_v2",
+        )
+
+
+def shares_a_layer(ranker: Ranker) -> bool:
+    """Says whether all tasks share dense weights: GradNorm needs such."""
+    if not isinstance(ranker.model, SingleTask | Esmm | Aitm):
+        return True
+    match ranker.model.interaction:
+        case DcnV2():
+            return True
+        case Dlrm():
+            return any(ranker.table_of(name) is None for name in ranker.features)
+        case _:
+            return False
+
+
+def _early_stopping(spec: Spec) -> Iterator[Problem]:
+    declared, training = spec.training.early_stopping, spec.training
+    if declared is None:
+        return
+    has_binary = any(isinstance(task, BinaryTask) for task in spec.tasks.values())
+    if declared.task is not None and declared.task not in spec.tasks:
+        yield Problem(
+            (*_STOPPING, "task"),
+            f"no such task (got '{declared.task}')",
+            f"declared tasks: {listed(list(spec.tasks))}",
+        )
+    elif declared.task is None and not has_binary:
+        yield Problem(
+            _STOPPING,
+            "goes by the mean AUC of the binary tasks, and there is none (got no task)",
+            f"name the task whose error counts: {listed(list(spec.tasks))}",
+        )
+    if max(training.epochs, training.incremental_epochs or 0) == 1:
+        yield Problem(_STOPPING, "has no effect: there is one epoch (got epochs 1)", "remove it, or raise epochs")
+    if isinstance(spec.data, DayLogs):
+        if spec.data.validation_days == 0:
+            yield Problem(
+                _STOPPING,
+                "needs examples that are not trained on (got data.validation_days 0)",
+                "declare data.validation_days: 1 or more",
+            )
+    elif spec.data.splits.validation is None:
+        yield Problem(
+            _STOPPING,
+            "needs examples that are not trained on (got no data.splits.validation)",
+            "declare data.splits.validation",
+        )
