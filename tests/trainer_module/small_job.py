@@ -23,7 +23,7 @@ NUM_EXAMPLES = 1003
 """Odd, so that last batches are uneven and ranks run out of data at different times."""
 
 
-_CLUSTER = {"ranks", "data_workers", "retries", "deadline_s", "heartbeat_timeout_s"}
+_CLUSTER = {"ranks", "threads_per_rank", "data_workers", "retries", "deadline_s", "heartbeat_timeout_s"}
 
 
 def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = None, **changes: Any) -> Ranker:
