@@ -21,16 +21,25 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return write_examples(tmp_path_factory.mktemp("data"))
 
 
-def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
-    from trainer_module.input import own_batches
+def _trainer(ranker: Declared):  # type: ignore[no-untyped-def]
     from trainer_module.loop import Trainer
-    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
+    return Trainer(Ranker(ranker), rank=0, ranks=1)
+
+
+def _batches(ranker: Declared, files: tuple[str, ...]):  # type: ignore[no-untyped-def]
+    from trainer_module.input import own_batches
+
+    return own_batches(ranker, files, epoch=0, rank=0, ranks=1)
+
+
+def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
+    from trainer_module.progress import Progress
+
     (directory / "logs").mkdir()
-    trainer = Trainer(Ranker(ranker), rank=0, ranks=1)
-    batches = own_batches(ranker, files, epoch=0, rank=0, ranks=1)
-    return trainer, trainer.train_epoch(batches, Progress(job(directory, ranker, files), 0))
+    trainer = _trainer(ranker)
+    return trainer, trainer.train_epoch(_batches(ranker, files), Progress(job(directory, ranker, files), 0))
 
 
 def test_predicting_makes_no_rows_and_unknown_ids_read_as_zeros(tmp_path: Path, files: tuple[str, ...]) -> None:
@@ -126,3 +135,39 @@ def test_bfloat16_is_for_products_alone(tmp_path: Path, files: tuple[str, ...]) 
     assert {array.dtype for array in half.snapshot().dense.values()} == {np.dtype(np.float32)}
     assert half_report.step_losses != full_report.step_losses
     np.testing.assert_allclose(half_report.mean_losses(), full_report.mean_losses(), rtol=0.02)
+
+
+def test_dropout_is_of_training_alone(tmp_path: Path, files: tuple[str, ...]) -> None:
+    document = declared().model_dump(mode="json", exclude_unset=True)
+    document["model"]["dropout"] = 0.5
+    dropping = Declared.model_validate_json(json.dumps(document))
+    trainer, report = _trained(dropping, files, tmp_path)
+    (tmp_path / "all").mkdir()
+    _, with_all = _trained(declared(), files, tmp_path / "all")
+    assert report.step_losses[0] != with_all.step_losses[0]
+    assert np.mean(report.step_losses[-5:]) < np.mean(report.step_losses[:5])
+    batch = next(iter(_batches(dropping, files)))
+    np.testing.assert_array_equal(trainer.predict(batch)["like"], trainer.predict(batch)["like"])
+
+
+def test_watch_times_are_validated_as_times_over_those_who_take_part(tmp_path: Path, files: tuple[str, ...]) -> None:
+    from trainer_module.progress import Progress
+
+    document = declared().model_dump(mode="json", exclude_unset=True)
+    document["tasks"]["watch"] = {"kind": "watch_time", "unit": 2.0}
+    ranker = Declared.model_validate_json(json.dumps(document))
+    batches = [
+        {**batch, "labels": tf.where(batch["floats"] > [[9.0, 0.5]], float("nan"), tf.nn.relu(batch["labels"]))}
+        for batch in _batches(ranker, files)
+    ]
+    (tmp_path / "logs").mkdir()
+    progress = Progress(job(tmp_path, ranker, files), 0)
+    trainer = _trainer(ranker)
+    report = trainer.train_epoch(batches, progress)
+    watch = np.array(report.step_losses)[:, 1]
+    assert watch[-3:].mean() < watch[:3].mean()
+    labels = np.concatenate([batch["labels"].numpy() for batch in batches])[:, 1]
+    times = np.concatenate([trainer.predict(batch)["watch"] for batch in batches])[:, 0]
+    errors = (times - labels)[~np.isnan(labels)]
+    assert 0 < len(errors) < len(labels)
+    assert trainer.validate(batches, progress)["watch"]["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))

@@ -175,6 +175,41 @@ def test_a_new_task_keeps_the_gates_of_the_others(base: Any) -> None:
     assert np.any(after["weights/expert_gates/w"][:, -2:] != 0)
 
 
+def test_a_warm_start_begins_the_schedule_anew_and_keeps_moments_and_the_balance(
+    files: tuple[str, ...], tmp_path: Path
+) -> None:
+    from trainer_module.input import own_batches
+    from trainer_module.loop import Trainer
+    from trainer_module.progress import Progress
+    from trainer_module.ranker import Ranker
+
+    settings: dict[str, Any] = {
+        "dense_optimizer": {"kind": "adagrad", "learning_rate": 0.01, "initial_accumulator": 0.25},
+        "loss_balance": {"kind": "gradnorm"},
+        "schedule": {"kind": "cosine", "decay_steps": 5},
+    }
+    trainer, checkpoint = _trained(declared(**settings), files, tmp_path)
+    wider = _changed(declared(**settings), features={"length": {"kind": "numeric"}})
+    accumulators = _warm(checkpoint, wider).snapshot.dense["a/experts/first/w"]
+    np.testing.assert_array_equal(accumulators[0], 0.25)
+    assert (accumulators[1:] > 0.25).any()
+    found = _warm(checkpoint, declared(**settings)).snapshot
+    for task in ("like", "watch"):
+        np.testing.assert_array_equal(found.extra[f"gradnorm_{task}"], trainer.snapshot().extra[f"gradnorm_{task}"])
+    batches = list(own_batches(declared(**settings), files, epoch=0, rank=0, ranks=1))[:1]
+
+    def moves(snapshot: Any) -> bool:
+        again = Trainer(Ranker(declared(**settings)), rank=0, ranks=1)
+        again.restore(snapshot)
+        again.train_epoch(batches, Progress(job(tmp_path, declared(), files), 0))
+        after = again.snapshot().dense
+        return any(not np.array_equal(after[name], snapshot.dense[name]) for name in after if name[0] == "w")
+
+    # Resumed it stays at the cosine's floor, which is 0.
+    assert not moves(trainer.snapshot())
+    assert moves(found)
+
+
 def test_what_is_no_longer_declared_is_dropped_and_told(base: Any) -> None:
     _, checkpoint = base
     narrower = _changed(declared(), tables={"tags": None}, features={"tags": None, "age": None}, tasks={"watch": None})
