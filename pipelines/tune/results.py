@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from pipelines.tune.records import Objective, Trial, ranked
 from pipelines.tune.request import SearchRequest
@@ -26,7 +27,8 @@ def write_best(request: SearchRequest, best: Trial, objective: Objective) -> Pat
     """
     written = copy.deepcopy(request.parsed.written)
     del written["tune"]
-    made = with_values(written, whole(request.parsed.spec), best.values)
+    values = {path: _on_one_line(value) for path, value in best.values.items()}
+    made = with_values(written, whole(request.parsed.spec), values)
     yaml = YAML(typ="rt")
     yaml.width = 120
     yaml.indent(mapping=2, sequence=4, offset=2)
@@ -78,6 +80,19 @@ def write_page(request: SearchRequest, trials: Sequence[Trial], objective: Objec
         known = [str(trial.epoch or ""), f"{trial.seconds:.0f}" if trial.seconds is not None else ""]
         lines.append(_row([str(trial.number), _number(trial.objective), *measured, *known, *values, note]))
     return _write(request.folder / PAGE_FILE, "\n".join(lines) + "\n")
+
+
+def _on_one_line(value: Any) -> Any:
+    """Returns a value as ruamel.yaml writes it between braces or brackets, as specs have what is short."""
+    written: CommentedMap | CommentedSeq
+    if isinstance(value, Mapping):
+        written = CommentedMap({key: _on_one_line(child) for key, child in value.items()})
+    elif isinstance(value, list | tuple):
+        written = CommentedSeq([_on_one_line(child) for child in value])
+    else:
+        return value
+    written.fa.set_flow_style()
+    return written
 
 
 def metrics_of(trial: Trial) -> dict[str, float]:

@@ -29,8 +29,9 @@ def _drawn(trial: optuna.trial.Trial, path: str, declared: Range) -> Any:
         case IntRange():
             return trial.suggest_int(path, declared.low, declared.high, step=declared.step, log=declared.log)
         case Choice():
-            # Optuna knows numbers and texts; a choice may be a list or a mapping.
-            return json.loads(trial.suggest_categorical(path, [_text(value) for value in declared.values]))
+            # Optuna knows numbers and texts; a choice may be a list or a mapping, whose keys keep their order.
+            by_text = {_text(value): value for value in declared.values}
+            return by_text[trial.suggest_categorical(path, list(by_text))]
         case _:
             assert_never(declared)
 

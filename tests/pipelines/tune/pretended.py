@@ -47,16 +47,16 @@ class PretendedTraining:
     """Has ended as soon as it has begun, unless it is to show one epoch at a time."""
 
     def __init__(self, spec: Spec, *, slowly: bool = False, value: Callable[[Spec, int], float] = auc):
-        self._spec, self._value = spec, value
+        self.spec, self._value = spec, value
         self._shown = 0 if slowly else spec.training.epochs
 
     def is_running(self) -> bool:
         self._shown += 1
-        return self._shown <= self._spec.training.epochs
+        return self._shown <= self.spec.training.epochs
 
     def epochs(self) -> list[Validation]:
-        shown = min(self._shown, self._spec.training.epochs)
-        return [{"like": {"auc": self._value(self._spec, epoch)}, "stars": {"rmse": 1.0}} for epoch in range(shown)]
+        shown = min(self._shown, self.spec.training.epochs)
+        return [{"like": {"auc": self._value(self.spec, epoch)}, "stars": {"rmse": 1.0}} for epoch in range(shown)]
 
     def progress(self) -> str:
         return ""
@@ -65,7 +65,7 @@ class PretendedTraining:
         validation = self.epochs()[-1]
         if validation["like"]["auc"] < 0:
             raise TrialFailed("training: losses or gradients were not finite")
-        return Result(self._spec.training.epochs, validation)
+        return Result(self.spec.training.epochs, validation)
 
     def end(self) -> None: ...
     def tidy(self) -> None: ...
