@@ -22,7 +22,7 @@ class DinLists:
 
     def __init__(self, feature: str, declared: DinEncoder, dim: int):
         name, units = f"encoders/{feature}", declared.units
-        self._name, self._dim = name, dim
+        self._name, self._dim, self._units = name, dim, units[0]
         first = (Weight(f"{name}/first/w", (3 * dim, units[0])), Weight(f"{name}/first/b", (units[0],), "zeros"))
         self._rest = Mlp(f"{name}/rest", units[0], units[1:])
         self._head = Dense(f"{name}/head", units[-1], 1, relu=False)
@@ -38,7 +38,7 @@ class DinLists:
         hidden_CLU = (
             _times(x_RLD, w[0]) + _times(x_RLD * target[:, None], w[1]) + tf.matmul(target, w[2])[:, None]
         ) + weights[f"{self._name}/first/b"]
-        hidden = self._rest(weights, tf.reshape(tf.nn.relu(hidden_CLU), [-1, hidden_CLU.shape[-1]]))
+        hidden = self._rest(weights, tf.reshape(tf.nn.relu(hidden_CLU), [-1, self._units]))
         scores_CL = tf.reshape(self._head(weights, hidden), tf.shape(hidden_CLU)[:2])
         attention_C1L = tf.where(is_there_RL, scores_CL, 0.0)[:, None]
         return tf.reshape(tf.matmul(attention_C1L, x_RLD), [-1, self._dim])
