@@ -1,5 +1,6 @@
 """The JSON Schema for editors accepts what the loader accepts and refuses what has the wrong shape."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.schemas.specs import REMOVED, changed
 SPECS = ("short_video", "online_retail", "census_income")
 
 
+@functools.cache
 def _validator() -> Any:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
