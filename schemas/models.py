@@ -16,7 +16,7 @@ class DcnV2(Declaration):
     rank: PositiveInt | None = None
     """Width r of W = U V^T, equation 2; W is full when left out."""
     num_experts: PositiveInt = 1
-    """Low-rank matrices a layer, mixed by a gate of its input, equation 3; more than one needs a rank."""
+    """Low-rank matrices a layer, mixed by a gate of its input, equations 3 and 4; more than one needs a rank."""
     deep_units: Units | None = None
     """Of the deep part, in parallel to the crosses; the tasks' part sees both, side by side. None when left out."""
 
@@ -95,7 +95,7 @@ class Aitm(_Model):
     chain: Annotated[tuple[Name, ...], Field(min_length=2)]
     """See `Esmm`."""
     calibrator_weight: NonNegativeFloat = 0.6
-    """alpha of equation 10."""
+    """alpha: the calibrator's weight in the loss."""
 
 
 Model = Annotated[SingleTask | SharedBottom | Mmoe | Ple | Esmm | Aitm, Field(discriminator="kind")]

@@ -52,7 +52,7 @@ class FullCross:
 
 
 class LowRankCross:
-    """c(x) = U (V^T x) + b: section "Cost-effective mixture of low-rank DCN"."""
+    """c(x) = U (V^T x) + b: equation 2."""
 
     def __init__(self, name: str, inputs: Blocks, rank: int):
         self._name, width = name, width_of(inputs)
@@ -70,9 +70,9 @@ class LowRankCross:
 
 
 class MixedCross:
-    """c(x) = sum_e G_e(x) U_e g(C_e g(V_e^T x)) + b: see `LowRankCross`; experts of low rank, mixed by a gate of x.
+    """c(x) = sum_e G_e(x) U_e g(C_e g(V_e^T x)) + b: equations 3 and 4, experts mixed by a gate of x.
 
-    G is a softmax, so that b need not be weighted; g is tanh. The paper leaves both open.
+    G is a softmax (the paper: sigmoid or softmax), so that b need not be weighted; g is tanh (any nonlinearity).
     """
 
     def __init__(self, name: str, inputs: Blocks, rank: int, experts: int):
