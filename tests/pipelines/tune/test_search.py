@@ -130,6 +130,18 @@ def test_a_trial_below_the_median_of_its_epochs_is_pruned(tmp_path: Path, monkey
     assert best_of(made, Objective(("like",), "auc")) == made[3]
 
 
+def test_no_trial_begins_when_time_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("pipelines.tune.search.time.monotonic", lambda: now[0])
+    search = request(tmp_path, changes={"tune": {"objective": "like", "timeout_s": 25, "ranges": RANGES}})
+
+    def start(number: int, spec: Spec) -> PretendedTraining:
+        now[0] += 10.0
+        return PretendedTraining(spec)
+
+    assert [trial.state for trial in go_on(search, study_of(search), start)] == ["done"] * 3
+
+
 def test_two_trials_at_a_time_are_as_many_in_all(tmp_path: Path) -> None:
     search = request(tmp_path, trials=3, jobs=2)
     begun: list[int] = []
