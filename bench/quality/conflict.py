@@ -1,0 +1,141 @@
+"""Architectures on two conflicting tasks: `python -m bench.quality.conflict [--tune]`.
+
+All networks have about as many weights, and all towers see as many numbers: shared-bottom has one wide network
+where the others have eight experts. A seed makes its own tasks, examples and starting weights. Training ends when the
+validation split has not got better for five epochs; its best epoch is measured on the test split.
+
+`--tune` shows the validation split alone, for each learning rate, with seeds that the result does not use.
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bench.quality.conflicting_tasks import generate
+from schemas.spec import Ranker as Declared
+from trainer_module import collectives
+from trainer_module.batch import Batch
+from trainer_module.loop import Trainer
+from trainer_module.ranker import Ranker
+
+DIM, WIDTH = 100, 4
+EXAMPLES = {"train": 10_000, "validation": 5_000, "test": 10_000}
+BATCH_SIZE, EPOCHS, PATIENCE = 128, 50, 5
+CORRELATIONS = (0.5, 0.0)
+SEEDS, TUNING_SEEDS = (1, 2, 3, 4, 5), (100, 101, 102)
+LEARNING_RATES = (0.001, 0.003, 0.01)
+LEARNING_RATE = 0.01
+"""The best of these on the validation split, for each architecture and correlation."""
+
+_EXPERTS = {"expert_units": (16, WIDTH), "tower_units": (8,)}
+MODELS: dict[str, dict[str, Any]] = {
+    "shared_bottom": {"kind": "shared_bottom", "bottom_units": (144, WIDTH), "tower_units": (8,)},
+    "mmoe": {"kind": "mmoe", "num_experts": 8, **_EXPERTS},
+    "ple": {"kind": "ple", "num_levels": 1, "task_experts": 3, "shared_experts": 2, **_EXPERTS},
+}
+
+
+class Row(NamedTuple):
+    """One training.
+
+    Attributes:
+        model, correlation, seed: what was trained on what.
+        parameters: number of weights.
+        epoch: the best one.
+        validation, test: RMSE of each task.
+    """
+
+    model: str
+    correlation: float
+    seed: int
+    parameters: int
+    epoch: int
+    validation: tuple[float, ...]
+    test: tuple[float, ...]
+
+
+class _Quiet:
+    def beat(self) -> None:
+        """Nobody waits."""
+
+
+def run(
+    models: Iterable[str] = tuple(MODELS), *, seeds: Iterable[int] = SEEDS, learning_rate: float = LEARNING_RATE
+) -> list[Row]:
+    """Trains each model with each correlation and seed; about 6 s each on one core."""
+    collectives.start()
+    return [
+        _train(model, correlation, seed, learning_rate)
+        for correlation in CORRELATIONS
+        for model in models
+        for seed in seeds
+    ]
+
+
+def _train(model: str, correlation: float, seed: int, learning_rate: float) -> Row:
+    x, labels = generate(correlation, seed, sum(EXAMPLES.values()), DIM)
+    train, validation, test = np.split(np.arange(len(x)), np.cumsum(list(EXAMPLES.values()))[:-1])
+
+    def batches(rows: Any, size: int) -> list[Batch]:
+        parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+        return [{"floats": tf.constant(x[part]), "labels": tf.constant(labels[part])} for part in parts]
+
+    trainer = Trainer(Ranker(_declared(model, seed, learning_rate)), rank=0, ranks=1)
+
+    def measured(rows: Any) -> tuple[float, ...]:
+        found = trainer.validate(batches(rows, 5_000), _Quiet())  # type: ignore[arg-type]
+        return tuple(of_task["rmse"] for of_task in found.values())
+
+    order, best = np.random.default_rng(seed), None
+    for epoch in range(EPOCHS):
+        for _ in trainer.steps(batches(order.permutation(train), BATCH_SIZE)):
+            pass
+        of_epoch = measured(validation)
+        if best is None or np.mean(of_epoch) < np.mean(best.validation):
+            size = trainer.ranker.weights.size
+            best = Row(model, correlation, seed, size, epoch, of_epoch, measured(test))
+        elif epoch - best.epoch >= PATIENCE:
+            break
+    assert best is not None
+    return best
+
+
+def _declared(model: str, seed: int, learning_rate: float) -> Declared:
+    document = {
+        "name": "conflict",
+        "features": {"x": {"kind": "vector", "dim": DIM}},
+        "tasks": {"first": {"kind": "regression"}, "second": {"kind": "regression"}},
+        "model": MODELS[model],
+        "training": {
+            "batch_size_per_rank": BATCH_SIZE,
+            "seed": seed,
+            "dense_optimizer": {"kind": "adam", "learning_rate": learning_rate},
+            "embedding_optimizer": {"kind": "sgd", "learning_rate": 0.1},
+        },
+    }
+    return Declared.model_validate_json(json.dumps(document))
+
+
+def table(rows: list[Row], split: str = "test") -> str:
+    """Returns Markdown: RMSE of the worse and of the better task, mean and standard deviation over the seeds."""
+    lines = [f"| correlation | model | weights | worse task, {split} RMSE | better task |", "|---|---|---|---|---|"]
+    for correlation, model in dict.fromkeys((row.correlation, row.model) for row in rows):
+        of_model = [row for row in rows if (row.correlation, row.model) == (correlation, model)]
+        errors = np.sort([getattr(row, split) for row in of_model], axis=1)
+        shown = [f"{side.mean():.3f} ± {side.std(ddof=1):.3f}" for side in (errors[:, 1], errors[:, 0])]
+        lines.append(f"| {correlation} | {model} | {of_model[0].parameters:,} | {shown[0]} | {shown[1]} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    if "--tune" in sys.argv:
+        for rate in LEARNING_RATES:
+            print(
+                f"learning rate {rate}\n{table(run(seeds=TUNING_SEEDS, learning_rate=rate), 'validation')}", flush=True
+            )
+    else:
+        print(table(run()))
