@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from typing_extensions import assert_never
 
 from schemas.spec import Ranker
-from schemas.training import GradNormBalance, UncertaintyBalance
+from schemas.training import FixedBalance, GradNormBalance, UncertaintyBalance
 from trainer_module.dense.weights import Weight, Weights
 
 # Shape suffixes: T tasks, S floats of the shared weights.
@@ -65,13 +66,17 @@ class Balance(tf.Module):
             weights: dense weights by name.
         """
         sums_T = sums_T * self._declared_T
-        if isinstance(self._balance, UncertaintyBalance):
-            s_T = tf.concat([weights[_name(task)] for task in self._tasks], 0)
-            # s / 2 once an example: divided by the number of examples of all ranks, it is there once.
-            return tf.reduce_sum(tf.exp(-s_T) * sums_T) + count * tf.reduce_sum(s_T) / 2.0
-        if isinstance(self._balance, GradNormBalance):
-            sums_T = sums_T * self.weights_T
-        return tf.reduce_sum(sums_T)
+        match self._balance:
+            case FixedBalance():
+                return tf.reduce_sum(sums_T)
+            case UncertaintyBalance():
+                s_T = tf.concat([weights[_name(task)] for task in self._tasks], 0)
+                # s / 2 once an example: divided by the number of examples of all ranks, it is there once.
+                return tf.reduce_sum(tf.exp(-s_T) * sums_T) + count * tf.reduce_sum(s_T) / 2.0
+            case GradNormBalance():
+                return tf.reduce_sum(self.weights_T * sums_T)
+            case _:
+                assert_never(self._balance)
 
     def update(self, losses_T: tf.Tensor, gradients_TS: tf.Tensor) -> None:
         """Moves GradNorm's weights after a step; nothing for other balances.
