@@ -124,6 +124,7 @@ class Search:
     def _again(self, number: int) -> optuna.trial.Trial:
         self._study.sampler = sampler_of(self._tune.seed, number)
         [found] = [trial for trial in self._study.get_trials(deepcopy=False) if trial.number == number]
+        # With its id Optuna gives the trial back as it was, the values that it has drawn included.
         return optuna.trial.Trial(self._study, found._trial_id)
 
     def _begin(self, trial: optuna.trial.Trial, start: Start, watcher: Watcher) -> _Started | None:
@@ -144,7 +145,7 @@ class Search:
         is_running = training.is_running()
         for validation in training.epochs()[len(started.epochs) :]:
             started.epochs.append(validation)
-            if is_running and self._is_pruned(started):
+            if self._is_no_good(started) and is_running:
                 training.end()
                 self._note(started, Result(len(started.epochs), validation))
                 self._study.tell(trial, state=_State.PRUNED)
@@ -162,7 +163,8 @@ class Search:
         self._study.tell(trial, value)
         return self._told(started, watcher)
 
-    def _is_pruned(self, started: _Started) -> bool:
+    def _is_no_good(self, started: _Started) -> bool:
+        """Tells the pruner of the last epoch; returns whether it would spare the epochs that are left."""
         epoch = len(started.epochs) - 1
         value = self._objective.value(started.epochs[-1])
         if self._tune.pruning is None or math.isnan(value):
