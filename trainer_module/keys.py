@@ -9,7 +9,7 @@ NO_ID = 0
 """Key of an absent id: no row is ever made for it, so that it reads as zeros."""
 
 
-def id_keys(tag: int, ids: tf.Tensor) -> tf.Tensor:
+def id_keys(tag: int | tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Returns the keys of ids: the table's tag, and the low bits of the id's FarmHash64.
 
     Keys of two tables are never equal, and a key says which table it is of, so that tables can share a physical table.
@@ -17,7 +17,7 @@ def id_keys(tag: int, ids: tf.Tensor) -> tf.Tensor:
     to `missing_key`: an id whose hash has them, one in 2^52, has 1.
 
     Args:
-        tag: of the embedding table, 1 .. 2047 (`Inputs.table_tags`).
+        tag: of the embedding table, 1 .. 2047 (`Inputs.table_tags`); or of each id's, [n] int64.
         ids: [n] string or an integer type.
 
     Returns:
@@ -25,7 +25,8 @@ def id_keys(tag: int, ids: tf.Tensor) -> tf.Tensor:
     """
     text = ids if ids.dtype == tf.string else tf.strings.as_string(ids)
     low = tf.bitwise.bitwise_and(tf.bitcast(tf.fingerprint(text), tf.int64), (1 << ID_BITS) - 1)
-    return tf.bitwise.bitwise_or(tf.maximum(low, 1), tf.constant(tag << ID_BITS, tf.int64))
+    high = tf.bitwise.left_shift(tf.convert_to_tensor(tag, tf.int64), tf.constant(ID_BITS, tf.int64))
+    return tf.bitwise.bitwise_or(tf.maximum(low, 1), high)
 
 
 def missing_key(tag: int) -> int:

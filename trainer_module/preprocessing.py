@@ -18,12 +18,12 @@ from schemas.columns import (
 )
 from schemas.features import (
     AgeFeature,
-    BiasFeature,
     BucketsFeature,
     CrossFeature,
     Feature,
     IdFeature,
     IdsFeature,
+    ListFeature,
     MatchFeature,
     NumericFeature,
     SequenceFeature,
@@ -31,8 +31,11 @@ from schemas.features import (
     VectorFeature,
 )
 from schemas.spec import Inputs
-from trainer_module.transforms import ids, numbers, times
-from trainer_module.transforms.columns import filled, one_value
+from trainer_module.transforms import ids, lists, numbers, times
+from trainer_module.transforms.buckets import Buckets
+from trainer_module.transforms.columns import one_value
+from trainer_module.transforms.stacked import joined, side_by_side
+from trainer_module.transforms.vectors import vectors
 
 # Shape suffixes: R rows of a column.
 
@@ -48,7 +51,7 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
         What `schemas.outputs.outputs` lists; labels, example weights and the event's time where the logs have them.
     """
     declared = Inputs.model_validate_json(custom_config["inputs"])
-    outputs: dict[str, Any] = _Features(declared, inputs).outputs()
+    outputs = _features(declared, inputs)
     for name, task in declared.tasks.items():
         label_R = one_value(tf.cast(inputs[declared.label_of(name)], tf.float32), math.nan)
         if task.only_where:
@@ -69,92 +72,92 @@ def _masked(label_R: tf.Tensor, takes_part_R: tf.Tensor) -> tf.Tensor:
     return tf.where(takes_part_R, label_R, tf.fill(tf.shape(label_R), math.nan))
 
 
-class _Features:
-    """The features of a batch, with the statistics that they need."""
+def _features(declared: Inputs, inputs: Mapping[str, tf.SparseTensor]) -> dict[str, Any]:
+    """Returns the outputs of all features by name.
 
-    def __init__(self, declared: Inputs, inputs: Mapping[str, tf.SparseTensor]):
-        self._declared = declared
-        self._inputs = inputs
-        self._tags = declared.table_tags()
-        self._numbers = {name: number for name in declared.features if (number := self._number(name)) is not None}
-        scaled, cut = {}, {}
-        for name, feature in declared.features.items():
-            if isinstance(feature, NumericFeature | AgeFeature):
-                scaled[name] = feature
-            elif isinstance(feature, BucketsFeature):
-                cut[name] = feature
-        self._scales = numbers.scales(scaled, self._numbers)
-        self._boundaries = numbers.boundaries(cut, self._numbers)
+    Bias features are not computed with the others: a request lacks their columns, so that nothing that it needs may
+    depend on them.
+    """
+    columns = {name: [inputs[column.name] for column in feature_columns(declared, name)] for name in declared.features}
+    served = {name: feature for name, feature in declared.features.items() if not is_bias(feature)}
+    made = _numbers(served, declared, columns)[0] | _ids(served, declared, columns)
+    made |= {
+        name: _alone(name, feature, declared, columns[name]) for name, feature in served.items() if name not in made
+    }
+    bias = {name: feature for name, feature in declared.features.items() if is_bias(feature)}
+    if bias:
+        of_logs, at_serving = _numbers(bias, declared, columns)
+        made |= of_logs | _ids(bias, declared, columns)
+        for name, feature in bias.items():
+            if isinstance(feature, IdFeature) and feature.at_serving is not None:
+                at_serving[name] = ids.key_of(declared.table_tags()[feature.table], feature.at_serving)
+        num_rows = inputs[serving_columns(declared)[0].name].dense_shape[:1]
+        made |= {serving_of(name): tf.fill(num_rows, value) for name, value in at_serving.items()}
+    return made
 
-    def outputs(self) -> dict[str, Any]:
-        """Returns the outputs of all features by name."""
-        made: dict[str, Any] = {}
-        for name, feature in self._declared.features.items():
-            made[name] = self._feature(name, feature)
-            if isinstance(feature, IdsFeature) and feature.weights:
-                made[weights_of(name)] = ids.weights_of_lists(feature, *self._columns(name))
-            if isinstance(feature, BiasFeature) and is_bias(feature):
-                made[serving_of(name)] = self._at_serving(name, feature)
-        return made
 
-    def _columns(self, name: str) -> list[tf.SparseTensor]:
-        return [self._inputs[column.name] for column in feature_columns(self._declared, name)]
+def _numbers(
+    features: Mapping[str, Feature], declared: Inputs, columns: Mapping[str, list[tf.SparseTensor]]
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+    """Returns features with statistics, all of a kind at once, and what those with `at_serving` then are: scalars."""
+    made: dict[str, tf.Tensor] = {}
+    at_serving: dict[str, tf.Tensor] = {}
+    logged = {name: feature for name, feature in features.items() if isinstance(feature, NumericFeature)}
+    ages = {name: feature for name, feature in features.items() if isinstance(feature, AgeFeature)}
+    rows = [numbers.logged(list(logged.values()), [columns[name][0] for name in logged])] if logged else []
+    if ages:
+        rows.append(side_by_side([times.ages(feature, *columns[name]) for name, feature in ages.items()]))
+    if rows:
+        scaled = numbers.Numbers({**logged, **ages}, joined(rows))
+        made |= scaled.outputs()
+        at_serving |= scaled.of_values(_at_serving(logged)) if _at_serving(logged) else {}
+    cut = {name: feature for name, feature in features.items() if isinstance(feature, BucketsFeature)}
+    if cut:
+        of_logs = numbers.logged(list(cut.values()), [columns[name][0] for name in cut])
+        buckets = Buckets(cut, of_logs, declared.table_tags())
+        made |= buckets.outputs()
+        at_serving |= buckets.of_values(_at_serving(cut)) if _at_serving(cut) else {}
+    return made, at_serving
 
-    def _number(self, name: str) -> tf.Tensor | None:
-        """Returns what the statistics of a feature are computed of; None for one without statistics."""
-        match self._declared.features[name]:
-            case NumericFeature() as feature:
-                return numbers.prepared(feature, numbers.logged(feature, *self._columns(name)))
-            case AgeFeature() as feature:
-                return numbers.prepared(feature, times.ages(feature, *self._columns(name)))
-            case BucketsFeature() as feature:
-                return numbers.logged(feature, *self._columns(name))
-            case _:
-                return None
 
-    def _feature(self, name: str, feature: Feature) -> Any:
-        columns = self._columns(name)
-        table = self._declared.table_of(name)
-        tag = self._tags[table] if table else 0
-        match feature:
-            case NumericFeature() | AgeFeature():
-                return numbers.normalised(self._scales.get(name), self._numbers[name])
-            case BucketsFeature():
-                return self._bucket(name, feature, self._numbers[name])
-            case IdFeature():
-                return ids.keys_of_ids(feature, tag, columns[0])
-            case CrossFeature():
-                return ids.keys_of_pairs(feature, tag, (columns[0], columns[1]))
-            case IdsFeature():
-                return ids.keys_of_lists(feature, tag, columns[0])
-            case SequenceFeature():
-                return ids.keys_of_sequences(feature, tag, columns[0])
-            case VectorFeature():
-                return numbers.vectors(name, feature, columns[0])
-            case TimeFeature():
-                return times.time_keys(feature, tag, columns[0]) if table else times.time_points(feature, columns[0])
-            case MatchFeature():
-                return ids.matches(feature, columns[0], columns[1])
-            case _:
-                assert_never(feature)
+def _at_serving(features: Mapping[str, NumericFeature | BucketsFeature]) -> dict[str, float]:
+    return {name: feature.at_serving for name, feature in features.items() if feature.at_serving is not None}
 
-    def _bucket(self, name: str, feature: BucketsFeature, x_R: tf.Tensor) -> tf.Tensor:
-        if feature.table is None:
-            return numbers.bucket_shares(feature, self._boundaries[name], x_R)
-        return ids.keys_of_buckets(feature, self._tags[feature.table], self._boundaries[name], x_R)
 
-    def _at_serving(self, name: str, feature: BiasFeature) -> tf.Tensor:
-        """Returns what predictions read instead of a bias feature, whose own column a request lacks: [R]."""
-        like = self._inputs[serving_columns(self._declared)[0].name]
-        match feature:
-            case NumericFeature():
-                x_R = numbers.prepared(feature, filled(like, feature.at_serving, tf.float32))
-                return numbers.normalised(self._scales.get(name), x_R)
-            case BucketsFeature():
-                return self._bucket(name, feature, filled(like, feature.at_serving, tf.float32))
-            case IdFeature():
-                assert feature.at_serving is not None
-                key = ids.constant_keys(self._tags[feature.table], feature.at_serving)
-                return tf.tile(key, like.dense_shape[:1])
-            case _:
-                assert_never(feature)
+def _ids(
+    features: Mapping[str, Feature], declared: Inputs, columns: Mapping[str, list[tf.SparseTensor]]
+) -> dict[str, Any]:
+    """Returns features of ids, all of a kind at once."""
+    made: dict[str, Any] = {}
+    tags = declared.table_tags()
+    first = {name: columns[name][0] for name in features}
+    if one := {name: feature for name, feature in features.items() if isinstance(feature, IdFeature)}:
+        made |= ids.keys_of_ids(one, tags, first)
+    if pairs := {name: feature for name, feature in features.items() if isinstance(feature, CrossFeature)}:
+        made |= ids.keys_of_pairs(pairs, tags, columns)
+    if several := {name: feature for name, feature in features.items() if isinstance(feature, ListFeature)}:
+        made |= lists.keys_of_lists(several, tags, first)
+    sets = {name: feature for name, feature in features.items() if isinstance(feature, IdsFeature)}
+    if weighted := {name: feature for name, feature in sets.items() if feature.weights}:
+        weights = lists.weights_of_lists(weighted, first, {name: columns[name][1] for name in weighted})
+        made |= {weights_of(name): values for name, values in weights.items()}
+    return made
+
+
+def _alone(name: str, feature: Feature, declared: Inputs, columns: list[tf.SparseTensor]) -> tf.Tensor:
+    """Returns a feature of a kind of which there are few."""
+    match feature:
+        case VectorFeature():
+            return vectors(name, feature, columns[0])
+        case TimeFeature(table=None):
+            return times.time_points(feature, columns[0])
+        case TimeFeature():
+            return times.time_keys(feature, declared.table_tags()[str(feature.table)], columns[0])
+        case MatchFeature():
+            return ids.matches(feature, columns[0], columns[1])
+        case NumericFeature() | AgeFeature() | BucketsFeature():
+            raise AssertionError(f"features.{name} is computed with the other numbers")
+        case IdFeature() | CrossFeature() | IdsFeature() | SequenceFeature():
+            raise AssertionError(f"features.{name} is computed with the other ids")
+        case _:
+            assert_never(feature)

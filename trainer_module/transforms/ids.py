@@ -1,103 +1,123 @@
-"""Ids: keys of embedding rows, crosses of two, lists with weights, and whether an id is in a list."""
+"""Ids: keys of embedding rows, of one id, of crosses of two, of lists; and whether an id is in a list."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import tensorflow as tf
 
-from schemas.features import BucketsFeature, CrossFeature, IdFeature, IdsFeature, MatchFeature, SequenceFeature
+from schemas.features import CrossFeature, IdFeature, MatchFeature
 from trainer_module.keys import NO_ID, id_keys, missing_key
-from trainer_module.transforms.columns import head, is_present, num_values, one_value, rows_of_both, turned_round
-from trainer_module.transforms.numbers import buckets
+from trainer_module.transforms.columns import is_present, one_value
+from trainer_module.transforms.stacked import Rows, Values, stacked_texts
 
-# Shape suffixes: R rows of a column; n values of all its rows, k those of a list repeated.
+_Key = TypeVar("_Key")
 
-
-def keys_of_ids(feature: IdFeature, tag: int, column: tf.SparseTensor) -> tf.Tensor:
-    """Returns the key of each row's id, and of what stands for a missing one: int64 [R]."""
-    if feature.missing_row:
-        missing = tf.constant(missing_key(tag), tf.int64)
-    elif feature.missing is None:
-        missing = tf.constant(NO_ID, tf.int64)
-    else:
-        missing = constant_keys(tag, feature.missing)[0]
-    return one_value(sparse_keys(tag, column), missing)
+# Shape suffixes: F features side by side; R rows of all their columns; n values of all columns, k those of a list
+# repeated.
 
 
-def constant_keys(tag: int, value: str | int) -> tf.Tensor:
-    """Returns the key of an id that the spec declares: int64 [1]."""
-    return id_keys(tag, tf.constant([value], tf.string if isinstance(value, str) else tf.int64))
-
-
-def sparse_keys(tag: int, column: tf.SparseTensor) -> tf.SparseTensor:
-    """Returns the keys of all ids: int64, sparse as the column is."""
-    return tf.SparseTensor(column.indices, id_keys(tag, column.values), column.dense_shape)
-
-
-def keys_of_numbers(tag: int, number_R: tf.Tensor, is_present_R: tf.Tensor, *, missing_row: bool) -> tf.Tensor:
-    """Returns the keys of whole numbers such as buckets and hours: int64 [R]."""
-    missing = tf.constant(missing_key(tag) if missing_row else NO_ID, tf.int64)
-    return tf.where(is_present_R, id_keys(tag, number_R), missing)
-
-
-def keys_of_buckets(feature: BucketsFeature, tag: int, lowest: tf.Tensor, x_R: tf.Tensor) -> tf.Tensor:
-    """Returns the key of each number's bucket: int64 [R]."""
-    given_R = ~tf.math.is_nan(x_R)
-    return keys_of_numbers(tag, buckets(lowest, x_R), given_R, missing_row=feature.missing_row)
-
-
-def keys_of_pairs(feature: CrossFeature, tag: int, columns: tuple[tf.SparseTensor, tf.SparseTensor]) -> tf.Tensor:
-    """Returns the key of each pair: int64 [R].
-
-    The text that is hashed begins with the length of the first id in bytes, so that no two pairs have one text: 2 and
-    34 is `1:234`, 23 and 4 is `2:234`.
+def keys_of_ids(
+    features: Mapping[str, IdFeature], tags: Mapping[str, int], columns: Mapping[str, tf.SparseTensor]
+) -> dict[str, tf.Tensor]:
+    """Returns the key of each row's id, and of what stands for a missing one: {feature: int64 [rows]}.
 
     Args:
-        feature: declared.
-        tag: of its table.
-        columns: in the order of their names, however the spec lists them.
+        features: by name.
+        tags: of tables.
+        columns: of each feature.
     """
-    texts = [_texts(column) for column in columns]
-    rows = rows_of_both(*texts)
-    first_R, second_R = (tf.broadcast_to(text, rows) for text in texts)
-    length_R = tf.strings.as_string(tf.strings.length(first_R))
-    pair_R = tf.strings.join([length_R, ":", first_R, second_R])
-    given_R = is_present(columns[0]) & is_present(columns[1])
-    missing = tf.constant(missing_key(tag) if feature.missing_row else NO_ID, tf.int64)
-    return tf.where(given_R, id_keys(tag, pair_R), missing)
+    names = texts_first({name: feature.type for name, feature in features.items()})
+    texts = stacked_texts([columns[name] for name in names])
+    tag_F = [tags[features[name].table] for name in names]
+    keys_n = id_keys(tf.gather(tf.constant(tag_F, tf.int64), texts.feature_n()), texts.values_n)
+    rows = with_keys(texts, keys_n).one_each(tf.constant(NO_ID, tf.int64))
+    missing_F = tf.stack([_missing(features[name], tag) for name, tag in zip(names, tag_F, strict=True)])
+    missing_R = tf.gather(missing_F, rows.feature_R())
+    keys_R = tf.where(tf.equal(rows.values_R, NO_ID), missing_R, rows.values_R)
+    return dict(zip(names, rows.with_values(keys_R).parts(), strict=True))
 
 
-def _texts(column: tf.SparseTensor) -> tf.Tensor:
-    """Returns ids as text: [R] string."""
-    values = column.values if column.values.dtype == tf.string else tf.strings.as_string(column.values)
-    return one_value(tf.SparseTensor(column.indices, values, column.dense_shape), "")
+def texts_first(types: Mapping[_Key, str]) -> list[_Key]:
+    """Returns what has these types of ids in the order of `stacked_texts`."""
+    return sorted(types, key=lambda key: ("string", "int", "float").index(types[key]))
 
 
-def keys_of_sequences(feature: SequenceFeature, tag: int, column: tf.SparseTensor) -> tf.SparseTensor:
-    """Returns the keys of each row's most recent ids, the most recent one first: int64, sparse."""
-    recent_first = turned_round(column) if feature.keep == "last" else column
-    return sparse_keys(tag, head(recent_first, feature.max_length))
+def with_keys(values: Values, keys_n: tf.Tensor) -> Values:
+    """Returns keys instead of values."""
+    return Values(keys_n, values.row_n, values.place_n, values.sizes_F, values.rows_F, values.num)
 
 
-def keys_of_lists(feature: IdsFeature, tag: int, column: tf.SparseTensor) -> tf.SparseTensor:
-    """Returns the keys of each row's ids: int64, sparse."""
-    return sparse_keys(tag, head(column, feature.max_values))
+def key_of(tag: int, value: str | int) -> tf.Tensor:
+    """Returns the key of an id that the spec declares: int64 scalar."""
+    return id_keys(tag, tf.constant([str(value)]))[0]
 
 
-def weights_of_lists(feature: IdsFeature, ids: tf.SparseTensor, weights: tf.SparseTensor) -> tf.SparseTensor:
-    """Returns the weights of each row's ids: float32, sparse as `keys_of_lists`.
+def _missing(feature: IdFeature, tag: int) -> tf.Tensor:
+    if feature.missing is not None:
+        return key_of(tag, feature.missing)
+    return tf.constant(missing_key(tag) if feature.missing_row else NO_ID, tf.int64)
 
-    One that is not finite is 0, so that its id counts nothing; ingestion leaves such pairs out.
 
-    Raises:
-        InvalidArgumentError: by the graph, unless every row has as many weights as ids.
+def keys_of_pairs(
+    features: Mapping[str, CrossFeature],
+    tags: Mapping[str, int],
+    columns: Mapping[str, Sequence[tf.SparseTensor]],
+) -> dict[str, tf.Tensor]:
+    """Returns the key of each row's pair of ids: {feature: int64 [rows]}.
+
+    The text that is hashed begins with the length of the first id in bytes, so that no two pairs have one text: 2 and
+    34 is `1:234`, 23 and 4 is `2:234`. The first id is that of the column whose name comes first, however the spec
+    lists them.
+
+    Args:
+        features: by name.
+        tags: of tables.
+        columns: the two of each feature, in the order of their names.
     """
-    what = f"{feature.weights}: each id needs its weight; values of each row, of ids and weights:"
-    ids_R, weights_R = num_values(ids), num_values(weights)
-    rows = tf.minimum(tf.size(ids_R), tf.size(weights_R))
-    same = tf.equal(tf.size(ids_R), tf.size(weights_R)) & tf.reduce_all(tf.equal(ids_R[:rows], weights_R[:rows]))
-    checked = tf.debugging.Assert(same, [what, ids_R, weights_R])
-    with tf.control_dependencies([checked]):
-        finite = tf.where(tf.math.is_finite(weights.values), weights.values, 0.0)
-        weights = tf.SparseTensor(weights.indices, tf.identity(finite), weights.dense_shape)
-    return head(weights, feature.max_values)
+    names = list(features)
+    types = {(name, side): kinds for name in names for side, kinds in enumerate(_types(features[name]))}
+    order = texts_first(types)
+    texts = stacked_texts([columns[name][side] for name, side in order])
+    # The number of a row's value, from 1; 0 where it has none.
+    number_R = with_keys(texts, tf.range(1, tf.size(texts.values_n) + 1)).one_each(0).values_R
+    place = {where: number for number, where in enumerate(order)}
+    sides = [tf.constant([place[name, side] for name in names]) for side in (0, 1)]
+    rows_F = [tf.gather(texts.rows_F, side_F) for side_F in sides]
+    common_F = tf.where(tf.equal(rows_F[0], 1), rows_F[1], rows_F[0])
+    pairs = Rows(tf.ragged.range(common_F).flat_values, common_F, len(names))
+    start_F = tf.cumsum(texts.rows_F, exclusive=True)
+    found = [_of_side(pairs, tf.gather(start_F, side_F), rows) for side_F, rows in zip(sides, rows_F, strict=True)]
+    first_R, second_R = (tf.gather(number_R, row_R) for row_R in found)
+    with_none = tf.concat([[""], texts.values_n], 0)
+    first_text_R, second_text_R = tf.gather(with_none, first_R), tf.gather(with_none, second_R)
+    length_R = tf.strings.as_string(tf.strings.length(first_text_R))
+    tag_F = [tags[feature.table] for feature in features.values()]
+    feature_R = pairs.feature_R()
+    pair_R = tf.strings.join([length_R, ":", first_text_R, second_text_R])
+    keys_R = id_keys(tf.gather(tf.constant(tag_F, tf.int64), feature_R), pair_R)
+    missing = [
+        missing_key(tag) if each.missing_row else NO_ID for each, tag in zip(features.values(), tag_F, strict=True)
+    ]
+    missing_R = tf.gather(tf.constant(missing, tf.int64), feature_R)
+    is_given_R = (first_R > 0) & (second_R > 0)
+    return dict(zip(names, pairs.with_values(tf.where(is_given_R, keys_R, missing_R)).parts(), strict=True))
+
+
+def _types(feature: CrossFeature) -> list[str]:
+    return [kind for _, kind in sorted(feature.columns.items())]
+
+
+def _of_side(pairs: Rows, start_F: tf.Tensor, rows_F: tf.Tensor) -> tf.Tensor:
+    """Returns the row of one id of each pair among all columns' rows; a column of one row has it for all."""
+    feature_R = pairs.feature_R()
+    step_F = tf.cast(rows_F > 1, tf.int64)
+    return tf.gather(start_F, feature_R) + pairs.values_R * tf.gather(step_F, feature_R)
+
+
+def keys_of_numbers(tag: int, number_R: tf.Tensor, is_given_R: tf.Tensor, *, missing_row: bool) -> tf.Tensor:
+    """Returns the keys of whole numbers such as hours: int64 [R]."""
+    missing = tf.constant(missing_key(tag) if missing_row else NO_ID, tf.int64)
+    return tf.where(is_given_R, id_keys(tag, number_R), missing)
 
 
 def matches(feature: MatchFeature, one: tf.SparseTensor, among: tf.SparseTensor) -> tf.Tensor:

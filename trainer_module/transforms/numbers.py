@@ -1,152 +1,87 @@
-"""Numbers: clipped, logged, normalised, cut into buckets; and vectors.
-
-Statistics over the training split are computed of all features that want the same one together, side by side, so that
-TensorFlow Transform runs a handful of analyzers however many features there are. They are applied feature by feature,
-because the columns of a request differ in their number of rows.
-"""
+"""Numbers: clipped, logged, normalised by statistics over the training split."""
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow_transform as tft
-from typing_extensions import assert_never
 
-from schemas.features import AgeFeature, BucketsFeature, NumericFeature, VectorFeature
-from trainer_module.transforms.columns import num_values, one_value
+from schemas.features import AgeFeature, BucketsFeature, NumericFeature
+from trainer_module.transforms.stacked import Rows, stacked
 
-_LARGEST_RANK_ERROR = 0.01
-"""Of quantiles, as a share of the examples, and a tenth of a bucket: tft.bucketize's own choice is a hundredth."""
-
-# Shape suffixes: R rows of a column, B of a batch in training, F features side by side, D dimension.
+# Shape suffixes: F features side by side; R rows of all their columns; B batch in training.
 
 
-class Scale(NamedTuple):
-    """(x - offset) * factor."""
-
-    offset: tf.Tensor
-    factor: tf.Tensor
-
-    def __call__(self, x_R: tf.Tensor) -> tf.Tensor:
-        """Returns [R]."""
-        return (x_R - self.offset) * self.factor
+def logged(features: Sequence[NumericFeature | BucketsFeature], columns: Sequence[tf.SparseTensor]) -> Rows:
+    """Returns the numbers as they are logged, NaN where there is neither a finite number nor a default."""
+    rows = stacked([tf.cast(column, tf.float32) for column in columns]).one_each(math.nan)
+    missing_F = [math.nan if feature.missing is None else feature.missing for feature in features]
+    missing_R = tf.gather(tf.constant(missing_F, tf.float32), rows.feature_R())
+    return rows.with_values(tf.where(tf.math.is_finite(rows.values_R), rows.values_R, missing_R))
 
 
-def logged(feature: NumericFeature | BucketsFeature, column: tf.SparseTensor) -> tf.Tensor:
-    """Returns the numbers as they are logged, NaN where there is neither a number nor a default: float32 [R]."""
-    missing = math.nan if feature.missing is None else feature.missing
-    return one_value(tf.cast(column, tf.float32), missing)
+class Numbers:
+    """Features that become one normalised float each.
 
-
-def prepared(feature: NumericFeature | AgeFeature, x_R: tf.Tensor) -> tf.Tensor:
-    """Returns numbers clipped and then logged, each where it is declared."""
-    if feature.clip:
-        x_R = tf.clip_by_value(x_R, feature.clip[0], feature.clip[1])
-    return tf.math.log1p(x_R) if feature.log else x_R
-
-
-def scales(features: Mapping[str, NumericFeature | AgeFeature], numbers: Mapping[str, tf.Tensor]) -> dict[str, Scale]:
-    """Returns how each feature is normalised, by statistics over the training split; not those that are not.
-
-    A number that never changes in training becomes 0: whatever else it is in a request, nothing was learned about it.
-
-    Args:
-        features: by name.
-        numbers: what `prepared` returns for each.
+    A number that never changes in training becomes 0: whatever else it is in a request, nothing was learned about it. A
+    required number that a request lacks becomes 0 too, the mean after z-scoring; validation lets no training row
+    without it through.
     """
-    alike = defaultdict(list)
-    for name, feature in features.items():
-        alike[feature.normalise].append(name)
-    found: dict[str, Scale] = {}
-    for kind, names in alike.items():
-        if kind == "none":
-            continue
-        x_BF = tf.stack([numbers[name] for name in names], 1)
-        match kind:
-            case "zscore":
+
+    def __init__(self, features: Mapping[str, NumericFeature | AgeFeature], rows: Rows):
+        """Takes the features' numbers in their order."""
+        self._features = features
+        clips = [feature.clip or (-math.inf, math.inf) for feature in features.values()]
+        self._low_F = tf.constant([low for low, _ in clips], tf.float32)
+        self._high_F = tf.constant([high for _, high in clips], tf.float32)
+        self._log_F = tf.constant([feature.log for feature in features.values()])
+        self._feature_R = rows.feature_R()
+        self._prepared = rows.with_values(self._prepare(rows.values_R, self._feature_R))
+        self._offset_F, self._factor_F = self._scales()
+
+    def outputs(self) -> dict[str, tf.Tensor]:
+        """Returns each feature's floats: [rows]."""
+        scaled_R = self._scale(self._prepared.values_R, self._feature_R)
+        return dict(zip(self._features, self._prepared.with_values(scaled_R).parts(), strict=True))
+
+    def of_values(self, values: Mapping[str, float]) -> dict[str, tf.Tensor]:
+        """Returns what the features are where the logs have these values, one for every feature: scalars."""
+        every_F = tf.range(len(self._features))
+        x_F = self._prepare(tf.constant([values[name] for name in self._features], tf.float32), every_F)
+        return dict(zip(self._features, tf.unstack(self._scale(x_F, every_F), len(values)), strict=True))
+
+    def _prepare(self, x_R: tf.Tensor, feature_R: tf.Tensor) -> tf.Tensor:
+        x_R = tf.minimum(tf.maximum(x_R, tf.gather(self._low_F, feature_R)), tf.gather(self._high_F, feature_R))
+        return tf.where(tf.gather(self._log_F, feature_R), tf.math.log1p(x_R), x_R)
+
+    def _scale(self, x_R: tf.Tensor, feature_R: tf.Tensor) -> tf.Tensor:
+        x_R = (x_R - tf.gather(self._offset_F, feature_R)) * tf.gather(self._factor_F, feature_R)
+        return tf.where(tf.math.is_nan(x_R), tf.zeros_like(x_R), x_R)
+
+    def _scales(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns what each feature is lessened by, and then multiplied by: [F] each.
+
+        Statistics of all features that want the same one are computed together.
+        """
+        kinds = [feature.normalise for feature in self._features.values()]
+        order = [
+            number for wanted in ("none", "zscore", "minmax") for number, kind in enumerate(kinds) if kind == wanted
+        ]
+        unscaled = kinds.count("none")
+        offsets, factors = [tf.zeros([unscaled])], [tf.ones([unscaled])]
+        x_FB = self._prepared.square_FB()
+        for wanted in ("zscore", "minmax"):
+            if wanted not in kinds:
+                continue
+            chosen = [number for number, kind in enumerate(kinds) if kind == wanted]
+            x_BF = tf.transpose(tf.gather(x_FB, chosen))
+            if wanted == "zscore":
                 offset_F = tft.mean(x_BF, reduce_instance_dims=False)
                 width_F = tf.sqrt(tft.var(x_BF, reduce_instance_dims=False))
-            case "minmax":
+            else:
                 offset_F = tft.min(x_BF, reduce_instance_dims=False)
                 width_F = tft.max(x_BF, reduce_instance_dims=False) - offset_F
-            case _:
-                assert_never(kind)
-        factor_F = tf.math.divide_no_nan(tf.ones_like(width_F), width_F)
-        pairs = zip(tf.unstack(offset_F, len(names)), tf.unstack(factor_F, len(names)), strict=True)
-        found |= {name: Scale(*pair) for name, pair in zip(names, pairs, strict=True)}
-    return found
-
-
-def normalised(scale: Scale | None, x_R: tf.Tensor) -> tf.Tensor:
-    """Returns a feature's floats: [R].
-
-    Validation lets no training row without a required value through; a request may lack it, and then reads as 0, the
-    mean after z-scoring.
-    """
-    x_R = x_R if scale is None else scale(x_R)
-    return tf.where(tf.math.is_nan(x_R), tf.zeros_like(x_R), x_R)
-
-
-def boundaries(features: Mapping[str, BucketsFeature], numbers: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the lowest numbers of each feature's buckets but the first, quantiles of the training split.
-
-    Missing numbers do not count. The features of one number of buckets are analysed together.
-
-    Args:
-        features: by name.
-        numbers: what `logged` returns for each.
-
-    Returns:
-        {feature: [num_buckets - 1]}, ascending.
-    """
-    alike = defaultdict(list)
-    for name, feature in features.items():
-        alike[feature.num_buckets].append(name)
-    found: dict[str, tf.Tensor] = {}
-    for num_buckets, names in alike.items():
-        x_BF = tf.stack([numbers[name] for name in names], 1)
-        error = min(_LARGEST_RANK_ERROR, 0.1 / num_buckets)
-        lowest = tft.quantiles(x_BF, num_buckets, error, reduce_instance_dims=False)
-        found |= dict(zip(names, tf.unstack(lowest, len(names)), strict=True))
-    return found
-
-
-def buckets(lowest: tf.Tensor, x_R: tf.Tensor) -> tf.Tensor:
-    """Returns the bucket of each number, from 0; anything where it is NaN: [R] int32."""
-    return tf.searchsorted(lowest, x_R, side="right")
-
-
-def bucket_shares(feature: BucketsFeature, lowest: tf.Tensor, x_R: tf.Tensor) -> tf.Tensor:
-    """Returns the middle of each number's bucket, as a share of all: float32 [R] in (0, 1).
-
-    A required number that a request lacks reads as 1/2, the median.
-    """
-    shares_R = (tf.cast(buckets(lowest, x_R), tf.float32) + 0.5) / feature.num_buckets
-    return tf.where(tf.math.is_nan(x_R), tf.fill(tf.shape(x_R), 0.5), shares_R)
-
-
-def vectors(name: str, feature: VectorFeature, column: tf.SparseTensor) -> tf.Tensor:
-    """Returns vectors, zeros for one that a request lacks though it is required: float32 [R, D].
-
-    One with a float that is not finite is missing, as in ingestion.
-
-    Raises:
-        InvalidArgumentError: by the graph, for a vector of another length than declared.
-    """
-    length_R = num_values(column)
-    fits = tf.reduce_all(tf.equal(length_R, 0) | tf.equal(length_R, feature.dim))
-    what = f"features.{name}: a vector has {feature.dim} floats; lengths got:"
-    with tf.control_dependencies([tf.debugging.Assert(fits, [what, length_R])]):
-        whole = tf.SparseTensor(column.indices, tf.identity(column.values), [column.dense_shape[0], feature.dim])
-    vectors_RD = tf.ensure_shape(tf.sparse.to_dense(whole), [None, feature.dim])
-    given_R = tf.greater(length_R, 0) & tf.reduce_all(tf.math.is_finite(vectors_RD), axis=1)
-    vectors_RD = tf.where(given_R[:, None], vectors_RD, feature.missing or 0.0)
-    match feature.normalise:
-        case "none":
-            return vectors_RD
-        case "l2":
-            return tf.math.divide_no_nan(vectors_RD, tf.norm(vectors_RD, axis=1, keepdims=True))
-        case _:
-            assert_never(feature.normalise)
+            offsets.append(offset_F)
+            factors.append(tf.math.divide_no_nan(tf.ones_like(width_F), width_F))
+        back = [order.index(number) for number in range(len(kinds))]
+        return tf.gather(tf.concat(offsets, 0), back), tf.gather(tf.concat(factors, 0), back)

@@ -1,0 +1,86 @@
+"""Numbers by their quantile in the training split."""
+
+import math
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from schemas.features import BucketsFeature
+from trainer_module.keys import NO_ID, id_keys, missing_key
+from trainer_module.transforms.stacked import Rows
+
+_LARGEST_RANK_ERROR = 0.01
+"""Of quantiles, as a share of the examples: tft.bucketize's own choice. And a tenth of a bucket at most."""
+
+# Shape suffixes: F features side by side; R rows of all their columns; N boundaries.
+
+
+class Buckets:
+    """Features that become a bucket each: a row of its own, or its middle as a share of all buckets.
+
+    A required number that a request lacks has no row; as a share it is 1/2, the median.
+    """
+
+    def __init__(self, features: Mapping[str, BucketsFeature], rows: Rows, tags: Mapping[str, int]):
+        """Takes the features' numbers in their order, and the tag of each table."""
+        self._features = features
+        declared = features.values()
+        self._num_F = tf.constant([feature.num_buckets for feature in declared])
+        self._tag_F = tf.constant([tags[feature.table] if feature.table else 0 for feature in declared], tf.int64)
+        missing = [missing_key(tags[each.table]) if each.table and each.missing_row else NO_ID for each in declared]
+        self._missing_F = tf.constant(missing, tf.int64)
+        self._rows = rows
+        self._lowest_FN = self._boundaries()
+
+    def outputs(self) -> dict[str, tf.Tensor]:
+        """Returns each feature's keys, int64, or shares, float32: [rows]."""
+        return self._of(self._rows)
+
+    def of_values(self, values: Mapping[str, float]) -> dict[str, tf.Tensor]:
+        """Returns what the features are where the logs have these values, one for every feature: scalars."""
+        one_each = Rows(
+            tf.constant([values[name] for name in self._features], tf.float32),
+            tf.ones_like(self._missing_F),
+            len(values),
+        )
+        return {name: part[0] for name, part in self._of(one_each).items()}
+
+    def _of(self, rows: Rows) -> dict[str, tf.Tensor]:
+        feature_R, x_R = rows.feature_R(), rows.values_R
+        bucket_R = tf.minimum(self._searched(rows), tf.gather(self._num_F, feature_R) - 1)
+        is_given_R = tf.math.is_finite(x_R)
+        keys_R = id_keys(tf.gather(self._tag_F, feature_R), bucket_R)
+        keys_R = tf.where(is_given_R, keys_R, tf.gather(self._missing_F, feature_R))
+        shares_R = (tf.cast(bucket_R, tf.float32) + 0.5) / tf.cast(tf.gather(self._num_F, feature_R), tf.float32)
+        shares_R = tf.where(is_given_R, shares_R, 0.5)
+        both = zip(rows.with_values(keys_R).parts(), rows.with_values(shares_R).parts(), strict=True)
+        found = {}
+        for (name, feature), (keys, shares) in zip(self._features.items(), both, strict=True):
+            found[name] = keys if feature.table else shares
+        return found
+
+    def _searched(self, rows: Rows) -> tf.Tensor:
+        """Returns how many boundaries are not over each number: [R] int32."""
+        padded = tf.RaggedTensor.from_row_lengths(rows.values_R, rows.rows_F, validate=False).to_tensor()
+        places = tf.searchsorted(self._lowest_FN, tf.ensure_shape(padded, [rows.num, None]), side="right")
+        return tf.RaggedTensor.from_tensor(places, lengths=rows.rows_F).flat_values
+
+    def _boundaries(self) -> tf.Tensor:
+        """Returns the lowest number of each bucket but the first, ascending, infinite behind the last: [F, N].
+
+        Missing numbers do not count. The features of one number of buckets are analysed together.
+        """
+        numbers = [feature.num_buckets for feature in self._features.values()]
+        x_FB, widest = self._rows.square_FB(), max(numbers) - 1
+        order, found = [], []
+        for num_buckets in sorted(set(numbers)):
+            chosen = [number for number, declared in enumerate(numbers) if declared == num_buckets]
+            order += chosen
+            error = min(_LARGEST_RANK_ERROR, 0.1 / num_buckets)
+            x_BF = tf.transpose(tf.gather(x_FB, chosen))
+            lowest = tft.quantiles(x_BF, num_buckets, error, reduce_instance_dims=False)
+            missing = widest - (num_buckets - 1)
+            found.append(tf.pad(lowest, [[0, 0], [0, missing]], constant_values=math.inf))
+        back = [order.index(number) for number in range(len(numbers))]
+        return tf.gather(tf.concat(found, 0), back)

@@ -1,0 +1,111 @@
+"""Lists of ids and their weights, cut to what the spec keeps of them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import tensorflow as tf
+
+from schemas.features import IdsFeature, ListFeature, SequenceFeature
+from trainer_module.keys import id_keys
+from trainer_module.transforms.ids import texts_first, with_keys
+from trainer_module.transforms.stacked import Values, stacked, stacked_texts
+
+# Shape suffixes: F features side by side; n values of all their columns, before and after they are cut.
+
+
+def keys_of_lists(
+    features: Mapping[str, ListFeature], tags: Mapping[str, int], columns: Mapping[str, tf.SparseTensor]
+) -> dict[str, tf.SparseTensor]:
+    """Returns the keys of each row's ids, of a sequence the most recent one first: {feature: int64, sparse}.
+
+    Args:
+        features: by name.
+        tags: of tables.
+        columns: of each feature.
+    """
+    names = texts_first({name: feature.type for name, feature in features.items()})
+    texts = stacked_texts([columns[name] for name in names])
+    tag_F = tf.constant([tags[features[name].table] for name in names], tf.int64)
+    keys = with_keys(texts, id_keys(tf.gather(tag_F, texts.feature_n()), texts.values_n))
+    ends_with_recent = [_keeps_last(features[name]) for name in names]
+    if any(ends_with_recent):
+        keys = _turned_round(keys, tf.constant(ends_with_recent))
+    return _lists(_cut(keys, [_most(features[name]) for name in names]), {name: columns[name] for name in names})
+
+
+def weights_of_lists(
+    features: Mapping[str, IdsFeature], ids: Mapping[str, tf.SparseTensor], columns: Mapping[str, tf.SparseTensor]
+) -> dict[str, tf.SparseTensor]:
+    """Returns the weight of each of the keys of `keys_of_lists`: {feature: float32, sparse}.
+
+    One that is not finite is 0, so that its id counts nothing; ingestion leaves such pairs out.
+
+    Args:
+        features: with weights, by name.
+        ids: columns of their ids.
+        columns: of their weights.
+
+    Raises:
+        InvalidArgumentError: by the graph, unless every row has as many weights as ids.
+    """
+    names = list(features)
+    of_ids = [ids[name] for name in names]
+    weights = stacked([columns[name] for name in names])
+    what = f"{', '.join(sorted({str(feature.weights) for feature in features.values()}))}: each id needs its weight"
+    sizes = tf.stack(tf.shape_n([column.values for column in of_ids], tf.int64))[:, 0]
+    rows = tf.stack([column.dense_shape for column in of_ids])[:, 0]
+    as_many = tf.reduce_all(tf.equal(sizes, weights.sizes_F) & tf.equal(rows, weights.rows_F))
+    with tf.control_dependencies([tf.debugging.Assert(as_many, [what, sizes, weights.sizes_F])]):
+        places = tf.concat([tf.identity(column.indices) for column in of_ids], 0)
+        own = tf.identity(tf.stack([weights.row_n, weights.place_n], 1))
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(places, own)), [what])]):
+        finite_n = tf.where(tf.math.is_finite(weights.values_n), weights.values_n, 0.0)
+    most = [feature.max_values for feature in features.values()]
+    return _lists(_cut(with_keys(weights, finite_n), most), {name: columns[name] for name in names})
+
+
+def _most(feature: ListFeature) -> int:
+    return feature.max_length if isinstance(feature, SequenceFeature) else feature.max_values
+
+
+def _keeps_last(feature: ListFeature) -> bool:
+    return isinstance(feature, SequenceFeature) and feature.keep == "last"
+
+
+def _turned_round(values: Values, which_F: tf.Tensor) -> Values:
+    """Returns some columns with each row from its last value to its first."""
+    row_n = values.row_of_all_n()
+    length_n = tf.gather(tf.math.unsorted_segment_sum(tf.ones_like(row_n), row_n, tf.reduce_sum(values.rows_F)), row_n)
+    turned_n = tf.gather(which_F, values.feature_n())
+    place_n = tf.where(turned_n, length_n - 1 - values.place_n, values.place_n)
+    longest = tf.reduce_max(tf.concat([place_n, [0]], 0)) + 1
+    order = tf.argsort(row_n * longest + place_n)
+    return replace(
+        values,
+        values_n=tf.gather(values.values_n, order),
+        row_n=tf.gather(values.row_n, order),
+        place_n=tf.gather(place_n, order),
+    )
+
+
+def _cut(values: Values, most: list[int]) -> Values:
+    """Keeps the first values of each row, as many as a feature has."""
+    feature_n = values.feature_n()
+    kept = tf.where(values.place_n < tf.gather(tf.constant(most, tf.int64), feature_n))[:, 0]
+    return replace(
+        values,
+        values_n=tf.gather(values.values_n, kept),
+        row_n=tf.gather(values.row_n, kept),
+        place_n=tf.gather(values.place_n, kept),
+        sizes_F=tf.math.unsorted_segment_sum(tf.ones_like(kept), tf.gather(feature_n, kept), values.num),
+    )
+
+
+def _lists(values: Values, columns: Mapping[str, tf.SparseTensor]) -> dict[str, tf.SparseTensor]:
+    """Returns the values of each feature, sparse as its column is."""
+    indices = tf.split(tf.stack([values.row_n, values.place_n], 1), values.sizes_F, num=values.num)
+    parts = tf.split(values.values_n, values.sizes_F, num=values.num)
+    return {
+        name: tf.SparseTensor(index, part, column.dense_shape)
+        for (name, column), index, part in zip(columns.items(), indices, parts, strict=True)
+    }

@@ -1,0 +1,34 @@
+"""Vectors that another model has computed."""
+
+import tensorflow as tf
+from typing_extensions import assert_never
+
+from schemas.features import VectorFeature
+from trainer_module.transforms.columns import num_values
+
+# Shape suffixes: R rows of a column, D dimension.
+
+
+def vectors(name: str, feature: VectorFeature, column: tf.SparseTensor) -> tf.Tensor:
+    """Returns vectors, zeros for one that a request lacks though it is required: float32 [R, D].
+
+    One with a float that is not finite is missing, as in ingestion.
+
+    Raises:
+        InvalidArgumentError: by the graph, for a vector of another length than declared.
+    """
+    length_R = num_values(column)
+    fits = tf.reduce_all(tf.equal(length_R, 0) | tf.equal(length_R, feature.dim))
+    what = f"features.{name}: a vector has {feature.dim} floats; lengths got:"
+    with tf.control_dependencies([tf.debugging.Assert(fits, [what, length_R])]):
+        whole = tf.SparseTensor(column.indices, tf.identity(column.values), [column.dense_shape[0], feature.dim])
+    vectors_RD = tf.ensure_shape(tf.sparse.to_dense(whole), [None, feature.dim])
+    given_R = tf.greater(length_R, 0) & tf.reduce_all(tf.math.is_finite(vectors_RD), axis=1)
+    vectors_RD = tf.where(given_R[:, None], vectors_RD, feature.missing or 0.0)
+    match feature.normalise:
+        case "none":
+            return vectors_RD
+        case "l2":
+            return tf.math.divide_no_nan(vectors_RD, tf.norm(vectors_RD, axis=1, keepdims=True))
+        case _:
+            assert_never(feature.normalise)
