@@ -92,7 +92,7 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
     from trainer_module.checkpoint.schedule import Schedule
 
     directory, report = ended
-    as_it_is = getattr(Schedule, moment)
+    as_it_is, after_step = getattr(Schedule, moment), Schedule.after_step
 
     def die(schedule: Schedule) -> None:
         if len(schedule.history.reports) == report["best_epoch"] + 2:
@@ -100,8 +100,13 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
             raise KeyboardInterrupt
         as_it_is(schedule)
 
+    def wait_for_the_disk(schedule: Schedule) -> None:
+        schedule.writer.finish()
+        after_step(schedule)
+
     with monkeypatch.context() as patched:
         patched.setattr(Schedule, moment, die)
+        patched.setattr(Schedule, "after_step", wait_for_the_disk)
         with pytest.raises(KeyboardInterrupt):
             _train(tmp_path, _declared(), files)
     steps = [int(path.name.removeprefix("step-")) for path in published(tmp_path / "checkpoints")]
