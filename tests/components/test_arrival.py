@@ -19,6 +19,7 @@ from components.example_gen.local_files import LocalStorage
 from components.example_gen.request import Request
 from schemas.data import DayLogs
 from schemas.errors import UserError
+from schemas.spec import Inputs
 
 TODAY = datetime.date(2024, 3, 2)
 DATE = "2024-03-01"
@@ -42,7 +43,8 @@ UNMARKED = day_logs().model_copy(update={"arrival": None})
 
 
 def request(root: Path, logs: DayLogs, date: str = DATE) -> Request:
-    return Request(logs, (), date, str(root), "tiny", "full", "unused")
+    inputs = Inputs.model_validate({"features": {"x": {"kind": "numeric"}}, "tasks": {"like": {"kind": "binary"}}})
+    return Request(logs, inputs, (), date, str(root), "tiny", "full", "unused")
 
 
 def write(root: Path, days: list[str], *, marker: bool = True) -> None:
