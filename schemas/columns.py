@@ -203,6 +203,11 @@ def is_bias(feature: object) -> bool:
     return isinstance(feature, BiasFeature) and feature.at_serving is not None
 
 
+def features_of_new_ids(inputs: Inputs) -> list[str]:
+    """Returns the features whose ids may be new to a model: those of kind id, but for bias features."""
+    return [name for name, each in inputs.features.items() if isinstance(each, IdFeature) and not is_bias(each)]
+
+
 def _merged(read: Iterable[Column]) -> list[Column]:
     """Returns every column once, by name, with what all its readers say of it."""
     by_name: dict[str, Column] = {}

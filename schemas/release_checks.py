@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from schemas.columns import feature_columns
+from schemas.columns import feature_columns, features_of_new_ids
 from schemas.drift import DriftBounds, measures_of
 from schemas.features import IdFeature
 from schemas.metrics import at_k, direction, fits, largest, metrics_of
@@ -147,8 +147,8 @@ def _place(spec: Spec, loc: Loc, gate: Gate) -> Iterator[Problem]:
         yield from _not_sliceable(spec, (*loc, "each", position), name)
     if gate.each and len(set(gate.each)) != len(gate.each):
         yield Problem((*loc, "each"), f"names a feature twice (got {list(gate.each)})", "once each")
-    ids = [name for name, feature in spec.features.items() if isinstance(feature, IdFeature)]
-    wanted_ids = ids if spec.evaluation.new_ids is None else list(spec.evaluation.new_ids)
+    new_ids = spec.evaluation.new_ids
+    wanted_ids = features_of_new_ids(spec) if new_ids is None else list(new_ids)
     if gate.new_id is not None and gate.new_id not in wanted_ids:
         yield Problem(
             (*loc, "new_id"), f"is not measured (got '{gate.new_id}')", f"features of new_ids: {listed(wanted_ids)}"
@@ -182,9 +182,16 @@ def _evaluation(spec: Spec) -> Iterator[Problem]:
     listing = spec.evaluation.list
     if listing and len(set(listing.k)) != len(listing.k):
         yield Problem(("evaluation", "list", "k"), f"names a k twice (got {list(listing.k)})", "each k once")
-    ids = [name for name, feature in spec.features.items() if isinstance(feature, IdFeature)]
+    ids = features_of_new_ids(spec)
     for position, name in enumerate(spec.evaluation.new_ids or ()):
-        if name not in ids:
+        feature = spec.features.get(name)
+        if isinstance(feature, IdFeature) and name not in ids:
+            yield Problem(
+                ("evaluation", "new_ids", position),
+                f"predictions take it from at_serving (got '{name}')",
+                "leave it out: no id of the logs is new to the model",
+            )
+        elif name not in ids:
             yield Problem(
                 ("evaluation", "new_ids", position),
                 f"no such feature of kind id (got '{name}')",

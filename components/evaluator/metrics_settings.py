@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from schemas.base import Declaration
-from schemas.features import IdFeature
+from schemas.columns import features_of_new_ids
 from schemas.release import Confidence, Evaluation, Gate, Grouping, Listing
 from schemas.spec import Inputs
 
@@ -69,7 +69,5 @@ def slices_of(evaluation: Evaluation, gates: Sequence[Gate]) -> list[Slice]:
 
 
 def new_id_features(inputs: Inputs, evaluation: Evaluation) -> list[str]:
-    """Returns the features whose new ids are a slice: the declared ones, by default all of kind id."""
-    if evaluation.new_ids is not None:
-        return list(evaluation.new_ids)
-    return [name for name, feature in inputs.features.items() if isinstance(feature, IdFeature)]
+    """Returns the features whose new ids are a slice: the declared ones, by default all that ids can be new of."""
+    return features_of_new_ids(inputs) if evaluation.new_ids is None else list(evaluation.new_ids)

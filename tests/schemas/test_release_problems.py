@@ -68,6 +68,16 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"evaluation.list": {"by": "user", "k": [5, 5]}}, "evaluation.list.k", "names a k twice (got [5, 5])"),
     ({"evaluation.group": {"by": "age"}}, "evaluation.group.by", "is a feature of kind numeric (got 'age')"),
     ({"evaluation.new_ids": ["tags"]}, "evaluation.new_ids[0]", "no such feature of kind id (got 'tags')"),
+    (
+        {"features.friend.at_serving": "nobody", "evaluation.new_ids": ["friend"]},
+        "evaluation.new_ids[0]",
+        "predictions take it from at_serving (got 'friend'); leave it out",
+    ),
+    (
+        {"features.friend.at_serving": "nobody", "gates.0.new_id": "friend"},
+        "gates[0].new_id",
+        "is not measured (got 'f",
+    ),
     ({"evaluation.confidence": {"level": 1}}, "evaluation.confidence.level", "not allowed (got 1)"),
     ({"keys": KEY}, "keys.session", "has no effect: nothing groups by it (got 'session'); remove it"),
     ({"keys": {"user": {"type": "int"}}}, "keys.user", "is also the name of a feature or task (got 'user')"),
