@@ -83,7 +83,7 @@ class Ranker:
         found = {}
         for group in self.groups:
             parts = [tf.reshape(batch["ids"][:, self._ids(group)], [-1])] if self.layout.ids[group] else []
-            found[group] = _joined([*parts, *lists.get(group, [])])
+            found[group] = _joined([*parts, *([lists[group]] if group in lists else [])])
         return found
 
     def minutes(self, batch: Batch) -> dict[str, tf.Tensor]:
@@ -125,7 +125,7 @@ class Ranker:
                 lengths_MB = self._lengths(batch, combined)
                 codes_MB = tf.broadcast_to(self.combiners(group)[:, None], tf.shape(lengths_MB))
                 vectors = self.combine(
-                    group, combined_nD, tf.reshape(lengths_MB, [-1]), tf.reshape(codes_MB, [-1]), list_weights
+                    combined_nD, tf.reshape(lengths_MB, [-1]), tf.reshape(codes_MB, [-1]), list_weights.get(group)
                 )
                 vectors_BMD = tf.transpose(tf.reshape(vectors, [len(combined), -1, dim]), [1, 0, 2])
                 parts_BI.append(tf.reshape(vectors_BMD, [-1, len(combined) * dim]))
@@ -154,20 +154,13 @@ class Ranker:
         return tf.constant([COMBINERS.index(how) for how in hows], tf.int32)
 
     def combine(
-        self,
-        group: str,
-        values_nD: tf.Tensor,
-        lengths: tf.Tensor,
-        combiners: tf.Tensor,
-        list_weights: Mapping[str, list[tf.Tensor]],
+        self, values_nD: tf.Tensor, lengths: tf.Tensor, combiners: tf.Tensor, weights_m: tf.Tensor | None
     ) -> tf.Tensor:
-        """Returns the vectors of lists of `combined_features`: see `pooling.combine`."""
-        weights_n = None
-        if group in list_weights:
-            of_weighted = list_weights[group]
-            ones = tf.ones([tf.shape(values_nD)[0] - tf.add_n([tf.size(part) for part in of_weighted])])
-            weights_n = tf.concat([ones, *of_weighted], 0)
-        return combine(values_nD, lengths, combiners, weights_n)
+        """Returns the vectors of a group's lists, see `pooling.combine`; its last m values have weights."""
+        if weights_m is None:
+            return combine(values_nD, lengths, combiners)
+        ones = tf.ones([tf.shape(values_nD)[0] - tf.size(weights_m)])
+        return combine(values_nD, lengths, combiners, tf.concat([ones, weights_m], 0))
 
     def target_of(self, feature: str) -> tuple[str, int] | None:
         """Returns the group of a sequence's target, and its place among the group's features of one id."""
@@ -207,14 +200,14 @@ class Ranker:
         start = self.layout.all_lists.index(features[0])
         return batch["lengths"][start : start + len(features)]
 
-    def _by_group(self, batch: Batch, name: str, features: Mapping[str, tuple[str, ...]]) -> dict[str, list[tf.Tensor]]:
-        """Returns the values that belong to each group's features, for groups that have such: one tensor each."""
+    def _by_group(self, batch: Batch, name: str, features: Mapping[str, tuple[str, ...]]) -> dict[str, tf.Tensor]:
+        """Returns the values that belong to each group's features, for groups that have such."""
         groups = [group for group, names in features.items() if names]
         if not groups:
             return {}
         sizes = tf.stack([tf.reduce_sum(self._lengths(batch, features[group])) for group in groups])
         parts = tf.split(batch[name], sizes, num=len(groups))
-        return {group: [part] for group, part in zip(groups, parts, strict=True)}
+        return dict(zip(groups, parts, strict=True))
 
     def _split(self, group: str, batch: Batch, rows_nD: tf.Tensor) -> _Rows:
         """Returns the rows of a group's `keys(batch)` by what becomes of them."""

@@ -131,3 +131,6 @@ def _assert_candidates_score_alike(job: Any, raw: list[bytes], expected: dict[st
     of_repeated = rank(**repeated)
     for task, scores in rank(**once).items():
         np.testing.assert_allclose(scores.numpy(), of_repeated[task].numpy(), rtol=1e-5, atol=1e-5)
+    wrong = inputs | {"tag_weights_length": tf.maximum(inputs["tag_weights_length"] - 1, 0)}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="rank: tag_weights_length and tags_length must be equal"):
+        rank(**wrong)

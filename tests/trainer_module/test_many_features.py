@@ -98,3 +98,17 @@ def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:
     trainer.predict(batches[4])
     for function in (trainer._train_step, trainer._logits, trainer._route):
         assert function.experimental_get_tracing_count() == 1
+
+
+def test_an_example_without_one_weight_for_each_id_is_refused_by_the_name_of_the_feature() -> None:
+    from trainer_module.batch import Layout
+
+    layout, zeros = Layout(declared(1)), tf.zeros([2])
+    two, one = (tf.ragged.constant(rows, tf.int64, row_splits_dtype=tf.int64) for rows in ([[7, 8], []], [[7], [8]]))
+    columns = {name: zeros for name in ("number_0", "like")} | {"vector_0": tf.zeros([2, 3])}
+    columns |= {"id_0": tf.zeros([2], tf.int64), "ids_0": two, "weighted_0": two, "mean_0": two}
+    np.testing.assert_array_equal(
+        layout.pack(columns | {"weighted_0/weights": tf.cast(two, tf.float32)})["lists"], [7, 8] * 3
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)not one weight for each id of:.*weighted_0"):
+        layout.pack(columns | {"weighted_0/weights": tf.cast(one, tf.float32)})

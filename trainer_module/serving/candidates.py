@@ -36,9 +36,8 @@ def candidate_logits(
     found = {group: _Group(ranker, group, columns, table) for group, table in tables.items()}
     for of_group in found.values():
         vectors, rows = of_group.vectors(weights, found)
-        dim = of_group.dim
-        places = _for_all(vectors, rows, [1] * rows.shape[0], candidates)
-        parts_CI.append(tf.reshape(places, tf.stack([candidates, rows.shape[0] * dim])))
+        vectors_CFD = _for_all(vectors, rows, [1] * rows.shape[0], candidates)
+        parts_CI.append(tf.reshape(vectors_CFD, tf.stack([candidates, rows.shape[0] * of_group.dim])))
     return ranker.logits_of_inputs(weights, tf.concat(parts_CI, axis=1))
 
 
@@ -69,8 +68,8 @@ class _Group:
             combiners = tf.repeat(self._ranker.combiners(self._group), rows_F)
             weighted = self._ranker.layout.weighted[self._group]
             list_weights = [ragged(self._columns[weights_of(name)]).flat_values for name in weighted]
-            of_group = {self._group: list_weights} if weighted else {}
-            parts.append(self._ranker.combine(self._group, values, tf.concat(lengths, 0), combiners, of_group))
+            weights_m = tf.concat(list_weights, 0) if weighted else None
+            parts.append(self._ranker.combine(values, tf.concat(lengths, 0), combiners, weights_m))
             rows += tf.unstack(rows_F)
         for name in self._ranker.layout.encoded[self._group]:
             lists = Lists(self._list_rows[name], self._lists[name].row_lengths())
