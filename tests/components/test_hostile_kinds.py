@@ -46,7 +46,7 @@ def described() -> Any:
         signatures=frozenset(signatures),
     )
     rows = {
-        name: [[each.encode() if isinstance(each, str) else each for each in row[name]] for row in ROWS]
+        name: [[each.encode() if isinstance(each, str) else each for each in row.get(name, [])] for row in ROWS]
         for name in found.columns
     }
     return found, signatures, rows
