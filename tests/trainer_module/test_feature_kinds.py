@@ -31,12 +31,21 @@ INPUTS = Inputs.model_validate_json(
                     "missing_row": True,
                     "at_serving": 100,
                 },
+                "third": {"kind": "buckets", "type": "int", "column": "time", "num_buckets": 3},
+                "never": {"kind": "buckets", "num_buckets": 3, "table": "never", "missing_row": True},
                 "user": {"kind": "id", "type": "string", "table": "users", "missing_row": True},
+                "item": {"kind": "id", "type": "int", "table": "items", "missing": 4},
                 "place": {"kind": "id", "type": "int", "table": "places", "at_serving": 7},
                 "pair": {
                     "kind": "cross",
                     "columns": {"user": "string", "item": "int"},
                     "table": "pairs",
+                    "missing_row": True,
+                },
+                "item_price": {
+                    "kind": "cross",
+                    "columns": {"price": "float", "item": "int"},
+                    "table": "prices_of_items",
                     "missing_row": True,
                 },
                 "tags": {
@@ -80,6 +89,7 @@ INPUTS = Inputs.model_validate_json(
 ROWS: list[dict[str, list[Any]]] = [
     {
         "price": [1.0],
+        "never": [],
         "position": [1],
         "same": [2.5],
         "user": ["ü"],
@@ -100,6 +110,7 @@ ROWS: list[dict[str, list[Any]]] = [
     },
     {
         "price": [],
+        "never": [],
         "position": [9],
         "same": [2.5],
         "user": [],
@@ -120,6 +131,7 @@ ROWS: list[dict[str, list[Any]]] = [
     },
     {
         "price": [8.0],
+        "never": [],
         "position": [4],
         "same": [2.5],
         "user": ["u2"],
@@ -189,14 +201,18 @@ def test_predictions_assume_the_declared_value_of_a_bias_feature(transformed: An
 def test_a_bucket_is_a_share_or_a_row_and_missing_numbers_are_in_none(transformed: Any) -> None:
     assert _column(transformed, "bucket") == [0.75, 0.75, 0.75]
     assert _column(transformed, "price_row") == _keys("prices", [0, None, 1])
+    np.testing.assert_allclose(_column(transformed, "third"), [1 / 6, 1 / 2, 5 / 6], rtol=1e-6)
+    assert _column(transformed, "never") == _keys("never", [None] * 3)
 
 
 def test_a_missing_id_has_a_row_that_no_id_has(transformed: Any) -> None:
     assert _column(transformed, "user") == _keys("users", ["ü", None, "u2"])
+    assert _column(transformed, "item") == _keys("items", [34, 4, 4])
 
 
 def test_a_cross_is_a_key_of_both_ids_in_the_order_of_their_columns(transformed: Any) -> None:
     assert _column(transformed, "pair") == _keys("pairs", ["2:34ü", None, None])
+    assert _column(transformed, "item_price") == _keys("prices_of_items", ["2:341.000000", None, None])
 
 
 def test_lists_keep_their_head_with_its_weights(transformed: Any) -> None:
@@ -252,9 +268,8 @@ def test_a_request_gives_one_user_and_many_candidates(transformed: Any) -> None:
         values = [row[column.name] for row in chosen]
         request[column.name] = _sparse(values, types.get(column.name, tf.float32))
     served = saved.transform_features_layer()(request)
-    after = {"click", "buy", "rating", "watch", "buy/example_weight", "position", "price_row", "place"}
-    # The column of this bias feature is another's too, so that a request has it.
-    after -= {"price_row"}
+    after = {"click", "buy", "rating", "watch", "buy/example_weight", "position", "place"}
+    # The column of the third bias feature is also read by one that is none, so that a request has it.
     assert set(served) == {listed.name for listed in outputs(INPUTS)} - after
     for name in ("price", "tags/weights", "image", "weekday"):
         got = served[name]
@@ -281,3 +296,31 @@ def test_a_vector_or_weights_of_another_length_are_refused(transformed: Any, wro
     }
     with pytest.raises(tf.errors.InvalidArgumentError, match=told):
         transformed[1].transform_features_layer()(request)
+
+
+def _num_operations(times: int) -> int:
+    """Returns how many operations so many features of each of these kinds take, their columns not counted."""
+    from schemas.columns import columns
+    from trainer_module.preprocessing import preprocessing_fn
+
+    kinds = {
+        "scored": {"kind": "numeric", "missing": 0, "clip": [0, 1], "log": True},
+        "cut": {"kind": "buckets", "num_buckets": 4},
+        "text": {"kind": "id", "type": "string", "table": "texts"},
+        "number": {"kind": "id", "type": "int", "table": "numbers", "missing_row": True},
+        "set": {"kind": "ids", "type": "string", "table": "texts", "combiner": "sum", "weights": "w"},
+        "recent": {"kind": "sequence", "type": "string", "table": "texts", "max_length": 3, "keep": "last"},
+        "pair": {"kind": "cross", "columns": {"a": "string", "b": "int"}, "table": "pairs"},
+    }
+    features = {f"{name}_{each}": feature for name, feature in kinds.items() for each in range(times)}
+    declared = Inputs.model_validate_json(json.dumps({"features": features, "tasks": {"like": {"kind": "binary"}}}))
+    types = {"float": tf.float32, "int": tf.int64, "string": tf.string}
+    with tf.Graph().as_default() as graph:
+        raw = {each.name: tf.compat.v1.sparse_placeholder(types[each.type], [None, None]) for each in columns(declared)}
+        before = len(graph.get_operations())
+        preprocessing_fn(raw, {"inputs": declared.model_dump_json()})
+        return len(graph.get_operations()) - before
+
+
+def test_the_graph_grows_by_casts_alone_with_the_number_of_features() -> None:
+    assert _num_operations(20) - _num_operations(10) < 100

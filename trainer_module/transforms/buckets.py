@@ -12,6 +12,8 @@ from trainer_module.transforms.stacked import Rows
 
 _LARGEST_RANK_ERROR = 0.01
 """Of quantiles, as a share of the examples: tft.bucketize's own choice. And a tenth of a bucket at most."""
+_NEXT_TO_NOTHING = 1e-6
+"""Of an example."""
 
 # Shape suffixes: F features side by side; R rows of all their columns; N boundaries.
 
@@ -79,7 +81,11 @@ class Buckets:
             order += chosen
             error = min(_LARGEST_RANK_ERROR, 0.1 / num_buckets)
             x_BF = tf.transpose(tf.gather(x_FB, chosen))
-            lowest = tft.quantiles(x_BF, num_buckets, error, reduce_instance_dims=False)
+            # TensorFlow Transform fails on a feature without any number, where others have some: all have the largest
+            # one, of next to no weight.
+            x_BF = tf.concat([x_BF, tf.fill([1, len(chosen)], tf.float32.max)], 0)
+            weight_B = tf.concat([tf.ones([tf.shape(x_BF)[0] - 1]), [_NEXT_TO_NOTHING]], 0)
+            lowest = tft.quantiles(x_BF, num_buckets, error, weight_B, reduce_instance_dims=False)
             missing = widest - (num_buckets - 1)
             found.append(tf.pad(lowest, [[0, 0], [0, missing]], constant_values=math.inf))
         back = [order.index(number) for number in range(len(numbers))]
