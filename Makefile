@@ -49,6 +49,10 @@ bench-serving: setup ## evaluation, export of ten million rows, and the server u
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.export_scale
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving
 
+.PHONY: bench-quality
+bench-quality: setup ## what the models reach on real data, into docs/quality.md; several seeds, hours on 2 cores
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.quality
+
 .PHONY: lint
 lint: setup ## style, types, who may import whom, structure; changes nothing
 	$(BIN)/ruff check .

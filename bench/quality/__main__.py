@@ -1,0 +1,73 @@
+"""Trains what docs/quality.md tells of, writes its tables and says what was missed. `make bench-quality`."""
+
+import argparse
+import hashlib
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import tensorflow as tf
+
+from bench.quality import report, results
+from bench.quality.examples import examples
+from bench.quality.experiments import TABLES, WORK, Table
+from bench.quality.training import aucs
+from schemas.spec import Spec, digest
+
+RESULTS = WORK / "results.jsonl"
+DOCUMENT = Path("docs") / "quality.md"
+
+
+def main() -> None:
+    """Measures what is not measured yet."""
+    names = [table.name for table in TABLES]
+    parser = argparse.ArgumentParser(prog="python -m bench.quality", description=__doc__)
+    parser.add_argument("tables", nargs="*", choices=[[], *names], help=f"of {', '.join(names)}; all when left out")
+    parser.add_argument("--seeds", type=int, default=0, help="as many instead of each table's own number")
+    parser.add_argument("--report-only", action="store_true", help="write the document from what was measured before")
+    options = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(2)
+    if not options.report_only:
+        for table in TABLES:
+            if table.name in (options.tables or names):
+                _measure(table, options.seeds or table.seeds)
+    report.write(DOCUMENT, TABLES, results.read(RESULTS))
+
+
+def _measure(table: Table, num_seeds: int) -> None:
+    if not table.data.exists() and WORK not in table.data.parents:
+        print(f"{table.name}: skipped, its data is not there ({table.data.name})")
+        return
+    known = {(found.table, found.row, found.seed): found.digest for found in results.read(RESULTS)}
+    for row, spec in table.specs().items():
+        for seed in range(1, num_seeds + 1):
+            wanted = _digest(spec, table)
+            if known.get((table.name, row, seed)) != wanted:
+                result = _measured(table, row, spec, seed, wanted)
+                results.add(RESULTS, result)
+                print(f"{table.name}, {row}, seed {seed}: {result.aucs}", flush=True)
+
+
+def _measured(table: Table, row: str, spec: Spec, seed: int, wanted: str) -> results.Result:
+    splits = examples(spec, table.date, table.data, WORK / "examples")
+    started = time.monotonic()
+    found = aucs(spec.ranker(), splits["train"], splits["eval"], seed=seed)
+    seconds = time.monotonic() - started
+    return results.Result(table.name, row, seed, wanted, _commit(), found, round(seconds, 1))
+
+
+def _digest(spec: Spec, table: Table) -> str:
+    meaning = {"ranker": digest(spec.ranker()), "data": spec.data.model_dump(mode="json"), "date": table.date}
+    return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
+
+
+def _commit() -> str:
+    return subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, check=True, text=True
+    ).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The examples of a spec: its own conversion and Transform, run once, written in the order of the logs.
+
+The pipeline's steps write examples in whatever order Beam hands them on. Here they stay in the order of the days, so
+that one pass over them is what daily incremental training sees.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import tensorflow as tf
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+from tensorflow_transform.tf_metadata import schema_utils
+from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
+from tfx_bsl.tfxio.tensor_adapter import TensorAdapter, TensorAdapterConfig
+from tfx_bsl.tfxio.tensor_representation_util import InferTensorRepresentationsFromMixedSchema
+from tfx_bsl.tfxio.tensor_to_arrow import TensorsToRecordBatchConverter
+
+from components.example_gen.conversion import convert
+from components.example_gen.files import DataFile, resolve
+from components.example_gen.local_files import LocalStorage
+from components.example_gen.readers import formats
+from schemas.columns import columns
+from schemas.data import TRAIN
+from schemas.spec import Spec, digest
+from trainer_module.preprocessing import preprocessing_fn
+
+Splits = Mapping[str, tuple[str, ...]]
+"""Files of transformed examples by split."""
+
+_BATCH_ROWS, _FILES_AT_ONCE = 16_384, 16
+_TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
+
+
+def examples(spec: Spec, date: str, data_root: Path, folder: Path) -> Splits:
+    """Returns the examples that a run of `date` trains and evaluates on; made on the first call, below `folder`."""
+    files = resolve(spec.data, date, str(data_root), LocalStorage())
+    listed = "\n".join(f"{file.split} {file.path} {file.facts}" for file in files.files)
+    name = hashlib.sha256(f"{digest(spec.inputs())}\n{listed}".encode()).hexdigest()[:16]
+    if not (folder / name).exists():
+        making = folder / f"{name}.making"
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(parents=True)
+        _write(spec, {split: files.of_split(split) for split in files.splits}, making)
+        shutil.rmtree(making / "temporary")
+        making.rename(folder / name)
+    return {split: (str(folder / name / f"{split}.tfrecord.gz"),) for split in files.splits}
+
+
+def _write(spec: Spec, files: Mapping[str, Sequence[DataFile]], folder: Path) -> None:
+    raw_spec = {column.name: tf.io.VarLenFeature(_TYPES[column.type]) for column in columns(spec)}
+    schema = schema_utils.schema_from_feature_spec(raw_spec)
+    (some,) = _batches(spec, files[TRAIN][:1])[:1]
+    adapter = TensorAdapterConfig(some.schema, InferTensorRepresentationsFromMixedSchema(schema))
+    inputs = spec.inputs().model_dump_json()
+    with beam.Pipeline() as pipeline, tft_beam.Context(temp_dir=str(folder / "temporary")):
+        parts = [files[TRAIN][start : start + _FILES_AT_ONCE] for start in range(0, len(files[TRAIN]), _FILES_AT_ONCE)]
+        source = pipeline | beam.Create(parts, reshuffle=False) | beam.FlatMap(partial(_batches, spec))
+        graph = (source, adapter) | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, {"inputs": inputs}))
+        _ = graph | tft_beam.WriteTransformFn(str(folder))
+    transform = _Transform(folder, TensorAdapter(adapter))
+    for split, of_split in files.items():
+        options = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=1)
+        with tf.io.TFRecordWriter(str(folder / f"{split}.tfrecord.gz"), options) as writer:
+            for batch in _batches(spec, of_split):
+                for example in transform(batch):
+                    writer.write(example)
+
+
+def _batches(spec: Spec, files: Iterable[DataFile]) -> list[pa.RecordBatch]:
+    """Returns all rows in batches of one size, whatever the files': the graph's overhead is one of batches."""
+    return list(pa.Table.from_batches(_converted(spec, files)).combine_chunks().to_batches(_BATCH_ROWS))
+
+
+def _converted(spec: Spec, files: Iterable[DataFile]) -> Iterator[pa.RecordBatch]:
+    read = columns(spec)
+    for file in files:
+        with open(file.path, "rb") as opened:
+            for rows in formats.read(spec.data, opened, file.path, read):
+                yield convert(rows.batch, read, file.path).batch
+
+
+class _Transform:
+    """Transform's saved graph, from record batches to serialized examples."""
+
+    def __init__(self, folder: Path, adapter: TensorAdapter):
+        output = tft.TFTransformOutput(str(folder))
+        self._layer, self._adapter = output.transform_features_layer(), adapter
+        self._encoder = RecordBatchToExamplesEncoder(output.transformed_metadata.schema)
+        self._converter: Any = None
+
+    def __call__(self, batch: pa.RecordBatch) -> list[bytes]:
+        """Returns the examples of a batch, in its order."""
+        made = self._layer(dict(self._adapter.ToBatchTensors(batch)))
+        if self._converter is None:
+            # Batches differ in their number of rows.
+            kinds = {name: _any_rows(tensor) for name, tensor in made.items()}
+            self._converter = TensorsToRecordBatchConverter(kinds)
+        return list(self._encoder.encode(self._converter.convert(made)))
+
+
+def _any_rows(tensor: Any) -> Any:
+    shape = [None, *tensor.shape.as_list()[1:]]
+    if isinstance(tensor, tf.SparseTensor):
+        return tf.SparseTensorSpec([None, None], tensor.dtype)
+    return tf.TensorSpec(shape, tensor.dtype)

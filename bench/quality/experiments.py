@@ -1,0 +1,126 @@
+"""What is measured: a table of docs/quality.md is a data set, its rows are specs that differ in one thing."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from bench.quality import ids
+from schemas.loading import load_spec
+from schemas.spec import Spec
+
+SPECS = Path(__file__).parent / "specs"
+SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+WORK = Path("runs") / "quality"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One data set.
+
+    Attributes:
+        name: as the markers of docs/quality.md have it.
+        spec: file in specs/.
+        data: folder that the spec's patterns are relative to.
+        date: of the run; not looked at for logs without dates.
+        changes: by row: what is put in the place of members of the spec.
+        goals: AUC by task that the row named first is to reach.
+        seeds: how many.
+    """
+
+    name: str
+    spec: str
+    data: Path
+    changes: Callable[[], Mapping[str, Mapping[str, Any]]]
+    date: str = ""
+    goals: Mapping[str, float] = field(default_factory=dict)
+    seeds: int = 3
+
+    def specs(self) -> dict[str, Spec]:
+        """Returns the spec of each row."""
+        spec = load_spec(SPECS / self.spec)
+        plain = spec.model_dump(mode="json")
+        return {
+            row: Spec.model_validate_json(json.dumps(merged(plain, change))) for row, change in self.changes().items()
+        }
+
+
+def merged(document: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a document with members changed: mappings member by member, but a kind of its own replaces the whole."""
+    made = dict(document)
+    for name, value in change.items():
+        if isinstance(value, Mapping) and isinstance(made.get(name), Mapping) and "kind" not in value:
+            made[name] = merged(made[name], value)
+        else:
+            made[name] = value
+    return made
+
+
+def _architectures() -> dict[str, dict[str, Any]]:
+    models = YAML(typ="safe").load((SPECS / "architectures.yaml").read_text())
+    return {row: {"model": model} for row, model in models.items()}
+
+
+def _one(row: str) -> Callable[[], Mapping[str, Mapping[str, Any]]]:
+    return lambda: {row: {}}
+
+
+def _hash_trick() -> dict[str, dict[str, Any]]:
+    """Every row of the table: the same memory, spent on rows of ids or on rows of buckets."""
+    counts = ids.logs(WORK / "logs")
+    tables = {"users": "user_id", "posts": "post_id", "authors": "author_id"}
+    rows: dict[str, dict[str, Any]] = {}
+    for share in ids.SHARES:
+        fits = "every id has a row" if share == 1 else f"rows for 1 in {share} ids"
+        capacity = {"rows": 0, "evict": "least_frequent"}
+        kept = {table: {"capacity": capacity | {"rows": counts[column] // share}} for table, column in tables.items()}
+        rows[f"collisionless, {fits}"] = {"tables": kept if share > 1 else {}}
+        feature = {name: {"column": ids.hashed(column, share), "type": "int"} for name, column in _ID_FEATURES.items()}
+        rows[f"hashed, {fits}"] = {"features": feature}
+    return rows
+
+
+_ID_FEATURES = {"user": "user_id", "post": "post_id", "author": "author_id", "history": "recent_posts"}
+
+
+def _noise() -> dict[str, dict[str, Any]]:
+    ids.logs(WORK / "logs")
+    return {
+        "as declared": {},
+        "and a number without signal": {"features": {"noise": {"kind": "numeric"}}},
+        "and an id without signal": {
+            "features": {"noise_id": {"kind": "id", "type": "int", "table": "noise"}},
+            "tables": {"noise": {"dim": 16}},
+        },
+    }
+
+
+TABLES = (
+    Table(
+        name="online_retail",
+        spec="online_retail.yaml",
+        data=SHARED_DATA / "online_retail" / "lines",
+        date="2011-12-09",
+        changes=_one("DCN-v2 + MMoE"),
+        goals={"reorder": 0.9314, "bulk": 0.9379, "high_value": 0.9048},
+    ),
+    Table(
+        name="census_nominal",
+        spec="census_nominal.yaml",
+        data=SHARED_DATA / "census_income" / "nominal",
+        changes=_one("PLE"),
+        goals={"income": 0.9221, "never_married": 0.9909},
+    ),
+    Table(
+        name="census_all_features",
+        spec="census_all_features.yaml",
+        data=SHARED_DATA / "census_income" / "all_features",
+        changes=_architectures,
+        goals={"income": 0.9499, "never_married": 0.9947},
+    ),
+    Table(name="hash_trick", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_hash_trick),
+    Table(name="noise", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_noise),
+)
