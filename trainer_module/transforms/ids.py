@@ -31,8 +31,7 @@ def keys_of_ids(
     tag_F = [tags[features[name].table] for name in names]
     keys_n = id_keys(tf.gather(tf.constant(tag_F, tf.int64), texts.feature_n()), texts.values_n)
     rows = with_keys(texts, keys_n).one_each(tf.constant(NO_ID, tf.int64))
-    missing_F = tf.stack([_missing(features[name], tag) for name, tag in zip(names, tag_F, strict=True)])
-    missing_R = tf.gather(missing_F, rows.feature_R())
+    missing_R = tf.gather(_missing([features[name] for name in names], tag_F), rows.feature_R())
     keys_R = tf.where(tf.equal(rows.values_R, NO_ID), missing_R, rows.values_R)
     return dict(zip(names, rows.with_values(keys_R).parts(), strict=True))
 
@@ -52,10 +51,12 @@ def key_of(tag: int, value: str | int) -> tf.Tensor:
     return id_keys(tag, tf.constant([str(value)]))[0]
 
 
-def _missing(feature: IdFeature, tag: int) -> tf.Tensor:
-    if feature.missing is not None:
-        return key_of(tag, feature.missing)
-    return tf.constant(missing_key(tag) if feature.missing_row else NO_ID, tf.int64)
+def _missing(features: Sequence[IdFeature], tag_F: list[int]) -> tf.Tensor:
+    """Returns the key of what stands for a missing id of each feature: [F]."""
+    rows = [missing_key(tag) if each.missing_row else NO_ID for each, tag in zip(features, tag_F, strict=True)]
+    declared_F = id_keys(tf.constant(tag_F, tf.int64), tf.constant([str(feature.missing) for feature in features]))
+    is_declared_F = tf.constant([feature.missing is not None for feature in features])
+    return tf.where(is_declared_F, declared_F, tf.constant(rows, tf.int64))
 
 
 def keys_of_pairs(
