@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from bench.quality import report, results
+from bench.quality import conflict, report, results
 from bench.quality.examples import examples
 from bench.quality.experiments import TABLES, WORK, Table
 from bench.quality.training import aucs
@@ -17,11 +17,12 @@ from schemas.spec import Spec, digest
 
 RESULTS = WORK / "results.jsonl"
 DOCUMENT = Path("docs") / "quality.md"
+_CONFLICT = "conflicting_tasks"
 
 
 def main() -> None:
     """Measures what is not measured yet."""
-    names = [table.name for table in TABLES]
+    names = [*(table.name for table in TABLES), _CONFLICT]
     parser = argparse.ArgumentParser(prog="python -m bench.quality", description=__doc__)
     parser.add_argument("tables", nargs="*", choices=[[], *names], help=f"of {', '.join(names)}; all when left out")
     parser.add_argument("--seeds", type=int, default=0, help="as many instead of each table's own number")
@@ -33,6 +34,8 @@ def main() -> None:
         for table in TABLES:
             if table.name in (options.tables or names):
                 _measure(table, options.seeds or table.seeds)
+        if _CONFLICT in (options.tables or names):
+            report.put(DOCUMENT, _CONFLICT, conflict.table(conflict.run()))
     report.write(DOCUMENT, TABLES, results.read(RESULTS))
 
 

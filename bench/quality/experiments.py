@@ -111,7 +111,7 @@ TABLES = (
         name="census_nominal",
         spec="census_nominal.yaml",
         data=SHARED_DATA / "census_income" / "nominal",
-        changes=_one("PLE"),
+        changes=_one("DCN-v2 + PLE"),
         goals={"income": 0.9221, "never_married": 0.9909},
     ),
     Table(

@@ -74,7 +74,7 @@ def _with_columns(table: pa.Table, counts: Mapping[str, int], generator: np.rand
 def _buckets(column: pa.Array, num_buckets: int) -> pa.Array:
     if pa.types.is_list(column.type):
         return pa.ListArray.from_arrays(column.offsets, _buckets(column.flatten(), num_buckets))
-    bucket = {None: None}
+    bucket: dict[object, int | None] = {None: None}
     for value in column.unique().to_pylist():
         if value is not None:
             bucket[value] = int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:8], "little") % num_buckets

@@ -10,11 +10,16 @@ from bench.quality.results import Result, mean_and_deviation, rows
 
 def write(document: Path, tables: Sequence[Table], found: Sequence[Result]) -> None:
     """Puts each table between its markers, and leaves a table alone of which nothing was measured."""
-    text = document.read_text()
     for table in tables:
         if of_table := rows(found, table.name):
-            text = _between(text, table.name, "\n".join(lines(table, of_table)))
-    document.write_text(text)
+            put(document, table.name, "\n".join(lines(table, of_table)))
+
+
+def put(document: Path, name: str, table: str) -> None:
+    """Puts a table between its markers in the document."""
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, rest = document.read_text().split(start)
+    document.write_text(f"{before}{start}\n{table}\n\n{end}{rest.split(end)[1]}")
 
 
 def lines(table: Table, found: dict[str, list[Result]]) -> list[str]:
@@ -38,9 +43,3 @@ def lines(table: Table, found: dict[str, list[Result]]) -> list[str]:
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _between(text: str, name: str, table: str) -> str:
-    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    before, rest = text.split(start)
-    return f"{before}{start}\n{table}\n\n{end}{rest.split(end)[1]}"
