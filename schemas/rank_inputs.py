@@ -1,13 +1,17 @@
 """What the inputs of `rank` are called: after the columns of the logs, as far as TensorFlow and Python allow."""
 
+import math
 import re
 from collections.abc import Iterable
 from keyword import iskeyword
 
-from schemas.columns import Column
+from schemas.columns import Column, ColumnType
 
 LENGTH = "_length"
 """Behind the name of a column of lists: the input that says how many values each row has."""
+
+MISSING: dict[ColumnType, bytes | int | float] = {"string": b"", "int": -(2**63), "float": math.nan}
+"""What a scalar input holds where the column has no value."""
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_]")
 

@@ -1,7 +1,6 @@
 """Rows of raw examples, and the two ways in which a server is asked about them."""
 
 import json
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from schemas.columns import Column, ColumnType, serving_columns
 from schemas.features import AgeFeature, MatchFeature, SequenceFeature, TimeFeature
-from schemas.rank_inputs import LENGTH
+from schemas.rank_inputs import LENGTH, MISSING
 from schemas.release import Evaluation
 from schemas.spec import Ranker
 
@@ -29,7 +28,6 @@ Rows = dict[str, list[Values]]
 Tensors = dict[str, NDArray[Any]]
 
 _DTYPES: dict[ColumnType, Any] = {"string": np.object_, "int": np.int64, "float": np.float32}
-_ABSENT: dict[ColumnType, Any] = {"string": b"", "int": 0, "float": math.nan}
 _ENCODED: dict[ColumnType, str] = {"string": "bytes_list", "int": "int64_list", "float": "float_list"}
 
 
@@ -162,7 +160,7 @@ def asked_by_columns(rows: Rows, columns: Mapping[str, ServedColumn]) -> Tensors
         if column.is_list:
             tensors[column.input], tensors[column.input + LENGTH] = _padded(values, column.type)
         else:
-            first = [row[0] if row else _ABSENT[column.type] for row in values]
+            first = [row[0] if row else MISSING[column.type] for row in values]
             tensors[column.input] = np.array(first, _DTYPES[column.type])
     return tensors
 
@@ -180,18 +178,15 @@ def _padded(values: Sequence[Values], type_: ColumnType) -> tuple[NDArray[Any], 
 def rankable(rows: Rows, columns: Mapping[str, ServedColumn]) -> list[int]:
     """Returns the examples that `rank` can be asked about.
 
-    Not those whose scalar integer is missing, which a tensor cannot say, nor those that hold the very value that stands
-    for a missing one.
+    Not those whose scalar holds the very value that stands for a missing one.
     """
     return [index for index in range(num_rows(rows)) if all(_is_sayable(rows[n][index], c) for n, c in columns.items())]
 
 
 def _is_sayable(values: Values, column: ServedColumn) -> bool:
-    if column.is_list:
+    if column.is_list or not values:
         return True
-    if not values:
-        return column.type != "int"
-    return bool(values[0] != b"" and values[0] == values[0])
+    return values[0] != MISSING[column.type] and values[0] == values[0]
 
 
 def num_rows(rows: Rows) -> int:

@@ -1,12 +1,11 @@
 """The inputs of `rank`: a tensor for each column of the logs, of one row or one for each candidate."""
 
-import math
 from collections.abc import Mapping
 
 import tensorflow as tf
 
 from schemas.columns import Column, ColumnType
-from schemas.rank_inputs import LENGTH, clashes, input_names
+from schemas.rank_inputs import LENGTH, MISSING, clashes, input_names
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 """Of a column's values."""
@@ -81,7 +80,7 @@ def _beside_check(name: str, other: str, inputs: Mapping[str, tf.Tensor]) -> tf.
 def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.SparseTensor]:
     """Returns the columns as a parsed tf.Example has them, each with its own number of rows.
 
-    A scalar is missing where it is an empty string or NaN; an integer is never missing.
+    A scalar is missing where it holds what `MISSING` says.
     """
     sparse = {}
     names = input_names(columns.values())
@@ -90,19 +89,17 @@ def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor
         match column:
             case Column(is_list=True):
                 is_given = tf.sequence_mask(inputs[names[name] + LENGTH], tf.shape(values)[1])
-            case Column(type="string"):
-                is_given = tf.not_equal(values, "")
             case Column(type="float"):
                 is_given = ~tf.math.is_nan(values)
             case _:
-                is_given = tf.ones_like(values, tf.bool)
+                is_given = tf.not_equal(values, MISSING[column.type])
         places = tf.where(is_given)
         sparse[name] = tf.SparseTensor(places, tf.gather_nd(values, places), tf.shape(values, tf.int64))
     return sparse
 
 
 def inputs_of(columns: Mapping[str, Column], parsed: Mapping[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:
-    """Returns the inputs that say what parsed tf.Examples say; a missing integer becomes 0."""
+    """Returns the inputs that say what parsed tf.Examples say."""
     inputs = {}
     names = input_names(columns.values())
     for name, column in columns.items():
@@ -110,6 +107,6 @@ def inputs_of(columns: Mapping[str, Column], parsed: Mapping[str, tf.SparseTenso
         if column.is_list:
             inputs[names[name]], inputs[names[name] + LENGTH] = rows.to_tensor(), rows.row_lengths()
         else:
-            missing = tf.constant({"string": "", "int": 0, "float": math.nan}[column.type], rows.dtype)
+            missing = tf.constant(MISSING[column.type], rows.dtype)
             inputs[names[name]] = rows.to_tensor(missing, shape=[None, 1])[:, 0]
     return inputs
