@@ -57,6 +57,11 @@ def _print_training(training: TrainingSummary, console: Console) -> None:
             f"; {what}: {', '.join(names)}" for what, names in (("new", start.new), ("dropped", start.dropped)) if names
         ]
         _plain(console, f"warm start: from a checkpoint{last}{''.join(changes)}")
+    if training.early_stopping:
+        best = training.early_stopping
+        why = f"; {best.reason}" if best.reason else ""
+        told = f"model: of epoch {best.best_epoch + 1}, {best.metric} {best.best:.4f} on the validation split{why}"
+        _plain(console, told)
     if training.resumed_from_step:
         steps = ", ".join(map(str, training.resumed_from_step))
         _plain(console, f"resumed: training lost a process and went on from step {steps}")

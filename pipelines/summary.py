@@ -107,6 +107,17 @@ class WarmStartSummary(BaseModel):
     dropped: list[str]
 
 
+class EarlyStoppingSummary(BaseModel):
+    """Which epoch's model it is, and by what it was the best."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    metric: str
+    best_epoch: int
+    best: float
+    reason: str | None
+
+
 class TrainingSummary(BaseModel):
     """How training went; all of it, however often it was resumed. Read from training.json."""
 
@@ -117,6 +128,7 @@ class TrainingSummary(BaseModel):
     skipped_steps: int
     resumed_from_step: list[int]
     warm_start: WarmStartSummary | None
+    early_stopping: EarlyStoppingSummary | None = None
     tables: dict[str, TableSummary]
 
 

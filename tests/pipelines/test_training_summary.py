@@ -55,6 +55,18 @@ def test_the_summary_holds_every_table_and_survives_its_own_json(tmp_path: Path)
     assert Summary.model_validate_json(summary.model_dump_json()) == summary
 
 
+def test_the_report_says_which_epoch_the_model_is_from(tmp_path: Path) -> None:
+    stopped = {
+        "metric": "income.auc",
+        "best_epoch": 1,
+        "best": 0.94215,
+        "values": [0.94, 0.94215, 0.941],
+        "reason": "x",
+    }
+    [line] = [line for line in _report(_summary(tmp_path, early_stopping=stopped)) if line.startswith("model: of")]
+    assert line == "model: of epoch 2, income.auc 0.9425 on the validation split; x"
+
+
 def test_a_run_that_did_not_come_to_train_has_none(tmp_path: Path) -> None:
     steps = [Step("trainer", "failed", 1.0, 0)]
     ending = Ending("failed", "no", 2.0)
