@@ -59,8 +59,8 @@ def test_the_report_says_which_epoch_the_model_is_from(tmp_path: Path) -> None:
     stopped = {
         "metric": "income.auc",
         "best_epoch": 1,
-        "best": 0.94215,
-        "values": [0.94, 0.94215, 0.941],
+        "best": 0.9425,
+        "values": [0.94, 0.9425, 0.941],
         "reason": "x",
     }
     [line] = [line for line in _report(_summary(tmp_path, early_stopping=stopped)) if line.startswith("model: of")]
