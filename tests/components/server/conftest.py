@@ -19,9 +19,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     return {number: folder / str(number) for number in (1, 2, 3)}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(models: dict[int, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server of one SavedModel, with the limits it has by default."""
+    """A server of one SavedModel, with the limits it has by default.
+
+    For one module: a run that is stopped within this process, as other modules' tests do, ends all processes below it.
+    """
     with running(models[1], tmp_path_factory.mktemp("server")) as found:
         yield found
 

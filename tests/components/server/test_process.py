@@ -25,10 +25,10 @@ pytestmark = pytest.mark.slow
 def test_sigterm_lets_running_requests_end_and_takes_no_new_ones(models: dict[int, Path], scratch: Path) -> None:
     with running(models[1], scratch) as server:
         answers: list[Any] = []
-        slow = {"seconds": np.array([1.5], np.float32)}
+        slow = {"seconds": np.array([5.0], np.float32)}
         by_grpc = threading.Thread(target=lambda: answers.append(server.client.predict("slow", slow, 20)["like"]))
         by_rest = threading.Thread(
-            target=lambda: answers.append(server.post({"signature_name": "slow", "instances": [1.5]}).json())
+            target=lambda: answers.append(server.post({"signature_name": "slow", "instances": [5.0]}).json())
         )
         by_grpc.start()
         by_rest.start()
