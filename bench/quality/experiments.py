@@ -66,7 +66,14 @@ def merged(document: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, 
 
 def _architectures() -> dict[str, dict[str, Any]]:
     models = YAML(typ="safe").load((SPECS / "architectures.yaml").read_text())
-    return {row: {"model": model} for row, model in models.items()}
+    rows: dict[str, dict[str, Any]] = {row: {"model": model} for row, model in models.items()}
+    tables = load_spec(SPECS / "census_all_features.yaml").tables
+    rows["dcn_v2 + ple, rows of 16, never_married counts 2"] = rows["dcn_v2 + ple"] | {
+        "tables": {table: {"dim": 16} for table in tables},
+        "tasks": {"never_married": {"weight": 2.0}},
+        "training": {"embedding_optimizer": {"learning_rate": 0.03}},
+    }
+    return rows
 
 
 def _one(row: str) -> Callable[[], Mapping[str, Mapping[str, Any]]]:
