@@ -118,6 +118,10 @@ def _noise() -> dict[str, dict[str, Any]]:
             "features": {"noise_id": {"kind": "id", "type": "int", "table": "noise"}},
             "tables": {"noise": {"dim": 16}},
         },
+        "and an id without signal in a table of 4, l2 0.001": {
+            "features": {"noise_id": {"kind": "id", "type": "int", "table": "noise"}},
+            "tables": {"noise": {"dim": 4, "l2": 0.001}},
+        },
     }
 
 
@@ -145,5 +149,5 @@ TABLES = (
         goals={"income": 0.9499, "never_married": 0.9947},
     ),
     Table(name="hash_trick", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_hash_trick),
-    Table(name="noise", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_noise),
+    Table(name="noise", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_noise, seeds=8),
 )
