@@ -58,7 +58,7 @@ def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
 
 
 def test_a_rank_that_hangs_is_noticed_by_its_heartbeat(tmp_path: Path, files: tuple[str, ...]) -> None:
-    ranker = declared(ranks=1, data_workers=0, epochs=100_000, retries=0, heartbeat_timeout_s=5, deadline_s=300)
+    ranker = declared(ranks=1, data_workers=0, epochs=100_000, retries=0, heartbeat_timeout_s=10, deadline_s=300)
     job_file = write_job(tmp_path, ranker, files)
     launched = launch(job_file)
     _wait_for_training(job_file)
