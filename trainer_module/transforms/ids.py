@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import tensorflow as tf
 
-from schemas.features import CrossFeature, IdFeature, MatchFeature
+from schemas.features import CrossFeature, IdFeature, ListFeature, MatchFeature
 from trainer_module.keys import NO_ID, id_keys, missing_key
 from trainer_module.transforms.columns import is_present, one_value
 from trainer_module.transforms.stacked import Rows, Values, stacked_texts
@@ -26,14 +26,21 @@ def keys_of_ids(
         tags: of tables.
         columns: of each feature.
     """
-    names = texts_first({name: feature.type for name, feature in features.items()})
-    texts = stacked_texts([columns[name] for name in names])
+    names, texts = texts_of(features, columns)
     tag_F = [tags[features[name].table] for name in names]
     keys_n = id_keys(tf.gather(tf.constant(tag_F, tf.int64), texts.feature_n()), texts.values_n)
     rows = with_keys(texts, keys_n).one_each(tf.constant(NO_ID, tf.int64))
     missing_R = tf.gather(_missing([features[name] for name in names], tag_F), rows.feature_R())
     keys_R = tf.where(tf.equal(rows.values_R, NO_ID), missing_R, rows.values_R)
     return dict(zip(names, rows.with_values(keys_R).parts(), strict=True))
+
+
+def texts_of(
+    features: Mapping[str, IdFeature | ListFeature], columns: Mapping[str, tf.SparseTensor]
+) -> tuple[list[str], Values]:
+    """Returns features of one column of ids each in the order of `stacked_texts`, and their ids as texts."""
+    names = texts_first({name: feature.type for name, feature in features.items()})
+    return names, stacked_texts([columns[name] for name in names])
 
 
 def texts_first(types: Mapping[_Key, str]) -> list[_Key]:

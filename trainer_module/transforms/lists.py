@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from schemas.features import IdsFeature, ListFeature, SequenceFeature
 from trainer_module.keys import id_keys
-from trainer_module.transforms.ids import texts_first, with_keys
-from trainer_module.transforms.stacked import Values, stacked, stacked_texts
+from trainer_module.transforms.ids import texts_of, with_keys
+from trainer_module.transforms.stacked import Values, stacked
 
 # Shape suffixes: F features side by side; n values of all their columns, before and after they are cut.
 
@@ -23,8 +23,7 @@ def keys_of_lists(
         tags: of tables.
         columns: of each feature.
     """
-    names = texts_first({name: feature.type for name, feature in features.items()})
-    texts = stacked_texts([columns[name] for name in names])
+    names, texts = texts_of(features, columns)
     tag_F = tf.constant([tags[features[name].table] for name in names], tf.int64)
     keys = with_keys(texts, id_keys(tf.gather(tag_F, texts.feature_n()), texts.values_n))
     ends_with_recent = [_keeps_last(features[name]) for name in names]
