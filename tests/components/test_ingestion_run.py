@@ -275,9 +275,14 @@ def validate(rows: list[Row], root: Path, inputs: Inputs = INPUTS) -> None:
 
 
 def test_nulls_and_empty_lists_where_they_are_allowed_are_no_anomaly(tmp_path: Path) -> None:
+    from tensorflow_metadata.proto.v0 import anomalies_pb2
+
     validate(ROWS, tmp_path / "some")
     nothing: Row = {"post": None, "tags": None, "history": [], "price": None}
     validate([{**row, **nothing} for row in ROWS], tmp_path / "all")
+    for name in ("some", "all"):
+        [found] = (tmp_path / name / "anomalies").rglob("*.pb")
+        assert not anomalies_pb2.Anomalies.FromString(found.read_bytes()).anomaly_info
 
 
 def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
