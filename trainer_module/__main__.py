@@ -117,9 +117,10 @@ def _train_epochs(job: TrainJob, schedule: Schedule, first: int) -> Verdict | No
 def _train_epoch(job: TrainJob, schedule: Schedule, epoch: int) -> None:
     trainer, progress, report = schedule.trainer, schedule.progress, schedule.history.reports[epoch]
     schedule.begin_epoch()
-    batches = schedule.source.batches(epoch, progress.examples)
-    trainer.train_epoch(batches, progress, schedule.after_step, report)
-    schedule.end_epoch()
+    batches: Iterable[Batch] | None = schedule.source.batches(epoch, progress.examples)
+    while batches is not None:
+        trainer.train_epoch(batches, progress, schedule.after_step, report)
+        batches = schedule.end_epoch()
     if job.validation_files:
         report.validation = trainer.validate(_validation_batches(job, trainer.rank, trainer.ranks), progress)
         progress.validated(epoch, report.validation)

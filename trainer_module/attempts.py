@@ -1,6 +1,6 @@
 """One training job to its end: attempts at the training until one goes well, then the export."""
 
-import json
+import itertools
 import logging
 import os
 import time
@@ -13,7 +13,9 @@ from trainer_module.children import Child, end
 from trainer_module.deadline import Deadline
 from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob
+from trainer_module.lost import Losses
 from trainer_module.processes import MISTAKE, STOPPED, Stopped
+from trainer_module.progress import say
 
 _LOG = logging.getLogger(__name__)
 POLL_S = 0.2
@@ -24,12 +26,13 @@ Train = Callable[[int, Deadline], None]
 """One attempt: (its number from 0, by when) -> trained, or JobFailedError and nothing of the attempt runs any more."""
 
 
-def conclude(job_file: Path, job: TrainJob, train: Train, *, export_module: str = EXPORT_MODULE) -> int:
+def conclude(job_file: Path, job: TrainJob, losses: Losses, train: Train, *, export_module: str = EXPORT_MODULE) -> int:
     """Trains and exports; what went wrong is left in `failure.txt` in the log folder.
 
     Args:
         job_file: of the job.
         job: what it holds.
+        losses: of the job, none so far.
         train: makes one attempt.
         export_module: is started with the job file.
 
@@ -41,7 +44,7 @@ def conclude(job_file: Path, job: TrainJob, train: Train, *, export_module: str 
         for directory in (job.log_dir, job.output_dir, job.checkpoint_dir, Path(job.final_checkpoint).parent):
             Path(directory).mkdir(parents=True, exist_ok=True)
         failure_file.unlink(missing_ok=True)
-        _run(job_file, job, train, export_module)
+        _run(job_file, job, losses, train, export_module)
     except (JobFailedError, UserError) as error:
         failure_file.write_text(str(error))
         _LOG.error("%s", error)
@@ -52,24 +55,20 @@ def conclude(job_file: Path, job: TrainJob, train: Train, *, export_module: str 
     return 0
 
 
-def _run(job_file: Path, job: TrainJob, train: Train, export_module: str) -> None:
+def _run(job_file: Path, job: TrainJob, losses: Losses, train: Train, export_module: str) -> None:
     """Goes on from the last checkpoint, up to `cluster.retries` times, when a process is lost."""
-    deadline, retries = Deadline(job), job.ranker.cluster.retries
-    for attempt in range(retries + 1):
+    deadline = Deadline(job)
+    for attempt in itertools.count():
         try:
             if not is_trained(job):
                 train(attempt, deadline)
             # The model is published by one rename, when all else is written: what is there is whole.
             if job.model_dir and not Path(job.model_dir).exists():
+                say(job.progress_file, "exporting the model")
                 _export(job_file, job, export_module, deadline)
             return
         except JobFailedError as error:
-            if attempt == retries or not error.may_retry:
-                raise
-            _LOG.warning("retry=%d of=%d after: %s", attempt + 1, retries, error)
-            with job.progress_file.open("a") as file:
-                line = {"retry": attempt + 1, "of": retries, "reason": str(error).splitlines()[0]}
-                file.write(json.dumps(line) + "\n")
+            losses.restart(error)
 
 
 def is_trained(job: TrainJob) -> bool:

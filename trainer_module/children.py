@@ -97,10 +97,12 @@ class Child:
         code = self.exit_code() or 0
         ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         text = f"training: {self._called} {how or ended}; the end of {self.log}:\n{tail(self.log)}"
+        called = self._called.replace("-", " ")
         if how:
-            return JobFailedError("hung", text)
+            return JobFailedError("hung", text, f"{called} hangs")
+        brief = f"{called} lost (signal {-code})" if code < 0 else f"{called} failed (exit code {code})"
         # The export has nothing to go on from, and does the same again; it may still have been killed.
-        return JobFailedError("killed" if code < 0 else "export" if self.name == "export" else "ended", text)
+        return JobFailedError("killed" if code < 0 else "export" if self.name == "export" else "ended", text, brief)
 
 
 def end(children: Iterable[Child], grace_s: float = _GRACE_S) -> None:

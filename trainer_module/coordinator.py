@@ -18,6 +18,7 @@ from trainer_module.deadline import Deadline
 from trainer_module.failures import JobFailedError
 from trainer_module.hosts import Hosts
 from trainer_module.job import TrainJob, find_job
+from trainer_module.lost import Losses
 from trainer_module.processes import MISTAKE, STOPPED, Stopped, stop_on_sigterm
 from trainer_module.rendezvous import Rendezvous
 
@@ -124,7 +125,7 @@ def main(*, export_module: str = EXPORT_MODULE) -> int:
         ) as rendezvous:
             _LOG.info("start spec_digest=%s port=%d", job.spec_digest, rendezvous.port)
             coordinator = Coordinator(job, hosts, rendezvous)
-            code = conclude(arguments.job_file, job, coordinator.train, export_module=export_module)
+            code = conclude(arguments.job_file, job, Losses(job), coordinator.train, export_module=export_module)
             coordinator.part(code)
             return code
     except UserError as error:

@@ -16,13 +16,15 @@ passed. export: the model could not be written.
 _FIRST_CAUSES: tuple[Cause, ...] = ("mistake", "killed", "hung", "lost", "ended")
 _MAY_RETRY = frozenset({"killed", "hung", "lost", "ended"})
 MAX_TEXT = 20_000
+MAX_BRIEF = 200
 
 
 class Failure(Declaration):
-    """What has gone wrong: the text names the process, the host, why, and the end of its log."""
+    """What has gone wrong: the text names the process, the host, why, and the end of its log; `brief` is for a line."""
 
     cause: Cause
     text: Annotated[str, Field(max_length=MAX_TEXT)]
+    brief: Annotated[str, Field(max_length=MAX_BRIEF)] = ""
 
 
 class JobFailedError(RuntimeError):
@@ -30,11 +32,13 @@ class JobFailedError(RuntimeError):
 
     Attributes:
         cause: decides whether it is tried again.
+        brief: what has happened, in a few words.
     """
 
-    def __init__(self, cause: Cause, text: str):
+    def __init__(self, cause: Cause, text: str, brief: str = ""):
         super().__init__(text)
         self.cause = cause
+        self.brief = (brief or text.splitlines()[0].removeprefix("training: "))[:MAX_BRIEF]
 
     @property
     def may_retry(self) -> bool:
@@ -46,7 +50,7 @@ class JobFailedError(RuntimeError):
         text = str(self)
         if len(text) > MAX_TEXT:  # The first line says what, the end of the log why.
             text = text[: MAX_TEXT // 10] + "\n...\n" + text[-MAX_TEXT // 2 :]
-        return Failure(cause=self.cause, text=text)
+        return Failure(cause=self.cause, text=text, brief=self.brief)
 
 
 def first_cause(failures: list[Failure]) -> Failure:

@@ -132,7 +132,7 @@ class Hosts:
     def _failed(self) -> JobFailedError:
         assert self._attempt
         first = first_cause(list(self._attempt.failures.values()))
-        return JobFailedError(first.cause, first.text)
+        return JobFailedError(first.cause, first.text, first.brief)
 
     def _decide(self, say: Literal["train", "wait", "done", "failed"]) -> None:
         self._say = say

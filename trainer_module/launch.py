@@ -1,9 +1,9 @@
 """Runs one training job on this machine: `python -m trainer_module.launch JOB_FILE PARENT_PID`.
 
 Starts the tf.data service pool and the ranks, watches them, then exports, each as processes of this one's process
-group, so that one signal to the group ends them all. When a process is lost, all are started again and go on from the
-last checkpoint. What went wrong in the end is left in `failure.txt` in the log folder. On several machines,
-`trainer_module.coordinator` and `trainer_module.host` do the same.
+group, so that one signal to the group ends them all. A data worker that is lost is started again; when another process
+is lost, all are, and go on from the last checkpoint. What went wrong in the end is left in `failure.txt` in the log
+folder. On several machines, `trainer_module.coordinator` and `trainer_module.host` do the same.
 """
 
 import logging
@@ -18,6 +18,7 @@ from schemas.plan import refuse_unfit
 from trainer_module.attempts import POLL_S, conclude
 from trainer_module.deadline import Deadline
 from trainer_module.job import TrainJob, read_job
+from trainer_module.lost import Losses
 from trainer_module.memory import available_bytes
 from trainer_module.pool import Pool
 from trainer_module.processes import end_with_parent, stop_on_sigterm
@@ -27,12 +28,12 @@ from trainer_module.rendezvous import Rendezvous
 _LOG = logging.getLogger("trainer_module.launch")
 
 
-def _train(job_file: Path, job: TrainJob, attempt: int, deadline: Deadline) -> None:
+def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: int, deadline: Deadline) -> None:
     refuse_unfit(job.ranker, available_bytes())
     ranks = job.ranker.cluster.ranks
     with ExitStack() as stack:
         rendezvous = stack.enter_context(Rendezvous(ranks))
-        pool = Pool(job, stack, deadline)
+        pool = Pool(job, stack, deadline, losses)
         group = RankGroup(
             job_file,
             job,
@@ -57,7 +58,8 @@ def main(job_file: str, parent_pid: str) -> int:
     path = Path(job_file)
     job = read_job(path)
     _LOG.info("start spec_digest=%s", job.spec_digest)
-    return conclude(path, job, lambda attempt, deadline: _train(path, job, attempt, deadline))
+    losses = Losses(job)
+    return conclude(path, job, losses, lambda attempt, deadline: _train(path, job, losses, attempt, deadline))
 
 
 if __name__ == "__main__":

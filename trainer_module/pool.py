@@ -9,6 +9,7 @@ from trainer_module.attempts import POLL_S
 from trainer_module.children import Child, end
 from trainer_module.deadline import Deadline
 from trainer_module.job import TrainJob
+from trainer_module.lost import Losses
 
 _START_S = 120.0
 
@@ -20,33 +21,52 @@ class Pool:
         service: host:port of the dispatcher; empty where the job wants no pool.
     """
 
-    def __init__(self, job: TrainJob, stack: ExitStack, deadline: Deadline):
-        self._job, self._stack, self._deadline = job, stack, deadline
-        self._children: list[Child] = []
+    def __init__(self, job: TrainJob, stack: ExitStack, deadline: Deadline, losses: Losses):
+        self._job, self._deadline, self._losses = job, deadline, losses
+        self._children: dict[str, Child] = {}
+        self._workers: dict[str, str] = {}
         self.service = ""
+        stack.callback(lambda: end(self._children.values()))
         if job.ranker.cluster.data_workers == 0:
             return
-        self.service = self._address(*self._start("dispatcher", "dispatcher"))
+        self._start("dispatcher", "dispatcher")
+        self.service = self._address("dispatcher")
         names = [f"data-worker-{number}" for number in range(job.ranker.cluster.data_workers)]
-        for worker in [self._start(name, "worker", "--dispatcher", self.service) for name in names]:
-            self._address(*worker)
+        for name in names:
+            self._start_worker(name)
+        self._workers = {name: self._address(name) for name in names}
 
     def check(self) -> None:
-        """Raises when a process of the pool has ended: it must outlive the ranks."""
-        for child in self._children:
-            if child.exit_code() is not None:
+        """Starts workers again that have ended.
+
+        The ranks wait for a lost worker, and ask anew for what it had taken with it; see `pool_input`.
+
+        Raises:
+            JobFailedError: the dispatcher has ended, or a worker after too many losses.
+        """
+        for name, child in list(self._children.items()):
+            if child.exit_code() is None:
+                continue
+            if name not in self._workers:
                 raise child.failed()
+            self._losses.replace(child.failed())
+            # Under its old address: that is where the ranks look for it, and how the dispatcher knows it again.
+            self._start_worker(name, "--port", self._workers[name].rpartition(":")[2])
 
-    def _start(self, name: str, role: str, *more: str) -> tuple[Child, Path]:
-        address = Path(self._job.log_dir) / f"{name}.address"
-        address.unlink(missing_ok=True)
-        manners = ["--parent-pid", str(os.getpid()), "--address-file", str(address)]
-        child = Child(self._job, name, ["trainer_module.data_service", role, *manners, *more])
-        self._stack.callback(end, [child])
-        self._children.append(child)
-        return child, address
+    def _start_worker(self, name: str, *more: str) -> None:
+        self._start(name, "worker", "--dispatcher", self.service, *more)
 
-    def _address(self, child: Child, file: Path) -> str:
+    def _start(self, name: str, role: str, *more: str) -> None:
+        file = self._address_file(name)
+        file.unlink(missing_ok=True)
+        manners = ["--parent-pid", str(os.getpid()), "--address-file", str(file)]
+        self._children[name] = Child(self._job, name, ["trainer_module.data_service", role, *manners, *more])
+
+    def _address_file(self, name: str) -> Path:
+        return Path(self._job.log_dir) / f"{name}.address"
+
+    def _address(self, name: str) -> str:
+        child, file = self._children[name], self._address_file(name)
         given_up = time.monotonic() + _START_S
         while not file.exists():
             self.check()

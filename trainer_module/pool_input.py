@@ -4,6 +4,7 @@ The pool's workers take parts of the files as they get free, and hand batches to
 stream in every run, and a batch is the n-th of its part: the names of the trained ones say all about the position.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ def num_parts(declared: Ranker, num_files: int) -> int:
 
 
 class LostBatchesError(RuntimeError):
-    """A worker of the pool was lost with batches that had not been delivered; a later attempt gets them."""
+    """The pool has not delivered each batch of an epoch once, however often it was asked; a later attempt gets them."""
 
 
 class PoolEpoch:
@@ -55,14 +56,13 @@ class PoolEpoch:
             parts: into how many the files are cut.
             trained: [n, 2] int64, the batches (part, number in part) that all ranks have trained on before.
         """
-        name = f"train-{attempt}-epoch-{epoch}"
-        self._dataset = served_batches(
-            declared, files, epoch=epoch, service=service, name=name, parts=parts, trained=trained
-        )
+        self._dataset_of = functools.partial(served_batches, declared, files, epoch=epoch, service=service, parts=parts)
+        self._name = f"train-{attempt}-epoch-{epoch}"
+        self._dataset = self._dataset_of(name=self._name, trained=trained)
         self._num_parts = parts
         self._taken: list[tuple[int, int]] = []
         self._ends: list[tuple[int, int]] = []
-        self._steps = 0
+        self._steps = self._passes = 0
 
     def __iter__(self) -> Iterator[Batch]:
         for part, number, batch in self._dataset:
@@ -75,6 +75,24 @@ class PoolEpoch:
     def stepped(self) -> None:
         """Says that one more step has been trained: on the next batch taken, or on none if there was none left."""
         self._steps += 1
+
+    def ask_again(self, broken: NDArray[Any], came: NDArray[Any]) -> None:
+        """Makes the next iteration bring what is missing; all ranks call it, when all have trained on what has come.
+
+        Args:
+            broken: parts that did not come whole.
+            came: [n, 2], batches of these parts that some rank has been given, now or in an earlier attempt.
+        """
+        self._passes += 1
+        self._steps = len(self._taken)
+        self._ends = [(part, size) for part, size in self._ends if part not in broken]
+        name = f"{self._name}-again-{self._passes}"
+        self._dataset = self._dataset_of(name=name, trained=came, only=broken)
+
+    @property
+    def taken(self) -> NDArray[Any]:
+        """The batches that this rank has been given: [n, 2] int64."""
+        return np.array(self._taken, np.int64).reshape(-1, 2)
 
     def delivered(self, before: NDArray[Any]) -> NDArray[np.int64]:
         """Returns how many batches of each part have come, how many ends, and how many batches they say: [3, parts].
@@ -95,37 +113,64 @@ class PoolEpoch:
         return np.array(self._taken[: self._steps], np.int64).reshape(-1, 2)
 
 
-def refuse_lost(delivered: NDArray[np.int64]) -> None:
-    """Looks whether an epoch is whole.
+def broken_parts(delivered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the parts of an epoch that did not come whole.
 
     Args:
         delivered: `PoolEpoch.delivered`, summed over the ranks.
 
     Raises:
-        LostBatchesError: it is not.
+        LostBatchesError: something came twice.
     """
     came, ends, sizes = delivered
-    broken = np.flatnonzero((ends != 1) | (came != sizes))
+    twice = np.flatnonzero((ends > 1) | ((ends == 1) & (came > sizes)))
+    if len(twice):
+        raise LostBatchesError(f"tf.data service: {_described(twice, delivered)} came twice")
+    return np.flatnonzero((ends == 0) | (came < sizes))
+
+
+def refuse_lost(delivered: NDArray[np.int64]) -> None:
+    """Looks whether an epoch is whole; see `broken_parts`.
+
+    Raises:
+        LostBatchesError: it is not.
+    """
+    broken = broken_parts(delivered)
     if len(broken):
         raise LostBatchesError(
-            f"tf.data service: {len(broken)} of {len(came)} parts of the epoch did not come whole (first: part "
-            f"{broken[0]}, {came[broken[0]]} batches); a worker was lost"
+            f"tf.data service: {_described(broken, delivered)} did not come whole; workers were lost again and again"
         )
 
 
+def _described(parts: NDArray[np.int64], delivered: NDArray[np.int64]) -> str:
+    came = delivered[0]
+    return f"{len(parts)} of {len(came)} parts of the epoch (first: part {parts[0]}, {came[parts[0]]} batches)"
+
+
 def served_batches(
-    declared: Ranker, files: Sequence[str], *, epoch: int, service: str, name: str, parts: int, trained: NDArray[Any]
+    declared: Ranker,
+    files: Sequence[str],
+    *,
+    epoch: int,
+    service: str,
+    name: str,
+    parts: int,
+    trained: NDArray[Any],
+    only: NDArray[Any] | None = None,
 ) -> tf.data.Dataset:
     """Returns (part, number in part, batch) of one epoch: every batch goes to exactly one of the ranks.
 
     After the batches of a part comes an empty one whose number is ~n, n being how many they are: the pool keeps
     nothing of a lost worker, and nobody else would notice.
 
-    All ranks must ask for the same, under the same name. See `PoolEpoch` for the other arguments.
+    All ranks must ask for the same, under the same name; of the parts in `only`, where it is given. See `PoolEpoch` for
+    the other arguments.
     """
     # The pool hands out elements of this first dataset, a few at a time, to its workers. It is not shuffled by
     # tf.data: the first worker to come would take all into its buffer.
     order = np.random.default_rng(shuffle_seed(declared, epoch)).permutation(parts)
+    if only is not None:
+        order = order[np.isin(order, only)]
     dataset = tf.data.Dataset.from_tensor_slices(tf.constant(order, tf.int64))
     dataset = dataset.flat_map(lambda part: _part(declared, files, epoch, parts, part))
     if len(trained):

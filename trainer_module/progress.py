@@ -1,4 +1,7 @@
-"""What a rank tells the outside while it trains: a heartbeat, and from rank 0 a line of progress now and then."""
+"""What a job tells the outside while it trains: each rank by a heartbeat, rank 0 and the launcher by lines of progress.
+
+A line is a JSON object: numbers of training (`step`, ...), results of a validation, or a sentence (`says`).
+"""
 
 import json
 import threading
@@ -12,6 +15,37 @@ from trainer_module.job import TrainJob
 
 _HEARTBEAT_EVERY_S = 1.0
 _PROGRESS_EVERY_S = 2.0
+_TAIL_BYTES = 8192
+
+
+def say(file: Path, sentence: str, **more: object) -> None:
+    """Adds a sentence to the lines of progress; it stands for what is going on until the next line.
+
+    Args:
+        file: of the lines.
+        sentence: for people.
+        more: the same for programs.
+    """
+    with file.open("a") as lines:
+        lines.write(json.dumps({"says": sentence, **more}) + "\n")
+
+
+def newest_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """Yields the last lines of progress that are whole, newest first; none where there is no file."""
+    try:
+        with file.open("rb") as lines:
+            size = lines.seek(0, 2)
+            lines.seek(max(0, size - _TAIL_BYTES))
+            found = lines.read().split(b"\n")[:-1]
+    except OSError:
+        return
+    for line in reversed(found):
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(fields, dict):
+            yield fields
 
 
 class Progress:

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
+from trainer_module import collectives
 from trainer_module.batch import Batch
 from trainer_module.checkpoint.manifest import Position
 from trainer_module.input import own_batches
@@ -81,10 +83,23 @@ class TrainInput:
             self._pool_epoch.stepped()
 
     def delivered(self) -> NDArray[np.int64] | None:
-        """Returns what the pool has delivered of this epoch; summed over ranks, for `refuse_lost`. None: no pool."""
+        """Returns what the pool has delivered of this epoch; summed over ranks, for `broken_parts`. None: no pool."""
         if self._pool_epoch is None:
             return None
         return self._pool_epoch.delivered(before=self._trained if self._rank == 0 else no_batches())
+
+    def ask_again(self, broken: NDArray[np.int64]) -> Iterable[Batch]:
+        """Returns what the pool has lost of parts of this epoch; all ranks call it, when none has a batch left."""
+        assert self._pool_epoch is not None
+        mine = np.concatenate([self._trained, self._pool_epoch.taken])
+        mine = mine[np.isin(mine[:, 0], broken)]
+        # How many numbers there are, and then which of them some rank was given.
+        last = int(collectives.allreduce_max(tf.constant(mine[:, 1].max(initial=0)), name="last_number"))
+        came = np.zeros([self._parts, last + 1], np.int32)
+        came[mine[:, 0], mine[:, 1]] = 1
+        anywhere = collectives.allreduce_max(tf.constant(came), name="came").numpy()
+        self._pool_epoch.ask_again(broken, np.argwhere(anywhere))
+        return self._pool_epoch
 
     def position(self, examples: int) -> Position:
         """Returns where training stands, when it has trained on so many examples in all."""

@@ -12,10 +12,12 @@ from rich.text import Text
 
 from components.example_gen.arrival import WAITING_FILE
 from pipelines.local.steps import Step
-from pipelines.local.training_progress import PROGRESS_FILE, read_progress
+from pipelines.local.training_progress import PROGRESS_FILE, Event, TrainingProgress, read_progress
 
 _REFRESH_S = 0.5
 _PLAIN_LINE_EVERY_S = 30.0
+_STALE_S = 15.0
+"""Ranks write every 2 s; numbers that are older say nothing of what goes on now."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _NODE_WIDTH = 18
 _MARKS = {
@@ -74,18 +76,27 @@ class TerminalProgress:
                 live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def _show_plainly(self, node: str) -> None:
-        started = time.monotonic()
-        while not self._ended.wait(_PLAIN_LINE_EVERY_S):
-            line = f"{node:<{_NODE_WIDTH}} {time.monotonic() - started:8.1f} s  running  {self._detail()}"
-            self._console.print(line.rstrip(), highlight=False, markup=False, soft_wrap=True)
+        """Prints a line now and then, and every event as it comes."""
+        started = printed = time.monotonic()
+        told: Event | None = None
+        while not self._ended.wait(min(_REFRESH_S, _PLAIN_LINE_EVERY_S)):
+            now, detail = time.monotonic(), self._detail()
+            event = detail if isinstance(detail, Event) else None
+            if now - printed >= _PLAIN_LINE_EVERY_S or (event and event != told):
+                printed, told = now, event or told
+                line = f"{node:<{_NODE_WIDTH}} {now - started:8.1f} s  running  {detail}"
+                self._console.print(line.rstrip(), highlight=False, markup=False, soft_wrap=True)
 
-    def _detail(self) -> str:
+    def _detail(self) -> Event | str:
         with contextlib.suppress(OSError):
-            return self._waiting_file.read_text(encoding="utf-8")
+            return Event(self._waiting_file.read_text(encoding="utf-8"))
         try:
-            if self._progress_file.stat().st_mtime < self._step_started_at:
-                return ""  # An earlier step's last word.
+            written_at = self._progress_file.stat().st_mtime
         except FileNotFoundError:
             return ""
+        if written_at < self._step_started_at:
+            return ""  # An earlier step's last word.
         progress = read_progress(self._progress_file)
-        return str(progress) if progress else ""
+        if isinstance(progress, TrainingProgress) and (silent_s := time.time() - written_at) > _STALE_S:
+            return f"step {progress.step:,}, no step for {silent_s:.0f} s"
+        return progress if isinstance(progress, Event) else str(progress or "")

@@ -1,16 +1,16 @@
-"""Reads what the trainer's ranks say of their progress."""
+"""Reads what a training job says of its progress."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainer_module.progress import newest_lines
+
 PROGRESS_FILE = "progress.jsonl"
-_TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """The last line that a rank wrote."""
+    """The last numbers of training."""
 
     step: int
     loss: float
@@ -21,18 +21,22 @@ class TrainingProgress:
         return f"step {self.step:,} loss {self.loss:.4f} {self.examples_per_s:,.0f} examples/s"
 
 
-def read_progress(path: Path) -> TrainingProgress | None:
-    """Returns the newest whole line of the file; None while there is none."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read().split(b"\n")[:-1]
-    except OSError:
-        return None
-    for line in reversed(lines):
+@dataclass(frozen=True)
+class Event:
+    """A sentence: the numbers before it do not hold any more."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def read_progress(path: Path) -> TrainingProgress | Event | None:
+    """Returns what the newest line that says something for people says; None while there is none."""
+    for fields in newest_lines(path):
         try:
-            fields = json.loads(line)
+            if "says" in fields:
+                return Event(str(fields["says"]))
             return TrainingProgress(
                 step=int(fields["step"]),
                 loss=float(fields["loss"]),

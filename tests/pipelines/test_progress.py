@@ -11,7 +11,8 @@ from rich.console import Console
 from pipelines.local import progress
 from pipelines.local.progress import TerminalProgress
 from pipelines.local.steps import Step
-from pipelines.local.training_progress import read_progress
+from pipelines.local.training_progress import TrainingProgress, read_progress
+from trainer_module.progress import say
 
 LINE = '{"step": 20, "examples": 10240, "loss": 0.5, "examples_per_s": 1234.5}\n'
 
@@ -20,7 +21,7 @@ def test_the_last_whole_line_is_the_progress(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     path.write_text(LINE.replace("20", "10") + LINE + '{"step": 30, "exam')
     found = read_progress(path)
-    assert found
+    assert isinstance(found, TrainingProgress)
     assert (found.step, found.examples, found.loss, found.examples_per_s) == (20, 10240, 0.5, 1234.5)
     assert str(found) == "step 20 loss 0.5000 1,234 examples/s"
 
@@ -36,8 +37,44 @@ def test_a_long_file_is_read_from_its_end(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     path.write_text(LINE * 10_000 + LINE.replace("20", "21"))
     found = read_progress(path)
-    assert found
+    assert isinstance(found, TrainingProgress)
     assert found.step == 21
+
+
+LOST = "rank 1 lost (signal 9) at step 2,763; restarting from step 2,600 (attempt 2 of 3)"
+
+
+def test_a_lost_rank_is_told_at_once_and_the_numbers_before_it_are_not_repeated(tmp_path: Path) -> None:
+    shown, path = io.StringIO(), tmp_path / "progress.jsonl"
+    observer = TerminalProgress(Console(file=shown, width=200), tmp_path)
+    observer.step_started("trainer")
+    path.write_text(LINE)
+    say(path, LOST, retry=1)
+    deadline = time.monotonic() + 10  # Lines without an event come every 30 s.
+    while LOST not in shown.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(1.2)
+    observer.step_ended(Step("trainer", "ran", 1.0, 0))
+    assert shown.getvalue().count(LOST) == 1
+    assert "step 20 loss" not in shown.getvalue()
+    with path.open("a") as file:
+        file.write(LINE.replace("20", "21"))
+    assert str(read_progress(path)).startswith("step 21 loss")
+
+
+def test_numbers_that_are_old_are_not_shown_as_if_they_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_PLAIN_LINE_EVERY_S", 0.01)
+    shown, path = io.StringIO(), tmp_path / "progress.jsonl"
+    observer = TerminalProgress(Console(file=shown, width=200), tmp_path)
+    observer.step_started("trainer")
+    observer._step_started_at -= 100
+    path.write_text(LINE)
+    os.utime(path, (time.time() - 45, time.time() - 45))
+    while "trainer" not in shown.getvalue():
+        pass
+    observer.step_ended(Step("trainer", "ran", 1.0, 0))
+    assert "running  step 20, no step for 45 s" in shown.getvalue()
+    assert "examples/s" not in shown.getvalue()
 
 
 def test_off_a_terminal_every_step_is_one_plain_line(tmp_path: Path) -> None:

@@ -1,12 +1,18 @@
 """Batches: every example once, in an order that a resumed epoch takes up where it was left."""
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from schemas.spec import Ranker
+from tests.trainer_module import small_job
+from tests.trainer_module.launched_job import wait_until
 from tests.trainer_module.small_job import NUM_EXAMPLES, declared, write_examples
+from trainer_module.checkpoint.manifest import Position
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -101,6 +107,60 @@ def _resumed(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trai
     found = list(_pool_epoch(ranker, files, address, epoch, trained))
     del worker, dispatcher
     return found
+
+
+def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path, files: tuple[str, ...]) -> None:
+    from trainer_module import collectives
+    from trainer_module.pool_input import broken_parts
+    from trainer_module.train_input import TrainInput, no_batches
+
+    collectives.start()
+    # Batches of 2, of which the worker holds many and its reader few: a kill in the middle must lose some.
+    ranker = declared(data_workers=1, batch_size_per_rank=2, shuffle_buffer=100)
+    dispatcher = tf.data.experimental.service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    worker, port = _worker(tmp_path / "first", address)
+    job = small_job.job(tmp_path, ranker, files)
+    source = TrainInput(job, rank=0, ranks=1, service=address, attempt="0", start=Position(), trained=no_batches())
+    seen, again = [], None
+    for batch in source.batches(0, 0):
+        seen.append(batch)
+        source.stepped()
+        if len(seen) == 40:
+            worker.kill()
+            worker.wait()
+            again, _ = _worker(tmp_path / "second", address, port)
+    for _ in range(5):  # Empty batches, while other ranks still have some.
+        source.stepped()
+    delivered = source.delivered()
+    assert delivered is not None
+    broken = broken_parts(delivered)
+    assert len(broken) > 0
+    assert len(_ages(seen)) < NUM_EXAMPLES
+    for batch in source.ask_again(broken):
+        seen.append(batch)
+        source.stepped()
+    assert again
+    again.kill()
+    again.wait()
+    delivered = source.delivered()
+    assert delivered is not None
+    assert len(broken_parts(delivered)) == 0
+    ages = _ages(seen)
+    assert len(ages) == len(np.unique(ages)) == NUM_EXAMPLES
+    assert len(np.unique(source.trained(), axis=0)) == len(seen) == delivered[0].sum()
+
+
+def _worker(folder: Path, dispatcher: str, port: str = "0") -> tuple["subprocess.Popen[bytes]", str]:
+    """Starts a worker of a pool; returns it and its port, on which one that comes in its place must serve."""
+    folder.mkdir()
+    file = folder / "address"
+    manners = ["--address-file", str(file), "--dispatcher", dispatcher, "--port", port]
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "trainer_module.data_service", "worker", *manners], stderr=(folder / "log").open("wb")
+    )
+    wait_until(file.exists, 120, "the worker serves")
+    return worker, file.read_text().rpartition(":")[2]
 
 
 def test_a_part_that_did_not_come_whole_is_noticed_whatever_else_came() -> None:

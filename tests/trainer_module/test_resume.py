@@ -72,7 +72,7 @@ def test_after_a_killed_rank_and_a_killed_launcher_a_job_ends_as_if_nothing_had_
     assert len(resumed) == 2
     assert resumed[0] >= first
     assert resumed[1] == second
-    assert "retry=1 of=2 after: training: rank-1 was ended by SIGKILL" in (job_file.parent / "launch.log").read_text()
+    assert "retry=1 of=2 after: rank 1 lost (signal 9) at step" in (job_file.parent / "launch.log").read_text()
     losses = np.load(tmp_path / "disturbed" / "output" / "losses.npy")
     np.testing.assert_allclose(losses, expected, atol=TOLERANCE)
     for group in ("adagrad_4", "adagrad_8"):
@@ -98,13 +98,20 @@ def test_with_a_pool_no_example_is_lost_or_seen_twice_when_a_worker_and_a_rank_a
     job_file = write_job(tmp_path, counting(data_workers=2), files)
     launched = launch(job_file)
     wait_for_step(job_file, 2 * EVERY_STEPS)
+    processes = [rank_process(launched.pid, rank).pid for rank in (0, 1)]
     process_with(launched.pid, "data-worker-0.address").kill()
     first = last_step(job_file)
     wait_for_step(job_file, first + 2 * EVERY_STEPS)
+    # A lost worker is replaced; the ranks do not even notice it before the epoch's end.
+    assert [rank_process(launched.pid, rank).pid for rank in (0, 1)] == processes
     rank_process(launched.pid, 0).kill()
     assert launched.wait(240) == 1
     _assert_ended_with_the_export(tmp_path)
-    assert len(report_of(tmp_path)["resumed_from_step"]) == 2
+    assert len(report_of(tmp_path)["resumed_from_step"]) == 1
+    said = [line for line in (tmp_path / "logs" / "progress.jsonl").read_text().splitlines() if "says" in line]
+    assert "data worker 0 lost (signal 9) at step " in said[0]
+    assert "rank 0 lost (signal 9) at step " in said[1]
+    assert "(attempt 3 of 3)" in said[1]
     assert_trained_on_each_example_once_an_epoch(tmp_path, files)
     # The pool hands out batches in another order each time: the same examples, another path to the same loss.
     losses = np.load(tmp_path / "output" / "losses.npy")

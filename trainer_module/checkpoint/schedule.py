@@ -1,20 +1,27 @@
 """When a training writes its checkpoints, and what goes into them besides the weights and rows."""
 
+import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow as tf
 
 from trainer_module import collectives
+from trainer_module.batch import Batch
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.checkpoint.writer import Contents, Writer
 from trainer_module.history import History
 from trainer_module.loop import Trainer
-from trainer_module.pool_input import refuse_lost
+from trainer_module.pool_input import broken_parts, refuse_lost
 from trainer_module.progress import Progress
 from trainer_module.train_input import TrainInput
+
+_LOG = logging.getLogger("trainer_module.rank")
+_MOST_TIMES_ASKED_AGAIN = 10
+"""In an epoch: each time, another worker was lost while it read what the one before had taken with it."""
 
 
 @dataclass
@@ -46,6 +53,7 @@ class Schedule:
     def __post_init__(self) -> None:
         self._next = self._due_after(self.trainer.step)
         self._started = self._epoch_started = time.monotonic()
+        self._times_asked_again = 0
 
     def _due_after(self, step: int) -> int:
         return (step // self.every_steps + 1) * self.every_steps
@@ -58,16 +66,29 @@ class Schedule:
     def begin_epoch(self) -> None:
         """Says that an epoch begins, or is taken up."""
         self._epoch_started = time.monotonic()
+        self._times_asked_again = 0
 
-    def end_epoch(self) -> None:
-        """Says that no rank has a batch of the epoch left; all ranks call it.
+    def end_epoch(self) -> Iterable[Batch] | None:
+        """Looks whether the epoch is whole, now that no rank has a batch of it left; all ranks call it.
+
+        Returns:
+            What a lost worker of the pool has taken with it, to be trained on now; None: the epoch is whole.
 
         Raises:
-            LostBatchesError: on all ranks, when the pool has not delivered all of them.
+            LostBatchesError: on all ranks, when the pool keeps losing some.
         """
         delivered = self.source.delivered()
-        if delivered is not None:
-            refuse_lost(collectives.allreduce_sum(tf.constant(delivered), name="delivered").numpy())
+        if delivered is None:
+            return None
+        delivered = collectives.allreduce_sum(tf.constant(delivered), name="delivered").numpy()
+        broken = broken_parts(delivered)
+        if len(broken) == 0:
+            return None
+        self._times_asked_again += 1
+        if self._times_asked_again > _MOST_TIMES_ASKED_AGAIN:
+            refuse_lost(delivered)
+        _LOG.warning("a data worker was lost: parts=%s of the epoch are asked for again", broken.tolist())
+        return self.source.ask_again(broken)
 
     def after_step(self) -> None:
         """Writes a checkpoint where one is due; all ranks call it after every step.

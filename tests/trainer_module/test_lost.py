@@ -1,0 +1,76 @@
+"""Lost processes: what is told of them, and when a job gives up."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from schemas.spec import Ranker
+from trainer_module.failures import JobFailedError
+from trainer_module.job import TrainJob
+from trainer_module.lost import Losses
+
+RANKER = Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> TrainJob:
+    from schemas.loading import load_spec
+
+    paths = dict.fromkeys(("transform_graph", "model_dir", "output_dir", "final_checkpoint"), "")
+    ranker: Ranker = load_spec(RANKER).ranker()
+    ranker = ranker.model_copy(update={"cluster": ranker.cluster.model_copy(update={"retries": 2})})
+    made = TrainJob(
+        ranker=ranker,
+        spec_digest="",
+        train_files=(),
+        checkpoint_dir=str(tmp_path / "checkpoints"),
+        log_dir=str(tmp_path),
+        **paths,
+    )
+    made.progress_file.write_text('{"step": 2763, "loss": 0.1}\n{"epoch": 0, "validation": {}}\n')
+    (tmp_path / "checkpoints" / "step-000000002600").mkdir(parents=True)
+    return made
+
+
+def _lost(what: str = "rank 1 lost (signal 9)", cause: str = "killed") -> JobFailedError:
+    return JobFailedError(cause, "training: rank-1 was ended by SIGKILL; the end of LOG:\nbye", what)  # type: ignore[arg-type]
+
+
+def _said(job: TrainJob) -> list[str]:
+    lines = map(json.loads, job.progress_file.read_text().splitlines())
+    return [line["says"] for line in lines if "says" in line]
+
+
+def test_each_loss_is_told_with_its_step_the_step_to_go_on_from_and_the_attempt(job: TrainJob) -> None:
+    losses = Losses(job)
+    losses.restart(_lost())
+    losses.replace(_lost("data worker 0 lost (signal 9)"))
+    assert _said(job) == [
+        "rank 1 lost (signal 9) at step 2,763; restarting from step 2,600 (attempt 2 of 3)",
+        "data worker 0 lost (signal 9) at step 2,763; starting it again, the ranks go on (attempt 3 of 3)",
+    ]
+
+
+def test_one_loss_too_many_is_one_clear_error_that_says_how_to_go_on(job: TrainJob) -> None:
+    losses = Losses(job)
+    losses.restart(_lost())
+    losses.restart(_lost())
+    with pytest.raises(JobFailedError) as given_up:
+        losses.replace(_lost("data worker 0 lost (signal 9)"))
+    first, *rest = str(given_up.value).splitlines()
+    assert first == (
+        "training: data worker 0 lost (signal 9) at step 2,763, after 2 lost processes, as many as cluster.retries "
+        "allows; the same command goes on from step 2,600"
+    )
+    assert rest == ["training: rank-1 was ended by SIGKILL; the end of LOG:", "bye"]
+    # Whoever has started the attempt must not take it for one more loss.
+    with pytest.raises(JobFailedError, match="after 2 lost"):
+        losses.restart(given_up.value)
+
+
+def test_what_trying_again_cannot_help_is_not_counted(job: TrainJob) -> None:
+    losses = Losses(job)
+    with pytest.raises(JobFailedError, match="SIGKILL"):
+        losses.restart(_lost(cause="mistake"))
+    assert _said(job) == []

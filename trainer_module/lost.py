@@ -1,0 +1,74 @@
+"""Processes that a job has lost: how many may be made good, and what is told of each."""
+
+import logging
+from pathlib import Path
+
+from trainer_module.checkpoint.folder import published
+from trainer_module.failures import JobFailedError
+from trainer_module.job import TrainJob
+from trainer_module.progress import newest_lines, say
+
+_LOG = logging.getLogger(__name__)
+
+
+class GivenUpError(JobFailedError):
+    """One process too many was lost."""
+
+    @property
+    def may_retry(self) -> bool:
+        """No."""
+        return False
+
+
+class Losses:
+    """Counts the lost processes of a job, whichever they are: `cluster.retries` of them are made good."""
+
+    def __init__(self, job: TrainJob):
+        self._job, self._allowed = job, job.ranker.cluster.retries
+        self._count = 0
+
+    def restart(self, error: JobFailedError) -> None:
+        """Says that all ranks are started again.
+
+        Args:
+            error: what has ended them.
+
+        Raises:
+            JobFailedError: they must not be.
+        """
+        self._make_good(error, f"restarting from {self._resumed_step()}")
+
+    def replace(self, error: JobFailedError) -> None:
+        """Says that one process is started again, and the ranks go on.
+
+        Args:
+            error: what has ended it.
+
+        Raises:
+            JobFailedError: it must not be.
+        """
+        self._make_good(error, "starting it again, the ranks go on")
+
+    def _make_good(self, error: JobFailedError, remedy: str) -> None:
+        if not error.may_retry or self._allowed == 0:
+            raise error
+        if self._count == self._allowed:
+            raise GivenUpError(
+                error.cause,
+                f"training: {error.brief}{self._at_step()}, after {self._count} lost processes, as many as "
+                f"cluster.retries allows; the same command goes on from {self._resumed_step()}\n{error}",
+            ) from error
+        self._count += 1
+        says = f"{error.brief}{self._at_step()}; {remedy} (attempt {self._count + 1} of {self._allowed + 1})"
+        _LOG.warning("retry=%d of=%d after: %s\n%s", self._count, self._allowed, says, error)
+        reason = str(error).splitlines()[0]
+        say(self._job.progress_file, says, retry=self._count, of=self._allowed, reason=reason)
+
+    def _at_step(self) -> str:
+        steps = (line["step"] for line in newest_lines(self._job.progress_file) if isinstance(line.get("step"), int))
+        step = next(steps, None)
+        return "" if step is None else f" at step {step:,}"
+
+    def _resumed_step(self) -> str:
+        found = published(Path(self._job.checkpoint_dir))
+        return f"step {int(found[-1].name.removeprefix('step-')):,}" if found else "the beginning"
