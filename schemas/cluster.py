@@ -30,7 +30,7 @@ class Cluster(Declaration):
     data_workers: Annotated[int, Field(ge=0)] = 2
     """tf.data service worker processes; 0: every rank reads by itself, in a fixed order."""
     retries: Annotated[int, Field(ge=0)] = 2
-    """How many lost processes of a job are made good: a data worker by another one, a rank by starting all ranks again."""
+    """How many lost processes of a job are made good: a data worker by another, a rank by starting all ranks again."""
     deadline_s: PositiveInt = 6 * 3600
     """Training that has not ended by then is stopped and fails."""
     heartbeat_timeout_s: PositiveInt = 300
