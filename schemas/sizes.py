@@ -17,8 +17,8 @@ from schemas.spec import Ranker
 from schemas.training import UncertaintyBalance
 
 FLOAT_BYTES = 4
-KEY_BYTES = 9
-"""A row's key, and whether it was touched since the last export."""
+KEY_BYTES = 8
+"""A row's key."""
 INDEX_BYTES_PER_SLOT = 18
 """libcuckoo: buckets of four slots, each slot 16 bytes of key and row number, a byte of the hash, a byte of use."""
 INDEX_ROOM = 9 / 8

@@ -18,7 +18,7 @@ class RowsSnapshot:
         keys: [n] int64, in no particular order.
         rows: [n, width] float32, `[embedding | slots | bookkeeping]`; the bookkeeping is int32 bits.
         extra: what belongs to the rank rather than to a row: counters of statistics (`count_...`) and of admission
-            (`sketch_...`), and keys (`keys_...`) touched and removed since the last export.
+            (`sketch_...`), and, where changes are tracked, the log (`keys_...`, `sum_...`) since the last export.
     """
 
     keys: NDArray[Any]
@@ -46,8 +46,9 @@ class Snapshot:
 def merged_extra(parts: Sequence[Mapping[str, NDArray[Any]]], rank: int) -> Arrays:
     """Returns a rank's `RowsSnapshot.extra` after the number of ranks has changed.
 
-    Counters of statistics add up and go to rank 0. Sketches add up too and go to every rank: each key was counted on
-    one rank alone, so the sum still never tells less than its count. Every rank gets all keys and picks its own.
+    Counters of statistics add up and go to rank 0. Sketches and other sums add up too and go to every rank: each key
+    was counted on one rank alone, so the sum still never tells less than its count. Every rank gets all keys and picks
+    its own.
     """
     merged: Arrays = {}
     for name in sorted(set().union(*parts)):
@@ -55,5 +56,5 @@ def merged_extra(parts: Sequence[Mapping[str, NDArray[Any]]], rank: int) -> Arra
             merged[name] = np.concatenate([part[name] for part in parts if name in part])
             continue
         total = np.sum([part[name] for part in parts if name in part], axis=0, dtype=parts[0][name].dtype)
-        merged[name] = total if rank == 0 or name.startswith("sketch_") else np.zeros_like(total)
+        merged[name] = total if rank == 0 or name.startswith(("sketch_", "sum_")) else np.zeros_like(total)
     return merged

@@ -35,7 +35,7 @@ def test_the_plan_is_printed_by_table_and_by_rank() -> None:
     print_plan(planned(), Room(64 * 10**9, "given"), Console(file=shown, width=200), ranks_per_host=4)
     lines = [" ".join(line.split()) for line in shown.getvalue().splitlines()]
     assert lines[0] == "table dim optimizer rows embedding slots books key index bytes/row total"
-    assert lines[5] == "users 16 adagrad 80,000,000 64 64 0 9 36 173 13.9 GB"
+    assert lines[5] == "users 16 adagrad 80,000,000 64 64 0 8 36 172 13.8 GB"
     assert "each of 8 ranks mean mean + 6 sigma" in lines
     assert "rows 17,125,125 17,150,251" in lines
     assert "copy while a checkpoint is written 2.34 GB 2.34 GB" in lines

@@ -70,7 +70,7 @@ def test_the_log_tells_what_was_touched_and_removed_since_the_last_export() -> N
     from trainer_module.embedding.eviction import remove
     from trainer_module.embedding.row_store import RowStore
 
-    store = RowStore(group(users=table()), seed=3)
+    store = RowStore(group(users=table()), seed=3, track_changes=True)
     step = Steps(store)
     step(keys(*range(1, 9)))
     assert sorted(take_delta(store).keys) == keys(*range(1, 9)).tolist()
@@ -86,6 +86,55 @@ def test_the_log_tells_what_was_touched_and_removed_since_the_last_export() -> N
     rows = store.read(store.find(tf.constant(delta.keys))).numpy()
     np.testing.assert_array_equal(delta.embeddings, rows[:, :4])
     assert len(take_delta(store).removed) == 0
+
+
+def test_changes_are_neither_written_nor_stored_where_nobody_takes_them() -> None:
+    from tests.trainer_module.small_tables import Steps, group, keys, table
+    from trainer_module.embedding.delta import take_delta
+    from trainer_module.embedding.eviction import remove
+    from trainer_module.embedding.persistence import restore, snapshot_of
+    from trainer_module.embedding.row_store import RowStore
+
+    store = RowStore(group(users=table()), seed=3)
+    Steps(store)(keys(*range(1, 9)))
+    remove(store, np.array([1, 2]))
+    assert (store.touched, store.removed) == (None, None)
+    saved = snapshot_of(store)
+    assert {name.split("_")[0] for name in saved.extra} == {"count"}
+    with pytest.raises(ValueError, match=r"^test_4: changes are not tracked"):
+        take_delta(store)
+    # Who begins to track does not know what has changed before.
+    tracking = RowStore(group(users=table()), seed=3, track_changes=True)
+    restore(tracking, saved, rank=0, ranks=1)
+    assert [take_delta(tracking).needs_full_export for _ in range(2)] == [True, False]
+
+
+def test_more_removed_keys_than_are_remembered_ask_for_a_full_export() -> None:
+    from tests.trainer_module.small_tables import Steps, group, keys, table
+    from trainer_module.embedding.delta import take_delta
+    from trainer_module.embedding.eviction import remove
+    from trainer_module.embedding.persistence import restore, snapshot_of
+    from trainer_module.embedding.removed_keys import RemovedKeys
+    from trainer_module.embedding.row_store import RowStore
+
+    store, other = (RowStore(group(users=table()), seed=3, track_changes=True) for _ in range(2))
+    store.removed = RemovedKeys(most=4)
+    step = Steps(store)
+    for _ in range(3):  # The same four, again and again, are four.
+        step(keys(*range(1, 9)))
+        remove(store, np.sort(store.find(tf.constant(keys(1, 2, 3, 4))).numpy()))
+    assert take_delta(store).removed.tolist() == keys(1, 2, 3, 4).tolist()
+    step(keys(*range(1, 9)))
+    remove(store, np.arange(1, 6))
+    step(keys(10))
+    restore(other, snapshot_of(store), rank=0, ranks=1)
+    for full in (store, other):
+        delta = take_delta(full)
+        assert (delta.needs_full_export, len(delta.keys), len(delta.removed)) == (True, 0, 0)
+        assert len(full.removed.keys()) == 0
+    step(keys(11))
+    delta = take_delta(store)
+    assert (delta.needs_full_export, delta.keys.tolist()) == (False, keys(11).tolist())
 
 
 def test_removed_rows_take_their_slots_along_and_leave_no_gap() -> None:
@@ -120,7 +169,7 @@ def test_a_restored_store_is_equal_bit_by_bit_log_and_counters_included() -> Non
     from trainer_module.embedding.row_store import RowStore
 
     declared = group(users=table(expire_after_days=3, admission={"kind": "count", "at_least": 2, "counters": 1024}))
-    store, other = (RowStore(declared, seed=3) for _ in range(2))
+    store, other = (RowStore(declared, seed=3, track_changes=True) for _ in range(2))
     step = Steps(store)
     step(keys(*range(50)), minute=1000, occurrences=2)
     take_delta(store)

@@ -1,4 +1,4 @@
-"""What has changed in a store since the last export."""
+"""What has changed in a store since the last export, where the store was made to track it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from trainer_module.embedding.hashing import owner_of
+from trainer_module.embedding.removed_keys import RemovedKeys
 from trainer_module.embedding.row_store import RowStore
+from trainer_module.snapshot import Arrays
+
+_TOUCHED, _REMOVED, _LOST = "keys_touched", "keys_removed", "sum_removed_are_lost"
 
 
 @dataclass(frozen=True)
@@ -18,11 +23,14 @@ class Delta:
         keys: [n] int64, rows made or updated.
         embeddings: [n, dim] float32, as they are now.
         removed: [m] int64, keys that had a row and have none now.
+        needs_full_export: too many rows were removed to remember, or the log was not kept all the time: the rest is
+            empty, and all rows must be exported now for the next delta to hold.
     """
 
     keys: NDArray[Any]
     embeddings: NDArray[Any]
     removed: NDArray[Any]
+    needs_full_export: bool
 
 
 def take_delta(store: RowStore) -> Delta:
@@ -30,40 +38,66 @@ def take_delta(store: RowStore) -> Delta:
 
     Its time is that of the rows touched, and of looking at one flag a row: about a millisecond for ten million.
     """
+    removed = _log(store)
     numbers = _touched_numbers(store)
+    told = numbers[:0] if removed.are_lost else numbers
     delta = Delta(
-        keys=tf.gather(store.keys, numbers).numpy(),
-        embeddings=tf.gather(store.rows, numbers)[:, : store.group.dim].numpy(),
-        removed=removed_keys(store),
+        keys=tf.gather(store.keys, told).numpy(),
+        embeddings=tf.gather(store.rows, told)[:, : store.group.dim].numpy(),
+        removed=_gone(store, removed),
+        needs_full_export=removed.are_lost,
     )
-    store.touched.scatter_update(tf.IndexedSlices(tf.zeros([len(numbers)], tf.bool), numbers))
-    store.removed.clear()
+    store.mark(tf.constant(numbers), False)
+    removed.clear()
     return delta
 
 
-def touched_keys(store: RowStore) -> NDArray[Any]:
-    """Returns the keys of rows made or updated since the last export: [n] int64."""
-    keys: NDArray[Any] = tf.gather(store.keys, _touched_numbers(store)).numpy()
-    return keys
+def _log(store: RowStore) -> RemovedKeys:
+    if store.removed is None:
+        raise ValueError(f"{store.group.name}: changes are not tracked (got track_changes=False)")
+    return store.removed
 
 
-def removed_keys(store: RowStore) -> NDArray[Any]:
-    """Returns the keys removed since the last export that have not come back: [m] int64, ascending."""
-    if not store.removed:
-        return np.zeros(0, np.int64)
-    keys = np.unique(np.concatenate(store.removed))
+def _gone(store: RowStore, removed: RemovedKeys) -> NDArray[Any]:
+    """Returns the keys removed that have not come back: [m] int64, ascending."""
+    keys = removed.keys()
     gone: NDArray[Any] = keys[store.find(tf.constant(keys)).numpy() == 0]
     return gone
 
 
-def restore_log(store: RowStore, touched: NDArray[Any], removed: NDArray[Any]) -> None:
-    """Takes a log into a store that has just been filled; keys that are not this store's rows are left out."""
-    numbers = store.find(tf.constant(touched, tf.int64)).numpy()
-    numbers = numbers[numbers > 0]
-    store.touched.scatter_update(tf.IndexedSlices(tf.ones([len(numbers)], tf.bool), numbers))
-    store.removed = [removed] if len(removed) else []
-
-
 def _touched_numbers(store: RowStore) -> NDArray[Any]:
+    assert store.touched is not None
     numbers: NDArray[Any] = np.flatnonzero(store.in_use(store.touched)) + 1
     return numbers
+
+
+def snapshot_of_log(store: RowStore) -> Arrays:
+    """Returns what a checkpoint holds of the log: nothing where none is kept."""
+    if store.removed is None:
+        return {}
+    return {
+        _TOUCHED: tf.gather(store.keys, _touched_numbers(store)).numpy(),
+        _REMOVED: _gone(store, store.removed),
+        _LOST: np.array([store.removed.are_lost], np.int64),
+    }
+
+
+def restore_log(store: RowStore, extra: Arrays, *, rank: int, ranks: int) -> None:
+    """Takes a log into a store that has just been filled; keys of other ranks are left out.
+
+    Args:
+        store: which may keep no log.
+        extra: of a checkpoint; where that holds no log, only a full export can come next.
+        rank: this one.
+        ranks: number of ranks now.
+    """
+    if store.removed is None:
+        return
+    store.removed.clear()
+    if _LOST not in extra or extra[_LOST].any():
+        store.removed.lose()
+        return
+    is_mine = owner_of(tf.constant(extra[_REMOVED], tf.int64), ranks).numpy() == rank
+    store.removed.add(extra[_REMOVED][is_mine])
+    numbers = store.find(tf.constant(extra[_TOUCHED], tf.int64)).numpy()
+    store.mark(tf.constant(numbers[numbers > 0]), True)

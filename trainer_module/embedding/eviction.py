@@ -83,10 +83,10 @@ def remove(store: RowStore, numbers: NDArray[Any]) -> None:
     moved = np.flatnonzero(~is_gone) + new_end
     gone_keys = tf.gather(store.keys, numbers)
     store.index.remove(gone_keys)
-    for variable in (store.rows, store.keys, store.touched):
+    for variable in store.by_number:
         variable.scatter_update(tf.IndexedSlices(tf.gather(variable, moved), gaps))
     store.index.insert(tf.gather(store.keys, gaps), tf.constant(gaps[:, None], tf.int64))
-    behind = np.arange(new_end, end)
-    store.touched.scatter_update(tf.IndexedSlices(tf.zeros([len(behind)], tf.bool), behind))
+    store.mark(tf.range(new_end, end), False)
     store.end.assign(new_end)
-    store.removed.append(gone_keys.numpy())
+    if store.removed is not None:
+        store.removed.add(gone_keys.numpy())

@@ -3,12 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from trainer_module.embedding.delta import removed_keys, restore_log, touched_keys
+from trainer_module.embedding.delta import restore_log, snapshot_of_log
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.embedding.row_store import RowStore
 from trainer_module.snapshot import Arrays, RowsSnapshot
-
-_TOUCHED, _REMOVED = "keys_touched", "keys_removed"
 
 
 def snapshot_of(store: RowStore) -> RowsSnapshot:
@@ -17,8 +15,7 @@ def snapshot_of(store: RowStore) -> RowsSnapshot:
     extra: Arrays = {f"count_{name}": counter.numpy().copy() for name, counter in store.counters.items()}
     if store.gatekeeper.sketch is not None:
         extra |= store.gatekeeper.sketch.snapshot()
-    extra |= {_TOUCHED: touched_keys(store), _REMOVED: removed_keys(store)}
-    return RowsSnapshot(keys, rows, extra)
+    return RowsSnapshot(keys, rows, extra | snapshot_of_log(store))
 
 
 def restore(store: RowStore, snapshot: RowsSnapshot, *, rank: int, ranks: int) -> None:
@@ -44,7 +41,4 @@ def restore(store: RowStore, snapshot: RowsSnapshot, *, rank: int, ranks: int) -
             counter.assign(stored)
     if store.gatekeeper.sketch is not None:
         store.gatekeeper.sketch.restore(snapshot.extra)
-    none = np.zeros(0, np.int64)
-    touched, removed = (snapshot.extra.get(name, none) for name in (_TOUCHED, _REMOVED))
-    mine = owner_of(tf.constant(removed, tf.int64), ranks).numpy() == rank
-    restore_log(store, touched, removed[mine])
+    restore_log(store, snapshot.extra, rank=rank, ranks=ranks)

@@ -17,6 +17,7 @@ from trainer_module.embedding.admission import Gatekeeper
 from trainer_module.embedding.bookkeeping import merged_books, new_books
 from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
+from trainer_module.embedding.removed_keys import RemovedKeys
 from trainer_module.embedding.row_optimizers import Now, row_update
 from trainer_module.keys import NO_ID, tags_of
 
@@ -46,13 +47,15 @@ class Observed(NamedTuple):
 class RowStore(tf.Module):
     """Rows found by key, made when their id is admitted, growing by doubling."""
 
-    def __init__(self, group: Group, *, seed: int, expected_rows: int = 0):
+    def __init__(self, group: Group, *, seed: int, expected_rows: int = 0, track_changes: bool = False):
         """Makes an empty store.
 
         Args:
             group: whose rows it holds.
             seed: of the initial vectors and of admission.
             expected_rows: room to take at once. Growing later copies the rows and stalls a step.
+            track_changes: whether it logs what `delta.take_delta` returns; somebody must take it. Every step and every
+                checkpoint pays for it.
         """
         super().__init__(name=group.name)
         self.group = group
@@ -66,8 +69,8 @@ class RowStore(tf.Module):
             name: tf.Variable(tf.zeros([num_tags], tf.int64), trainable=False, name=f"{group.name}_{name}")
             for name in COUNTERS
         }
-        self.removed: list[NDArray[Any]] = []
-        """Keys of rows removed since the last export."""
+        self.removed = RemovedKeys() if track_changes else None
+        """Since the last delta was taken; None where changes are not tracked, as is `touched`, a flag a row."""
         self._make_room(expected_rows)
 
     def _make_room(self, expected_rows: int) -> None:
@@ -87,11 +90,25 @@ class RowStore(tf.Module):
             _untouched([capacity, width], tf.float32), shape=[None, width], trainable=False, name=f"{name}_rows"
         )
         self.keys = tf.Variable(_untouched([capacity], tf.int64), shape=[None], trainable=False, name=f"{name}_keys")
-        self.touched = tf.Variable(
-            _untouched([capacity], tf.bool), shape=[None], trainable=False, name=f"{name}_touched"
-        )
+        self.touched: tf.Variable | None = None
+        if self.removed is not None:
+            self.touched = tf.Variable(
+                _untouched([capacity], tf.bool), shape=[None], trainable=False, name=f"{name}_touched"
+            )
         self.end = tf.Variable(1, dtype=tf.int64, trainable=False, name=f"{name}_end")
         self._clear_row_of_no_key()
+
+    @property
+    def by_number(self) -> tuple[tf.Variable, ...]:
+        """The variables that hold something for every row number."""
+        return (self.rows, self.keys) if self.touched is None else (self.rows, self.keys, self.touched)
+
+    def mark(self, numbers: tf.Tensor, is_touched: bool) -> list[tf.Operation]:
+        """Sets the flags of rows, where changes are tracked; returns the writes."""
+        if self.touched is None:
+            return []
+        flags = tf.fill([tf.size(numbers)], is_touched)
+        return [self.touched.scatter_update(tf.IndexedSlices(flags, numbers))]
 
     def _clear_row_of_no_key(self) -> tf.Operation:
         return self.rows.scatter_update(tf.IndexedSlices(tf.zeros([1, self.group.width]), [0]))
@@ -146,7 +163,7 @@ class RowStore(tf.Module):
             writes = [
                 self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers)),
                 self.keys.scatter_update(tf.IndexedSlices(keys, numbers)),
-                self.touched.scatter_update(tf.IndexedSlices(tf.ones_like(keys, tf.bool), numbers)),
+                *self.mark(numbers, True),
                 self.index.insert(keys, numbers[:, None]),
                 self.end.assign(end),
             ]
@@ -160,7 +177,7 @@ class RowStore(tf.Module):
             more = tf.maximum(needed, 2 * capacity)
             places = tf.range(capacity)
             writes = []
-            for variable in (self.rows, self.keys, self.touched):
+            for variable in self.by_number:
                 # After a scatter, reading and assigning would copy; copying the larger buffer would touch all of it.
                 with tf.control_dependencies([tf.raw_ops.DisableCopyOnRead(resource=variable.handle)]):
                     old = variable.read_value()
@@ -214,7 +231,7 @@ class RowStore(tf.Module):
         new_rows = tf.concat(parts, 1) if len(parts) > 1 else parts[0]
         writes = [
             self.rows.scatter_update(tf.IndexedSlices(new_rows, numbers)),
-            self.touched.scatter_update(tf.IndexedSlices(tf.ones_like(numbers, tf.bool), numbers)),
+            *self.mark(numbers, True),
         ]
         with tf.control_dependencies(writes):
             self._clear_row_of_no_key()
@@ -269,7 +286,7 @@ class RowStore(tf.Module):
             numbers = tf.range(start + 1, start + 1 + len(keys[part]), dtype=tf.int64)
             self.rows.scatter_update(tf.IndexedSlices(rows[part], numbers))
             self.keys.scatter_update(tf.IndexedSlices(keys[part], numbers))
-            self.touched.scatter_update(tf.IndexedSlices(tf.zeros([len(keys[part])], tf.bool), numbers))
+            self.mark(numbers, False)
             self.index.insert(tf.constant(keys[part]), numbers[:, None])
         self.end.assign(len(keys) + 1)
 

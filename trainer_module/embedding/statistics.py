@@ -10,8 +10,8 @@ from trainer_module import collectives
 from trainer_module.embedding.row_store import COUNTERS, RowStore
 from trainer_module.keys import ID_BITS
 
-BYTES_BESIDE_ROW = 8 + 1 + 16
-"""Of a row: its key, its flag of the export's log, and its entry of the index without the index's free places."""
+BYTES_BESIDE_ROW = 8 + 16
+"""Of a row: its key, and its entry of the index without the index's free places."""
 
 
 def statistics(stores: Mapping[str, RowStore], *, rank: int, ranks: int) -> dict[str, dict[str, Any]]:
