@@ -16,6 +16,7 @@ from bench import report
 from bench.contest import Result, compete, measure
 from bench.contestants import CONTESTANTS
 from bench.stages import milliseconds_by_stage
+from bench.workload import ranker
 
 _PROFILED = ("sangam", "sangam_bf16")
 
@@ -30,11 +31,14 @@ def main() -> None:
     quick, started = arguments.quick, time.monotonic()
     runs, stages = _contest(1 if quick else arguments.repeats, batches=8 if quick else 24)
     input_ms = measure("bench.reading")["batch_s"] * 1e3
-    print(f"\n{report.speed_table(runs)}\n\n{report.stage_table(stages, input_ms)}", flush=True)
+    eviction = measure("bench.eviction", 1_000_000 if quick else 10_000_000, 100)
+    by_stage = report.stage_table(stages, input_ms, eviction, ranker().training.evict_every_steps)
+    print(f"\n{report.speed_table(runs)}\n\n{by_stage}", flush=True)
     scale, restored = _scale((100_000, 1_000_000) if quick else (100_000, 1_000_000, 10_000_000))
     print(f"\n{report.scale_table(scale, restored)}\n\n{report.export_table(restored)}", flush=True)
     precision = [measure("bench.precision", seed, 10 if quick else 60) for seed in range(1 if quick else 3)]
-    goals = [*report.speed_goals(runs), *report.scale_goals(scale, restored), report.precision_goal(precision)]
+    goals = [*report.speed_goals(runs), *report.scale_goals(scale, restored)]
+    goals += [report.eviction_goal(eviction), report.precision_goal(precision)]
     print(f"\n{report.precision_table(precision)}\n\n{report.goal_table(goals)}", flush=True)
     document = {
         "speed": {
@@ -42,6 +46,7 @@ def main() -> None:
             for name, by_ranks in runs.items()
         },
         "stages_ms": stages | {"input": input_ms},
+        "eviction": eviction,
         "scale": scale,
         "restored": restored,
         "auc": precision,

@@ -73,6 +73,12 @@ def scale_goals(scale: Sequence[Mapping[str, Any]], restored: Sequence[Mapping[s
     return goals
 
 
+def eviction_goal(found: Mapping[str, float]) -> Goal:
+    """Returns what is wanted of an eviction."""
+    what = f"eviction of {_count(found['rows'])} rows in {found['tables']} tables, one core: s"
+    return Goal(what, found["evict_s"], 2.0, True)
+
+
 def precision_goal(found: Sequence[Mapping[str, Mapping[str, float]]]) -> Goal:
     """Returns what is wanted of bfloat16's AUC: the mean over tasks and seeds, float32's less bfloat16's."""
     losses = [_mean(of_seed["float32"].values()) - _mean(of_seed["bfloat16"].values()) for of_seed in found]
@@ -95,12 +101,17 @@ def speed_table(runs: Runs) -> str:
     return table(header, rows)
 
 
-def stage_table(stages: Mapping[str, Mapping[str, float]], input_ms: float) -> str:
-    """Returns milliseconds by stage; a column for each profiled run."""
+def stage_table(
+    stages: Mapping[str, Mapping[str, float]], input_ms: float, eviction: Mapping[str, float], evict_every_steps: int
+) -> str:
+    """Returns milliseconds by stage; a column for each profiled run. An eviction's are its share of one step."""
     names = [*STAGES, *(name for name in next(iter(stages.values())) if name not in STAGES)]
     rows = [[name, *(f"{of_run[name]:.1f}" for of_run in stages.values())] for name in names]
     rows.append(["the step", *(f"{sum(of_run.values()):.1f}" for of_run in stages.values())])
     rows.append(["input: a batch from TFRecord, apart", *[f"{input_ms:.1f}"] * len(stages)])
+    evicted = f"{_count(eviction['rows'])} rows in {eviction['tables']} tables, every {evict_every_steps:,} steps"
+    evict_ms = eviction["evict_s"] * 1e3 / evict_every_steps
+    rows.append([f"eviction: {evicted}, apart", *[f"{evict_ms:.1f}"] * len(stages)])
     return table(["ms", *stages], rows)
 
 

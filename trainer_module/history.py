@@ -57,6 +57,7 @@ class History:
                 "steps": len(report.step_losses),
                 "skipped": report.skipped,
                 "seconds": report.seconds,
+                "evict_s": report.evict_s,
                 "validation": report.validation,
             }
             for report in self.reports

@@ -70,6 +70,7 @@ class EpochReport:
         step_examples: every step's number of examples: [steps].
         skipped: steps left out of both, for losses or gradients that were not finite.
         seconds: of training, without validation.
+        evict_s: of these, what removing rows took on this rank.
         validation: by task, `auc` or `rmse` on the validation split; empty without one.
     """
 
@@ -77,6 +78,7 @@ class EpochReport:
     step_examples: list[int] = field(default_factory=list)
     skipped: int = 0
     seconds: float = 0.0
+    evict_s: float = 0.0
     validation: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -163,10 +165,10 @@ class Trainer:
                 report.step_examples.append(num_examples)
                 report.step_losses.append(losses)
                 if self.step % evict_every == 0:
-                    self.evict()
+                    report.evict_s += self.evict(progress)
             progress.stepped(num_examples, sum(losses))
             after_step()
-        self.evict()
+        report.evict_s += self.evict(progress)
         report.seconds += time.monotonic() - started
         return report
 
@@ -303,13 +305,15 @@ class Trainer:
         """Minutes since 1970 of the newest event trained on by any rank; 0 without times. All ranks together."""
         return int(collectives.allreduce_max(self._newest.read_value(), name="newest_minute"))
 
-    def evict(self) -> None:
-        """Removes the rows that the tables' declarations say, on all ranks together."""
+    def evict(self, progress: Progress) -> float:
+        """Removes the rows that the tables' declarations say, on all ranks together; returns the seconds it took."""
         if not any(group.counts_occurrences for group in self.ranker.groups.values()):
-            return
-        now = self.newest_minute
-        for store in self.tables.stores.values():
-            evict(store, now=now, rank=self.rank, ranks=self.ranks)
+            return 0.0
+        now, started = self.newest_minute, time.monotonic()
+        with progress.beating():
+            for store in self.tables.stores.values():
+                evict(store, now=now, rank=self.rank, ranks=self.ranks)
+        return time.monotonic() - started
 
     def statistics(self) -> dict[str, dict[str, Any]]:
         """Returns numbers by table over all ranks, see `embedding.statistics`. All ranks call it together."""

@@ -44,6 +44,7 @@ def write_report(
                 "examples": report.examples,
                 "steps": len(report.step_losses),
                 "seconds": round(report.seconds, 3),
+                "evict_s": round(report.evict_s, 3),
                 "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
                 "validation": report.validation,
             }

@@ -1,7 +1,8 @@
 import pytest
 
 from bench.contest import Result, ratio
-from bench.report import Goal, goal_table, precision_goal, scale_goals
+from bench.report import Goal, eviction_goal, goal_table, precision_goal, scale_goals, stage_table
+from bench.stages import STAGES
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +38,14 @@ def test_many_rows_are_compared_with_few_and_with_the_ideal() -> None:
         "checkpoint, copied and written, 4 M rows: million rows/s": (2.0, True),
         "checkpoint, read and restored, 4 M rows: million rows/s": (0.5, False),
     }
+
+
+def test_the_stage_table_shows_an_eviction_as_its_share_of_a_step() -> None:
+    eviction = {"rows": 1e7, "tables": 100, "evict_s": 1.5}
+    shown = stage_table({"Sangam": dict.fromkeys(STAGES, 1.0)}, 15.0, eviction, 1000)
+    assert shown.splitlines()[-1] == "| eviction: 10 M rows in 100 tables, every 1,000 steps, apart | 1.5 |"
+    assert eviction_goal(eviction).is_met
+    assert not eviction_goal(eviction | {"evict_s": 2.1}).is_met
 
 
 def test_auc_lost_is_the_mean_over_seeds() -> None:

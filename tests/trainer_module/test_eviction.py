@@ -66,6 +66,52 @@ def test_over_capacity_the_declared_order_decides(order: str, stay: set[int]) ->
     assert store.counters["evicted"].numpy().tolist() == [0, 2, 0]
 
 
+def _sorted_out(group, keys, seen, count, *, now, rank, ranks):  # type: ignore[no-untyped-def]
+    """Returns the places of the rows that go, by sorting every table's rows."""
+    from trainer_module.embedding.eviction import rank_share
+
+    gone: set[int] = set()
+    for name, table in group.tables.items():
+        rows = [place for place in range(len(keys)) if keys[place] >> 52 == group.tags[name]]
+        if table.expire_after_days is not None:
+            old = {place for place in rows if now - int(seen[place]) >= table.expire_after_days * DAY}
+            gone |= old
+            rows = [place for place in rows if place not in old]
+        if table.capacity is not None:
+            by = (seen, count, keys) if table.capacity.evict == "least_recent" else (count, seen, keys)
+            surplus = max(len(rows) - rank_share(table.capacity.rows, rank, ranks), 0)
+            gone |= set(sorted(rows, key=lambda place: [int(column[place]) for column in by])[:surplus])
+    return sorted(gone)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_rows_that_go_are_those_of_a_full_sort_whatever_the_ties(seed: int) -> None:
+    from tests.trainer_module.small_tables import group, table
+    from trainer_module.embedding.eviction import rows_to_go
+
+    generator = np.random.default_rng(seed)
+    tables = group(
+        frequent=table(capacity={"rows": 60, "evict": "least_frequent"}),
+        plain=table(),
+        recent=table(capacity={"rows": 40, "evict": "least_recent"}, expire_after_days=2),
+        expiring=table(expire_after_days=1),
+        roomy=table(capacity={"rows": 10_000}),
+    )
+    num_rows = int(generator.integers(0, 1000))
+    keys = np.sort(generator.choice(2**40, num_rows, replace=False)) | (generator.integers(1, 6, num_rows) << 52)
+    keys = generator.permutation(keys)
+    # Few different values, those before 1970 and the largest included: nearly all rows are tied.
+    seen = generator.choice(np.array([-5, 0, 3 * DAY - 1, 3 * DAY, 4 * DAY, 2**31 - 1], np.int32), num_rows)
+    count = generator.choice(np.array([0, 1, 2, 2**31 - 1], np.int32), num_rows)
+    for now, rank, ranks in ((4 * DAY, 0, 1), (5 * DAY, 1, 3)):
+        going = rows_to_go(tables, keys, seen, count, now=now, rank=rank, ranks=ranks)
+        expected = _sorted_out(tables, keys, seen, count, now=now, rank=rank, ranks=ranks)
+        assert going.places.tolist() == expected
+        by_table = np.bincount(keys[expected] >> 52, minlength=6)
+        assert (going.expired + going.evicted).tolist() == by_table.tolist()
+        assert going.expired[[1, 2, 5]].tolist() == going.evicted[[2, 4, 5]].tolist() == [0, 0, 0]
+
+
 def test_occurrences_add_up_over_steps() -> None:
     from tests.trainer_module.small_tables import Steps, group, ids_of, keys, table
     from trainer_module.embedding.eviction import evict

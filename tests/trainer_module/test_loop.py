@@ -1,6 +1,7 @@
 """A trainer alone in this process."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,28 @@ def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_ex
     assert guarded["posts"] == fooled["posts"] == 30
     assert guarded["users"] == 59
     assert fooled["users"] < 59
+
+
+def test_the_heart_beats_during_an_eviction_that_lasts_and_the_report_counts_it(
+    tmp_path: Path, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainer_module import loop
+
+    ranker = declared(tables={"posts": {"capacity": {"rows": 30}}}, event_time="time")
+    heartbeat = job(tmp_path, ranker, files).heartbeat_file(0)
+    beats = []
+
+    def slow(*_: object, **__: object) -> None:
+        heartbeat.unlink(missing_ok=True)
+        given_up = time.monotonic() + 30
+        while not heartbeat.exists() and time.monotonic() < given_up:
+            time.sleep(0.02)
+        beats.append(heartbeat.exists())
+
+    monkeypatch.setattr(loop, "evict", slow)
+    _, report = _trained(ranker, files, tmp_path)
+    assert beats == [True, True]  # A group each, at the end of the epoch.
+    assert 0.5 < report.evict_s < report.seconds
 
 
 def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, files: tuple[str, ...]) -> None:

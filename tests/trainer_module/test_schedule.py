@@ -1,5 +1,7 @@
 """When checkpoints are written, alone in this process, with a trainer that only counts."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,9 +21,13 @@ ALONE = {name: np.zeros(500, np.int32) for name in GROUPS}
 class CountingTrainer:
     step: int = 0
     copies: list[int] = field(default_factory=list)
+    progress: "CountingProgress | None" = None
+    copied_with_heartbeat: list[bool] = field(default_factory=list)
 
     def snapshot(self) -> Snapshot:
         self.copies.append(self.step)
+        if self.progress:
+            self.copied_with_heartbeat.append(self.progress.is_beating)
         made = contents(ALONE, rank=0, ranks=1).snapshot
         return Snapshot(step=self.step, dense=made.dense, groups=made.groups, extra=made.extra)
 
@@ -42,6 +48,13 @@ class NoInput:
 @dataclass
 class CountingProgress:
     examples: int = 0
+    is_beating: bool = False
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        self.is_beating = True
+        yield
+        self.is_beating = False
 
 
 def _schedule(trainer: CountingTrainer, writer, directory: Path):  # type: ignore[no-untyped-def]
@@ -52,11 +65,12 @@ def _schedule(trainer: CountingTrainer, writer, directory: Path):  # type: ignor
 
     collectives.start()
     directory.mkdir(exist_ok=True)
+    trainer.progress = CountingProgress()
     return Schedule(
         trainer=trainer,
         source=NoInput(),
         history=History(),
-        progress=CountingProgress(),
+        progress=trainer.progress,
         manifest=manifest(ranks=1),
         directory=directory,
         every_steps=10,
@@ -76,6 +90,7 @@ def test_a_checkpoint_comes_every_so_many_steps_and_the_last_ones_stay(tmp_path:
         schedule.after_step()
         writer.finish()
     assert trainer.copies == [20, 30, 40, 50]
+    assert trainer.copied_with_heartbeat == [True] * 4
     assert [path.name[-2:] for path in published(tmp_path / "c")] == ["40", "50"]
     assert schedule.history.num_checkpoints == 4
 

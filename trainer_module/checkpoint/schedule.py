@@ -126,7 +126,8 @@ class Schedule:
     def _write(self, *, epoch_s: float) -> None:
         started = time.monotonic()
         self._next = self._due_after(self.trainer.step)
-        contents = self._contents(epoch_s=epoch_s)
+        with self.progress.beating():
+            contents = self._contents(epoch_s=epoch_s)
         self.writer.start(folder.step_folder(self.directory, self.trainer.step), contents, keep=self.keep)
         self.history.num_checkpoints += 1
         self.history.blocked_s += time.monotonic() - started

@@ -1,12 +1,12 @@
 """Removes rows that are past their time, and those that a table has too many of. Between steps, in NumPy."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.groups import BOOK_FLOATS
+from schemas.groups import BOOK_FLOATS, Group
 from schemas.tables import Capacity
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY, read_books
 from trainer_module.embedding.row_store import RowStore
@@ -30,40 +30,90 @@ def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
         return
     keys = store.in_use(store.keys)
     seen, count = read_books(store.in_use(store.rows, slice(-BOOK_FLOATS, None)))
-    tags = keys >> ID_BITS
-    is_gone = np.zeros(len(keys), bool)
-    for name, table in store.group.tables.items():
-        tag = store.group.tags[name]
-        places = np.flatnonzero(tags == tag)
+    going = rows_to_go(store.group, keys, seen, count, now=now, rank=rank, ranks=ranks)
+    for counter, rows_by_tag in (("expired", going.expired), ("evicted", going.evicted)):
+        store.counters[counter].assign_add(rows_by_tag)
+    remove(store, going.places + 1)
+
+
+class Going(NamedTuple):
+    """What an eviction removes.
+
+    Attributes:
+        places: [n] int64, ascending, of all rows.
+        expired, evicted: [tags] int64, how many of each table, for their age and for the capacity.
+    """
+
+    places: NDArray[Any]
+    expired: NDArray[Any]
+    evicted: NDArray[Any]
+
+
+def rows_to_go(
+    group: Group,
+    keys: NDArray[Any],
+    seen: NDArray[Any],
+    count: NDArray[Any],
+    *,
+    now: int,
+    rank: int,
+    ranks: int,
+) -> Going:
+    """Returns which rows go, in one pass over the rows of all tables.
+
+    Args:
+        group: of the tables.
+        keys: [rows] int64.
+        seen: [rows] int32, minutes of the newest event.
+        count: [rows] int32, occurrences.
+        now: minutes.
+        rank: this one.
+        ranks: number of ranks.
+    """
+    num_tags = max(group.tags.values()) + 1
+    # Numbers of 16 bits are sorted by radix: the order of the tables below takes one pass.
+    tags = (keys >> ID_BITS).astype(np.uint16)
+    oldest, most = np.full(num_tags, -(2**31), np.int32), np.full(num_tags, len(keys))
+    for name, table in group.tables.items():
+        tag = group.tags[name]
         if table.expire_after_days is not None:
-            is_old = now - seen[places].astype(np.int64) >= table.expire_after_days * MINUTES_A_DAY
-            is_gone[places[is_old]] = True
-            _count(store, "expired", tag, int(is_old.sum()))
-            places = places[~is_old]
+            oldest[tag] = max(now - table.expire_after_days * MINUTES_A_DAY + 1, -(2**31))
         if table.capacity is not None:
-            surplus = len(places) - rank_share(table.capacity.rows, rank, ranks)
-            if surplus > 0:
-                order = _first_to_go(table.capacity, seen[places], count[places], keys[places])
-                is_gone[places[order[:surplus]]] = True
-                _count(store, "evicted", tag, surplus)
-    remove(store, np.flatnonzero(is_gone) + 1)
+            most[tag] = rank_share(table.capacity.rows, rank, ranks)
+    is_gone = seen < oldest[tags]
+    expired = np.bincount(tags[is_gone], minlength=num_tags)
+    surplus = np.maximum(np.bincount(tags, minlength=num_tags) - expired - most, 0)
+    crowded = np.flatnonzero(~is_gone & (surplus > 0)[tags])
+    crowded = crowded[np.argsort(tags[crowded], kind="stable")]
+    ends = np.cumsum(np.bincount(tags[crowded], minlength=num_tags))
+    for name, table in group.tables.items():
+        tag = group.tags[name]
+        if table.capacity is not None and surplus[tag]:
+            places = crowded[ends[tag - 1] : ends[tag]]
+            worth = _worth(table.capacity, seen[places], count[places])
+            is_gone[places[least(worth, keys[places], surplus[tag])]] = True
+    return Going(np.flatnonzero(is_gone), expired, surplus)
+
+
+def _worth(capacity: Capacity, seen: NDArray[Any], count: NDArray[Any]) -> NDArray[Any]:
+    """Returns what decides which rows go, the least first: both numbers of a row in one int64."""
+    first, then = (seen, count) if capacity.evict == "least_recent" else (count, seen)
+    return (first.astype(np.int64) << 32) + then
+
+
+def least(worth: NDArray[Any], keys: NDArray[Any], number: int) -> NDArray[Any]:
+    """Returns the places of so many of the least; the key decides between equals, so that they are always the same.
+
+    Nothing but the equals at the edge is sorted.
+    """
+    edge = np.partition(worth, number - 1)[number - 1]
+    below, equal = np.flatnonzero(worth < edge), np.flatnonzero(worth == edge)
+    return np.concatenate([below, equal[np.argsort(keys[equal])[: number - len(below)]]])
 
 
 def rank_share(rows: int, rank: int, ranks: int) -> int:
     """Returns how many of a table's rows a rank may keep; the shares of all ranks add up to `rows`."""
     return rows * (rank + 1) // ranks - rows * rank // ranks
-
-
-def _first_to_go(capacity: Capacity, seen: NDArray[Any], count: NDArray[Any], keys: NDArray[Any]) -> NDArray[Any]:
-    """Returns the order in which rows go; the key decides between equals, so that the order is always the same."""
-    if capacity.evict == "least_recent":
-        return np.lexsort((keys, count, seen))
-    return np.lexsort((keys, seen, count))
-
-
-def _count(store: RowStore, counter: str, tag: int, rows: int) -> None:
-    variable = store.counters[counter]
-    variable.assign(tf.tensor_scatter_nd_add(variable, [[tag]], [rows]))
 
 
 def remove(store: RowStore, numbers: NDArray[Any]) -> None:
