@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from components.source_digest import source_digest
+from components.code_digest import code_digest
 from pipelines.local.request import RunRequest
 from schemas.errors import UserError
 from schemas.spec import digest
@@ -69,7 +69,7 @@ class Record(_Record):
 
 def identity_of(request: RunRequest) -> str:
     """Returns what a date's result depends on, apart from the logs."""
-    code = source_digest("schemas", "components", "trainer_module", "pipelines.pipeline")
+    code = code_digest("pipelines.pipeline")
     return f"{digest(request.spec)[:16]}-{code[:16]}"
 
 

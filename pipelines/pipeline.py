@@ -13,7 +13,7 @@ from components.example_validator.component import ExampleValidator
 from components.infra_validator.component import InfraValidator
 from components.pusher.component import Pusher
 from components.schema_gen.component import SchemaGen
-from components.source_digest import source_digest
+from components.statistics_gen.component import StatisticsGen
 from components.trainer.component import Trainer
 from components.transform.component import Transform
 from pipelines.local.request import ARTIFACTS, METADATA
@@ -94,9 +94,8 @@ def _data(spec: Spec, placement: Placement) -> _Data:
     examples = example_gen.outputs["examples"]
     schema_gen = SchemaGen(inputs=spec).with_id("schema_gen")
     schema = schema_gen.outputs["schema"]
-    # With the schema, ids that are numbers are counted as names.
-    statistics_gen = tfx.components.StatisticsGen(
-        examples=examples, schema=schema, stats_options=tfdv.StatsOptions(**drift.STATISTICS)
+    statistics_gen = StatisticsGen(
+        examples=examples, schema=schema, options=tfdv.StatsOptions(**drift.STATISTICS)
     ).with_id("statistics_gen")
     statistics = statistics_gen.outputs["statistics"]
     example_validator = ExampleValidator(spec=spec, statistics=statistics, schema=schema).with_id("example_validator")
@@ -104,7 +103,6 @@ def _data(spec: Spec, placement: Placement) -> _Data:
     transform = Transform(
         inputs=spec,
         preprocessing_fn=PREPROCESSING_FN,
-        code=source_digest("schemas", "trainer_module.preprocessing", "trainer_module.keys", "components.transform"),
         examples=examples,
         schema=schema,
     ).with_id("transform")

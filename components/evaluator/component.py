@@ -9,9 +9,9 @@ from tfx.orchestration import data_types
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
+from components.code_digest import code_digest
 from components.evaluator.driver import Driver
 from components.evaluator.executor import Executor
-from components.source_digest import source_digest
 from schemas.spec import Spec
 
 
@@ -73,7 +73,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 gates=json.dumps([gate.model_dump(mode="json") for gate in spec.gates]),
                 export=spec.export.model_dump_json(),
                 pipeline_root=pipeline_root,
-                code=source_digest("schemas", "components.evaluator", "components.registry"),
+                code=code_digest(Executor.__module__),
                 evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
                 blessing=types.Channel(type=standard_artifacts.ModelBlessing),
             )

@@ -7,9 +7,9 @@ from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
+from components.code_digest import code_digest
 from components.example_gen.driver import Driver
 from components.example_gen.executor import Executor
-from components.source_digest import source_digest
 from schemas.spec import Spec
 
 
@@ -57,7 +57,7 @@ class ExampleGen(base_component.BaseComponent):
                 name=spec.name,
                 mode=spec.training.mode,
                 pipeline_root=pipeline_root,
-                code=source_digest("schemas", "components.example_gen", "components.registry"),
+                code=code_digest(Executor.__module__),
                 examples=types.Channel(type=standard_artifacts.Examples),
             )
         )

@@ -5,8 +5,8 @@ from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
+from components.code_digest import code_digest
 from components.example_validator.executor import Executor
-from components.source_digest import source_digest
 from schemas.spec import Spec
 
 
@@ -49,7 +49,7 @@ class ExampleValidator(base_component.BaseComponent):
                 schema=schema,
                 inputs=spec.inputs().model_dump_json(),
                 drift=spec.drift.model_dump_json() if spec.drift else "",
-                code=source_digest("schemas", "components.example_validator"),
+                code=code_digest(Executor.__module__),
                 anomalies=types.Channel(type=standard_artifacts.ExampleAnomalies),
             )
         )

@@ -7,9 +7,9 @@ from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
+from components.code_digest import code_digest
 from components.infra_validator.driver import Driver
 from components.infra_validator.executor import Executor
-from components.source_digest import source_digest
 from schemas.spec import Spec
 
 
@@ -57,9 +57,7 @@ class InfraValidator(base_component.BaseComponent):
                 name=spec.name,
                 serving=spec.serving.model_dump_json(),
                 evaluation=spec.evaluation.model_dump_json(),
-                code=source_digest(
-                    "schemas", "components.infra_validator", "components.server", "components.trainer.process_group"
-                ),
+                code=code_digest(Executor.__module__),
                 blessing=types.Channel(type=standard_artifacts.InfraBlessing),
             )
         )

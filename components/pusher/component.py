@@ -8,9 +8,9 @@ from tfx.orchestration import data_types
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
+from components.code_digest import code_digest
 from components.pusher.executor import Executor
 from components.registry.checkpoint import RankerCheckpoint
-from components.source_digest import source_digest
 from schemas.spec import Spec, digest
 
 
@@ -84,15 +84,7 @@ class Pusher(base_component.BaseComponent):
                 pipeline_root=pipeline_root,
                 spec_digest=spec_digest,
                 git_commit=git_commit,
-                code=source_digest(
-                    "schemas",
-                    "components.pusher",
-                    "components.evaluator.verdict",
-                    "components.example_gen.report",
-                    "components.example_gen.counts",
-                    "components.infra_validator.verdict",
-                    "components.registry",
-                ),
+                code=code_digest(Executor.__module__),
                 pushed_model=types.Channel(type=standard_artifacts.PushedModel),
             )
         )

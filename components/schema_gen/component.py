@@ -7,8 +7,8 @@ from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
+from components.code_digest import code_digest
 from components.schema_gen.executor import Executor
-from components.source_digest import source_digest
 from schemas.spec import Inputs
 
 
@@ -35,7 +35,7 @@ class SchemaGen(base_component.BaseComponent):
         super().__init__(
             SchemaGenSpec(
                 inputs=inputs.inputs().model_dump_json(),
-                code=source_digest("schemas", "components.schema_gen"),
+                code=code_digest(Executor.__module__),
                 schema=types.Channel(type=standard_artifacts.Schema),
             )
         )

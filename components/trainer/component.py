@@ -7,8 +7,8 @@ from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ExecutionParameter
 
+from components.code_digest import code_digest
 from components.registry.checkpoint import RankerCheckpoint
-from components.source_digest import source_digest
 from components.trainer.executor import Executor
 from schemas.spec import Spec
 
@@ -68,7 +68,7 @@ class Trainer(base_component.BaseComponent):
             TrainerSpec(
                 ranker=spec.ranker().model_dump_json(),
                 pipeline_root=pipeline_root,
-                code=source_digest("schemas", "trainer_module", "components.trainer", "components.registry"),
+                code=code_digest(Executor.__module__),
                 launch=launch,
                 examples=examples,
                 transformed_examples=transformed_examples,

@@ -143,13 +143,15 @@ def _with_epochs(ranker: Ranker, *, has_base: bool) -> Ranker:
 
 def _describe(checkpoint: Any, job: dict[str, Any], report: IngestionReport, input_dict: Artifacts) -> None:
     """Notes on the checkpoint what a later training and the registry need to know."""
+    graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
     days = sorted({*job["days"], *(report.base.days if report.base else ())})
     for name, text in {
         checkpoints.DAYS: json.dumps(days),
         checkpoints.BASE: report.base.checkpoint_uri if report.base else "",
         checkpoints.SPEC_DIGEST: job["spec_digest"],
-        checkpoints.TRANSFORM_GRAPH: artifact_utils.get_single_uri(input_dict["transform_graph"]),
+        checkpoints.TRANSFORM_GRAPH: graph.uri,
         checkpoints.INPUTS_DIGEST: digest(Ranker.model_validate_json(json.dumps(job["ranker"])).inputs()),
+        checkpoints.TRANSFORM_CODE: graph.get_string_custom_property(checkpoints.TRANSFORM_CODE),
     }.items():
         checkpoint.set_string_custom_property(name, text)
 

@@ -4,6 +4,7 @@ from tfx import types
 from tfx.components.transform import component
 from tfx.dsl.components.base import executor_spec
 
+from components.code_digest import code_digest
 from components.transform.executor import Executor
 from schemas.spec import Inputs
 
@@ -18,7 +19,6 @@ class Transform(component.Transform):
         *,
         inputs: Inputs,
         preprocessing_fn: str,
-        code: str,
         examples: types.BaseChannel,
         schema: types.BaseChannel,
     ):
@@ -27,7 +27,6 @@ class Transform(component.Transform):
         Args:
             inputs: what the examples' columns mean.
             preprocessing_fn: dotted path of the function.
-            code: digest of the sources that the result depends on, so that a change of them is no cached result.
             examples: channel of the raw examples, with the report of ingestion beside them.
             schema: channel of their schema.
         """
@@ -35,7 +34,10 @@ class Transform(component.Transform):
             examples=examples,
             schema=schema,
             preprocessing_fn=preprocessing_fn,
-            custom_config={"inputs": inputs.inputs().model_dump_json(), "code": code},
+            custom_config={
+                "inputs": inputs.inputs().model_dump_json(),
+                "code": code_digest(Executor.__module__, preprocessing_fn),
+            },
             disable_statistics=True,
             disable_analyzer_cache=True,
         )

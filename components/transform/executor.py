@@ -12,6 +12,7 @@ from tfx.utils import io_utils, json_utils
 
 from components.example_gen.report import read_ingestion
 from components.registry.base import Base
+from components.registry.checkpoint import TRANSFORM_CODE
 from components.transform.reuse import TEMPORARY, transform_with
 from schemas.spec import Inputs, digest
 
@@ -26,14 +27,16 @@ class Executor(tfx_executor.Executor):
     """TFX's Transform, but for an incremental training.
 
     Weights are trained for inputs that were scaled by some mean and variance. Statistics of the new days alone would
-    shift the inputs under the weights, so the graph stays as long as the declaration of the inputs does.
+    shift the inputs under the weights, so the graph stays as long as the declaration of the inputs does, and the code
+    that made it.
     """
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         """Writes the graph and the transformed examples of every split."""
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
-        inputs = Inputs.model_validate_json(json_utils.loads(exec_properties[keys.CUSTOM_CONFIG_KEY])["inputs"])
-        reused, note = _reusable(read_ingestion(examples.uri).base, digest(inputs))
+        given = json_utils.loads(exec_properties[keys.CUSTOM_CONFIG_KEY])
+        inputs = Inputs.model_validate_json(given["inputs"])
+        reused, note = _reusable(read_ingestion(examples.uri).base, digest(inputs), given["code"])
         graph = artifact_utils.get_single_instance(output_dict[keys.TRANSFORM_GRAPH_KEY])
         _LOG.info("transform reused=%r note=%r", reused, note)
         if reused:
@@ -42,6 +45,7 @@ class Executor(tfx_executor.Executor):
             super().Do(input_dict, output_dict, exec_properties)
         graph.set_string_custom_property(REUSED_FROM, reused)
         graph.set_string_custom_property(NOTE, note)
+        graph.set_string_custom_property(TRANSFORM_CODE, given["code"])
 
     def _reuse(self, reused: str, examples: Any, input_dict: Artifacts, output_dict: Artifacts) -> None:
         graph = artifact_utils.get_single_uri(output_dict[keys.TRANSFORM_GRAPH_KEY])
@@ -58,7 +62,7 @@ class Executor(tfx_executor.Executor):
         io_utils.delete_dir(os.path.join(graph, TEMPORARY))
 
 
-def _reusable(base: Base | None, inputs_digest: str) -> tuple[str, str]:
+def _reusable(base: Base | None, inputs_digest: str, code: str) -> tuple[str, str]:
     """Returns the uri of the graph to go on with, or "" and the reason why there is none, if it is worth telling."""
     if base is None:
         return "", ""
@@ -66,6 +70,11 @@ def _reusable(base: Base | None, inputs_digest: str) -> tuple[str, str]:
         return "", (
             "features, tasks or their columns have changed since the base was trained: means and ranges of the inputs "
             "were computed anew, over the new days alone"
+        )
+    if base.transform_code != code:
+        return "", (
+            "Transform's code, or the version of a library, has changed since the base was trained: means and ranges "
+            "of the inputs were computed anew, over the new days alone"
         )
     if not fileio.isdir(base.transform_graph_uri):
         return "", (

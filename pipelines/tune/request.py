@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.source_digest import source_digest
+from components.code_digest import code_digest
 from pipelines.local.request import RunRequest, check_request
 from schemas.errors import UserError
 from schemas.loading import Parsed, parse_spec
@@ -83,7 +83,7 @@ def _identity(spec: Spec, tune: Tuning, run: RunRequest) -> dict[str, Any]:
         "tune": tune.model_dump(mode="json", exclude=_HOW_LONG),
         "--date": str(run.date or ""),
         "--data": str(run.data_root),
-        "code": source_digest("schemas", "trainer_module"),
+        "code": code_digest("trainer_module.preprocessing", "trainer_module.launch"),
     }
     return dict(_leaves(parts, ""))
 

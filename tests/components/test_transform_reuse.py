@@ -22,6 +22,7 @@ INPUTS = Inputs.model_validate_json(
     "tasks": {"like": {"kind": "binary"}}
     }"""
 )
+CODE = "digest-of-the-code"
 OTHER_INPUTS = INPUTS.model_copy(update={"tasks": INPUTS.tasks | {"second": INPUTS.tasks["like"]}})
 
 
@@ -66,7 +67,7 @@ def transformed(root: Path, examples: Any) -> Any:
         {"transform_graph": [graph], "transformed_examples": [output]},
         {
             "preprocessing_fn": "trainer_module.preprocessing.preprocessing_fn",
-            "custom_config": json.dumps({"inputs": INPUTS.model_dump_json(), "code": ""}),
+            "custom_config": json.dumps({"inputs": INPUTS.model_dump_json(), "code": CODE}),
             "disable_statistics": 1,
         },
     )
@@ -91,11 +92,15 @@ def hours(root: Path) -> list[float]:
     return sorted(example.features.feature["hour"].float_list.value[0] for example in examples)
 
 
-def base(root: Path, inputs: Inputs = INPUTS) -> Any:
+def base(root: Path, inputs: Inputs = INPUTS, code: str = CODE) -> Any:
     from components.registry.base import Base
 
     return Base(
-        checkpoint_uri="c", days=("2024-02-29",), transform_graph_uri=str(root / "graph"), inputs_digest=digest(inputs)
+        checkpoint_uri="c",
+        days=("2024-02-29",),
+        transform_graph_uri=str(root / "graph"),
+        inputs_digest=digest(inputs),
+        transform_code=code,
     )
 
 
@@ -111,6 +116,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_with_the_graph_of_its_own_data_the_examples_are_the_same(first: Path, tmp_path: Path) -> None:
     graph = transformed(tmp_path, ingested(tmp_path, hour=8, base=base(first)))
+    assert graph.get_string_custom_property("transform_code") == CODE
     assert graph.get_string_custom_property("reused_from") == str(first / "graph")
     for split in ("train", "eval"):
         assert records(tmp_path, split) == records(first, split)
@@ -126,15 +132,31 @@ def test_the_statistics_of_the_new_days_change_nothing(first: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("inputs", "word"),
-    [(OTHER_INPUTS, "have changed since the base was trained"), (INPUTS, "is gone")],
-    ids=["another declaration", "no graph"],
+    ("inputs", "code", "folder", "word"),
+    [
+        (OTHER_INPUTS, CODE, "graph", "features, tasks or their columns have changed since the base was trained"),
+        (INPUTS, "of-other-code", "graph", "the version of a library, has changed since the base was trained"),
+        (INPUTS, "", "graph", "the version of a library, has changed since the base was trained"),
+        (INPUTS, CODE, "nowhere", "is gone"),
+    ],
+    ids=["another declaration", "other code", "a record without its code", "no graph"],
 )
-def test_where_the_graph_does_not_fit_a_new_one_is_made_and_told(
-    first: Path, tmp_path: Path, inputs: Inputs, word: str
+def test_a_graph_that_does_not_fit_is_not_reused_and_the_reason_is_told(
+    tmp_path: Path, inputs: Inputs, code: str, folder: str, word: str
 ) -> None:
-    given = base(first if inputs is OTHER_INPUTS else tmp_path / "nowhere", inputs)
+    from components.transform.executor import _reusable
+
+    (tmp_path / "graph").mkdir()
+    given = base(tmp_path, inputs, code).model_copy(update={"transform_graph_uri": str(tmp_path / folder)})
+    reused, note = _reusable(given, digest(INPUTS), CODE)
+    assert reused == ""
+    assert word in note
+    assert "computed anew" in note
+
+
+def test_with_other_code_a_new_graph_is_made_and_the_graph_tells_why(first: Path, tmp_path: Path) -> None:
+    given = base(first, code="of-other-code")
     graph = transformed(tmp_path, ingested(tmp_path, hour=108, base=given))
     assert graph.get_string_custom_property("reused_from") == ""
-    assert word in graph.get_string_custom_property("note")
+    assert "Transform's code" in graph.get_string_custom_property("note")
     assert sum(hours(tmp_path)) == pytest.approx(0, abs=1e-4)

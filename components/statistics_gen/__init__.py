@@ -1,0 +1,1 @@
+"""StatisticsGen; TFX's own code, whose version its key must know."""

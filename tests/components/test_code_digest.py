@@ -1,0 +1,219 @@
+"""The key of a step: the sources that its process imports, those of the processes it starts, and library versions."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from components import code_digest as digests
+from components.code_digest import code_digest, installed_versions, read_source, source_files, sources_digest
+from schemas.errors import UserError
+
+PREPROCESSING_FN = "trainer_module.preprocessing.preprocessing_fn"
+KEYS = {
+    "example_gen": ["components.example_gen.executor"],
+    "schema_gen": ["components.schema_gen.executor"],
+    "statistics_gen": [],
+    "example_validator": ["components.example_validator.executor"],
+    "transform": ["components.transform.executor", PREPROCESSING_FN],
+    "trainer": ["components.trainer.executor"],
+    "evaluator": ["components.evaluator.executor"],
+    "infra_validator": ["components.infra_validator.executor"],
+    "pusher": ["components.pusher.executor"],
+}
+"""What the components give to `code_digest`, by step."""
+STARTED = {
+    "transform": ["trainer_module.preprocessing"],
+    "trainer": [
+        *("trainer_module.launch", "trainer_module.__main__", "trainer_module.data_service", "trainer_module.export"),
+        *("trainer_module.coordinator", "trainer_module.host"),
+        # The export imports them once it knows what to write.
+        *("trainer_module.serving.writing", "trainer_module.serving.stock_table", "trainer_module.serving.tfra_table"),
+    ],
+    # The server imports it once the ports are free.
+    "infra_validator": ["components.server.__main__", "components.server.serving"],
+}
+"""What a step's process imports beside its executor, and what the processes that it starts import."""
+
+_IMPORTED = """
+import importlib, json, os, sys
+from pathlib import Path
+# Once for all: nothing of the project is imported by them.
+import tensorflow_model_analysis, tensorflow_transform.beam, tfx.v1
+here, project = Path.cwd(), ("schemas", "components", "trainer_module", "pipelines")
+sys.stdout.flush()
+for step, modules in json.loads(sys.argv[1]).items():
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0, step
+        continue
+    for module in modules:
+        importlib.import_module(module)
+    ours = [found.__file__ for name, found in sys.modules.items() if name.split(".")[0] in project]
+    Path(sys.argv[2], step).write_text(json.dumps([str(Path(file).relative_to(here)) for file in ours if file]))
+    os._exit(0)
+"""
+
+
+READ = functools.cache(read_source)
+
+
+def keys(edited: str = "") -> dict[str, str]:
+    """Returns what each step is keyed by, as if one file had another line."""
+
+    def read(path: str) -> bytes | None:
+        source = READ(path)
+        return source + b"\nEDITED = True\n" if source is not None and path == edited else source
+
+    return {step: sources_digest(*entries, read=read) for step, entries in KEYS.items()}
+
+
+def steps_changed_by(path: str) -> frozenset[str]:
+    assert READ(path) is not None
+    before, after = keys(), keys(path)
+    return frozenset(step for step in KEYS if after[step] != before[step])
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[str]]:
+    """The files of the project that each step's processes import, as Python says."""
+    folder = tmp_path_factory.mktemp("imported")
+    modules = {step: [*KEYS[step], *STARTED.get(step, [])] for step in KEYS}
+    modules["transform"].remove(PREPROCESSING_FN)
+    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    words = [sys.executable, "-c", _IMPORTED, json.dumps(modules), str(folder)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return {step: set(json.loads((folder / step).read_text())) for step in KEYS}
+
+
+@pytest.mark.slow
+def test_a_step_is_keyed_by_what_its_processes_import_and_by_nothing_else(imported: Mapping[str, set[str]]) -> None:
+    assert {step: set(source_files(*entries)) for step, entries in KEYS.items()} == imported
+
+
+@pytest.mark.slow
+def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
+    imported: Mapping[str, set[str]],
+) -> None:
+    before = keys()
+    for path in sorted(set().union(*imported.values())):
+        after = keys(path)
+        changed = {step for step in KEYS if after[step] != before[step]}
+        assert changed == {step for step in KEYS if path in imported[step]}, path
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("trainer_module/transforms/numbers.py", {"transform"}),
+        ("trainer_module/transforms/__init__.py", {"transform"}),
+        ("trainer_module/loop.py", {"trainer"}),
+        ("components/server/rest.py", {"infra_validator"}),
+        ("components/registry/versions.py", {"infra_validator", "pusher"}),
+        ("components/evaluator/group_metrics.py", {"evaluator"}),
+        ("components/example_gen/readers/csv.py", {"example_gen"}),
+        ("schemas/tasks.py", set(KEYS) - {"statistics_gen"}),
+        ("pipelines/pipeline.py", set()),
+        ("components/pusher/component.py", set()),
+    ],
+)
+def test_an_edit_changes_these_keys(path: str, steps: set[str]) -> None:
+    assert steps_changed_by(path) == steps
+
+
+def test_a_version_of_a_library_changes_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {step: code_digest(*entries) for step, entries in KEYS.items()}
+    assert before == {step: code_digest(*entries) for step, entries in KEYS.items()}
+    versions = {**installed_versions(), "tensorflow-transform": "1.99.0"}
+    monkeypatch.setattr(digests, "installed_versions", lambda: versions)
+    after = {step: code_digest(*entries) for step, entries in KEYS.items()}
+    assert [step for step in KEYS if before[step] == after[step]] == []
+
+
+def test_the_versions_are_those_installed_of_what_the_lock_names() -> None:
+    versions = installed_versions()
+    assert versions["tensorflow"] == "2.16.2"
+    assert versions["apache-beam"] == "2.74.0"
+    assert len(versions) > 100
+    # A tool of the developers' changes no result.
+    assert not {"pytest", "ruff", "mypy"} & versions.keys()
+
+
+def test_a_lock_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(digests, "_ROOT", tmp_path)
+    installed_versions.cache_clear()
+    try:
+        with pytest.raises(UserError, match=r"requirements\.runtime\.lock: is missing .*copy it there"):
+            installed_versions()
+    finally:
+        installed_versions.cache_clear()
+
+
+def files_of(tree: Mapping[str, str], *entries: str) -> list[str]:
+    return source_files(*entries, read=lambda path: tree[path].encode() if path in tree else None)
+
+
+EMPTY = {"schemas/__init__.py": "", "schemas/a.py": "", "schemas/b.py": "", "schemas/c.py": ""}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import schemas.b", ["b"]),
+        ("import schemas.b as other, schemas.c", ["b", "c"]),
+        ("from schemas import b", ["b"]),
+        ("from schemas.b import anything", ["b"]),
+        ("from schemas.b import *", ["b"]),
+        ("from . import b", ["b"]),
+        ("from .b import anything", ["b"]),
+        ("def later():\n    from schemas import b", ["b"]),
+        ("try:\n    import schemas.b\nexcept ImportError:\n    import schemas.c", ["b", "c"]),
+        ("if TYPE_CHECKING:\n    import schemas.b\nelse:\n    import schemas.c", ["c"]),
+        ("if other:\n    import schemas.b", ["b"]),
+        ("start(['python', '-m', 'schemas.b'])", ["b"]),
+        ("load('schemas.b.function')", ["b"]),
+        ("'''See schemas.b for more.'''", []),
+        ("import os, numpy.random\nfrom os.path import join", []),
+        ("import schemas.nowhere", []),
+    ],
+)
+def test_what_a_module_imports_or_names_counts(source: str, found: list[str]) -> None:
+    tree = {**EMPTY, "schemas/a.py": source}
+    assert files_of(tree, "schemas.a") == sorted(
+        ["schemas/__init__.py", *(f"schemas/{name}.py" for name in ["a", *found])]
+    )
+
+
+def test_a_package_that_is_started_counts_with_its_main_module_and_what_that_imports() -> None:
+    tree = {
+        **EMPTY,
+        "schemas/a.py": "MODULE = 'components.served'",
+        "components/__init__.py": "",
+        "components/served/__init__.py": "",
+        "components/served/__main__.py": "import schemas.c",
+    }
+    assert files_of(tree, "schemas.a") == sorted(set(tree) - {"schemas/b.py"})
+
+
+def test_of_a_package_on_the_way_only_what_runs_at_its_import_counts() -> None:
+    tree = {**EMPTY, "schemas/__init__.py": "import schemas.b\ndef later():\n    import schemas.c\n"}
+    assert files_of(tree, "schemas.a") == ["schemas/__init__.py", "schemas/a.py", "schemas/b.py"]
+    whole = {**tree, "schemas/a.py": "import schemas"}
+    assert files_of(whole, "schemas.a") == sorted(tree)
+
+
+def test_modules_that_import_each_other_are_found_once() -> None:
+    tree = {**EMPTY, "schemas/a.py": "import schemas.b", "schemas/b.py": "import schemas.a"}
+    assert files_of(tree, "schemas.a") == ["schemas/__init__.py", "schemas/a.py", "schemas/b.py"]
+
+
+@pytest.mark.parametrize("entry", ["schemas.nowhere.function", "numpy", "nowhere"])
+def test_an_entry_that_is_no_module_of_the_project_is_an_error(entry: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match="no such module of the project"):
+        source_files(entry)
