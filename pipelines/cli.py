@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -42,6 +43,24 @@ def main() -> None:
         sys.exit(USAGE)
 
 
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from pipelines.provenance import VERSION, code_folder, git_commit
+
+        _say(f"sangam {VERSION} {git_commit(code_folder()) or ''}".rstrip())
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and the commit."),
+    ] = False,
+) -> None:
+    del version  # Its callback has printed it.
+
+
 @app.command(epilog="Example: sangam validate pipelines/specs/short_video.yaml")
 def validate(spec: SpecArgument) -> None:
     """Checks a spec: prints every mistake with its line, the value got and what is allowed."""
@@ -79,7 +98,12 @@ def run(
     from pipelines.runs import run_and_report
     from schemas.loading import load_spec
 
-    raise typer.Exit(run_and_report(check_request(load_spec(spec), date, data, root)))
+    try:
+        request = check_request(load_spec(spec), date, data, root)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped before the run had begun")
+        raise typer.Exit(128 + signal.SIGINT) from None
+    raise typer.Exit(run_and_report(request))
 
 
 app.command(epilog=backfill_command.EPILOG)(backfill_command.backfill)
@@ -219,9 +243,7 @@ def doctor() -> None:
 @app.command(epilog="Example: sangam version")
 def version() -> None:
     """Prints the version and the commit of the code."""
-    from pipelines.provenance import VERSION, code_folder, git_commit
-
-    _say(f"sangam {VERSION} {git_commit(code_folder()) or ''}".rstrip())
+    _print_version(is_wanted=True)
 
 
 @app.command(epilog="Example: sangam schema > ranker.schema.json")

@@ -1,7 +1,6 @@
 """From the steps of a run to its summary.
 
-The reader of ingestion's report is imported where it is needed: its package may bring TensorFlow, and a run that could
-not even load that must get its summary too.
+Nothing here imports TensorFlow: a run that could not even load that must get its summary too, and at once.
 """
 
 from collections.abc import Sequence
@@ -92,9 +91,11 @@ def _step(step: Step) -> StepSummary:
 def _ingested(step: Step | None) -> dict[str, Any]:
     if step is None or "examples" not in step.outputs:
         return {"days": {}, "missing_days": [], "rows": {}, "notes": []}
-    from components.example_gen.report import read_ingestion
+    from components.example_gen.counts import FILE_NAME as INGESTION_FILE
+    from components.example_gen.counts import IngestionReport
 
-    report = read_ingestion(step.outputs["examples"].uri)
+    path = Path(step.outputs["examples"].uri, INGESTION_FILE)
+    report = IngestionReport.model_validate_json(path.read_text(encoding="utf-8"))
     rows = {
         name: RowsSummary(
             read=split.rows_read,

@@ -1,6 +1,7 @@
 """A local run as the terminal sees it."""
 
 import os
+from pathlib import Path
 
 from rich.console import Console
 
@@ -8,7 +9,9 @@ from pipelines.alerting import alert
 from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
 from pipelines.local.run import BuildPipeline, run_locally
+from pipelines.local.watched import STOP_S, Diary, watched
 from pipelines.report import print_report
+from pipelines.summary import Summary
 from schemas.errors import UserError
 
 ROOT_IN_USE = 4
@@ -16,30 +19,50 @@ ROOT_IN_USE = 4
 PLAIN_WIDTH = 200
 
 
-def run_and_report(request: RunRequest, build: BuildPipeline | None = None) -> int:
+def run_and_report(request: RunRequest, build: BuildPipeline | None = None, *, stop_s: float = STOP_S) -> int:
     """Runs, shows the progress and the result, and returns the exit code; does not return from a run that failed.
+
+    The run has a process of its own; this one answers signals, and leaves a summary where the other one cannot.
 
     Args:
         request: what to run.
         build: makes the pipeline; that of the spec when left out.
+        stop_s: from a signal to the moment when all that has not ended is killed.
     """
     terminal = keep_stream(1)
     # Off a terminal nobody wraps lines: those who read them later want them whole.
     console = Console(file=terminal, highlight=False, width=None if terminal.isatty() else PLAIN_WIDTH)
     errors = Console(file=keep_stream(2), highlight=False)
+    ended = watched(request, console, lambda diary: _run(request, build, diary, console, errors), stop_s=stop_s)
+    if isinstance(ended, int):
+        return ended
+    console.show_cursor()
+    if ended.summary is None:
+        errors.print("stopped before the run had begun", markup=False)
+    else:
+        _tell(request, ended.summary, ended.path, ended.log, console, errors)
+    return ended.exit_code
+
+
+def _run(request: RunRequest, build: BuildPipeline | None, diary: Diary, console: Console, errors: Console) -> int:
+    """Runs in this process."""
     try:
-        outcome = run_locally(request, console, build)
+        outcome = run_locally(request, console, build, diary)
     except UserError as error:
         errors.print(str(error), markup=False, soft_wrap=True)
         return ROOT_IN_USE
-    print_report(outcome.summary, console)
-    if outcome.summary.error:
-        errors.print(f"{outcome.summary.error}\nlog: {outcome.log}", markup=False, soft_wrap=True)
-    console.print(f"summary: {outcome.summary_path}", markup=False, soft_wrap=True)
-    # Last: the receiver may be slow, and what it says changes nothing.
-    if problem := alert(request.spec, outcome.summary):
-        errors.print(problem, markup=False, soft_wrap=True)
+    _tell(request, outcome.summary, outcome.summary_path, outcome.log, console, errors)
     if outcome.summary.status != "succeeded":
         # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.
         os._exit(outcome.exit_code)
     return outcome.exit_code
+
+
+def _tell(request: RunRequest, summary: Summary, path: Path, log: Path, console: Console, errors: Console) -> None:
+    print_report(summary, console)
+    if summary.error:
+        errors.print(f"{summary.error}\nlog: {log}", markup=False, soft_wrap=True)
+    console.print(f"summary: {path}", markup=False, soft_wrap=True)
+    # Last: the receiver may be slow, and what it says changes nothing.
+    if problem := alert(request.spec, summary):
+        errors.print(problem, markup=False, soft_wrap=True)

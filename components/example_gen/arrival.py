@@ -60,10 +60,10 @@ def wait_for_logs(
             if waited - logged >= LOG_EVERY_S:
                 logged = waited
                 _LOG.info("event=waiting_for_logs date=%s waited_s=%d of_s=%d", date, waited, wait_s)
-            _show(f"waits for the logs of {date}: {waited / 60:.0f} of {wait_s / 60:.0f} minutes")
+            show(f"waits for the logs of {date}: {waited / 60:.0f} of {wait_s / 60:.0f} minutes")
             sleep(min(arrival.poll_s, wait_s - waited))
     finally:
-        _show("")
+        show("")
     if logged >= 0:
         _LOG.info("event=logs_arrived date=%s waited_s=%d", date, clock() - started)
 
@@ -76,7 +76,7 @@ def _text(arrival: Arrival, date: Day, data_root: str, wait_s: float, *, is_old:
     )
 
 
-def _show(text: str) -> None:
+def show(text: str) -> None:
     """Leaves a word for the progress, where there is a folder for it."""
     folder = os.environ.get(LOG_DIR_VARIABLE)
     if not folder or not Path(folder).is_dir():

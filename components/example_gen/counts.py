@@ -12,6 +12,9 @@ from schemas.data import Logs
 from schemas.errors import UserError
 from schemas.problems import listed
 
+FILE_NAME = "ingestion.json"
+"""Of the report, beside the Examples."""
+
 UNREADABLE = "not a tf.Example"
 _ERRORS_SHOWN = 10
 

@@ -6,7 +6,7 @@ from tfx.orchestration.portable import base_driver as ir_base_driver
 from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import driver_output_pb2
 
-from components.example_gen.arrival import wait_for_logs
+from components.example_gen.arrival import show, wait_for_logs
 from components.example_gen.files import fingerprint, resolve
 from components.example_gen.request import DATE, FINGERPRINT, START, parse, today_utc
 from components.example_gen.start import starting_point
@@ -32,8 +32,12 @@ class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
         request = parse(properties, today)
         # Before anything is listed: a fingerprint of half a day would be worth nothing.
         wait_for_logs(request, TfxStorage(), today)
-        start = starting_point(request, TfxStorage())
-        files = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
+        show("resolving the days: the base, and the files of each day")
+        try:
+            start = starting_point(request, TfxStorage())
+            files = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
+        finally:
+            show("")
         output = driver_output_pb2.DriverOutput()
         found = {DATE: request.date, START: start.model_dump_json(), FINGERPRINT: fingerprint(files, request.data_root)}
         for name, value in {**properties, **found}.items():

@@ -5,12 +5,10 @@ import posixpath
 import pydantic
 from tfx.dsl.io import fileio
 
-from components.example_gen.counts import IngestionReport, SplitReport
+from components.example_gen.counts import FILE_NAME, IngestionReport, SplitReport
 from schemas.errors import UserError
 
 __all__ = ["FILE_NAME", "IngestionReport", "SplitReport", "read_ingestion", "write_ingestion"]
-
-FILE_NAME = "ingestion.json"
 
 
 def read_ingestion(examples_uri: str) -> IngestionReport:

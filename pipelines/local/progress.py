@@ -1,8 +1,10 @@
 """Shows a run on the terminal: one line per step."""
 
 import contextlib
+import itertools
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +22,7 @@ _STALE_S = 15.0
 """Ranks write every 2 s; numbers that are older say nothing of what goes on now."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _NODE_WIDTH = 18
+_STARTING = "starting"
 _MARKS = {
     "ran": "[green]done[/]",
     "cached": "[cyan]cached[/]",
@@ -44,11 +47,28 @@ class TerminalProgress:
         self._progress_file = logs / PROGRESS_FILE
         self._waiting_file = logs / WAITING_FILE
         self._step_started_at = 0.0
+        self._word = ""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
+    @contextlib.contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """Shows at once, and as long as it lasts, what is done before the first step."""
+        if not self._console.is_terminal:
+            self._console.print(f"{_STARTING:<{_NODE_WIDTH}} {what}", highlight=False, markup=False, soft_wrap=True)
+        self._word = what
+        self._begin(_STARTING)
+        try:
+            yield
+        finally:
+            self._word = ""
+            self._end()
+
     def step_started(self, node: str) -> None:
         """Starts to show that the step runs."""
+        self._begin(node)
+
+    def _begin(self, node: str) -> None:
         self._ended.clear()
         self._step_started_at = time.time()
         show = self._show_live if self._console.is_terminal else self._show_plainly
@@ -57,10 +77,13 @@ class TerminalProgress:
 
     def step_ended(self, step: Step) -> None:
         """Replaces the live line by the step's last one."""
+        self._end()
+        self._console.print(step_line(step), highlight=False, soft_wrap=True)
+
+    def _end(self) -> None:
         self._ended.set()
         if self._thread:
             self._thread.join()
-        self._console.print(step_line(step), highlight=False, soft_wrap=True)
 
     def _show_live(self, node: str) -> None:
         started = time.monotonic()
@@ -68,12 +91,12 @@ class TerminalProgress:
         with Live(
             console=self._console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
         ) as live:
-            turn = 0
-            while not self._ended.wait(_REFRESH_S):
-                turn += 1
+            for turn in itertools.count():
                 mark = _SPINNER[turn % len(_SPINNER)]
                 line = f"{node:<{_NODE_WIDTH}} {time.monotonic() - started:8.1f} s  {mark}  {self._detail()}"
                 live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+                if self._ended.wait(_REFRESH_S):
+                    return
 
     def _show_plainly(self, node: str) -> None:
         """Prints a line now and then, and every event as it comes."""
@@ -88,6 +111,8 @@ class TerminalProgress:
                 self._console.print(line.rstrip(), highlight=False, markup=False, soft_wrap=True)
 
     def _detail(self) -> Event | str:
+        if self._word:
+            return self._word
         with contextlib.suppress(OSError):
             return Event(self._waiting_file.read_text(encoding="utf-8"))
         try:

@@ -1,5 +1,6 @@
 """A run on one machine, from the lock on its root to its summary."""
 
+import contextlib
 import datetime
 import functools
 import logging
@@ -18,6 +19,7 @@ from pipelines.local.progress import TerminalProgress
 from pipelines.local.request import ARTIFACTS, RunRequest, run_id
 from pipelines.local.steps import Observer, Step
 from pipelines.local.stopping import Stopped, StopSignals, kill_descendants
+from pipelines.local.watched import Diary
 from pipelines.outcome import Ending, summarise
 from pipelines.provenance import code_folder, git_commit
 from pipelines.summary import Summary, exit_code, write_summary
@@ -68,7 +70,9 @@ class _StepRecord:
         output.send_output_to(self.logs / RUN_LOG)
 
 
-def run_locally(request: RunRequest, console: Console, build: BuildPipeline | None = None) -> Outcome:
+def run_locally(
+    request: RunRequest, console: Console, build: BuildPipeline | None = None, diary: Diary | None = None
+) -> Outcome:
     """Runs a spec and leaves its summary, whichever way the run ends.
 
     Standard output and error of this process belong to the run's log files from here on: it is the last thing that a
@@ -78,20 +82,25 @@ def run_locally(request: RunRequest, console: Console, build: BuildPipeline | No
         request: what to run.
         console: shows the progress; its stream must be from `output.keep_stream`.
         build: makes the pipeline; that of the spec when left out.
+        diary: is told what a summary needs, for whoever has to write it in the place of this process.
 
     Raises:
         UserError: the root is in use.
     """
     with locked(request.root), StopSignals() as stop:
-        run_folder, commit = _open_run(request)
-        logs = run_folder / "logs"
-        console.print(f"run {run_folder.name}, logs in {logs}", highlight=False, markup=False, soft_wrap=True)
-        record = _StepRecord(logs, logs / RUN_LOG)
-        make_pipeline = functools.partial(build or _build_from_spec, request, commit)
         started = time.monotonic()
+        run_folder = _new_run_folder(request)
+        logs = run_folder / "logs"
+        diary = diary or Diary()
+        diary.opened(run_folder)
+        console.print(f"run {run_folder.name}, logs in {logs}", highlight=False, markup=False, soft_wrap=True)
+        commit = _open_run(request, run_folder)
+        diary.opened(run_folder, commit)
+        record, progress = _StepRecord(logs, logs / RUN_LOG), TerminalProgress(console, logs)
+        make_pipeline = functools.partial(build or _build_from_spec, request, commit)
         failure: BaseException | None = None
         try:
-            _run(request, run_folder.name, make_pipeline, [record, TerminalProgress(console, logs)], stop)
+            _run(request, run_folder.name, make_pipeline, [diary, record, progress], stop, progress.doing)
         except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
             # What came on top of a stop is a consequence of it.
             failure = stop.request or error
@@ -104,9 +113,8 @@ def run_locally(request: RunRequest, console: Console, build: BuildPipeline | No
         return Outcome(summary, write_summary(summary), exit_code(summary, stop_code), record.log)
 
 
-def _open_run(request: RunRequest) -> tuple[Path, str | None]:
-    """Creates the run's folder, points all output there, and returns it with the code's commit."""
-    run_folder = _new_run_folder(request)
+def _open_run(request: RunRequest, run_folder: Path) -> str | None:
+    """Points all output to the run's folder, and returns the code's commit."""
     logs = run_folder / "logs"
     logs.mkdir()
     output.send_output_to(logs / RUN_LOG)
@@ -115,7 +123,7 @@ def _open_run(request: RunRequest) -> tuple[Path, str | None]:
     os.environ["SANGAM_LOG_DIR"] = str(logs)
     commit = git_commit(code_folder())
     _LOG.info("event=run_started run=%s spec_digest=%s git_commit=%s", run_folder.name, digest(request.spec), commit)
-    return run_folder, commit
+    return commit
 
 
 def _ending(failure: BaseException | None, seconds: float) -> Ending:
@@ -129,18 +137,25 @@ def _ending(failure: BaseException | None, seconds: float) -> Ending:
 
 
 def _run(
-    request: RunRequest, run: str, build: Callable[[], Any], observers: Sequence[Observer], stop: StopSignals
+    request: RunRequest,
+    run: str,
+    build: Callable[[], Any],
+    observers: Sequence[Observer],
+    stop: StopSignals,
+    doing: Callable[[str], contextlib.AbstractContextManager[None]],
 ) -> None:
-    import absl.logging
-
-    from pipelines.local.recovery import recover
-    from pipelines.local.runner import metadata_of, run_pipeline
-
-    # The files hold everything; absl, which TFX and TFMA log through, would drop what is below a warning.
-    absl.logging.set_verbosity(absl.logging.INFO)
     with stop.raised():
-        pipeline = build()
-        recover(metadata_of(pipeline), request.root / ARTIFACTS)
+        with doing("importing TensorFlow, Beam and TFX"):
+            import absl.logging
+
+            from pipelines.local.recovery import recover
+            from pipelines.local.runner import metadata_of, run_pipeline
+
+            # The files hold everything; absl, which TFX and TFMA log through, would drop what is below a warning.
+            absl.logging.set_verbosity(absl.logging.INFO)
+        with doing("building the pipeline"):
+            pipeline = build()
+            recover(metadata_of(pipeline), request.root / ARTIFACTS)
     try:
         with stop.raised():
             run_pipeline(pipeline, run, observers)

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,31 @@ def test_a_stop_ends_every_process_and_says_so(world: World, number: signal.Sign
     summary = json.loads((run / "summary.json").read_text())
     assert (summary["status"], summary["failed_step"]) == ("stopped", "trainer")
     assert summary["pushed"] is None
+
+
+@pytest.mark.parametrize("moment", ["importing TensorFlow", "building the pipeline", "example_gen"])
+def test_a_stop_before_or_in_the_first_step_is_obeyed_at_once_and_leaves_a_summary(world: World, moment: str) -> None:
+    spec = world.spec("early", {("name",): "early", ("push", "path"): "serving/early"})
+    known, output = world.runs(), world.directory / f"early-{moment.split()[0]}.txt"
+    process = start(world.arguments(spec), output)
+
+    def is_there() -> bool:
+        assert process.poll() is None, output.read_text()
+        logs = [run / "logs" / f"{moment}.log" for run in world.runs() - known]
+        return moment in output.read_text() or any(log.exists() for log in logs)
+
+    wait_until(is_there, f"the run is at: {moment}")
+    asked = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    # Promised are 2 s; the tests' machine may be busy. An import alone takes longer than this.
+    assert time.monotonic() - asked < 6
+    [run] = world.runs() - known
+    summary = json.loads((run / "summary.json").read_text())
+    assert (summary["status"], summary["error"], summary["blessed"]) == ("stopped", "stopped by SIGINT", None)
+    assert f"summary: {run / 'summary.json'}" in output.read_text()
+    assert "Traceback" not in output.read_text()
+    wait_until(lambda: processes_naming(world.root) == [], "no process is left", 10)
 
 
 # The others take a few milliseconds: too short to be met by a kill from outside.

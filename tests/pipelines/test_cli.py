@@ -44,6 +44,7 @@ def test_validate_takes_less_than_two_seconds() -> None:
         ("tune", "--help"),
         ("bless", "--help"),
         ("schema",),
+        ("--version",),
         ("plan", SHORT_VIDEO),
         ("schedule", "status"),
         ("alert-test", "--help"),
@@ -110,7 +111,9 @@ def test_the_json_schema_is_closed() -> None:
 
 def test_version_is_that_of_the_project() -> None:
     project = (TOP / "pyproject.toml").read_text()
-    assert f'version = "{sangam("version").stdout.split()[1]}"' in project
+    printed = sangam("version").stdout
+    assert f'version = "{printed.split()[1]}"' in project
+    assert sangam("--version").stdout == printed
 
 
 def test_generate_writes_a_folder_per_day(tmp_path: Path) -> None:
