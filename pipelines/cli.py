@@ -79,7 +79,8 @@ def validate(spec: SpecArgument) -> None:
     epilog="Example: sangam run pipelines/specs/short_video.yaml --date 2024-03-07 --data demo/logs "
     "--root demo/root\n\n"
     "Exit codes: 0 the model is blessed; 3 the run worked, but a gate refused the model; 1 the run failed; "
-    "2 the command was given something wrong; 4 another run is using the root; 130 or 143 the run was stopped."
+    "2 something given is wrong: the spec, the date, the logs; 4 another run is using the root; "
+    "130 or 143 the run was stopped."
 )
 def run(
     spec: SpecArgument,

@@ -101,6 +101,7 @@ def _ingested(step: Step | None) -> dict[str, Any]:
             read=split.rows_read,
             written=split.rows_written,
             dropped=dict(split.dropped),
+            ignored=dict(split.ignored),
             negatives_sampled_out=split.negatives_sampled_out,
         )
         for name, split in report.splits.items()

@@ -18,11 +18,15 @@ class _Record(BaseModel):
 
 
 class RowsSummary(_Record):
-    """Rows of a split: read, written, dropped by reason, and negatives that were left out on purpose."""
+    """Rows of a split: read, written, dropped by reason, and negatives that were left out on purpose.
+
+    `ignored`: values taken for missing, clipped or cut off, by reason and column.
+    """
 
     read: int
     written: int
     dropped: dict[str, int]
+    ignored: dict[str, int] = {}
     negatives_sampled_out: int = 0
 
 
@@ -187,12 +191,15 @@ def write_summary(summary: Summary) -> Path:
     return path
 
 
-def exit_code(summary: Summary, stop_code: int) -> int:
-    """Returns 0 for a blessed model, 3 for one that is not, 1 for a failure, and `stop_code` for a stop."""
+def exit_code(summary: Summary, stop_code: int, *, is_mistake: bool = False) -> int:
+    """Returns 0 for a blessed model, 3 for one that is not, and `stop_code` for a stop.
+
+    For a failure it returns 1, or 2 where the run was given something wrong, bad logs among it.
+    """
     match summary.status:
         case "succeeded":
             return 0 if summary.blessed else 3
         case "failed":
-            return 1
+            return 2 if is_mistake else 1
         case "stopped":
             return stop_code

@@ -30,6 +30,9 @@ WEIGHTS, SERVING, EXAMPLE_WEIGHT = "/weights", "/serving", "/example_weight"
 
 ColumnType = Literal["float", "int", "string"]
 
+TimeKind = Literal["event", "other"]
+"""Of a column of seconds since 1970: of the event itself, which lies in the days of the logs, or of anything else."""
+
 
 def weights_of(feature: str) -> str:
     """Returns the output with the weights of a feature's ids."""
@@ -60,7 +63,9 @@ class Column:
         is_binary: the only values are 0 and 1.
         is_not_negative: no value is under 0.
         is_id: values are names, also where they are numbers.
+        time: values are seconds since 1970; None: they are no times.
         length: of each list that is not empty, where it is fixed.
+        last_values: so many at the end of a list are read from there.
         beside: columns whose lists are as long as this one's, row by row, such as the ids that weights belong to.
     """
 
@@ -73,7 +78,9 @@ class Column:
     is_binary: bool = False
     is_not_negative: bool = False
     is_id: bool = False
+    time: TimeKind | None = None
     length: int | None = None
+    last_values: int = 0
     beside: tuple[str, ...] = ()
 
     @property
@@ -107,16 +114,21 @@ def feature_columns(inputs: Inputs, name: str) -> tuple[Column, ...]:
             weights = Column(name=feature.weights, type="float", is_list=True, is_required=False, beside=(ids.name,))
             return ids, weights
         case SequenceFeature():
-            return (_ids(feature.column or name, feature.type),)
+            ids = _ids(feature.column or name, feature.type)
+            return (replace(ids, last_values=feature.max_length if feature.keep == "last" else 0),)
         case VectorFeature():
             required = feature.missing is None
             column = feature.column or name
             return (Column(name=column, type="float", is_list=True, is_required=required, length=feature.dim),)
         case TimeFeature():
-            return (Column(name=feature.column or name, type="int", is_required=not feature.missing_row),)
+            required = not feature.missing_row
+            return (Column(name=feature.column or name, type="int", is_required=required, time="other"),)
         case AgeFeature():
-            both = dict.fromkeys((feature.since, feature.at))
-            return tuple(Column(name=column, type="int", is_required=feature.missing is None) for column in both)
+            both: dict[str, TimeKind] = {feature.since: "other", feature.at: "event"}
+            return tuple(
+                Column(name=column, type="int", is_required=feature.missing is None, time=kind)
+                for column, kind in both.items()
+            )
         case MatchFeature():
             one = Column(name=feature.column, type=feature.type, is_required=False, is_id=True)
             return one, _ids(feature.among, feature.type)
@@ -180,7 +192,7 @@ def readings(inputs: Inputs) -> Iterator[tuple[tuple[str, ...], Column]]:
         column = Column(name=key.column or name, type=key.type, is_required=False, is_id=True)
         yield ("keys", name), column
     if inputs.event_time:
-        yield ("event_time",), Column(name=inputs.event_time, type="int")
+        yield ("event_time",), Column(name=inputs.event_time, type="int", time="event")
 
 
 def columns(inputs: Inputs) -> list[Column]:
@@ -221,7 +233,9 @@ def _merged(read: Iterable[Column]) -> list[Column]:
             is_binary=known.is_binary or column.is_binary,
             is_not_negative=known.is_not_negative or column.is_not_negative,
             is_id=known.is_id or column.is_id,
+            time="event" if "event" in (known.time, column.time) else known.time or column.time,
             length=known.length or column.length,
+            last_values=max(known.last_values, column.last_values),
             beside=tuple(sorted({*known.beside, *column.beside})),
         )
     return [by_name[name] for name in sorted(by_name)]

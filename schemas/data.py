@@ -1,5 +1,6 @@
 """Where the logs lie, how they are cut into days or named splits, and how much bad data is tolerated."""
 
+import datetime
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -22,16 +23,53 @@ def _has_each_day_field_once(pattern: str) -> str:
     return pattern
 
 
+def _is_day(text: str) -> str:
+    if datetime.date.fromisoformat(text).isoformat() != text:
+        raise ValueError("must be a day, as in '2011-11-30'")
+    return text
+
+
 FilePattern = Annotated[str, Field(min_length=1), AfterValidator(_inside_the_data_folder)]
 DayPattern = Annotated[FilePattern, AfterValidator(_has_each_day_field_once)]
+
+
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+"""Of what may be wrong: from none to not quite all."""
 
 
 class _Logs(Declaration):
     format: Literal["parquet", "csv", "tfrecord"]
     list_separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
     """CSV only: the character between the values of a multi-valued cell."""
-    max_dropped_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.01
+    max_dropped_fraction: Fraction = 0.01
     """A run whose ingestion drops a larger share of a split's rows fails."""
+    max_list_length: PositiveInt = 1000
+    """Values of a longer list are cut off and counted; see docs/data.md."""
+    max_id_bytes: PositiveInt = 1024
+    """A longer id is taken for missing and counted; a row that must have it is dropped."""
+
+
+class _Times(Declaration):
+    """What becomes of times that cannot be right; see docs/data.md."""
+
+    outside: Literal["clip", "drop"] = "clip"
+    """`clip`: a time outside the range becomes its nearer end; `drop`: its row is left out. Both are counted."""
+    max_outside_fraction: Fraction = 0.01
+    """A run in which a larger share of a split's values lies outside fails: the column is in another unit, or wrong."""
+
+
+class DayTimes(_Times):
+    """Times of events must lie within the days of the run."""
+
+    tolerance_days: Annotated[int, Field(ge=0, le=3660)] = 1
+    """Around these days, for events that are logged late and for other time zones."""
+
+
+class SplitTimes(_Times):
+    """Times of events must lie between two days, as there are no days to go by."""
+
+    earliest: Annotated[str, AfterValidator(_is_day)] = "1990-01-01"
+    latest: Annotated[str, AfterValidator(_is_day)] = "2100-01-01"
 
 
 class Arrival(Declaration):
@@ -60,6 +98,7 @@ class DayLogs(_Logs):
     """`skip`: a day without rows is left out and reported, as long as each split keeps at least one day."""
     arrival: Arrival | None = None
     """Left out: a run takes what is there when it starts."""
+    times: DayTimes = DayTimes()
 
 
 class SplitLogs(_Logs):
@@ -75,6 +114,7 @@ class SplitLogs(_Logs):
 
     kind: Literal["splits"]
     splits: Splits
+    times: SplitTimes = SplitTimes()
 
 
 Logs = Annotated[DayLogs | SplitLogs, Field(discriminator="kind")]

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 from schemas.data import DayLogs
+from schemas.features import IdsFeature, SequenceFeature
 from schemas.problems import Problem
 from schemas.spec import Spec
 
 
 def data_problems(spec: Spec) -> Iterator[Problem]:
     """Yields every mistake in the splits of a spec's logs."""
+    yield from _list_lengths(spec)
     logs = spec.data
     if isinstance(logs, DayLogs) and logs.validation_days >= logs.train_days:
         yield Problem(
@@ -16,3 +18,27 @@ def data_problems(spec: Spec) -> Iterator[Problem]:
             f"leave no day to train on (got {logs.validation_days} of {logs.train_days} train_days)",
             "fewer than train_days, whose newest days they are",
         )
+
+
+def _list_lengths(spec: Spec) -> Iterator[Problem]:
+    """Ingestion must not cut off what a feature reads: some values from the beginning, some from the end."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for name, feature in spec.features.items():
+        if isinstance(feature, SequenceFeature):
+            ends = last if feature.keep == "last" else first
+            length = feature.max_length
+        elif isinstance(feature, IdsFeature):
+            ends, length = first, feature.max_values
+        else:
+            continue
+        column = spec.column_of(name)
+        ends[column] = max(ends.get(column, 0), length)
+        read = first.get(column, 0) + last.get(column, 0)
+        if read > spec.data.max_list_length:
+            yield Problem(
+                ("data", "max_list_length"),
+                f"is less than the values that features read of column '{column}' (got {spec.data.max_list_length}, "
+                f"they read {read})",
+                f"raise it, or lower what feature '{name}' reads",
+            )

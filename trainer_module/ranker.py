@@ -90,7 +90,9 @@ class Ranker:
         """Returns the time of each of `keys(batch)`, minutes since 1970, for groups that keep books: {group: [n]}."""
         if not self.declared.event_time:
             return {}
-        minutes_B = tf.cast(batch["event_time"] // _SECONDS_A_MINUTE, tf.int32)
+        # Clipped as int64: books hold int32, in which the minutes of a time in milliseconds would wrap.
+        minutes_B = tf.clip_by_value(batch["event_time"] // _SECONDS_A_MINUTE, tf.int32.min, tf.int32.max)
+        minutes_B = tf.cast(minutes_B, tf.int32)
         found = {}
         for group in self.groups:
             if self.groups[group].keeps_books:

@@ -6,9 +6,8 @@ tfx_bsl's `RecordBatchToExamples` takes list columns; TFX's own Parquet executor
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +15,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.example_gen.column_types import TARGET, type_problem
+from components.example_gen.limits import Limits
 from components.example_gen.lists import Lists, list_arrays, read_lists
+from components.example_gen.times import TimeCounts, check_times
 from schemas.columns import Column
 from schemas.errors import UserError
 
 _INT64_MAX = 2**63 - 1
+_UNLIMITED = Limits()
 
 
 @dataclass(frozen=True)
@@ -31,22 +33,34 @@ class Converted:
         batch: one list column of int64, float32 or binary for each declared column; a null list is a missing value.
         rows: place of each row in the batch that was converted, from 0.
         dropped: rows left out, by reason.
-        ignored: values taken for missing, by reason and column.
+        ignored: values taken for missing, clipped or cut off, by reason and column.
+        times: of each column of times.
     """
 
     batch: pa.RecordBatch
     rows: NDArray[np.int64]
     dropped: Mapping[str, int]
     ignored: Mapping[str, int]
+    times: Mapping[str, TimeCounts]
 
 
 @dataclass
 class _Counts:
     dropped: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
+    times: dict[str, TimeCounts] = field(default_factory=dict)
+
+    def kept(self, keep: NDArray[np.bool_], wanted: NDArray[np.bool_], reason: str) -> NDArray[np.bool_]:
+        """Returns which rows remain. One that is unwanted for several reasons is counted under the first."""
+        lost = int(np.count_nonzero(keep & ~wanted))
+        if lost:
+            self.dropped[reason] += lost
+        return keep & wanted
 
 
-def convert(batch: pa.RecordBatch, columns: Sequence[Column], place: str, first_row: int = 0) -> Converted:
+def convert(
+    batch: pa.RecordBatch, columns: Sequence[Column], place: str, first_row: int = 0, limits: Limits = _UNLIMITED
+) -> Converted:
     """Converts a batch and drops the rows that lack a label which each example must have.
 
     Args:
@@ -54,6 +68,7 @@ def convert(batch: pa.RecordBatch, columns: Sequence[Column], place: str, first_
         columns: the declared ones.
         place: file, for error texts.
         first_row: of the batch in its file, from 0, for error texts.
+        limits: of the values.
 
     Raises:
         UserError: for a wrong type, an integer over 64 bits, a binary value other than 0 and 1, a number under 0 that
@@ -70,19 +85,51 @@ def convert(batch: pa.RecordBatch, columns: Sequence[Column], place: str, first_
             raise UserError(f"{place}: column '{column.name}': {problem}")
         values_of = partial(_values, column=column, place=place, counts=counts)
         if column.is_list:
-            lists[column.name] = read_lists(array, column, counts.ignored, values_of)
+            found = read_lists(array, column, counts.ignored, values_of)
+            lists[column.name] = replace(found, values=_short_ids(found.values, column, limits, counts)[0])
             continue
-        values = values_of(array)
+        values, is_short = _short_ids(values_of(array), column, limits, counts)
+        if column.is_required:
+            keep = counts.kept(keep, is_short, f"id too long: {column.name}")
         _require_range(values, column, place)
         if column.is_label and not column.is_masked:
-            keep = _label_rows(values, column, keep, counts)
+            keep = counts.kept(keep, np.asarray(values.is_valid()), f"label missing: {column.name}")
+        if column.time in limits.times:
+            values, keep = _in_time(values, column, keep, limits, counts)
         arrays[column.name] = _wrapped(values)
-    arrays |= list_arrays(lists, [column for column in columns if column.is_list], place, first_row)
+    of_lists = [column for column in columns if column.is_list]
+    arrays |= list_arrays(lists, of_lists, place, first_row, max_length=limits.max_list_length, ignored=counts.ignored)
     names = [column.name for column in columns]
     converted = pa.RecordBatch.from_arrays([arrays[name] for name in names], names)
     if not keep.all():
         converted = converted.filter(pa.array(keep))
-    return Converted(converted, np.flatnonzero(keep), counts.dropped, counts.ignored)
+    return Converted(converted, np.flatnonzero(keep), counts.dropped, counts.ignored, counts.times)
+
+
+def _short_ids(values: pa.Array, column: Column, limits: Limits, counts: _Counts) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Returns the values with null for ids that are too long, and which are not."""
+    if column.type != "string" or limits.max_id_bytes is None:
+        return values, np.ones(len(values), bool)
+    is_long = pc.fill_null(pc.greater(pc.binary_length(values), limits.max_id_bytes), False)
+    if pc.any(is_long).as_py():
+        if column.is_list or not column.is_required:
+            counts.ignored[f"id too long: {column.name}"] += int(pc.sum(is_long).as_py())
+        values = pc.if_else(is_long, pa.scalar(None, values.type), values)
+    return values, ~np.asarray(is_long)
+
+
+def _in_time(
+    values: pa.Array, column: Column, keep: NDArray[np.bool_], limits: Limits, counts: _Counts
+) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Returns the times within their range, and which rows remain."""
+    assert column.time is not None
+    checked = check_times(values, column, limits.times[column.time])
+    counts.times[column.name] = checked.counts
+    if limits.drops_rows:
+        return values, counts.kept(keep, ~checked.is_outside, f"time outside its range: {column.name}")
+    for reason, number in checked.wrong.items():
+        counts.ignored[f"time clipped: {reason}"] += number
+    return checked.values, keep
 
 
 def _require_range(values: pa.Array, column: Column, place: str) -> None:
@@ -101,15 +148,6 @@ def _require_range(values: pa.Array, column: Column, place: str) -> None:
                 f"{place}: column '{column.name}': is under 0 (got {wrong[0].as_py():g}); a weight of examples, a "
                 "time and the label of a loss of kind log are at least 0: mend the logs"
             )
-
-
-def _label_rows(values: pa.Array, column: Column, keep: Any, counts: _Counts) -> Any:
-    """Returns which rows remain: those that have this label. A row that lacks several is counted under the first."""
-    present = np.asarray(values.is_valid())
-    lost = int(np.count_nonzero(keep & ~present))
-    if lost:
-        counts.dropped[f"label missing: {column.name}"] += lost
-    return keep & present
 
 
 def _values(array: pa.Array, column: Column, place: str, counts: _Counts) -> pa.Array:

@@ -1,11 +1,12 @@
 """What was read, written and left out: of a file, of a split, of a run."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
 from components.example_gen.files import Files
+from components.example_gen.times import TimeCounts, ranges_of, times_problem
 from components.registry.base import Base
 from schemas.columns import Column
 from schemas.data import Logs
@@ -32,7 +33,8 @@ class FileCounts(_Report):
         rows_read: records met.
         rows_written: Examples made.
         dropped: rows left out, by reason.
-        ignored: values taken for missing, by reason and column.
+        ignored: values taken for missing, clipped or cut off, by reason and column.
+        times: of each column of times.
         negatives: of the task whose negatives are sampled, before that; 0 where none are.
         negatives_sampled_out: of these, left out.
         columns: declared columns that some row of the file had.
@@ -45,6 +47,7 @@ class FileCounts(_Report):
     rows_written: int = 0
     dropped: dict[str, int] = {}
     ignored: dict[str, int] = {}
+    times: dict[str, TimeCounts] = {}
     negatives: int = 0
     negatives_sampled_out: int = 0
     columns: list[str] = []
@@ -59,7 +62,7 @@ class SplitReport(_Report):
         rows_read: `rows_written`, all of `dropped` and `negatives_sampled_out`.
         rows_written: Examples in the split.
         dropped: rows left out, by reason, for example "label missing: like".
-        ignored: values taken for missing, by reason and column, for example "not finite: price".
+        ignored: values taken for missing, clipped or cut off, by reason and column, for example "not finite: price".
         negatives: rows with label 0 of the task that declares keep_negatives, before sampling; 0 where nothing is
             sampled.
         negatives_sampled_out: of these, left out on purpose.
@@ -112,13 +115,16 @@ def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequ
     """Adds the files' counts up and judges them.
 
     Raises:
-        UserError: for the errors of files, a column that no record has, no rows, or too many dropped.
+        UserError: for the errors of files, a column that no record has, times that are none, no rows, or too many
+            dropped.
     """
     _raise_errors(files, counts)
     splits = {}
+    times: list[str] = []
     for split in files.splits:
         of_split = [count for count in counts if count.split == split]
         _require_columns(split, of_split, columns)
+        times += _times_problems(split, of_split, logs, columns, files.date or "")
         splits[split] = SplitReport(
             num_files=len(of_split),
             rows_read=sum(count.rows_read for count in of_split),
@@ -128,6 +134,8 @@ def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequ
             negatives=sum(count.negatives for count in of_split),
             negatives_sampled_out=sum(count.negatives_sampled_out for count in of_split),
         )
+    if times:
+        raise UserError("\n".join(times))
     _require_rows(splits, logs.max_dropped_fraction)
     days = files.days() if files.date else {}
     return IngestionReport(date=files.date, days=days, missing_days=list(files.missing_days), splits=splits)
@@ -154,6 +162,21 @@ def _require_columns(split: str, counts: Sequence[FileCounts], columns: Sequence
                 f"{counts[0].path}: column '{column.name}': is missing from every record of this file and the other "
                 f"{len(counts) - 1} of split '{split}' (got {listed(sorted(seen))}); add it to the logs"
             )
+
+
+def _times_problems(
+    split: str, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column], date: str
+) -> Iterator[str]:
+    ranges = ranges_of(logs, date)
+    for column in columns:
+        of_column = [(count.path, count.times[column.name]) for count in counts if column.name in count.times]
+        if column.time is None or not of_column:
+            continue
+        total = sum((times for _, times in of_column), TimeCounts())
+        problem = times_problem(column, total, ranges[column.time], logs.times.max_outside_fraction)
+        if problem:
+            worst, _ = max(of_column, key=lambda found: found[1].outside)
+            yield f"split '{split}', for example {worst}: {problem}"
 
 
 def _require_rows(splits: Mapping[str, SplitReport], max_dropped_fraction: float) -> None:

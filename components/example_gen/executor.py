@@ -21,6 +21,7 @@ from components.example_gen.counts import FileCounts, IngestionReport, summed
 from components.example_gen.file_counting import FileCounting
 from components.example_gen.files import Files, fingerprint, resolve
 from components.example_gen.inspection import Plan, plan
+from components.example_gen.limits import limits_of
 from components.example_gen.readers import formats
 from components.example_gen.report import write_ingestion
 from components.example_gen.request import Request, parse, today_utc
@@ -113,6 +114,7 @@ class _ReadFile(beam.DoFn):
     def __init__(self, request: Request, split: str):
         self._logs = request.logs
         self._columns = request.columns
+        self._limits = limits_of(request.logs, request.date)
         self._data_root = request.data_root
         self._sampling = sampling_of(request.inputs, split)
         self._split = split
@@ -124,7 +126,7 @@ class _ReadFile(beam.DoFn):
             with open_file(path) as file:
                 for rows in formats.read(self._logs, file, path, self._columns):
                     first_row = counted.rows_seen
-                    converted = convert(rows.batch, self._columns, path, first_row)
+                    converted = convert(rows.batch, self._columns, path, first_row, self._limits)
                     counted.add(rows, converted)
                     batch = converted.batch
                     if self._sampling:

@@ -7,6 +7,7 @@ from components.example_gen.conversion import Converted
 from components.example_gen.counts import UNREADABLE, FileCounts
 from components.example_gen.readers.batches import Rows
 from components.example_gen.sampling import Sampled
+from components.example_gen.times import TimeCounts
 
 
 @dataclass
@@ -26,6 +27,7 @@ class FileCounting:
     _left_out: int = 0
     _dropped: Counter[str] = field(default_factory=Counter)
     _ignored: Counter[str] = field(default_factory=Counter)
+    _times: dict[str, TimeCounts] = field(default_factory=dict)
     _columns: set[str] = field(default_factory=set)
 
     def add(self, rows: Rows, converted: Converted) -> None:
@@ -36,6 +38,8 @@ class FileCounting:
         if rows.num_unreadable:
             self._dropped[UNREADABLE] += rows.num_unreadable
         self._ignored.update(converted.ignored)
+        for name, times in converted.times.items():
+            self._times[name] = self._times.get(name, TimeCounts()) + times
         self._columns |= set(rows.batch.schema.names) - rows.absent
 
     def add_sampled(self, sampled: Sampled) -> None:
@@ -53,6 +57,7 @@ class FileCounting:
             rows_written=self._written,
             dropped=dict(+self._dropped),
             ignored=dict(self._ignored),
+            times=self._times,
             negatives=self._negatives,
             negatives_sampled_out=self._left_out,
             columns=sorted(self._columns),

@@ -36,6 +36,12 @@ class Lists:
         """The row of each value."""
         return np.repeat(np.arange(len(self.lengths)), self.lengths)
 
+    def within(self, length: int, last_values: int) -> NDArray[np.bool_]:
+        """Returns whether each value remains in lists of at most `length`: the last ones so many, and the first."""
+        places = np.arange(len(self.values)) - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
+        ends = np.repeat(self.lengths, self.lengths)
+        return (ends <= length) | (places < length - last_values) | (places >= ends - last_values)
+
 
 def read_lists(
     array: pa.Array, column: Column, ignored: Counter[str], values_of: Callable[[pa.Array], pa.Array]
@@ -62,17 +68,26 @@ def read_lists(
 
 
 def list_arrays(
-    lists: Mapping[str, Lists], columns: Sequence[Column], place: str, first_row: int
+    lists: Mapping[str, Lists],
+    columns: Sequence[Column],
+    place: str,
+    first_row: int,
+    *,
+    max_length: int | None,
+    ignored: Counter[str],
 ) -> dict[str, pa.Array]:
     """Returns the lists as they are written, by column: without nulls inside, as tfx_bsl would write zeros for them.
 
-    Of lists side by side, what is null in one is left out of all. A vector that lacks a value is missing as a whole.
+    Of lists side by side, what is null or cut off in one is left out of all. A vector that lacks a value is missing as
+    a whole.
 
     Args:
         lists: of every column of lists, by its name.
         columns: the declared ones of these.
         place: file, for error texts.
         first_row: of the batch, from 0, for error texts.
+        max_length: of what is no vector; None: any.
+        ignored: to count in what is cut off.
 
     Raises:
         UserError: for a vector of another length, and lists side by side of different lengths.
@@ -81,6 +96,11 @@ def list_arrays(
     pairs = [(column.name, other) for column in columns for other in column.beside]
     for first, second in pairs:
         _require_same_lengths(lists, first, second, place, first_row)
+    if max_length is not None:
+        for name, is_within in _within(lists, columns, pairs, max_length).items():
+            if cut := int(np.count_nonzero(~is_within)):
+                ignored[f"over max_list_length: {name}"] += cut
+            stays[name] &= is_within
     for _ in pairs:  # So often may a null of one list have to be passed on to the next.
         for first, second in pairs:
             stays[first] = stays[second] = stays[first] & stays[second]
@@ -92,6 +112,17 @@ def list_arrays(
         else:
             arrays[column.name] = _vectors(found, column, column.length, place, first_row)
     return arrays
+
+
+def _within(
+    lists: Mapping[str, Lists], columns: Sequence[Column], pairs: Sequence[tuple[str, str]], max_length: int
+) -> dict[str, NDArray[np.bool_]]:
+    """Returns whether each value remains, by column: of lists side by side, the same ones."""
+    last = {column.name: column.last_values for column in columns if column.length is None}
+    for _ in pairs:
+        for first, second in pairs:
+            last[first] = last[second] = max(last[first], last[second])
+    return {name: lists[name].within(max_length, values) for name, values in last.items()}
 
 
 def _written(found: Lists, stays: NDArray[np.bool_]) -> pa.Array:

@@ -22,6 +22,8 @@ FAILURE_FILE = "failure.txt"
 class TrainingFailed(UserError):
     """The training job failed; the text holds the end of the failing process's log."""
 
+    is_mistake = False
+
 
 def run_to_the_end(job_file: Path, job: Mapping[str, Any], *, retries: int, launcher: str = _LAUNCHER) -> None:
     """Trains and exports.

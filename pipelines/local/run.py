@@ -110,7 +110,8 @@ def run_locally(
         ending = _ending(failure, time.monotonic() - started)
         summary = summarise(request, run_folder, record.steps, ending, commit)
         stop_code = stop.request.exit_code if stop.request else 0
-        return Outcome(summary, write_summary(summary), exit_code(summary, stop_code), record.log)
+        code = exit_code(summary, stop_code, is_mistake=_is_mistake(failure))
+        return Outcome(summary, write_summary(summary), code, record.log)
 
 
 def _open_run(request: RunRequest, run_folder: Path) -> str | None:
@@ -175,12 +176,19 @@ def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
 
 def error_text(error: BaseException) -> str:
     """Returns the text of the user's mistake behind an error, or the error itself in one line."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, UserError):
-            return str(found)
-        found = found.__cause__ or found.__context__
-    return f"{type(error).__name__}: {str(error).strip()}"
+    told = _user_error(error)
+    return str(told) if told else f"{type(error).__name__}: {str(error).strip()}"
+
+
+def _is_mistake(failure: BaseException | None) -> bool:
+    told = _user_error(failure)
+    return told is not None and told.is_mistake
+
+
+def _user_error(error: BaseException | None) -> UserError | None:
+    while error is not None and not isinstance(error, UserError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _new_run_folder(request: RunRequest) -> Path:

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +13,9 @@ import pytest
 from tests.e2e.world import DATE, World, sangam
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+
+Changes = Mapping[tuple[str | int, ...], Any]
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +37,10 @@ def _logs_with(world: World, name: str, column: str, values: pa.Array | None) ->
     return logs
 
 
-def _fails(world: World, logs: Path) -> str:
+def _fails(world: World, logs: Path, changes: Changes | None = None) -> str:
     root = world.directory / f"root-{logs.name}"
-    done = sangam(*world.arguments(world.spec("bad", {}), logs=logs, root=root))
-    assert done.returncode in {1, 2}, done.stdout
+    done = sangam(*world.arguments(world.spec("bad", changes or {}), logs=logs, root=root))
+    assert done.returncode == 2, done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     [run] = (root / "runs").iterdir()
     summary = json.loads((run / "summary.json").read_text())
@@ -57,6 +62,17 @@ def test_a_missing_column_names_file_and_column(world: World) -> None:
     output = _fails(world, _logs_with(world, "no_column", "tab", None))
     assert f"{DATE}/" in output
     assert "tab" in output
+    assert "step=example_gen" in output
+
+
+def test_a_day_whose_times_are_milliseconds_is_told_so(world: World) -> None:
+    [file] = (world.logs / DATE).glob("*.parquet")
+    times = pa.array([1000 * second for second in pq.read_table(file)["event_time"].to_pylist()])
+    changes = {("event_time",): "event_time", ("tables", "posts", "expire_after_days"): 14}
+    output = _fails(world, _logs_with(world, "milliseconds", "event_time", times), changes)
+    assert "split 'eval'" in output
+    assert "column 'event_time': 3000 of 3000 times lie outside 2026-02-28 to 2026-03-06" in output
+    assert "they look like milliseconds: log seconds since 1970" in output
     assert "step=example_gen" in output
 
 

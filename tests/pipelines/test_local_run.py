@@ -111,7 +111,7 @@ def test_a_failing_step_leaves_a_summary_its_log_and_no_output(place: Place) -> 
 
 def test_a_users_mistake_is_told_in_its_own_words(place: Place) -> None:
     code, _, err = place.run("mistake")
-    assert code == 1
+    assert code == 2
     assert err.startswith("data: is wrong (got this); write that\nlog: ")
 
 

@@ -147,6 +147,7 @@ def test_a_summary_is_written_whole(tmp_path: Path) -> None:
 def test_the_exit_code_says_how_it_ended(tmp_path: Path, status: str, blessed: bool | None, code: int) -> None:
     summary = _judged_run(tmp_path, pushed=True).model_copy(update={"status": status, "blessed": blessed})
     assert exit_code(summary, 143) == code
+    assert exit_code(summary, 143, is_mistake=True) == (2 if code == 1 else code)
 
 
 def _report(summary: Summary) -> list[str]:

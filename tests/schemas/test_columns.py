@@ -1,6 +1,7 @@
 """The columns that a spec reads from the logs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,16 +32,16 @@ def test_all_that_the_readers_of_a_column_say_of_it_is_known() -> None:
         Column(name="page", type="float", is_required=False),
         Column(name="place", type="int", is_id=True),
         Column(name="position", type="int"),
-        Column(name="posted", type="int", is_required=False),
+        Column(name="posted", type="int", is_required=False, time="other"),
         Column(name="price", type="float"),
         Column(name="price_paid", type="float", is_required=False, is_not_negative=True, **after),
         Column(name="rating", type="float", is_required=False, is_label=True, **after),
         Column(name="recent", type="int", is_list=True, is_required=False, is_id=True),
         Column(name="seconds", type="float", is_label=True, is_not_negative=True, **after),
-        Column(name="seen", type="int", is_required=False),
+        Column(name="seen", type="int", is_required=False, time="other"),
         Column(name="tag_weights", type="float", is_list=True, is_required=False, beside=("tags",)),
         Column(name="tags", type="string", is_list=True, is_required=False, is_id=True),
-        Column(name="time", type="int"),
+        Column(name="time", type="int", time="event"),
         Column(name="user", type="string", is_id=True),
     ]
 
@@ -92,3 +93,13 @@ def test_a_key_is_carried_though_no_feature_reads_it(tmp_path: Path) -> None:
 def test_columns_depend_on_the_inputs_alone(tmp_path: Path) -> None:
     spec = loaded(tmp_path)
     assert columns(spec.inputs()) == columns(spec)
+
+
+def test_the_longest_end_of_a_list_that_is_read_is_known(tmp_path: Path) -> None:
+    def sequence(keep: str, length: int) -> dict[str, Any]:
+        declared = {"kind": "sequence", "column": "recent", "type": "string", "table": "tags", "max_length": length}
+        return declared | {"keep": keep}
+
+    changes = {f"features.{keep}_{length}": sequence(keep, length) for keep in ("first", "last") for length in (3, 4)}
+    [recent] = [column for column in columns(loaded(tmp_path, changes)) if column.name == "recent"]
+    assert recent.last_values == 4

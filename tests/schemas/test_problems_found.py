@@ -162,6 +162,11 @@ WHOLE: list[Case] = [
         "has no effect: the deadline comes first (got 60); less than deadline_s (60)",
     ),
     (
+        {"data.max_list_length": 3},
+        "data.max_list_length",
+        "is less than the values that features read of column 'tags' (got 3, they read 4); raise it, or lower what",
+    ),
+    (
         {"data.validation_days": 2},
         "data.validation_days",
         "leave no day to train on (got 2 of 2 train_days); fewer than train_days, whose newest days they are",

@@ -224,7 +224,7 @@ TIMED = {"tables.users.expire_after_days": 30, "event_time": "at"}
 
 def test_the_time_of_the_event_is_a_required_integer_column_and_an_input(tmp_path: Path) -> None:
     timed, plain = loaded(tmp_path, TIMED), loaded(tmp_path)
-    assert Column(name="at", type="int") in columns(timed)
+    assert Column(name="at", type="int", time="event") in columns(timed)
     assert timed.inputs().event_time == "at"
     assert digest(timed.inputs()) != digest(plain.inputs())
     assert columns(Inputs.model_validate_json(timed.inputs().model_dump_json())) == columns(timed)
@@ -233,7 +233,7 @@ def test_the_time_of_the_event_is_a_required_integer_column_and_an_input(tmp_pat
 def test_a_feature_may_read_the_time_of_the_event(tmp_path: Path) -> None:
     when = {"kind": "numeric", "type": "int", "column": "at", "missing": 0}
     spec = loaded(tmp_path, TIMED | {"features.when": when})
-    assert [column for column in columns(spec) if column.name == "at"] == [Column(name="at", type="int")]
+    assert [column for column in columns(spec) if column.name == "at"] == [Column(name="at", type="int", time="event")]
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,15 @@ def test_ages_are_in_their_unit_and_not_negative(transformed: Any) -> None:
     np.testing.assert_allclose(_column(transformed, "age"), np.log1p([1.0, 5.0, 0.0]), rtol=1e-6)
 
 
+def test_the_age_of_a_time_that_is_none_does_not_wrap() -> None:
+    from schemas.features import AgeFeature
+    from trainer_module.transforms.times import ages
+
+    feature = AgeFeature(kind="age", since="posted", at="time", unit="days", missing=0)
+    ends = _sparse([[-(2**63)], [2**63 - 1]], tf.int64), _sparse([[2**63 - 1], [-(2**63)]], tf.int64)
+    np.testing.assert_allclose(ages(feature, *ends), [2**62 / 86_400, 0], rtol=1e-6)
+
+
 def test_an_id_matches_where_the_list_has_it(transformed: Any) -> None:
     assert _column(transformed, "again") == [1.0, 0.0, 0.0]
 

@@ -131,6 +131,17 @@ def test_the_heart_beats_during_an_eviction_that_lasts_and_the_report_counts_it(
     assert 0.5 < report.evict_s < report.seconds
 
 
+def test_the_minutes_of_a_time_in_another_unit_do_not_wrap(files: tuple[str, ...]) -> None:
+    from trainer_module.input import own_batches
+    from trainer_module.ranker import Ranker
+
+    ranker = declared(tables={"users": {"expire_after_days": 1}}, event_time="time")
+    [batch, *_] = own_batches(ranker, files, epoch=0, rank=0, ranks=1)
+    for seconds, minutes in ((1_700_000_000 * 1000, 2**31 - 1), (-(2**62), -(2**31)), (120, 2)):
+        [found] = Ranker(ranker).minutes({**batch, "event_time": tf.fill(batch["event_time"].shape, seconds)}).values()
+        assert set(found.numpy()) == {minutes}
+
+
 def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, files: tuple[str, ...]) -> None:
     from trainer_module.input import own_batches
     from trainer_module.loop import Trainer

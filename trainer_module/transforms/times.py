@@ -11,6 +11,7 @@ from trainer_module.transforms.ids import keys_of_numbers
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _UNITS_S = {"seconds": 1, "minutes": _MINUTE_S, "hours": _HOUR_S, "days": _DAY_S}
+_MOST_S = 2**61
 _THURSDAY = 3
 """1970-01-01, with Monday as 0."""
 _SIZES = {"hour": 24, "weekday": 7}
@@ -49,7 +50,9 @@ def ages(feature: AgeFeature, since: tf.SparseTensor, at: tf.SparseTensor) -> tf
     """Returns ages in the feature's unit, NaN where there is neither an age nor a default: float32 [R]."""
     zero = tf.constant(0, tf.int64)
     # Subtracted as integers: seconds since 1970 have ten digits, float32 has seven.
-    age_s = tf.maximum(one_value(at, zero) - one_value(since, zero), 0)
+    # No difference of what is clipped wraps.
+    at_s, since_s = (tf.clip_by_value(one_value(time, zero), -_MOST_S, _MOST_S) for time in (at, since))
+    age_s = tf.maximum(at_s - since_s, 0)
     age_R = tf.cast(age_s, tf.float32) / _UNITS_S[feature.unit]
     missing = math.nan if feature.missing is None else feature.missing
     return tf.where(is_present(since) & is_present(at), age_R, missing)
