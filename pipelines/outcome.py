@@ -52,7 +52,9 @@ def summarise(
     serving = _served(by_node.get("infra_validator"))
     drifted = _note(by_node.get("example_validator"), "anomalies")
     reused = _note(by_node.get("transform"), "transform_graph")
-    notes = [*ingested.pop("notes"), *drifted, *reused, *judged.pop("notes")]
+    training = _trained(by_node.get("trainer"))
+    learnt = training.notes if training else []
+    notes = [*ingested.pop("notes"), *drifted, *reused, *learnt, *judged.pop("notes")]
     notes += serving.notes if serving else []
     blessed = _both(judged.pop("blessed"), serving.blessed if serving else None)
     failed = [step.node for step in steps if step.state in ("failed", "stopped")]
@@ -66,7 +68,7 @@ def summarise(
         date=request.date.isoformat() if request.date else None,
         mode=request.spec.training.mode,
         **ingested,
-        training=_trained(by_node.get("trainer")),
+        training=training,
         **judged,
         serving=serving_summary(serving) if serving else None,
         blessed=blessed,

@@ -133,6 +133,7 @@ class TrainingSummary(BaseModel):
     resumed_from_step: list[int]
     warm_start: WarmStartSummary | None
     early_stopping: EarlyStoppingSummary | None = None
+    notes: list[str] = []
     tables: dict[str, TableSummary]
 
 

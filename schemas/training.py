@@ -88,8 +88,9 @@ class Training(Declaration):
     it; from nothing where there is none."""
     batch_size_per_rank: PositiveInt
     dense_optimizer: DenseOptimizer
-    dense_precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the dense layers' products; weights, optimizers, embeddings and losses stay float32."""
+    dense_precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    """Of the dense layers' products; weights, optimizers, embeddings and losses stay float32. `auto`: the faster of the
+    two on the machine at hand, measured for a second when a job starts."""
     embedding_optimizer: RowOptimizer
     """Of the tables that declare none."""
     schedule: Schedule = Constant(kind="constant")

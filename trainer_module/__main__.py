@@ -25,6 +25,7 @@ from trainer_module.early_stopping import Verdict, judge
 from trainer_module.input import own_batches
 from trainer_module.job import TrainJob, read_job
 from trainer_module.loop import EpochReport, NotFiniteError, Trainer
+from trainer_module.precision import settle
 from trainer_module.processes import MISTAKE, end_with_parent
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
@@ -67,8 +68,9 @@ def _take_own_gpu() -> None:
 def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -> None:
     """Trains one rank's part, from where the job was left, and leaves the final checkpoint and the report behind."""
     progress = Progress(job, rank)
-    trainer = Trainer(Ranker(job.ranker), rank=rank, ranks=ranks, last_minute=_last_minute(job))
     with progress.beating():
+        declared, precision = settle(job.ranker)
+        trainer = Trainer(Ranker(declared), rank=rank, ranks=ranks, last_minute=_last_minute(job))
         if rank == 0:
             _tidy(job)
             parts = dense_parts(job.ranker)
@@ -77,6 +79,8 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -
         start = take_up(job, trainer)
     schedule = _schedule(job, service, attempt, trainer, start, progress)
     history = start.history
+    if precision.note:
+        history.note(precision.note)
     progress.resume(step=history.num_steps, examples=history.examples)
     verdict = _train_epochs(job, schedule, start.position.epoch)
     with progress.beating():
@@ -131,11 +135,12 @@ def _restored(job: TrainJob, schedule: Schedule) -> Trainer:
     """Returns a trainer with the best epoch's weights and rows in the place of the one that has trained."""
     schedule.settle()
     rank, ranks, step = schedule.trainer.rank, schedule.trainer.ranks, schedule.history.best_step
+    declared = schedule.trainer.ranker.declared
     assert step is not None
     del schedule.trainer
     gc.collect()
     directory = folder.step_folder(Path(job.checkpoint_dir), step)
-    trainer = Trainer(Ranker(job.ranker), rank=rank, ranks=ranks, last_minute=_last_minute(job))
+    trainer = Trainer(Ranker(declared), rank=rank, ranks=ranks, last_minute=_last_minute(job))
     trainer.restore(read_snapshot(directory, read_manifest(directory), rank=rank, ranks=ranks))
     schedule.trainer = trainer
     _LOG.info("restored best epoch's step=%d from=%s", step, directory)

@@ -25,6 +25,7 @@ class History:
         blocked_s: seconds that training stood still for checkpoints.
         num_checkpoints: published, the final one not counted.
         best_step: of the checkpoint of the best epoch so far; None without early stopping.
+        notes: what the user should know of this training, a sentence each.
     """
 
     reports: list[EpochReport] = field(default_factory=list)
@@ -35,6 +36,12 @@ class History:
     blocked_s: float = 0.0
     num_checkpoints: int = 0
     best_step: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Tells the user something, once however often the job is resumed."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     @property
     def num_steps(self) -> int:

@@ -40,6 +40,11 @@ class Ranker:
     """A declared ranker as pure functions of weights, embeddings and a batch."""
 
     def __init__(self, declared: Declared):
+        """Lays the model out.
+
+        Args:
+            declared: its precision settled, see `trainer_module.precision`: never `auto`.
+        """
         self.declared = declared
         self.tasks = tuple(declared.tasks)
         self.layout = Layout(declared)
@@ -51,8 +56,8 @@ class Ranker:
                 self._add_encoder(name, self.groups[group].dim)
         vectors = [(name, group.dim) for group in self.groups.values() for name in self.layout.features(group.name)]
         self._compute_type = tf.as_dtype(declared.training.dense_precision)
-        inputs = ModelInputs(self.layout.floats, tuple(vectors))
-        self._model = build_model(declared.model, inputs=inputs, tasks=self.tasks)
+        self.inputs = ModelInputs(self.layout.floats, tuple(vectors))
+        self._model = build_model(declared.model, inputs=self.inputs, tasks=self.tasks)
         self.shared = self._model.shared
         """Names of the weights of the last layer that all tasks share; empty where there is none."""
         encoders = [weight for encoder in self.encoders.values() for weight in encoder.weights]

@@ -1,7 +1,6 @@
 """training.json, the report of a whole training, and losses.npy, every step's losses by task [steps, tasks]."""
 
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ def write_report(
         "best_epoch": None if verdict is None else verdict.best_epoch,
         "early_stopping": None if verdict is None else verdict.document(),
         "resumed_from_step": history.resumed_from,
+        "notes": history.notes,
         "checkpoint": {
             "final_step": trainer.step,
             "written": history.num_checkpoints,
@@ -47,10 +47,7 @@ def write_report(
                 "seconds": round(report.seconds, 3),
                 "evict_s": round(report.evict_s, 3),
                 "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
-                "validation": {
-                    task: {metric: value if math.isfinite(value) else None for metric, value in metrics.items()}
-                    for task, metrics in report.validation.items()
-                },
+                "validation": report.validation,
             }
             for report in history.reports
         ],

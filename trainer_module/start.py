@@ -67,9 +67,7 @@ def _resumed(job: TrainJob, trainer: Trainer, directory: Path) -> Start:
 
 def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> Start:
     held = read_manifest(directory)
-    found = warm_start(
-        directory, held, trainer.ranker, rank=trainer.rank, ranks=trainer.ranks, changed=job.changed_features
-    )
+    found = warm_start(directory, held, trainer.ranker, rank=trainer.rank, ranks=trainer.ranks)
     trainer.restore(found.snapshot)
     told = {"base": str(directory), "base_step": held.step, "base_days": list(held.days)}
     told |= {"loaded": list(found.loaded), "new": list(found.new), "dropped": list(found.dropped)}
@@ -84,6 +82,7 @@ def _manifest(job: TrainJob, trainer: Trainer, base_days: tuple[str, ...]) -> Ma
         spec_digest=job.spec_digest,
         job_digest=job.digest,
         seed=job.ranker.training.seed,
+        dense_precision=trainer.ranker.declared.training.dense_precision,
         days=tuple(sorted({*base_days, *job.days})),
         position=Position(),
         groups=group_layouts(job.ranker),

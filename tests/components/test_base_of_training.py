@@ -33,6 +33,7 @@ def blessed(root: Path, name: str, *days: str) -> Path:
         days=days,
         transform_graph_uri="graph",
         inputs_digest="i",
+        transform_code="t",
     )
     record(folder(str(root), "tiny"), model)
     return checkpoint
@@ -84,6 +85,7 @@ def test_only_the_days_after_the_base_are_trained_on(root: Path) -> None:
     checkpoint = blessed(root, "base", *DAYS[:4])
     found = start(root)
     assert found.base.checkpoint_uri == str(checkpoint)
+    assert found.base.transform_code == "t"
     assert found.notes == ()
     assert train_days(root) == DAYS[4:6]
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.trainer_module.launched_job import failure, group_of, launch, process_with, rank_process, wait_until
 from tests.trainer_module.small_job import NUM_EXAMPLES, declared, write_examples, write_job
+from trainer_module.checkpoint.manifest import read_manifest
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +23,8 @@ def _wait_for_training(job_file: Path) -> None:
 
 
 def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: Path, files: tuple[str, ...]) -> None:
-    job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=2, shuffle_buffer=500), files)
+    ranker = declared(ranks=2, data_workers=2, epochs=2, shuffle_buffer=500, dense_precision="auto")
+    job_file = write_job(tmp_path, ranker, files)
     launched = launch(job_file)
     # Without Transform's graph the export cannot work; the ranks have finished by then.
     assert launched.wait(240) == 1
@@ -30,6 +32,8 @@ def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: 
     report = json.loads((tmp_path / "output" / "training.json").read_text())
     assert [epoch["examples"] for epoch in report["epochs"]] == [NUM_EXAMPLES, NUM_EXAMPLES]
     assert report["epochs"][1]["validation"]["like"]["auc"] > 0.6
+    precision = read_manifest(tmp_path / "final").dense_precision
+    assert f"auto chose {precision}: on this machine" in report["notes"][0]
     assert group_of(launched.pid) == []
 
 

@@ -61,6 +61,8 @@ class Manifest(Declaration):
     days: tuple[str, ...]
     """All days learnt from, those of the base included."""
     position: Position
+    dense_precision: str = "float32"
+    """Of the dense layers' products in the process that wrote it; never `auto`."""
     best_step: int | None = None
     """Of the checkpoint of the best epoch so far, which this training may end with; None without early stopping."""
     groups: dict[str, GroupLayout]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainer_module.dense.weights import Blocks
+from trainer_module.dense.weights import Blocks, width_of
 
 
 @dataclass(frozen=True)
@@ -21,3 +21,8 @@ class ModelInputs:
     def blocks(self) -> Blocks:
         """All features and their widths, in turn."""
         return (*self.floats, *self.embeddings)
+
+    @property
+    def width(self) -> int:
+        """Number of inputs."""
+        return width_of(self.blocks)

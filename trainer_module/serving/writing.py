@@ -14,6 +14,7 @@ from trainer_module.check import read_check
 from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_dense
 from trainer_module.job import TrainJob
+from trainer_module.precision import with_precision
 from trainer_module.ranker import Ranker
 from trainer_module.serving.description import description, write_extras
 from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of
@@ -58,7 +59,8 @@ def _write_full_scores(job: TrainJob) -> None:
 def served_ranker(job: TrainJob, declared: Export) -> ServedRanker:
     """Returns the trained ranker as it is served, exported as declared or in another way."""
     checkpoint = Path(job.final_checkpoint)
-    manifest, ranker = read_manifest(checkpoint), Ranker(job.ranker)
+    manifest = read_manifest(checkpoint)
+    ranker = Ranker(with_precision(job.ranker, manifest.dense_precision))
     dense = read_dense(checkpoint, manifest)
     flat = np.concatenate([dense[f"weights/{weight.name}"].ravel() for weight in ranker.weights.weights])
     tables = {

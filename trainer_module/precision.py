@@ -1,0 +1,109 @@
+"""Which precision the dense layers compute in: the declared one, or the faster one on this machine.
+
+Processors without matrix units for bfloat16 (AMX) multiply in it more slowly than in float32, and nothing in a spec
+says which processor a job will meet. So it is measured.
+"""
+
+import logging
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from schemas.spec import Ranker as Declared
+from trainer_module import collectives
+from trainer_module.ranker import Ranker
+
+_LOG = logging.getLogger(__name__)
+_PRECISIONS = ("float32", "bfloat16")
+_MEASURED_S = 1.0
+_LEAST_STEPS = 3
+_CLEARLY_FASTER = 0.95
+"""bfloat16's share of float32's time from which `auto` takes it: it rounds, so a tie goes to float32."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What was decided.
+
+    Attributes:
+        chosen: `float32` or `bfloat16`.
+        note: what the user should know; empty when there is nothing.
+    """
+
+    chosen: str
+    note: str = ""
+
+
+def settle(declared: Declared) -> tuple[Declared, Precision]:
+    """Returns the declaration with a precision that is not `auto`. All ranks call it together and agree."""
+    wanted = declared.training.dense_precision
+    found = decide(wanted, {} if wanted == "float32" else _measured_s(declared))
+    if found.note:
+        _LOG.info("%s", found.note)
+    return with_precision(declared, found.chosen), found
+
+
+def with_precision(declared: Declared, precision: str) -> Declared:
+    """Returns the declaration with another precision of the dense layers."""
+    training = declared.training.model_copy(update={"dense_precision": precision})
+    return declared.model_copy(update={"training": training})
+
+
+def decide(wanted: str, seconds: Mapping[str, float]) -> Precision:
+    """Returns the precision to compute in.
+
+    Args:
+        wanted: as declared.
+        seconds: of the dense part of a step, by precision; unread for float32.
+    """
+    if wanted == "float32":
+        return Precision("float32")
+    full, half = (seconds[precision] for precision in _PRECISIONS)
+    times = f"the dense part of a step takes {half * 1e3:.3g} ms in bfloat16 and {full * 1e3:.3g} ms in float32"
+    if wanted == "auto":
+        chosen = "bfloat16" if half < _CLEARLY_FASTER * full else "float32"
+        return Precision(chosen, f"training.dense_precision: auto chose {chosen}: on this machine {times}")
+    if half <= full:
+        return Precision("bfloat16")
+    warning = f"training.dense_precision: bfloat16 is slower than float32 on this machine: {times}"
+    return Precision("bfloat16", f"{warning}; declare auto or float32")
+
+
+def _measured_s(declared: Declared) -> dict[str, float]:
+    """Returns the median seconds of the dense part, forward and backward, by precision; the mean over the ranks.
+
+    Both precisions take turns, so that other work on the machine meets both.
+    """
+    steps = {precision: _dense_step(with_precision(declared, precision)) for precision in _PRECISIONS}
+    for step in steps.values():
+        step()  # Traces it.
+    seconds: dict[str, list[float]] = {precision: [] for precision in _PRECISIONS}
+    given_up = time.monotonic() + _MEASURED_S
+    while time.monotonic() < given_up or len(seconds[_PRECISIONS[-1]]) < _LEAST_STEPS:
+        for precision, step in steps.items():
+            started = time.perf_counter()
+            step()
+            seconds[precision].append(time.perf_counter() - started)
+    medians = tf.constant([statistics.median(seconds[precision]) for precision in _PRECISIONS], tf.float64)
+    sums = collectives.allreduce_sum(medians, name="dense_precision").numpy()
+    return dict(zip(_PRECISIONS, (sums / declared.cluster.ranks).tolist(), strict=True))
+
+
+def _dense_step(declared: Declared) -> Callable[[], object]:
+    """Returns a call that computes logits of a batch of noise, and the gradients of weights and inputs."""
+    ranker = Ranker(declared)
+    flat = tf.constant(ranker.weights.initial(seed=declared.training.seed))
+    x_BI = tf.random.stateless_normal([declared.training.batch_size_per_rank, ranker.inputs.width], [1, 2])
+
+    @tf.function(autograph=False)
+    def step(flat: tf.Tensor, x_BI: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch([flat, x_BI])
+            loss = tf.reduce_sum(ranker.logits_of_inputs(ranker.weights.unpack(flat), x_BI))
+        gradients = tape.gradient(loss, [flat, x_BI])
+        return tf.reduce_sum(gradients[0]), tf.reduce_sum(gradients[1])
+
+    return lambda: [total.numpy() for total in step(flat, x_BI)]
