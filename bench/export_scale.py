@@ -16,9 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trainer_module.children import ALLOCATOR
+
 DIM = 16
 _MOST_EXPORT_S, _MOST_LOAD_S, _MOST_TABLES = 120.0, 30.0, 3.0
-_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", "TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1"}
+_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", **ALLOCATOR}
 
 
 def main() -> None:

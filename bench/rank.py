@@ -28,16 +28,16 @@ def main(name: str, num_batches: str, output: str, trace: str) -> None:
     step = _step(contestant, batches, rank, ranks)
     for _ in range(batches):
         loss = step()
-    first_loss, seconds, started_cpu = loss, [], _cpu_s()
+    first_loss, seconds, before = loss, [], resource.getrusage(resource.RUSAGE_SELF)
     for _ in range(batches):
         started = time.perf_counter()
         loss = step()
         seconds.append(time.perf_counter() - started)
-    cpu_s = (_cpu_s() - started_cpu) / batches
+    after = resource.getrusage(resource.RUSAGE_SELF)
     if trace:
         _profile(step, trace if rank == 0 else "")
     if rank == 0:
-        result = {"step_s": seconds, "cpu_s": cpu_s, "losses": [first_loss, loss]}
+        result = {"step_s": seconds, "losses": [first_loss, loss], **_used(before, after, batches)}
         Path(output).write_text(json.dumps(result))
     collectives.stop()
 
@@ -66,9 +66,11 @@ def _step(contestant: Contestant, batches: int, rank: int, ranks: int) -> rivals
             return rivals.keras_fixed_table(examples, BATCH_SIZE_PER_RANK, rows=contestant.rows, bfloat16=bfloat16)
 
 
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+def _used(before: resource.struct_rusage, after: resource.struct_rusage, steps: int) -> dict[str, float]:
+    """Returns processor seconds and page faults of a step, and the most memory that the process has held."""
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    faults = after.ru_minflt - before.ru_minflt
+    return {"cpu_s": cpu_s / steps, "page_faults": faults / steps, "peak_bytes": after.ru_maxrss * 1024}
 
 
 if __name__ == "__main__":

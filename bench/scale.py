@@ -47,7 +47,7 @@ def main(num_rows: str, checkpoint: str, output: str) -> None:
     store = only_store(trainer)
     keys = all_keys(wanted)
     rows_before, bytes_before = store.num_rows, resident_bytes()
-    made_s = _make_rows(store, keys)
+    made_s = make_rows(store, keys)
     made, grown_bytes = store.num_rows - rows_before, resident_bytes() - bytes_before
     step_s, started = [], time.perf_counter()
     for result in trainer.steps(batches[_WARM_STEPS:]):
@@ -97,7 +97,7 @@ def resident_bytes() -> int:
     return int(found[1]) * 1024
 
 
-def _make_rows(store: RowStore, keys: NDArray[np.int64]) -> float:
+def make_rows(store: RowStore, keys: NDArray[np.int64]) -> float:
     """Makes a row for every key that has none; returns how long it took."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)

@@ -18,8 +18,17 @@ _GRACE_S = 5.0
 
 # stderr of a process is a file; TensorFlow's start-up chatter would bury what matters.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", "PYTHONUNBUFFERED": "1"}
-# TensorFlow's own allocator keeps what was freed: every copy of the rows would stay resident (docs/planning.md).
-_ENVIRONMENT["TF_ONEDNN_USE_SYSTEM_ALLOCATOR"] = "1"
+_MIB = 1 << 20
+ALLOCATOR = {
+    # TensorFlow's own allocator keeps what was freed: every copy of the rows would stay resident (docs/planning.md).
+    "TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1",
+    # By default glibc gives a step's larger buffers back to the kernel after each step, and zeroed pages are faulted in
+    # again in the next: 5 % of a step (docs/performance.md). Rows are larger than the threshold, and still go back.
+    "MALLOC_MMAP_THRESHOLD_": str(32 * _MIB),
+    "MALLOC_TRIM_THRESHOLD_": str(512 * _MIB),
+    "MALLOC_TOP_PAD_": str(64 * _MIB),
+}
+"""How a process of the job takes memory from the machine and gives it back; the environment may say otherwise."""
 
 
 class Child:
@@ -49,7 +58,7 @@ class Child:
             self._shown = log.tell()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *arguments],
-                env={**os.environ, **_ENVIRONMENT, **(environment or {})},
+                env={**ALLOCATOR, **os.environ, **_ENVIRONMENT, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

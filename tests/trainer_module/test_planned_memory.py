@@ -17,6 +17,7 @@ from tests.schemas.specs import Document, changed, loaded
 from tests.trainer_module.small_job import declared as small_ranker
 from tests.trainer_module.small_job import write_job
 from tests.trainer_module.test_models import CHAIN, INTERACTIONS, MODELS
+from trainer_module.children import ALLOCATOR
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.job import read_job
 from trainer_module.processes import MISTAKE
@@ -106,7 +107,7 @@ _KEPT_BY_MALLOC = 160e6
 
 def _measured(folder: Path) -> dict[str, float]:
     output = folder / "measured.json"
-    environment = os.environ | {"TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment = os.environ | ALLOCATOR | {"TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [sys.executable, "-W", "ignore", "-m", "tests.trainer_module.fill_store", "1100000", str(output)]
     done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
