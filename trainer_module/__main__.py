@@ -3,7 +3,6 @@
 import gc
 import json
 import logging
-import shutil
 import sys
 from collections.abc import Iterable
 from datetime import date, timedelta
@@ -139,7 +138,7 @@ def _restored(job: TrainJob, schedule: Schedule) -> Trainer:
     assert step is not None
     del schedule.trainer
     gc.collect()
-    directory = folder.step_folder(Path(job.checkpoint_dir), step)
+    directory = folder.step_folder(Path(job.checkpoint_dir), step, is_best=True)
     trainer = Trainer(Ranker(declared), rank=rank, ranks=ranks, last_minute=_last_minute(job))
     trainer.restore(read_snapshot(directory, read_manifest(directory), rank=rank, ranks=ranks))
     schedule.trainer = trainer
@@ -150,7 +149,8 @@ def _restored(job: TrainJob, schedule: Schedule) -> Trainer:
 def _tidy(job: TrainJob) -> None:
     for path in folder.clear(Path(job.checkpoint_dir), job.digest):
         _LOG.info("removed checkpoint=%s of another job", path)
-    shutil.rmtree(folder.being_written(Path(job.final_checkpoint)), ignore_errors=True)
+    # Also a whole one: the report that comes after it is missing, or nobody would train.
+    folder.remove(Path(job.final_checkpoint))
 
 
 def _last_minute(job: TrainJob) -> int | None:

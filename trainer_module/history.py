@@ -24,6 +24,8 @@ class History:
         warm_start: what was found in the base, see `checkpoint.warm_start`; None: from nothing.
         blocked_s: seconds that training stood still for checkpoints.
         num_checkpoints: published, the final one not counted.
+        num_given_up: that the disk would not have in time.
+        passed_over: names of damaged checkpoints that the job did not go on from.
         best_step: of the checkpoint of the best epoch so far; None without early stopping.
         notes: what the user should know of this training, a sentence each.
     """
@@ -35,6 +37,8 @@ class History:
     warm_start: dict[str, Any] | None = None
     blocked_s: float = 0.0
     num_checkpoints: int = 0
+    num_given_up: int = 0
+    passed_over: list[str] = field(default_factory=list)
     best_step: int | None = None
     notes: list[str] = field(default_factory=list)
 

@@ -38,6 +38,8 @@ def write_report(
         "checkpoint": {
             "final_step": trainer.step,
             "written": history.num_checkpoints,
+            "given_up": history.num_given_up,
+            "passed_over": history.passed_over,
             "blocked_s": round(history.blocked_s, 3),
         },
         "epochs": [

@@ -7,9 +7,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from trainer_module import history
+from trainer_module import collectives, history
 from trainer_module.checkpoint import folder, restore
-from trainer_module.checkpoint.files import read_bytes
+from trainer_module.checkpoint.choice import agreed_base, agreed_newest, set_aside
+from trainer_module.checkpoint.files import DamagedError, read_bytes
 from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position, read_manifest
 from trainer_module.checkpoint.warm_start import warm_start
@@ -17,6 +18,7 @@ from trainer_module.checkpoint.writer import HISTORY
 from trainer_module.history import History
 from trainer_module.job import TrainJob
 from trainer_module.loop import Trainer
+from trainer_module.snapshot import Snapshot
 from trainer_module.train_input import no_batches
 
 _LOG = logging.getLogger("trainer_module.start")
@@ -39,34 +41,65 @@ class Start:
     history: History
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A whole checkpoint of this job, as far as this rank needs it."""
+
+    directory: Path
+    manifest: Manifest
+    snapshot: Snapshot
+    history: History
+    batches: NDArray[Any]
+
+
 def take_up(job: TrainJob, trainer: Trainer) -> Start:
     """Brings a fresh trainer to where the job starts from; all ranks call it, after rank 0 has tidied up.
 
+    A damaged checkpoint of this job is passed over, by all ranks alike, for the one before it.
+
     Raises:
-        CheckpointError: when what it should start from is damaged or does not fit.
+        CheckpointError: when what it should start from is damaged or does not fit, or ranks see different ones.
     """
-    last = folder.newest(Path(job.checkpoint_dir), job.digest)
-    if last is not None:
-        return _resumed(job, trainer, last)
+    directory = Path(job.checkpoint_dir)
+    while (last := agreed_newest(directory, job.digest, rank=trainer.rank)) is not None:
+        found, damage = _read(job, trainer, last)
+        told = next(filter(None, collectives.texts(damage, name="checkpoint_damaged")), "")
+        if found is not None and not told:
+            return _resumed(job, trainer, found)
+        del found
+        if trainer.rank == 0:
+            set_aside(last, told)
     if job.base_checkpoint:
         return _warm(job, trainer, Path(job.base_checkpoint))
     return Start(_manifest(job, trainer, ()), Position(), no_batches(), History())
 
 
-def _resumed(job: TrainJob, trainer: Trainer, directory: Path) -> Start:
-    held = read_manifest(directory)
-    refuse_changed_tables(held.groups, group_layouts(job.ranker), source=str(directory))
-    trainer.restore(restore.read_snapshot(directory, held, rank=trainer.rank, ranks=trainer.ranks))
-    content = read_bytes(directory / HISTORY, held.files[HISTORY])
-    so_far = history.decode(content, restore.read_history_arrays(directory, held))
+def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Found | None, str]:
+    """Returns all that this rank needs of a checkpoint, or why it is damaged; the trainer has not changed yet."""
+    try:
+        held = read_manifest(directory)
+        refuse_changed_tables(held.groups, group_layouts(job.ranker), source=str(directory))
+        snapshot = restore.read_snapshot(directory, held, rank=trainer.rank, ranks=trainer.ranks)
+        content = read_bytes(directory / HISTORY, held.files[HISTORY])
+        so_far = history.decode(content, restore.read_history_arrays(directory, held))
+        return _Found(directory, held, snapshot, so_far, restore.read_batches(directory, held)), ""
+    except DamagedError as error:
+        return None, f"rank {trainer.rank}: {error}"
+
+
+def _resumed(job: TrainJob, trainer: Trainer, found: _Found) -> Start:
+    held, so_far = found.manifest, found.history
+    trainer.restore(found.snapshot)
     so_far.resumed_from.append(held.step)
-    _LOG.info("resumed step=%d epoch=%d from=%s", held.step, held.position.epoch, directory)
+    aside = [path.name for path in folder.damaged(found.directory.parent)]
+    so_far.passed_over = sorted({*so_far.passed_over, *aside})
+    _LOG.info("resumed step=%d epoch=%d from=%s", held.step, held.position.epoch, found.directory)
     manifest = _manifest(job, trainer, ()).model_copy(update={"days": held.days})
-    return Start(manifest, held.position, restore.read_batches(directory, held), so_far)
+    return Start(manifest, held.position, found.batches, so_far)
 
 
 def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> Start:
-    held = read_manifest(directory)
+    held = agreed_base(directory)
     found = warm_start(directory, held, trainer.ranker, rank=trainer.rank, ranks=trainer.ranks)
     trainer.restore(found.snapshot)
     told = {"base": str(directory), "base_step": held.step, "base_days": list(held.days)}

@@ -4,19 +4,19 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
 
-from trainer_module.checkpoint.folder import published
+from trainer_module.checkpoint.folder import published, step_of
 
 
-def launch(job_file: Path) -> "subprocess.Popen[bytes]":
+def launch(job_file: Path, environment: Mapping[str, str] = os.environ) -> "subprocess.Popen[bytes]":
     """Starts a job's launcher as the leader of its own process group."""
     log = (job_file.parent / "launch.log").open("ab")
     command = [sys.executable, "-m", "trainer_module.launch", str(job_file), str(os.getpid())]
-    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 
 
 def group_of(leader: int) -> list[psutil.Process]:
@@ -42,7 +42,7 @@ def wait_until(condition: Callable[[], object], seconds: float, what: str) -> No
 def last_step(job_file: Path) -> int:
     """Returns the step of the job's last checkpoint, 0 without one."""
     found = published(job_file.parent / "checkpoints")
-    return int(found[-1].name.removeprefix("step-")) if found else 0
+    return step_of(found[-1]) if found else 0
 
 
 def wait_for_step(job_file: Path, step: int) -> None:

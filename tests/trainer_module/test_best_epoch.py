@@ -88,7 +88,7 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
     monkeypatch: pytest.MonkeyPatch,
     moment: str,
 ) -> None:
-    from trainer_module.checkpoint.folder import published
+    from trainer_module.checkpoint.folder import published, step_of
     from trainer_module.checkpoint.schedule import Schedule
 
     directory, report = ended
@@ -109,7 +109,7 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
         patched.setattr(Schedule, "after_step", wait_for_the_disk)
         with pytest.raises(KeyboardInterrupt):
             _train(tmp_path, _declared(), files)
-    steps = [int(path.name.removeprefix("step-")) for path in published(tmp_path / "checkpoints")]
+    steps = [step_of(path) for path in published(tmp_path / "checkpoints")]
     assert steps[0] == _best_step(report)
     assert len(steps) == (1 if moment == "begin_epoch" else 2)
     resumed = _train(tmp_path, _declared(), files)

@@ -1,5 +1,6 @@
 """A checkpoint on disk: whole or not there, whatever happens while it is written; a damaged one is refused."""
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -7,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from schemas.errors import UserError
 from tests.trainer_module.fabricated import GROUPS, all_rows, contents, manifest, write_all
 from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.files import CheckpointError, read_array, read_bytes, write_array
+from trainer_module.checkpoint import writer as writing
+from trainer_module.checkpoint.files import CheckpointError, DamagedError, read_array, read_bytes, write_array
 from trainer_module.checkpoint.manifest import MANIFEST, encode, read_manifest
-from trainer_module.checkpoint.writer import Writer, write
+from trainer_module.checkpoint.writer import NotWrittenError, Writer, write
 
 ALONE = {name: np.zeros(500, np.int32) for name in GROUPS}
 
@@ -48,22 +51,22 @@ def _verify(directory: Path) -> None:
 
 
 def _die_at(operation: int) -> None:
-    """Makes this process end in the midst of its n-th write, fsync or rename."""
+    """Makes this process end in the midst of its n-th write, fsync, rename or removal."""
     left = [operation]
 
     def dying(name: str, real):  # type: ignore[no-untyped-def]
-        def call(*arguments):  # type: ignore[no-untyped-def]
+        def call(*arguments, **named):  # type: ignore[no-untyped-def]
             if left[0] == 0:
                 if name == "write":
                     descriptor, data = arguments
                     real(descriptor, data[: len(data) // 2])
                 os._exit(9)
             left[0] -= 1
-            return real(*arguments)
+            return real(*arguments, **named)
 
         return call
 
-    for name in ("write", "fsync", "rename", "remove"):
+    for name in ("write", "fsync", "rename", "remove", "rmdir"):
         setattr(os, name, dying(name, getattr(os, name)))
 
 
@@ -137,7 +140,7 @@ def test_rank_0_publishes_when_the_slowest_rank_has_written_and_keeps_the_last(t
     for step in (7, 8, 9):
         target = folder.step_folder(tmp_path, step)
         writers[0].start(target, contents(owners, rank=0, ranks=2, step=step), keep=2)
-        assert not target.exists()
+        assert not folder.is_whole(target)
         writers[1].start(target, contents(owners, rank=1, ranks=2, step=step), keep=2)
         for writer in writers:
             writer.finish()
@@ -154,21 +157,20 @@ def test_rank_0_publishes_when_the_slowest_rank_has_written_and_keeps_the_last(t
 
 def test_a_rank_that_never_writes_is_named_where_training_goes_on(tmp_path: Path) -> None:
     writer = Writer(0, deadline_s=0.2)
-    writer.start(tmp_path / "step-000000000007", contents(ALONE, rank=0, ranks=2), keep=1)
-    with pytest.raises(CheckpointError, match=r"rank 1 has not written its part \(got nothing after 0 s\)"):
+    writer.start(tmp_path / "step-000000000007", contents(ALONE, rank=0, ranks=2), keep=1, is_needed=True)
+    with pytest.raises(NotWrittenError, match=r"rank 1 has not written its part \(got nothing after 0 s\)"):
         writer.finish()
     writer.check()
     assert folder.published(tmp_path) == []
 
 
-def test_what_is_written_aside_is_not_seen(tmp_path: Path) -> None:
+def test_what_lacks_its_manifest_is_not_seen(tmp_path: Path) -> None:
     target = folder.step_folder(tmp_path, 7)
     waiting = threading.Thread(
         target=write, args=(target, contents(ALONE, rank=0, ranks=2), 0), kwargs={"deadline_s": 9}
     )
     waiting.start()
-    aside = folder.being_written(target)
-    while not (aside / "rank-00000.json").exists():
+    while not (target / "rank-00000.json").exists():
         assert waiting.is_alive()
     assert folder.newest(tmp_path, "job") is None
     write(target, contents(ALONE, rank=1, ranks=2), 1, deadline_s=9)
@@ -182,5 +184,100 @@ def test_another_jobs_checkpoints_go_and_damaged_ones_stay_to_be_seen(tmp_path: 
     (folder.step_folder(tmp_path, 8) / MANIFEST).write_bytes(b"{}\n{}\n")
     assert folder.newest(tmp_path / "none", "job") is None
     assert folder.clear(tmp_path, "job") == [folder.step_folder(tmp_path, 7)]
-    with pytest.raises(CheckpointError, match="is damaged: remove"):
+    with pytest.raises(DamagedError, match="is damaged: restore it"):
         folder.newest(tmp_path, "job")
+
+
+def test_leftovers_of_a_killed_process_go_whatever_version_has_left_them(tmp_path: Path) -> None:
+    for name in ("step-000000000003", "step-000000000003.best", ".step-000000000004.tmp", ".step-000000000005.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rank-00000.json").write_text("{}")
+    (tmp_path / ".step-000000000005.old" / MANIFEST).write_text("whole once")
+    (tmp_path / "notes").mkdir()
+    folder.clear(tmp_path, "job")
+    assert os.listdir(tmp_path) == ["notes"]
+
+
+def test_of_damaged_checkpoints_the_last_two_are_kept_aside_and_no_longer_counted(tmp_path: Path) -> None:
+    for step in (5, 6, 7, 8):
+        write_all(folder.step_folder(tmp_path, step), ALONE, ranks=1, step=step)
+    for step in (8, 7, 6):
+        folder.set_aside(folder.step_folder(tmp_path, step))
+    assert folder.newest(tmp_path, "job") == folder.step_folder(tmp_path, 5)
+    assert [path.name for path in folder.damaged(tmp_path)] == [
+        "damaged-step-000000000007",
+        "damaged-step-000000000008",
+    ]
+    _verify(folder.damaged(tmp_path)[0])
+    folder.clear(tmp_path, "job")
+    assert len(folder.damaged(tmp_path)) == 2
+    folder.clear(tmp_path, "another job")
+    assert os.listdir(tmp_path) == []
+
+
+class FailingDisk:
+    """Refuses so many writes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int, number: int = errno.EIO):
+        self.left, self._number, self._write = times, number, os.write
+        monkeypatch.setattr(os, "write", self.write)
+        monkeypatch.setattr(writing, "_FIRST_PAUSE_S", 0.01)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        if self.left:
+            self.left -= 1
+            raise OSError(self._number, os.strerror(self._number))
+        return self._write(descriptor, data)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOSPC])
+def test_what_a_disk_refuses_is_written_again_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    FailingDisk(monkeypatch, 3, number)
+    writer = Writer(0)
+    writer.start(folder.step_folder(tmp_path, 7), contents(ALONE, rank=0, ranks=1), keep=1)
+    writer.finish()
+    _verify(folder.step_folder(tmp_path, 7))
+    assert writer.take_given_up() == 0
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+    assert os.strerror(number) in caplog.text
+
+
+def test_what_no_disk_mends_by_itself_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FailingDisk(monkeypatch, 9, errno.EACCES)
+    writer = Writer(0)
+    writer.start(folder.step_folder(tmp_path, 7), contents(ALONE, rank=0, ranks=1), keep=1)
+    with pytest.raises(PermissionError):
+        writer.finish()
+    assert disk.left == 8
+
+
+def test_a_checkpoint_that_is_given_up_leaves_the_one_before_and_its_space_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(0, deadline_s=0.1)
+    steps = [folder.step_folder(tmp_path, step) for step in (7, 8, 9)]
+    for step, target in enumerate(steps, 7):
+        with monkeypatch.context() as patched:
+            if step == 8:
+                FailingDisk(patched, 1000, errno.ENOSPC)
+            writer.start(target, contents(ALONE, rank=0, ranks=1, step=step), keep=2)
+            writer.finish()
+        assert writer.take_given_up() == (step == 8)
+        if step == 8:
+            assert steps[1].exists()
+            assert folder.newest(tmp_path, "job") == steps[0]
+    assert sorted(tmp_path.iterdir()) == [steps[0], steps[2]]
+
+
+def test_a_checkpoint_that_is_needed_fails_as_something_that_may_go_well_another_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FailingDisk(monkeypatch, 1000)
+    writer = Writer(0, deadline_s=0.1)
+    writer.start(tmp_path / "final", contents(ALONE, rank=0, ranks=1), is_needed=True)
+    with pytest.raises(NotWrittenError, match=r"final: could not be written, .* \(got \[Errno 5\]") as failed:
+        writer.finish()
+    # Exit code 3, which is never tried again, is for users' mistakes alone.
+    assert not isinstance(failed.value, UserError)

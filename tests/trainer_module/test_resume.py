@@ -3,12 +3,14 @@
 Without Transform's graph the export cannot work; the ranks have finished by then.
 """
 
+import os
 import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import mounted_store
 from tests.trainer_module.launched_job import (
     failure,
     group_of,
@@ -32,7 +34,7 @@ from tests.trainer_module.trained_examples import (
     counting,
     report_of,
 )
-from trainer_module.checkpoint.folder import published
+from trainer_module.checkpoint.folder import published, step_of
 from trainer_module.processes import MISTAKE
 
 pytestmark = pytest.mark.slow
@@ -133,21 +135,29 @@ def test_a_job_goes_on_with_another_number_of_ranks(tmp_path: Path, files: tuple
     assert_trained_on_each_example_once_an_epoch(tmp_path, files)
 
 
-def test_a_damaged_checkpoint_is_refused_in_one_line_and_not_tried_again(
+def test_a_damaged_checkpoint_is_passed_over_by_all_ranks_on_a_store_without_renames_of_folders_too(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
+    store = {**os.environ, **mounted_store.environment(tmp_path, tmp_path)}
     job_file = write_job(tmp_path, counting(), files)
-    launched = launch(job_file)
-    wait_for_step(job_file, EVERY_STEPS)
-    launched.kill()
+    launched = launch(job_file, store)
+    wait_until(lambda: len(published(tmp_path / "checkpoints")) == 2, 90, "two checkpoints")
+    os.killpg(launched.pid, signal.SIGKILL)
     launched.wait()
-    wait_until(lambda: group_of(launched.pid) == [], 10, "the group is empty")
-    damaged = published(tmp_path / "checkpoints")[-1] / "rank-00001.adagrad_8.rows.npy"
+    before, last = published(tmp_path / "checkpoints")
+    # Rank 0 does not read this file.
+    damaged = last / "rank-00001.adagrad_8.rows.npy"
     damaged.write_bytes(damaged.read_bytes()[:-4])
-    assert launch(job_file).wait(60) == MISTAKE
-    assert failure(job_file).startswith(f"{damaged}: is not what was written (got ")
-    assert "\n" not in failure(job_file)
-    assert "retry=" not in (tmp_path / "launch.log").read_text()
+    assert launch(job_file, store).wait(240) == 1
+    _assert_ended_with_the_export(tmp_path)
+    report = report_of(tmp_path)
+    assert report["resumed_from_step"] == [step_of(before)]
+    assert report["checkpoint"]["passed_over"] == [f"damaged-{last.name}"]
+    assert (tmp_path / "checkpoints" / f"damaged-{last.name}" / damaged.name).exists()
+    log = (tmp_path / "logs" / "rank-0.log").read_text()
+    assert f"event=checkpoint_passed_over path={last}" in log
+    assert f"reason: rank 1: {damaged}: is not what was written" in log
+    assert_trained_on_each_example_once_an_epoch(tmp_path, files)
 
 
 def test_a_training_that_diverges_is_not_tried_again(tmp_path: Path, files: tuple[str, ...]) -> None:

@@ -1,9 +1,13 @@
 """When checkpoints are written, alone in this process, with a trainer that only counts."""
 
+import errno
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,6 +109,9 @@ class BusyWriter:
     def check(self) -> None:
         pass
 
+    def take_given_up(self) -> int:
+        return 0
+
     def start(self, target: Path, *_: object, **__: object) -> None:
         self.started.append(target)
 
@@ -118,6 +125,54 @@ def test_while_the_last_one_is_being_written_no_copy_is_made_and_the_next_waits(
         schedule.after_step()
     assert trainer.copies == [23, 30, 40]
     assert [path.name[-2:] for path in writer.started] == ["23", "30", "40"]
+
+
+def test_while_a_disk_refuses_training_goes_on_and_no_third_copy_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainer_module.checkpoint import writer as writing
+    from trainer_module.checkpoint.folder import published
+
+    healed, part = threading.Event(), writing._write_part
+
+    def refusing(*arguments: Any) -> Any:
+        if healed.is_set():
+            return part(*arguments)
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(writing, "_write_part", refusing)
+    monkeypatch.setattr(writing, "_FIRST_PAUSE_S", 0.01)
+    trainer, writer = CountingTrainer(), writing.Writer(0)
+    schedule = _schedule(trainer, writer, tmp_path / "c")
+    while trainer.step < 35:
+        trainer.step += 1
+        schedule.after_step()
+    assert trainer.copies == [10]
+    healed.set()
+    writer.finish()
+    trainer.step = 36
+    schedule.after_step()
+    writer.finish()
+    assert trainer.copies == [10, 36]
+    assert [path.name[-2:] for path in published(tmp_path / "c")] == ["10", "36"]
+
+
+def test_a_checkpoint_that_was_given_up_is_counted_and_the_final_one_fails_the_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainer_module.checkpoint import writer as writing
+
+    trainer, writer = CountingTrainer(step=9), writing.Writer(0, deadline_s=0.1)
+    schedule = _schedule(trainer, writer, tmp_path / "c")
+    monkeypatch.setattr(writing, "_write_part", lambda *_: os.stat(tmp_path / "gone"))
+    monkeypatch.setattr(writing, "_FIRST_PAUSE_S", 0.01)
+    trainer.step = 10
+    schedule.after_step()
+    writer.finish()
+    schedule.after_step()
+    with pytest.raises(writing.NotWrittenError):
+        schedule.write_final(tmp_path / "final")
+    assert (schedule.history.num_checkpoints, schedule.history.num_given_up) == (0, 1)
 
 
 def test_a_skipped_step_at_a_due_one_writes_no_second_checkpoint(tmp_path: Path) -> None:

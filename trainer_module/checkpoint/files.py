@@ -27,6 +27,10 @@ class CheckpointError(UserError):
     """A checkpoint that cannot be used, with the reason and what to do about it."""
 
 
+class DamagedError(CheckpointError):
+    """A checkpoint that is not what was written: another one may be sound."""
+
+
 class FileRecord(Declaration):
     """What a reader must find.
 
@@ -77,7 +81,7 @@ def read_array(path: Path, record: FileRecord) -> NDArray[Any]:
     """Reads an array.
 
     Raises:
-        CheckpointError: when the file is not the one that was recorded.
+        DamagedError: when the file is not the one that was recorded.
     """
     _check_size(path, record)
     with path.open("rb", buffering=0) as file:
@@ -94,7 +98,7 @@ def read_blocks(path: Path, record: FileRecord, num_rows: int) -> Iterator[NDArr
     The checksum is known when all are read: what was made of the blocks counts only after the last.
 
     Raises:
-        CheckpointError: when the file is not the one that was recorded.
+        DamagedError: when the file is not the one that was recorded.
     """
     _check_size(path, record)
     with path.open("rb", buffering=0) as file:
@@ -147,7 +151,7 @@ def read_bytes(path: Path, record: FileRecord) -> bytes:
     """Reads a file of bytes.
 
     Raises:
-        CheckpointError: when the file is not the one that was recorded.
+        DamagedError: when the file is not the one that was recorded.
     """
     _check_size(path, record)
     content = path.read_bytes()
@@ -171,8 +175,8 @@ def _check_crc(path: Path, crc: int, record: FileRecord) -> None:
         raise _damaged(path, f"checksum {crc:08x}", f"{record.crc32:08x}")
 
 
-def _damaged(path: Path, got: str, expected: str) -> CheckpointError:
-    return CheckpointError(
-        f"{path}: is not what was written (got {got}; the manifest says {expected}); "
-        f"the checkpoint is damaged: remove {path.parent} to go on from the one before it"
+def _damaged(path: Path, got: str, expected: str) -> DamagedError:
+    return DamagedError(
+        f"{path}: is not what was written (got {got}; the manifest says {expected}); the checkpoint is damaged: "
+        "restore it from a backup, or start from another one"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from schemas.base import Declaration
-from trainer_module.checkpoint.files import CheckpointError, FileRecord
+from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -121,9 +121,9 @@ def read_manifest(directory: Path) -> Manifest:
         ) from error
     body = content.split(b"\n", 1)[0]
     if content != body + _seal(body):
-        raise CheckpointError(
-            f"{path}: is not what was written (got {len(content)} bytes whose checksum differs); "
-            f"the checkpoint is damaged: remove {directory} to go on from the one before it"
+        raise DamagedError(
+            f"{path}: is not what was written (got {len(content)} bytes whose checksum differs); the checkpoint is "
+            "damaged: restore it from a backup, or start from another one"
         )
     written = json.loads(body).get("format")
     if written != FORMAT:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.checkpoint.files import CheckpointError, FileRecord, read_array, read_blocks
+from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord, read_array, read_blocks
 from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.snapshot import Arrays, RowsSnapshot, Snapshot, merged_extra
@@ -144,5 +144,5 @@ def _read(directory: Path, manifest: Manifest, file: str) -> NDArray[Any]:
 
 def _record(directory: Path, manifest: Manifest, file: str) -> FileRecord:
     if file not in manifest.files:
-        raise CheckpointError(f"{directory}: lacks {file}; the checkpoint is damaged: remove it")
+        raise DamagedError(f"{directory}: lacks {file}; the checkpoint is damaged: start from another one")
     return manifest.files[file]

@@ -94,7 +94,7 @@ class Schedule:
         """Writes a checkpoint where one is due; all ranks call it after every step.
 
         Raises:
-            Whatever kept the last one from being written.
+            Whatever kept the last one from being written, but for a disk that may do better next time.
         """
         self.source.stepped()
         self.writer.check()
@@ -113,32 +113,40 @@ class Schedule:
         Raises:
             Whatever kept the last one from being written.
         """
-        # The last one may be of this very step. No rank may write to its folder while another one still does.
+        # It must come to be, however long that takes: checkpoints after it will refer to it.
         self.settle()
         self.history.best_step = self.trainer.step
-        self._write(epoch_s=0.0)
+        self._write(epoch_s=0.0, is_best=True)
 
     def settle(self) -> None:
         """Waits until the checkpoints so far are published; all ranks call it."""
         self.writer.finish()
         collectives.barrier(name="settled")
 
-    def _write(self, *, epoch_s: float) -> None:
+    def _write(self, *, epoch_s: float, is_best: bool = False) -> None:
         started = time.monotonic()
         self._next = self._due_after(self.trainer.step)
         with self.progress.beating():
             contents = self._contents(epoch_s=epoch_s)
-        self.writer.start(folder.step_folder(self.directory, self.trainer.step), contents, keep=self.keep)
+        target = folder.step_folder(self.directory, self.trainer.step, is_best=is_best)
+        self.writer.start(target, contents, keep=self.keep, is_needed=is_best)
         self.history.num_checkpoints += 1
         self.history.blocked_s += time.monotonic() - started
 
     def write_final(self, target: Path) -> None:
-        """Writes the last checkpoint and waits for it; rank 0 returns when it is published."""
+        """Writes the last checkpoint and waits for it; rank 0 returns when it is published.
+
+        Raises:
+            NotWrittenError: the disk would not have it.
+        """
         self.writer.finish()
-        self.writer.start(target, self._contents(epoch_s=0.0))
+        self.writer.start(target, self._contents(epoch_s=0.0), is_needed=True)
         self.writer.finish()
 
     def _contents(self, *, epoch_s: float) -> Contents:
+        given_up = self.writer.take_given_up()
+        self.history.num_checkpoints -= given_up
+        self.history.num_given_up += given_up
         snapshot = self.trainer.snapshot()
         self.history.examples = self.progress.examples
         history, arrays = self.history.encode(epoch_s=epoch_s, seconds=self.seconds)

@@ -1,37 +1,38 @@
-"""Writes one rank's part of a checkpoint aside; rank 0 waits for all parts and publishes the whole by one rename.
+"""Writes one rank's part of a checkpoint; rank 0 waits for all parts and makes them a whole by the manifest.
 
 Each rank's part ends with a small file that counts and checksums it; the ranks meet in the shared folder alone, so
-that training's own messages are not waited for.
+that training's own messages are not waited for. What a disk refuses may pass: it is tried again until a deadline.
 """
 
+import errno
+import logging
+import math
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.files import CheckpointError, FileRecord, write_array, write_bytes
-from trainer_module.checkpoint.manifest import (
-    MANIFEST,
-    Manifest,
-    batches_file,
-    dense_file,
-    encode,
-    extra_file,
-    rows_file,
-)
+from trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
+from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
 from trainer_module.snapshot import Snapshot
 
-PARTS_DEADLINE_S = 1800.0
+_LOG = logging.getLogger("trainer_module.checkpoint")
+DEADLINE_S = 1800.0
 HISTORY = "history.json"
 _POLL_S = 0.05
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+_WILL_NOT_PASS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+"""What somebody must mend, and no disk mends by itself."""
 _PARTS = TypeAdapter(dict[str, FileRecord])
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -53,29 +54,36 @@ class Contents:
     arrays: dict[str, NDArray[Any]]
 
 
+class NotWrittenError(RuntimeError):
+    """A checkpoint that did not reach the disk by the deadline; nobody made a mistake, another time it may."""
+
+
 class Writer:
     """Writes a rank's checkpoints in a thread, one at a time."""
 
-    def __init__(self, rank: int, *, deadline_s: float = PARTS_DEADLINE_S):
+    def __init__(self, rank: int, *, deadline_s: float = DEADLINE_S):
+        """Takes the rank, and for how long a checkpoint is tried to be written."""
         self._rank, self._deadline_s = rank, deadline_s
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._num_given_up = 0
 
     @property
     def is_writing(self) -> bool:
         """Whether the last checkpoint is still on its way to the disk."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self, target: Path, contents: Contents, *, keep: int | None = None) -> None:
+    def start(self, target: Path, contents: Contents, *, keep: int | None = None, is_needed: bool = False) -> None:
         """Starts to write a checkpoint.
 
         Args:
             target: where it is published.
             contents: nothing of it may change while it is written.
             keep: how many of its folder's checkpoints are left, older ones being removed; None: all.
+            is_needed: training cannot go on without it; any other one is given up at the deadline, with a warning.
         """
         self.finish()
-        work = (target, contents, keep)
+        work = (target, contents, keep, is_needed)
         self._thread = threading.Thread(target=self._run, args=work, name="checkpoint", daemon=True)
         self._thread.start()
 
@@ -83,7 +91,7 @@ class Writer:
         """Waits for the checkpoint that is being written.
 
         Raises:
-            Whatever kept it from being written.
+            Whatever kept it from being written, but for one that was given up.
         """
         if self._thread is not None:
             self._thread.join()
@@ -95,11 +103,25 @@ class Writer:
             error, self._error = self._error, None
             raise error
 
-    def _run(self, target: Path, contents: Contents, keep: int | None) -> None:
+    def take_given_up(self) -> int:
+        """Returns how many checkpoints were given up since this was last asked."""
+        number, self._num_given_up = self._num_given_up, 0
+        return number
+
+    def _run(self, target: Path, contents: Contents, keep: int | None, is_needed: bool) -> None:
         try:
+            if self._rank == 0 and keep is not None:
+                # No rank writes any more what was given up; a full disk may need its space.
+                _tidy(lambda: folder.remove_remains(target.parent, but=target))
             write(target, contents, self._rank, deadline_s=self._deadline_s)
             if self._rank == 0 and keep is not None:
-                folder.prune(target.parent, keep)
+                _tidy(lambda: folder.prune(target.parent, keep))
+        except NotWrittenError as error:
+            if is_needed:
+                self._error = error
+                return
+            self._num_given_up += 1
+            _LOG.warning("event=checkpoint_given_up training goes on without it: %s", error)
         except BaseException as error:  # noqa: BLE001 - it is raised where training would otherwise go on without it
             self._error = error
 
@@ -108,26 +130,53 @@ def write(target: Path, contents: Contents, rank: int, *, deadline_s: float) -> 
     """Writes a rank's part; rank 0 returns when the checkpoint is published.
 
     Raises:
-        CheckpointError: when another rank's part has not come by the deadline.
+        NotWrittenError: when the disk, or another rank, has not done its part by the deadline.
     """
-    aside = folder.being_written(target)
-    os.makedirs(aside, exist_ok=True)
-    files = _write_part(aside, contents, rank)
-    part = _part_file(aside, rank)
-    unnamed = part.with_suffix(".tmp")
-    write_bytes(unnamed, _PARTS.dump_json(files))
-    os.rename(unnamed, part)
+
+    def part() -> None:
+        os.makedirs(target, exist_ok=True)
+        folder.write_whole(_part_file(target, rank), _PARTS.dump_json(_write_part(target, contents, rank)))
+
+    def publish() -> None:
+        for number in range(contents.manifest.ranks):
+            _part_file(target, number).unlink(missing_ok=True)
+        folder.publish(target, contents.manifest.model_copy(update={"files": files}))
+
+    _persist(part, target, deadline_s)
     if rank == 0:
-        ranks = contents.manifest.ranks
-        files = _gather(aside, ranks, deadline_s)
-        write_bytes(aside / MANIFEST, encode(contents.manifest.model_copy(update={"files": files})))
-        for number in range(ranks):
-            os.remove(_part_file(aside, number))
-        folder.sync(aside)
-        folder.publish(target)
+        files = _persist(lambda: _gather(target, contents.manifest.ranks, deadline_s), target, deadline_s)
+        _persist(publish, target, deadline_s)
 
 
-def _write_part(aside: Path, contents: Contents, rank: int) -> dict[str, FileRecord]:
+def _persist(act: Callable[[], _Result], target: Path, deadline_s: float) -> _Result:
+    """Returns what an act on the disk returns; from its first failure on it is tried again, less and less often."""
+    pause_s, given_up = _FIRST_PAUSE_S, math.inf
+    while True:
+        try:
+            return act()
+        except OSError as error:
+            if error.errno in _WILL_NOT_PASS:
+                raise
+            given_up = min(given_up, time.monotonic() + deadline_s)
+            if time.monotonic() + pause_s > given_up:
+                raise NotWrittenError(
+                    f"{target}: could not be written, however often it was tried (got {error}); see how much space is "
+                    "left there, and the health of that disk"
+                ) from error
+            _LOG.warning("event=checkpoint_retried path=%s pause_s=%.0f after: %s", target, pause_s, error)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _tidy(act: Callable[[], None]) -> None:
+    """Removes old checkpoints; what cannot be removed now is when the next one is written."""
+    try:
+        act()
+    except OSError as error:
+        _LOG.warning("event=old_checkpoints_not_removed: %s", error)
+
+
+def _write_part(target: Path, contents: Contents, rank: int) -> dict[str, FileRecord]:
     arrays: dict[str, NDArray[Any]] = {batches_file(rank): contents.batches}
     for group, rows in contents.snapshot.groups.items():
         for name, array in {"keys": rows.keys, "rows": rows.rows, **rows.extra}.items():
@@ -136,9 +185,9 @@ def _write_part(aside: Path, contents: Contents, rank: int) -> dict[str, FileRec
         for name, array in {**contents.snapshot.extra, **contents.arrays}.items():
             arrays[extra_file(name)] = array
         arrays |= {dense_file(moment): vector for moment, vector in flat_moments(contents).items()}
-    files = {name: write_array(aside / name, array) for name, array in arrays.items()}
+    files = {name: write_array(target / name, array) for name, array in arrays.items()}
     if rank == 0:
-        files[HISTORY] = write_bytes(aside / HISTORY, contents.history)
+        files[HISTORY] = write_bytes(target / HISTORY, contents.history)
     return files
 
 
@@ -152,21 +201,21 @@ def flat_moments(contents: Contents) -> dict[str, NDArray[Any]]:
     return {moment: np.concatenate([dense[f"{moment}/{name}"].ravel() for name in names]) for moment in moments}
 
 
-def _part_file(aside: Path, rank: int) -> Path:
-    return aside / f"rank-{rank:05d}.json"
+def _part_file(target: Path, rank: int) -> Path:
+    return target / f"rank-{rank:05d}.json"
 
 
-def _gather(aside: Path, ranks: int, deadline_s: float) -> dict[str, FileRecord]:
+def _gather(target: Path, ranks: int, deadline_s: float) -> dict[str, FileRecord]:
     """Waits for every rank's part; returns the files of all."""
     given_up = time.monotonic() + deadline_s
     files: dict[str, FileRecord] = {}
     for rank in range(ranks):
-        part = _part_file(aside, rank)
+        part = _part_file(target, rank)
         while not part.exists():
             if time.monotonic() > given_up:
-                raise CheckpointError(
-                    f"{aside}: rank {rank} has not written its part (got nothing after {deadline_s:.0f} s); "
-                    "see its log, and the space left on that disk"
+                raise NotWrittenError(
+                    f"{target}: rank {rank} has not written its part (got nothing after {deadline_s:.0f} s); see its "
+                    "log, and the space left on that disk"
                 )
             time.sleep(_POLL_S)
         files |= _PARTS.validate_json(part.read_bytes(), strict=True)

@@ -1,0 +1,115 @@
+"""Which checkpoint a training starts from: rank 0 says, and every other rank must see the very same one.
+
+Ranks of other machines may see other folders, or an older listing of the same one. Each that went its own way would
+train on weights of its own without a word.
+"""
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainer_module import collectives
+from trainer_module.checkpoint import folder
+from trainer_module.checkpoint.files import CheckpointError, DamagedError
+from trainer_module.checkpoint.manifest import MANIFEST, Manifest, read_manifest
+
+_LOG = logging.getLogger("trainer_module.checkpoint")
+PATIENCE_S = 60.0
+"""How old a listing of a network's file system may be: the longest that NFS keeps one by default."""
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a rank sees in a folder.
+
+    Attributes:
+        told: the same in one line; equal lines on all ranks mean equal checkpoints.
+        path: of the checkpoint; None: there is none to go on from.
+        manifest: its own.
+    """
+
+    told: str
+    path: Path | None = None
+    manifest: Manifest | None = None
+
+
+def agreed_newest(directory: Path, job_digest: str, *, rank: int, patience_s: float = PATIENCE_S) -> Path | None:
+    """Returns the checkpoint that all ranks go on from, None where there is none; all ranks call it.
+
+    Raises:
+        CheckpointError: on all ranks, when one of them sees another one than rank 0 does, or when none is left but
+            damaged ones.
+    """
+    seen = _agreed(lambda: _newest(directory, job_digest, is_first=rank == 0), directory, patience_s)
+    if seen.path is None and folder.damaged(directory):
+        raise CheckpointError(
+            f"{directory}: holds no whole checkpoint any more (got {seen.told}); to begin this training anew, remove "
+            "that folder"
+        )
+    return seen.path
+
+
+def agreed_base(directory: Path, *, patience_s: float = PATIENCE_S) -> Manifest:
+    """Returns the manifest of a checkpoint to start from; all ranks call it.
+
+    Raises:
+        CheckpointError: on all ranks, when it is damaged, or one of them sees another one than rank 0 does.
+    """
+    seen = _agreed(lambda: _seen(directory), directory, patience_s)
+    return seen.manifest or read_manifest(directory)
+
+
+def _agreed(look: Callable[[], Seen], directory: Path, patience_s: float) -> Seen:
+    """Returns what all ranks see, after those who see something else have looked again for a while."""
+    seen, given_up = look(), time.monotonic() + patience_s
+    first = collectives.texts(seen.told, name="checkpoint_seen")[0]
+    while _cut(seen.told) != first and time.monotonic() < given_up:
+        time.sleep(_POLL_S)
+        seen = look()
+    for rank, told in enumerate(collectives.texts(seen.told, name="checkpoint_agreed")):
+        if told != first:
+            raise CheckpointError(
+                f"{directory}: ranks see different checkpoints (got rank {rank}: {told}; rank 0: {first}); have all "
+                "ranks see one folder under this path"
+            )
+    return seen
+
+
+def _cut(told: str) -> str:
+    return told.encode()[: collectives.MAX_TEXT_BYTES].decode(errors="ignore")
+
+
+def _newest(directory: Path, job_digest: str, *, is_first: bool) -> Seen:
+    while True:
+        try:
+            path = folder.newest(directory, job_digest)
+            break
+        except DamagedError as error:
+            damaged = folder.published(directory)[-1]
+            if not is_first:
+                return Seen(f"{damaged.name}, damaged")
+            set_aside(damaged, str(error))
+    if path is not None:
+        return _seen(path)
+    names = ", ".join(aside.name for aside in folder.damaged(directory))
+    return Seen(f"none but {names}" if names else "none")
+
+
+def set_aside(path: Path, reason: str) -> None:
+    """Keeps a damaged checkpoint where nobody goes on from it, and says so; rank 0 alone calls it."""
+    aside = folder.set_aside(path)
+    _LOG.error("event=checkpoint_passed_over path=%s kept=%s reason: %s", path, aside, reason)
+
+
+def _seen(path: Path) -> Seen:
+    try:
+        manifest = read_manifest(path)
+    except CheckpointError as error:
+        return Seen(str(error))
+    digest = hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest()
+    position = manifest.position.model_dump_json()
+    return Seen(f"{path.name} step={manifest.step} position={position} sha256={digest}", path, manifest)
