@@ -65,6 +65,11 @@ def _print_training(training: TrainingSummary, console: Console) -> None:
     if training.resumed_from_step:
         steps = ", ".join(map(str, training.resumed_from_step))
         _plain(console, f"resumed: training lost a process and went on from step {steps}")
+    if training.checkpoint.passed_over:
+        names = ", ".join(training.checkpoint.passed_over)
+        _plain(console, f"damaged: training did not go on from {names}, but from the checkpoint before")
+    if training.checkpoint.given_up:
+        _plain(console, f"not written: {training.checkpoint.given_up} checkpoints, for the disk would not have them")
     if training.skipped_steps:
         _plain(console, f"skipped: {training.skipped_steps} steps whose loss or gradients were not finite")
 

@@ -122,6 +122,15 @@ class EarlyStoppingSummary(BaseModel):
     reason: str | None
 
 
+class CheckpointSummary(BaseModel):
+    """What became of the checkpoints on the way: those that the disk would not have in time, and damaged ones."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    given_up: int = 0
+    passed_over: list[str] = []
+
+
 class TrainingSummary(BaseModel):
     """How training went; all of it, however often it was resumed. Read from training.json."""
 
@@ -131,6 +140,7 @@ class TrainingSummary(BaseModel):
     examples_per_s: float
     skipped_steps: int
     resumed_from_step: list[int]
+    checkpoint: CheckpointSummary = CheckpointSummary()
     warm_start: WarmStartSummary | None
     early_stopping: EarlyStoppingSummary | None = None
     notes: list[str] = []

@@ -6,27 +6,28 @@ The system's own functions refuse, so TensorFlow's C++ and all child processes m
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from functools import cache
 from pathlib import Path
 
+_SCRATCH = tempfile.TemporaryDirectory(prefix="mounted-store-")
 
-def environment(scratch: Path, store: Path) -> dict[str, str]:
-    """Returns what to add to the environment of a process to which a folder is such a store.
 
-    Args:
-        scratch: a folder for the library.
-        store: the folder; all of its paths are given as absolute ones.
-    """
-    library = scratch / "mounted_store.so"
-    source = Path(__file__).with_suffix(".c")
+@cache
+def _library() -> str:
+    library = str(Path(_SCRATCH.name) / "mounted_store.so")
+    source = str(Path(__file__).with_suffix(".c"))
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    return {"LD_PRELOAD": str(library), "MOUNTED_STORE": str(store)}
+    return library
 
 
-def run(program: str, added: Mapping[str, str], *arguments: str) -> str:
-    """Runs a Python program under such an environment; returns its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], env={**os.environ, **added}, capture_output=True, text=True
-    )
+def environment(store: Path) -> dict[str, str]:
+    """Returns the environment of a process to which a folder, given as an absolute path, is such a store."""
+    return {**os.environ, "LD_PRELOAD": _library(), "MOUNTED_STORE": str(store)}
+
+
+def run(program: str, store: Path, *arguments: str) -> None:
+    """Runs a Python program to which a folder is such a store."""
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, env=environment(store), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout

@@ -149,8 +149,10 @@ def _restored(job: TrainJob, schedule: Schedule) -> Trainer:
 def _tidy(job: TrainJob) -> None:
     for path in folder.clear(Path(job.checkpoint_dir), job.digest):
         _LOG.info("removed checkpoint=%s of another job", path)
-    # Also a whole one: the report that comes after it is missing, or nobody would train.
+    # Also what is whole: it is of an earlier training, or nobody would train.
     folder.remove(Path(job.final_checkpoint))
+    for report in (job.report_file, job.export_file):
+        report.unlink(missing_ok=True)
 
 
 def _last_minute(job: TrainJob) -> int | None:

@@ -62,8 +62,7 @@ def _run(job_file: Path, job: TrainJob, losses: Losses, train: Train, export_mod
         try:
             if not is_trained(job):
                 train(attempt, deadline)
-            # The model is published by one rename, when all else is written: what is there is whole.
-            if job.model_dir and not Path(job.model_dir).exists():
+            if job.model_dir and not job.export_file.exists():
                 say(job.progress_file, "exporting the model")
                 _export(job_file, job, export_module, deadline)
             return

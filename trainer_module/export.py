@@ -11,6 +11,7 @@ TensorFlow in it, and loads the model as a server does.
 import json
 import logging
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -27,12 +28,12 @@ from trainer_module.serving.reduction import labels_of, reductions
 from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of
 
 _LOG = logging.getLogger("trainer_module.export")
-EXPORT_FILE, SERVED_SCORES = "export.json", "served_scores.npz"
+SERVED_SCORES = "served_scores.npz"
 _SERVE = "serving_default"
 
 
 def export(job: TrainJob) -> None:
-    """Writes the SavedModel and its report, whole or not at all, after it has given the ranks' own scores.
+    """Writes the SavedModel, which must give the ranks' own scores, and then its report, which makes it count.
 
     Raises:
         ValueError: when its scores differ from the ranks', or there is nothing to measure the cost of smaller rows on.
@@ -43,26 +44,40 @@ def export(job: TrainJob) -> None:
 
 
 def write(job: TrainJob) -> None:
-    """Writes the model aside."""
+    """Writes the model; what a killed export has left of it goes first."""
     # Imported late: what checks a model needs nothing of what writes it.
     from trainer_module.serving.writing import write
 
-    write(job, _aside(job))
+    write(job, Path(job.model_dir))
 
 
 def check(job: TrainJob, started: float) -> None:
-    """Loads the model that lies aside, compares its scores, writes the report and publishes it by one rename.
+    """Loads the model, compares its scores, and writes the report; leaves no model that has other scores.
 
     Args:
         job: whose model it is.
         started: when the export began, seconds since 1970.
     """
-    aside, output_dir, declared = _aside(job), Path(job.output_dir), job.ranker.export
-    size = sum(path.stat().st_size for path in aside.rglob("*") if path.is_file())
+    try:
+        report = _checked(job)
+    except BaseException:
+        shutil.rmtree(job.model_dir, ignore_errors=True)
+        raise
+    report["seconds"] = round(time.time() - started, 3)
+    _LOG.info("exported %s", " ".join(f"{name}={value}" for name, value in report.items()))
+    whole = job.export_file.with_suffix(".tmp")
+    whole.write_text(json.dumps(report, indent=2) + "\n")
+    os.rename(whole, job.export_file)
+
+
+def _checked(job: TrainJob) -> dict[str, Any]:
+    """Returns the report of a model that scores as the ranks did."""
+    model, output_dir, declared = Path(job.model_dir), Path(job.output_dir), job.ranker.export
+    size = sum(path.stat().st_size for path in model.rglob("*") if path.is_file())
     report: dict[str, Any] = {"form": declared.form, "rows": declared.rows, "model_bytes": size, "tasks": {}}
     if job.check_files:
         load_operations(declared.form)
-        loaded = tf.saved_model.load(str(aside))
+        loaded = tf.saved_model.load(str(model))
         raw, expected = read_check(output_dir)
         served = scores_of(loaded.signatures[_SERVE], [tf.constant(raw, tf.string)])
         np.savez(output_dir / SERVED_SCORES, **served)
@@ -71,10 +86,7 @@ def check(job: TrainJob, started: float) -> None:
         else:
             report["tasks"] = _reductions(job, loaded.signatures[_SERVE])
         loaded.release()
-    report["seconds"] = round(time.time() - started, 3)
-    _LOG.info("exported %s", " ".join(f"{name}={value}" for name, value in report.items()))
-    (output_dir / EXPORT_FILE).write_text(json.dumps(report, indent=2) + "\n")
-    os.rename(aside, job.model_dir)
+    return report
 
 
 def _reductions(job: TrainJob, serve: Any) -> dict[str, dict[str, Any]]:
@@ -83,11 +95,6 @@ def _reductions(job: TrainJob, serve: Any) -> dict[str, dict[str, Any]]:
     full_scores_file(job).unlink()
     labels = labels_of(job.ranker, evaluation_split(job))
     return reductions(job.ranker, labels, full, scores_of(serve, evaluation_split(job)))
-
-
-def _aside(job: TrainJob) -> Path:
-    final = Path(job.model_dir)
-    return final.with_name(f".{final.name}.tmp")
 
 
 def main(job_file: str, parent_pid: str, started: str = "") -> None:

@@ -22,9 +22,9 @@ class TrainJob(Declaration):
         validation_files: the same, scored after every epoch; may be empty.
         check_files: raw tf.Examples; a few are scored by the ranks, and the exported model must give the same scores.
         transform_graph: output folder of TensorFlow Transform.
-        model_dir: where the SavedModel goes; it must not exist. Empty: nothing is exported.
+        model_dir: where the SavedModel goes. Empty: nothing is exported.
         output_dir: where the report of the training goes.
-        final_checkpoint: where the checkpoint of the trained state is published; it must not exist.
+        final_checkpoint: where the checkpoint of the trained state is published.
         checkpoint_dir: checkpoints on the way; outlives a failed job, so that it is resumed from there.
         base_checkpoint: what training starts from; empty: from nothing.
         days: that are trained on, oldest first, YYYY-MM-DD; empty for logs without days.
@@ -69,6 +69,11 @@ class TrainJob(Declaration):
     def report_file(self) -> Path:
         """The report of the training, written last: whoever finds it finds the final checkpoint too."""
         return Path(self.output_dir) / "training.json"
+
+    @property
+    def export_file(self) -> Path:
+        """The report of the export, written last: whoever finds it finds a whole model too."""
+        return Path(self.output_dir) / "export.json"
 
     @property
     def progress_file(self) -> Path:

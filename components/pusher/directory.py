@@ -1,6 +1,5 @@
 """Puts a model into a folder of versions on a local file system, whole or not at all."""
 
-import errno
 import logging
 import os
 import re
@@ -13,11 +12,13 @@ from pathlib import Path
 
 from components.pusher import manifest
 from components.pusher.manifest import FileEntry, Manifest, Provenance
-from components.registry import versions
+from components.registry import moving, versions
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _LEFTOVER = re.compile(r"^\.tmp-\d{11}-[0-9a-f]{8}$")
+_CLAIM = ".claim"
+"""File beside a model that is moved to its version: whoever finds it finds that version half moved, or whole."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def target_folder(pipeline_root: str, path: str) -> Path:
 def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
     """Copies a model into the next free version of a day, or returns the version of the day that is this very model.
 
-    The second happens when an earlier run was killed between the rename and the end of its step.
+    The second happens when an earlier run was killed after its push, before the end of its step.
 
     Args:
         model: the SavedModel's folder.
@@ -70,6 +71,7 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
         raise UserError(f"{model}: not a SavedModel (got no {manifest.MODEL_FILE}); the trainer must export one")
     target.mkdir(parents=True, exist_ok=True)
     with versions.locked(target):
+        versions.finish_moves(target)
         _remove_leftovers(target)
         present = _find(target, day, files)
         if present is not None:
@@ -96,12 +98,24 @@ def _taken(target: Path) -> list[str]:
 def _remove_leftovers(target: Path) -> None:
     for leftover in [entry for entry in target.iterdir() if _LEFTOVER.match(entry.name)]:
         _LOG.warning("leftover_of_a_killed_push=%s removed=true", leftover)
+        _remove_half_moved(leftover, target)
         shutil.rmtree(leftover)
+
+
+def _remove_half_moved(leftover: Path, target: Path) -> None:
+    try:
+        version = (leftover / _CLAIM).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    if re.fullmatch(r"\d{11}", version) and not (target / version / manifest.MODEL_FILE).exists():
+        shutil.rmtree(target / version, ignore_errors=True)
 
 
 def _find(target: Path, day: str, files: dict[str, FileEntry]) -> Pushed | None:
     for version in reversed(manifest.versions_of(day, os.listdir(target))):
         path = target / version
+        if not (path / manifest.MODEL_FILE).is_file():
+            continue  # Somebody's copy that has not ended.
         try:
             found = Manifest.model_validate_json((path / manifest.FILE_NAME).read_bytes())
         except (OSError, ValueError):
@@ -128,7 +142,7 @@ def _copy(model: Path, temporary: Path, files: dict[str, FileEntry]) -> None:
     for name in manifest.copy_order(files):
         (temporary / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(model / name, temporary / name)
-        versions.sync(temporary / name)
+        moving.sync(temporary / name)
     written = manifest.list_files(temporary)
     wrong = sorted(name for name in files.keys() | written.keys() if files.get(name) != written.get(name))
     if wrong:
@@ -136,24 +150,25 @@ def _copy(model: Path, temporary: Path, files: dict[str, FileEntry]) -> None:
 
 
 def _publish(temporary: Path, target: Path, day: str, described: Manifest, card: Card) -> Pushed:
-    """Renames the copy to its version; to the next one if somebody who takes no lock was faster."""
+    """Moves the copy to its version; to the next one if somebody who takes no lock was faster."""
     while True:
         path = target / described.version
         described = described.with_card(card(described.version))
         for name, text in ((manifest.CARD_FILE, card(described.version)), (manifest.FILE_NAME, described.text())):
             (temporary / name).write_text(text, encoding="utf-8")
-            versions.sync(temporary / name)
-        for folder in [entry for entry in temporary.rglob("*") if entry.is_dir()] + [temporary]:
-            versions.sync(folder)
+            moving.sync(temporary / name)
         try:
-            if os.path.lexists(path):  # A rename would replace an empty folder without a word.
-                raise FileExistsError(errno.EEXIST, "exists", str(path))
-            os.rename(temporary, path)
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                raise
+            path.mkdir()
+            break
+        except FileExistsError:
             described = described.model_copy(update={"version": manifest.next_version(day, _taken(target))})
-            continue
-        versions.sync(target)
-        _LOG.info("version=%s path=%s files=%d", described.version, path, len(described.files))
-        return Pushed(version=described.version, path=str(path), manifest=described)
+    try:
+        (temporary / _CLAIM).write_text(described.version, encoding="utf-8")
+        moving.move_in(temporary, path, but=_CLAIM)
+    except BaseException:
+        # Before the temporary folder goes, which says whose the half of a version is.
+        _remove_half_moved(temporary, target)
+        raise
+    moving.sync(target)
+    _LOG.info("version=%s path=%s files=%d", described.version, path, len(described.files))
+    return Pushed(version=described.version, path=str(path), manifest=described)

@@ -61,7 +61,8 @@ def read_all(directory: str) -> list[BlessedModel]:
     Raises:
         UserError: naming a file that cannot be read: guessing the baseline could let a worse model pass.
     """
-    return [_read(os.path.join(directory, name)) for name in _entries(directory)]
+    found = [_read(os.path.join(directory, name)) for name in _entries(directory)]
+    return [model for model in found if model is not None]
 
 
 def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequence[str] = ()) -> str | None:
@@ -84,7 +85,7 @@ def record(directory: str, model: BlessedModel) -> None:
     fileio.makedirs(directory)
     while True:
         names = _entries(directory)
-        if any(_read(os.path.join(directory, name)).model_uri == model.model_uri for name in names):
+        if any(known.model_uri == model.model_uri for known in read_all(directory)):
             return
         path = os.path.join(directory, f"{int(names[-1][:8]) + 1 if names else 1:08d}.json")
         try:
@@ -100,10 +101,12 @@ def _entries(directory: str) -> list[str]:
     return sorted(name for name in fileio.listdir(directory) if _ENTRY.match(name))
 
 
-def _read(path: str) -> BlessedModel:
+def _read(path: str) -> BlessedModel | None:
+    """Returns a record; None where a number was taken for one that is being written, or never was."""
     try:
         with fileio.open(path, "rb") as file:
-            return BlessedModel.model_validate_json(file.read())
+            content = file.read()
+        return BlessedModel.model_validate_json(content) if content else None
     except (OSError, ValidationError) as error:
         first_line = str(error).splitlines()[0]
         raise UserError(
@@ -127,7 +130,9 @@ def _write_new(path: str, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        # A link, unlike a rename, fails if the name is taken.
-        os.link(temporary, path)
-    finally:
+        # An empty file takes the number, which the rename after it would not; mounted object stores know no links.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.replace(temporary, path)
+    except BaseException:
         os.unlink(temporary)
+        raise

@@ -9,6 +9,7 @@ from tfx.types import artifact
 
 FOLDER = "checkpoint"
 """Of the checkpoint itself, below the artifact's uri."""
+_MANIFEST = "manifest.json"
 DAYS, BASE, SPEC_DIGEST, STEP = "days", "base", "spec_digest", "step"
 TRANSFORM_GRAPH, INPUTS_DIGEST, TRANSFORM_CODE = "transform_graph", "inputs_digest", "transform_code"
 """Names of the custom properties: all days learnt from, as a JSON list; the checkpoint that training started from, ""
@@ -25,8 +26,8 @@ class RankerCheckpoint(artifact.Artifact):
 
 
 def is_there(uri: str) -> bool:
-    """Says whether the artifact still holds a checkpoint."""
-    return bool(fileio.isdir(os.path.join(uri, FOLDER)))
+    """Says whether the artifact still holds a checkpoint: its manifest is written last and removed first."""
+    return bool(fileio.exists(os.path.join(uri, FOLDER, _MANIFEST)))
 
 
 def recorded(checkpoint: Any) -> dict[str, Any]:

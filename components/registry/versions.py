@@ -19,9 +19,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from components.registry import moving
 from schemas.errors import UserError
 
-MODEL_FILE, MANIFEST_FILE, WITHDRAWN = "saved_model.pb", "manifest.json", "withdrawn"
+MODEL_FILE, MANIFEST_FILE, WITHDRAWN = moving.MODEL_FILE, "manifest.json", "withdrawn"
 # TensorFlow Serving reads versions as 64-bit integers.
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _CHUNK_BYTES = 2**20
@@ -136,7 +137,7 @@ def locked(folder: Path) -> Iterator[None]:
 def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | None = None) -> list[str]:
     """Withdraws the newest version, or all that are newer than `to`; returns them, lowest first.
 
-    The newest goes last: until then it is served, and after that rename the right one is, with none between.
+    The newest goes last: until then it is served, and after that the right one is, with none between.
 
     Raises:
         UserError: if there is nothing to withdraw, or nothing sound to fall back to.
@@ -145,6 +146,7 @@ def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | No
     if not because.strip():
         raise UserError(f"--because: needs a reason (got '{because}'); say why, for whoever finds the version gone")
     with locked(folder):
+        finish_moves(folder)
         leaving, fallback = _split(folder, to)
         if found := damage(folder / fallback):
             raise UserError(
@@ -155,7 +157,7 @@ def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | No
         for version in leaving:
             record = Withdrawal(version=version, because=because, withdrawn_at=now)
             _write(folder / WITHDRAWN / f"{version}.json", record.model_dump_json(indent=2) + "\n")
-            _move(folder / version, folder / WITHDRAWN / version)
+            moving.move_out(folder / version, folder / WITHDRAWN / version)
         return leaving
 
 
@@ -167,14 +169,23 @@ def restore(folder: Path, version: str) -> None:
     """
     _check_folder(folder)
     with locked(folder):
+        finish_moves(folder)
         if version not in withdrawn(folder):
             raise UserError(
                 f"--restore: not withdrawn from {folder} (got {version}); withdrawn are: {_list(withdrawn(folder))}"
             )
         if os.path.lexists(folder / version):
             raise UserError(f"--restore: {folder / version} exists (got {version}); move one of the two away")
-        _move(folder / WITHDRAWN / version, folder / version)
+        moving.move_in(folder / WITHDRAWN / version, folder / version)
         (folder / WITHDRAWN / f"{version}.json").unlink(missing_ok=True)
+
+
+def finish_moves(folder: Path) -> None:
+    """Ends withdrawals and restorations that were killed half-way: the version is withdrawn; call it under the lock."""
+    for version in _numbers(folder / WITHDRAWN):
+        half = folder / version
+        if half.is_dir() and not half.is_symlink() and not (half / MODEL_FILE).exists():
+            moving.move_out(half, folder / WITHDRAWN / version)
 
 
 def _numbers(folder: Path) -> list[str]:
@@ -230,20 +241,5 @@ def _sha256(path: Path) -> str:
 def _write(path: Path, text: str) -> None:
     aside = path.with_name(f".tmp-{path.name}")
     aside.write_text(text, encoding="utf-8")
-    sync(aside)
+    moving.sync(aside)
     os.replace(aside, path)
-
-
-def _move(source: Path, target: Path) -> None:
-    os.rename(source, target)
-    sync(source.parent)
-    sync(target.parent)
-
-
-def sync(path: Path) -> None:
-    """Has the disk hold a file's bytes, or a folder's entries."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

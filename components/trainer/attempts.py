@@ -5,7 +5,6 @@ Within a job the launcher itself replaces lost processes. A job that it gives up
 
 import logging
 import os
-import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,7 +38,6 @@ def run_to_the_end(job_file: Path, job: Mapping[str, Any], *, retries: int, laun
     """
     log_dir = Path(job["log_dir"])
     failure = log_dir / FAILURE_FILE
-    Path(job["checkpoint_dir"]).mkdir(parents=True, exist_ok=True)
     for attempt in range(retries + 1):
         failure.unlink(missing_ok=True)
         code = run_group([launcher, str(job_file), str(os.getpid())], log=log_dir / "launch.log")
@@ -49,8 +47,6 @@ def run_to_the_end(job_file: Path, job: Mapping[str, Any], *, retries: int, laun
         if failure.exists() or killer is None or attempt == retries:
             break
         _LOG.warning("event=launcher_killed by=%s attempt=%d retries=%d", killer, attempt + 1, retries)
-        # Written last, so the job was done but for its end; the export does not replace a model.
-        shutil.rmtree(job["model_dir"], ignore_errors=True)
     how = f"was ended by {killer}" if killer else f"ended with code {code}"
     reason = failure.read_text() if failure.exists() else f"training: the launcher {how}"
     raise TrainingFailed(f"{reason}\nAll logs: {log_dir}")

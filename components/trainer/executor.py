@@ -16,7 +16,7 @@ from components.registry import checkpoint as checkpoints
 from components.trainer.attempts import run_to_the_end
 from components.trainer.kubernetes.launch import refuse_unshared, run_pods, write_job
 from components.trainer.kubernetes.run import TrainingRun, run_name
-from components.trainer.unfinished import checkpoint_dir, forget
+from components.trainer.unfinished import begin, checkpoint_dir, forget
 from schemas.cluster import Launch
 from schemas.data import EVAL, TRAIN, VALIDATION
 from schemas.errors import UserError
@@ -52,7 +52,12 @@ class Executor(base_executor.BaseExecutor):
         checkpoint.set_int_custom_property(checkpoints.STEP, training["checkpoint"]["final_step"])
         _describe(checkpoint, job, report, input_dict)
         # Last: until here, a rerun would go on from there.
-        forget(Path(job["checkpoint_dir"]))
+        forget(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
+
+
+def _longest_s(ranker: Ranker) -> float:
+    """Returns for how long a training may live: each launcher that is started again has the whole time."""
+    return float(ranker.cluster.deadline_s * (ranker.cluster.retries + 1))
 
 
 def _run_processes(
@@ -65,6 +70,7 @@ def _run_processes(
     """Trains in processes of this machine; returns the fields of the job file."""
     log_dir = _log_dir()
     job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
+    begin(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
     job_file = log_dir / "job.json"
     job_file.write_text(json.dumps(job, indent=2))
     run_to_the_end(job_file, job, retries=ranker.cluster.retries)
@@ -87,8 +93,8 @@ def _run_pods(
     log_dir = Path(root) / "training" / ranker.name / identity
     job["log_dir"] = str(log_dir)
     refuse_unshared(launch, job)
-    for directory in (log_dir, Path(job["checkpoint_dir"])):
-        directory.mkdir(parents=True, exist_ok=True)
+    log_dir.mkdir(parents=True, exist_ok=True)
+    begin(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
     run = TrainingRun(run_name(ranker.name, identity), launch, ranker.cluster, str(write_job(log_dir, job)))
     run_pods(run, log_dir)
     return job

@@ -19,7 +19,7 @@ from pipelines.tune.records import Objective, Trial, best_of, objective_of, tria
 from pipelines.tune.request import IDENTITY_FILE, STUDY_FILE, SearchRequest, what_is_new
 from pipelines.tune.results import PLOT_FILE, shown, write_best, write_page, write_table
 from pipelines.tune.search import HOPELESS_AFTER, Search, Start, Watcher, is_hopeless, open_study
-from pipelines.tune.training import Examples, Training
+from pipelines.tune.training import Examples, Training, remove_checkpoints, trial_folder
 from schemas.errors import UserError
 
 FAILED = 1
@@ -31,7 +31,7 @@ Launch = Callable[[Path, Examples], Start]
 
 def launch_trainings(folder: Path, examples: Examples) -> Start:
     """Returns what starts a trial as a training of its own, in `trials/<number>` of the search's folder."""
-    return lambda number, spec: Training(folder / "trials" / f"{number:04d}", spec, examples)
+    return lambda number, spec: Training(trial_folder(folder, number), spec, examples)
 
 
 def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_trainings) -> int:
@@ -54,6 +54,7 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
         search = Search(request.parsed, request.tune, objective, study)
         stop = stack.enter_context(StopSignals(grace_s=2 * CHILD_GRACE_S))
         begun = trials_of(study)
+        _tidy(request.folder, begun)
         interrupted = [trial.number for trial in begun if trial.state == "unfinished"]
         code = 0
         if is_hopeless(begun):
@@ -95,6 +96,13 @@ def _open(request: SearchRequest, objective: Objective, console: Console) -> Non
     # What is searched must not change on the way.
     shutil.copyfile(request.spec_path, request.folder / "spec.yaml")
     (request.folder / IDENTITY_FILE).write_text(json.dumps(request.identity, indent=2) + "\n")
+
+
+def _tidy(folder: Path, begun: Sequence[Trial]) -> None:
+    """Removes the checkpoints of trials that have ended: a search that was killed just then has left them."""
+    for trial in begun:
+        if trial.state != "unfinished":
+            remove_checkpoints(trial_folder(folder, trial.number))
 
 
 def _say_how_it_goes_on(begun: Sequence[Trial], interrupted: Sequence[int], console: Console) -> None:

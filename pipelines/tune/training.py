@@ -19,6 +19,7 @@ from schemas.spec import Ranker, Spec, digest
 from trainer_module.job import TrainJob
 
 _LAUNCHER = "trainer_module.launch"
+_CHECKPOINTS, _FINAL = "checkpoints", "final"
 
 
 class Examples(Declaration):
@@ -63,7 +64,7 @@ class Training:
             examples: of the search.
             launcher: module that runs a job file.
         """
-        self._job = job_of(folder, spec, examples)
+        self._folder, self._job = folder, job_of(folder, spec, examples)
         self._log = folder / "launch.log"
         for needed in (folder, Path(self._job.log_dir), Path(self._job.checkpoint_dir)):
             needed.mkdir(parents=True, exist_ok=True)
@@ -121,8 +122,18 @@ class Training:
 
     def tidy(self) -> None:
         """Removes what only a training that goes on would need."""
-        for path in (self._job.checkpoint_dir, self._job.final_checkpoint):
-            shutil.rmtree(path, ignore_errors=True)
+        remove_checkpoints(self._folder)
+
+
+def trial_folder(folder: Path, number: int) -> Path:
+    """Returns the folder of a search's trial."""
+    return folder / "trials" / f"{number:04d}"
+
+
+def remove_checkpoints(trial: Path) -> None:
+    """Removes a trial's checkpoints, those that were damaged or left half written too."""
+    for name in (_CHECKPOINTS, _FINAL):
+        shutil.rmtree(trial / name, ignore_errors=True)
 
 
 def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
@@ -138,8 +149,8 @@ def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
         transform_graph=examples.transform_graph,
         model_dir="",
         output_dir=str(folder / "output"),
-        final_checkpoint=str(folder / "final"),
-        checkpoint_dir=str(folder / "checkpoints"),
+        final_checkpoint=str(folder / _FINAL),
+        checkpoint_dir=str(folder / _CHECKPOINTS),
         days=examples.days,
         log_dir=str(folder / "logs"),
     )

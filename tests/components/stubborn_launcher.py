@@ -15,9 +15,8 @@ def main(job_file: str, parent_pid: str) -> int:
     attempts = working / "attempts"
     attempt = int(attempts.read_text()) if attempts.exists() else 0
     attempts.write_text(str(attempt + 1))
-    # A real one does not replace a model that is there.
     model = Path(job["model_dir"])
-    model.mkdir()
+    model.mkdir(exist_ok=True)
     if attempt < job["kills"]:
         os.kill(os.getpid(), getattr(signal, job["signal"]))
     if job["gives_up"]:

@@ -93,7 +93,19 @@ def test_without_blessings_there_is_no_baseline(tmp_path: Path) -> None:
     assert baseline_for("a", read_all(str(tmp_path / "none"))) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"model_uri": "a"}'])
+def test_a_number_that_was_taken_for_nothing_is_passed_over_and_not_given_again(tmp_path: Path) -> None:
+    from components.registry.blessed import read_all
+
+    register(str(tmp_path), "a")
+    # Killed between the number and the record.
+    (tmp_path / "00000002.json").touch()
+    assert read_all(str(tmp_path)) == [make("a")]
+    register(str(tmp_path), "b")
+    assert read_all(str(tmp_path)) == [make("a"), make("b")]
+    assert (tmp_path / "00000003.json").exists()
+
+
+@pytest.mark.parametrize("text", ["{", '{"model_uri": "a"}'])
 def test_an_unreadable_entry_is_named(text: str, tmp_path: Path) -> None:
     from components.registry.blessed import read_all
     from schemas.errors import UserError

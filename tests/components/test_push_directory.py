@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -127,12 +128,44 @@ def test_withdrawn_files_are_not_pushed_again_and_the_way_out_works(model: Path,
     assert pushed(bad, target).version == "20111130002"
 
 
-def test_a_push_killed_between_copy_and_rename_leaves_no_version_and_is_cleared_away(model: Path, target: Path) -> None:
+def test_a_push_killed_before_it_was_moved_leaves_no_version_and_is_cleared_away(model: Path, target: Path) -> None:
     make_model(target / ".tmp-20111130001-0a1b2c3d")
     (target / ".tmp-of-somebody-else").mkdir()
     assert [name for name in os.listdir(target) if name.isdigit()] == []
     assert pushed(model, target).version == "20111130001"
     assert sorted(os.listdir(target)) == [".tmp-of-somebody-else", "20111130001"]
+
+
+def _dying_at(rename: int) -> Callable[[Path, Path], None]:
+    """Returns an os.rename in whose n-th call, from 0, the process ends."""
+    left, real = [rename], os.rename
+
+    def dying(source: Path, target: Path) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os._exit(9)
+        real(source, target)
+
+    return dying
+
+
+@pytest.mark.parametrize("rename", range(4))
+def test_a_push_killed_while_it_is_moved_leaves_no_version_and_is_cleared_away(
+    model: Path, target: Path, monkeypatch: pytest.MonkeyPatch, rename: int
+) -> None:
+    """A model, its card and its manifest are four files."""
+    (target / "20111130001").mkdir(parents=True)
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(os, "rename", _dying_at(rename))
+        pushed(model, target)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert (target / "20111130002").exists()
+    assert versions.versions(target) == []
+    assert pushed(model, target).version == "20111130002"
+    assert sorted(os.listdir(target)) == ["20111130001", "20111130002"]
+    assert versions.damage(target / "20111130002") is None
 
 
 def test_a_failed_copy_leaves_nothing(model: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,16 @@
 """A killed launcher is started again, and a rerun of an unfinished training finds its checkpoints."""
 
 import json
+import math
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.trainer.attempts import TrainingFailed, run_to_the_end
-from components.trainer.unfinished import checkpoint_dir, forget
+from components.trainer.unfinished import begin, checkpoint_dir, forget
 from schemas.loading import load_spec
 from tests.golden_files import SPECS
 
@@ -24,6 +27,7 @@ def job(folder: Path, **settings: Any) -> dict[str, Any]:
         "signal": "SIGKILL",
         "gives_up": False,
     } | settings
+    (folder / "working").mkdir(exist_ok=True)
     (folder / "job.json").write_text(json.dumps(written))
     return written
 
@@ -87,8 +91,44 @@ def test_another_training_finds_others(tmp_path: Path) -> None:
 def test_what_has_ended_well_is_forgotten(tmp_path: Path) -> None:
     first, second = identity(tmp_path), identity(tmp_path, code="d")
     for directory in (first, second):
-        (directory / "step-000000000001").mkdir(parents=True)
-    forget(first)
+        begin(directory, longest_s=60)
+        (directory / "step-000000000001").mkdir()
+    forget(first, longest_s=60)
     assert [path.name for path in first.parent.iterdir()] == [second.name]
-    forget(second)
+    forget(second, longest_s=60)
     assert not (tmp_path / "checkpoints").exists()
+
+
+def given_up(tmp_path: Path, number: int, *, hours_ago: float) -> Path:
+    directory = identity(tmp_path, code=f"given up {number}")
+    begin(directory, longest_s=math.inf)
+    (directory / "damaged-step-000000000001").mkdir()
+    (directory / ".step-000000000002.tmp").mkdir()
+    then = time.time() - 3600 * hours_ago
+    os.utime(directory / "begun", (then, then))
+    return directory
+
+
+def test_what_was_given_up_stays_for_a_rerun_until_another_training_has_ended_well(tmp_path: Path) -> None:
+    dead, may_be_alive = given_up(tmp_path, 1, hours_ago=7), given_up(tmp_path, 2, hours_ago=5)
+    (dead.parent / "notes").mkdir()
+    own = identity(tmp_path)
+    begin(own, longest_s=6 * 3600)
+    assert dead.exists()
+    forget(own, longest_s=6 * 3600)
+    assert sorted(dead.parent.iterdir()) == sorted([may_be_alive, dead.parent / "notes"])
+
+
+def test_a_rerun_of_what_was_given_up_is_not_dead(tmp_path: Path) -> None:
+    again = given_up(tmp_path, 1, hours_ago=7)
+    begin(again, longest_s=6 * 3600)
+    own = identity(tmp_path)
+    begin(own, longest_s=6 * 3600)
+    forget(own, longest_s=6 * 3600)
+    assert again.exists()
+
+
+def test_while_every_training_is_given_up_the_last_three_stay(tmp_path: Path) -> None:
+    found = [given_up(tmp_path, number, hours_ago=100 - number) for number in range(5)]
+    begin(identity(tmp_path), longest_s=6 * 3600)
+    assert [directory.exists() for directory in found] == [False, False, True, True, True]

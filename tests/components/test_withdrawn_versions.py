@@ -3,7 +3,10 @@
 import datetime
 import hashlib
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +71,45 @@ def test_a_version_is_put_back(folder: Path) -> None:
     assert versions(folder)[-1] == "20240307001"
     assert withdrawn(folder) == {}
     assert list((folder / "withdrawn").iterdir()) == []
+
+
+@pytest.fixture
+def killed_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], object]], None]:
+    """Returns what acts until it is killed in the n-th move of a file, from 0."""
+
+    def act_until(number: int, act: Callable[[], object]) -> None:
+        left, real = [number], os.rename
+
+        def dying(source: Path, target: Path) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+            real(source, target)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "rename", dying)
+            with pytest.raises(KeyboardInterrupt):
+                act()
+
+    return act_until
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_withdrawal_that_was_killed_half_way_is_one(folder: Path, killed_at: Any, number: int) -> None:
+    killed_at(number, lambda: withdraw(folder, because="likes fell", now=NOW))
+    assert versions(folder) == ["20240305001", "20240306001"]
+    restore(folder, "20240307001")
+    assert damage(folder / "20240307001") is None
+    assert list((folder / "withdrawn").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_restoration_that_was_killed_half_way_can_be_done_again(folder: Path, killed_at: Any, number: int) -> None:
+    withdraw(folder, because="likes fell", now=NOW)
+    killed_at(number, lambda: restore(folder, "20240307001"))
+    assert versions(folder) == ["20240305001", "20240306001"]
+    restore(folder, "20240307001")
+    assert damage(folder / "20240307001") is None
 
 
 def test_a_lost_reason_does_not_bring_a_version_back(folder: Path) -> None:

@@ -125,6 +125,14 @@ def test_a_training_without_tables_has_no_lines_for_them(tmp_path: Path) -> None
             "warm start: from a checkpoint",
         ),
         ({"resumed_from_step": [40, 80]}, "resumed: training lost a process and went on from step 40, 80"),
+        (
+            {"checkpoint": {"given_up": 0, "passed_over": ["damaged-step-000000000080"]}},
+            "damaged: training did not go on from damaged-step-000000000080, but from the checkpoint before",
+        ),
+        (
+            {"checkpoint": {"given_up": 2, "passed_over": []}},
+            "not written: 2 checkpoints, for the disk would not have them",
+        ),
         ({"skipped_steps": 3}, "skipped: 3 steps whose loss or gradients were not finite"),
     ],
 )

@@ -14,6 +14,7 @@ import tensorflow as tf
 from schemas.columns import columns
 from schemas.groups import groups_of
 from schemas.spec import Ranker, digest
+from tests import mounted_store
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position, read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
@@ -237,12 +238,13 @@ def job_of(directory: Path, world: Path, ranker: Ranker) -> TrainJob:
 
 
 def run_export(job: TrainJob) -> None:
-    """Runs an export as the launcher does."""
+    """Runs an export as the launcher does, where no folder can be renamed."""
     directory = Path(job.model_dir).parent
     job_file = directory / "job.json"
     job_file.write_text(job.model_dump_json())
     command = [sys.executable, "-m", "trainer_module.export", str(job_file), str(os.getpid())]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    environment = mounted_store.environment(directory)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

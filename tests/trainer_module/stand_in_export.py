@@ -6,4 +6,6 @@ from pathlib import Path
 from trainer_module.job import read_job
 
 if __name__ == "__main__":
-    Path(read_job(Path(sys.argv[1])).model_dir).mkdir(parents=True)
+    job = read_job(Path(sys.argv[1]))
+    Path(job.model_dir).mkdir(parents=True)
+    job.export_file.write_text("{}")

@@ -138,7 +138,7 @@ def test_a_job_goes_on_with_another_number_of_ranks(tmp_path: Path, files: tuple
 def test_a_damaged_checkpoint_is_passed_over_by_all_ranks_on_a_store_without_renames_of_folders_too(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    store = {**os.environ, **mounted_store.environment(tmp_path, tmp_path)}
+    store = mounted_store.environment(tmp_path)
     job_file = write_job(tmp_path, counting(), files)
     launched = launch(job_file, store)
     wait_until(lambda: len(published(tmp_path / "checkpoints")) == 2, 90, "two checkpoints")

@@ -45,9 +45,13 @@ def test_a_search_leaves_the_best_spec_a_table_a_page_and_a_plot(tmp_path: Path)
     assert page[8].startswith(f"| {best.number} | {best.objective:.5f} | ")
     assert page[-1].endswith("| failed training: losses or gradients were not finite |")
     assert (search.folder / "trials.png").read_bytes()[:4] == b"\x89PNG"
-    # The same command again does nothing; other ranges are another search.
+    # A search that was killed when a trial had ended leaves its checkpoints.
+    for name in ("checkpoints/.step-000000000007.tmp", "final"):
+        (search.folder / "trials" / "0001" / name).mkdir(parents=True)
+    # The same command again trains nothing; other ranges are another search.
     code, shown = run(search, start)
     assert (code, "the search has its 6 trials; a larger --trials goes on" in shown) == (0, True)
+    assert list((search.folder / "trials" / "0001").iterdir()) == []
     ranges = {**RANGES, "model.num_experts": {"kind": "int", "low": 2, "high": 9}}
     other = request(tmp_path, trials=1, changes={"tune": {"objective": "like", "ranges": ranges}})
     [said] = [line for line in run(other)[1].splitlines() if line.startswith("a new search: ")]
