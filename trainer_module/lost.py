@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from trainer_module.checkpoint.folder import published
+from trainer_module.checkpoint.folder import published, step_of
 from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob
 from trainer_module.progress import newest_lines, say
@@ -71,4 +71,4 @@ class Losses:
 
     def _resumed_step(self) -> str:
         found = published(Path(self._job.checkpoint_dir))
-        return f"step {int(found[-1].name.removeprefix('step-')):,}" if found else "the beginning"
+        return f"step {step_of(found[-1]):,}" if found else "the beginning"

@@ -7,5 +7,5 @@ from trainer_module.job import read_job
 
 if __name__ == "__main__":
     job = read_job(Path(sys.argv[1]))
-    Path(job.model_dir).mkdir(parents=True)
+    Path(job.model_dir).mkdir(parents=True, exist_ok=True)
     job.export_file.write_text("{}")

@@ -113,6 +113,6 @@ def test_without_a_whole_one_left_nothing_begins_anew_however_often_it_is_starte
     for _ in range(2):
         folder.clear(tmp_path, "job")
         assert _choose(tmp_path) == (
-            f"{tmp_path}: holds no whole checkpoint any more (got none but damaged-step-000000000007); to begin this "
+            f"{tmp_path}: holds no whole checkpoint any more (got damaged-step-000000000007); to begin this "
             "training anew, remove that folder"
         )

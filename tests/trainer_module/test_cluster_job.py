@@ -11,7 +11,11 @@ import pytest
 from tests.trainer_module.cluster_job import ClusterJob, processes_of
 from tests.trainer_module.launched_job import failure, wait_until
 from tests.trainer_module.small_job import declared, write_job
+from tests.trainer_module.stand_ins import end_training
+from trainer_module.attempts import conclude
+from trainer_module.deadline import Deadline
 from trainer_module.job import read_job
+from trainer_module.lost import Losses
 from trainer_module.processes import MISTAKE, STOPPED
 
 pytestmark = pytest.mark.slow
@@ -40,6 +44,10 @@ def _retries(job: ClusterJob) -> list[str]:
     """Returns why each attempt but the last has ended."""
     lines = map(json.loads, read_job(job.job_file).progress_file.read_text().splitlines())
     return [line["reason"] for line in lines if "retry" in line]
+
+
+def _unexpected(attempt: int, deadline: Deadline) -> None:
+    raise AssertionError("it is trained")
 
 
 def _nothing_runs(job: ClusterJob) -> Callable[[], bool]:
@@ -75,6 +83,19 @@ def test_a_job_ends_well_though_each_of_its_processes_is_killed_once(tmp_path: P
         assert processes_of(job.job_file) == []
         # Started once more, all is done already.
         assert job.coordinator().wait(20) == 0
+
+
+def test_a_model_without_its_report_is_what_a_killed_export_has_left_and_is_written_anew(tmp_path: Path) -> None:
+    job_file = _job(tmp_path)
+    job = read_job(job_file)
+    end_training(job)
+    Path(job.model_dir).mkdir()
+    export = "tests.trainer_module.stand_in_export"
+    assert conclude(job_file, job, Losses(job), _unexpected, export_module=export) == 0
+    assert job.export_file.exists()
+    job.export_file.write_text("of the first")
+    assert conclude(job_file, job, Losses(job), _unexpected, export_module=export) == 0
+    assert job.export_file.read_text() == "of the first"
 
 
 def test_a_host_that_is_asked_to_end_says_so_and_the_job_waits_for_its_replacement(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.spec import Ranker
+from trainer_module.checkpoint.manifest import MANIFEST
 from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob
 from trainer_module.lost import Losses
@@ -29,7 +30,10 @@ def job(tmp_path: Path) -> TrainJob:
         **paths,
     )
     made.progress_file.write_text('{"step": 2763, "loss": 0.1}\n{"epoch": 0, "validation": {}}\n')
-    (tmp_path / "checkpoints" / "step-000000002600").mkdir(parents=True)
+    for step, files in (("step-000000002600.best", [MANIFEST]), ("step-000000002700", ["half written"])):
+        (tmp_path / "checkpoints" / step).mkdir(parents=True)
+        for name in files:
+            (tmp_path / "checkpoints" / step / name).touch()
     return made
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from trainer_module import collectives
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import CheckpointError, DamagedError
-from trainer_module.checkpoint.manifest import MANIFEST, Manifest, read_manifest
+from trainer_module.checkpoint.manifest import Manifest, encode, read_manifest
 
 _LOG = logging.getLogger("trainer_module.checkpoint")
 PATIENCE_S = 60.0
@@ -30,11 +30,13 @@ class Seen:
         told: the same in one line; equal lines on all ranks mean equal checkpoints.
         path: of the checkpoint; None: there is none to go on from.
         manifest: its own.
+        is_refused: `told` is why it is none to go on from.
     """
 
     told: str
     path: Path | None = None
     manifest: Manifest | None = None
+    is_refused: bool = False
 
 
 def agreed_newest(directory: Path, job_digest: str, *, rank: int, patience_s: float = PATIENCE_S) -> Path | None:
@@ -44,13 +46,7 @@ def agreed_newest(directory: Path, job_digest: str, *, rank: int, patience_s: fl
         CheckpointError: on all ranks, when one of them sees another one than rank 0 does, or when none is left but
             damaged ones.
     """
-    seen = _agreed(lambda: _newest(directory, job_digest, is_first=rank == 0), directory, patience_s)
-    if seen.path is None and folder.damaged(directory):
-        raise CheckpointError(
-            f"{directory}: holds no whole checkpoint any more (got {seen.told}); to begin this training anew, remove "
-            "that folder"
-        )
-    return seen.path
+    return _agreed(lambda: _newest(directory, job_digest, is_first=rank == 0), directory, patience_s).path
 
 
 def agreed_base(directory: Path, *, patience_s: float = PATIENCE_S) -> Manifest:
@@ -59,8 +55,9 @@ def agreed_base(directory: Path, *, patience_s: float = PATIENCE_S) -> Manifest:
     Raises:
         CheckpointError: on all ranks, when it is damaged, or one of them sees another one than rank 0 does.
     """
-    seen = _agreed(lambda: _seen(directory), directory, patience_s)
-    return seen.manifest or read_manifest(directory)
+    manifest = _agreed(lambda: _seen(directory), directory, patience_s).manifest
+    assert manifest is not None
+    return manifest
 
 
 def _agreed(look: Callable[[], Seen], directory: Path, patience_s: float) -> Seen:
@@ -76,6 +73,8 @@ def _agreed(look: Callable[[], Seen], directory: Path, patience_s: float) -> See
                 f"{directory}: ranks see different checkpoints (got rank {rank}: {told}; rank 0: {first}); have all "
                 "ranks see one folder under this path"
             )
+    if seen.is_refused:
+        raise CheckpointError(seen.told)
     return seen
 
 
@@ -88,15 +87,19 @@ def _newest(directory: Path, job_digest: str, *, is_first: bool) -> Seen:
         try:
             path = folder.newest(directory, job_digest)
             break
-        except DamagedError as error:
-            damaged = folder.published(directory)[-1]
-            if not is_first:
-                return Seen(f"{damaged.name}, damaged")
-            set_aside(damaged, str(error))
+        except CheckpointError as error:
+            if not (is_first and isinstance(error, DamagedError)):
+                return Seen(str(error), is_refused=True)
+            set_aside(folder.published(directory)[-1], str(error))
     if path is not None:
         return _seen(path)
-    names = ", ".join(aside.name for aside in folder.damaged(directory))
-    return Seen(f"none but {names}" if names else "none")
+    if names := ", ".join(aside.name for aside in folder.damaged(directory)):
+        return Seen(
+            f"{directory}: holds no whole checkpoint any more (got {names}); to begin this training anew, remove that "
+            "folder",
+            is_refused=True,
+        )
+    return Seen("none")
 
 
 def set_aside(path: Path, reason: str) -> None:
@@ -109,7 +112,7 @@ def _seen(path: Path) -> Seen:
     try:
         manifest = read_manifest(path)
     except CheckpointError as error:
-        return Seen(str(error))
-    digest = hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest()
+        return Seen(str(error), is_refused=True)
+    digest = hashlib.sha256(encode(manifest)).hexdigest()
     position = manifest.position.model_dump_json()
     return Seen(f"{path.name} step={manifest.step} position={position} sha256={digest}", path, manifest)
