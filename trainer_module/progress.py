@@ -104,6 +104,11 @@ class Progress:
         """Says what the validation split gave after an epoch, counted from 0: {task: {metric: value}}."""
         self._write({"epoch": epoch, "validation": results})
 
+    def say(self, sentence: str) -> None:
+        """Adds a sentence for people."""
+        if self._file:
+            say(self._file, sentence)
+
     def _write(self, line: Mapping[str, Any]) -> None:
         if self._file:
             with self._file.open("a") as file:

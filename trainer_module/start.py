@@ -18,6 +18,7 @@ from trainer_module.checkpoint.writer import HISTORY
 from trainer_module.history import History
 from trainer_module.job import TrainJob
 from trainer_module.loop import Trainer
+from trainer_module.progress import say
 from trainer_module.snapshot import Snapshot
 from trainer_module.train_input import no_batches
 
@@ -92,6 +93,11 @@ def _resumed(job: TrainJob, trainer: Trainer, found: _Found) -> Start:
     trainer.restore(found.snapshot)
     so_far.resumed_from.append(held.step)
     aside = [path.name for path in folder.damaged(found.directory.parent)]
+    if trainer.rank == 0 and set(aside) - set(so_far.passed_over):
+        say(
+            job.progress_file,
+            f"a damaged checkpoint is kept aside: going on from step {held.step:,}, the one before it",
+        )
     so_far.passed_over = sorted({*so_far.passed_over, *aside})
     _LOG.info("resumed step=%d epoch=%d from=%s", held.step, held.position.epoch, found.directory)
     manifest = _manifest(job, trainer, ()).model_copy(update={"days": held.days})

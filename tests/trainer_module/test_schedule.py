@@ -53,6 +53,10 @@ class NoInput:
 class CountingProgress:
     examples: int = 0
     is_beating: bool = False
+    said: list[str] = field(default_factory=list)
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
 
     @contextmanager
     def beating(self) -> Iterator[None]:
@@ -173,6 +177,7 @@ def test_a_checkpoint_that_was_given_up_is_counted_and_the_final_one_fails_the_a
     with pytest.raises(writing.NotWrittenError):
         schedule.write_final(tmp_path / "final")
     assert (schedule.history.num_checkpoints, schedule.history.num_given_up) == (0, 1)
+    assert schedule.progress.said == ["the disk would not have a checkpoint; the next one is due at step 20"]
 
 
 def test_a_skipped_step_at_a_due_one_writes_no_second_checkpoint(tmp_path: Path) -> None:

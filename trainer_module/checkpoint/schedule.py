@@ -98,6 +98,7 @@ class Schedule:
         """
         self.source.stepped()
         self.writer.check()
+        self._note_given_up()
         if self.trainer.step < self._next:
             return
         # Asked only when one is due. If the disk is slower than training, the checkpoint waits for a later step, on
@@ -143,10 +144,14 @@ class Schedule:
         self.writer.start(target, self._contents(epoch_s=0.0), is_needed=True)
         self.writer.finish()
 
+    def _note_given_up(self) -> None:
+        if given_up := self.writer.take_given_up():
+            self.history.num_checkpoints -= given_up
+            self.history.num_given_up += given_up
+            self.progress.say(f"the disk would not have a checkpoint; the next one is due at step {self._next:,}")
+
     def _contents(self, *, epoch_s: float) -> Contents:
-        given_up = self.writer.take_given_up()
-        self.history.num_checkpoints -= given_up
-        self.history.num_given_up += given_up
+        self._note_given_up()
         snapshot = self.trainer.snapshot()
         self.history.examples = self.progress.examples
         history, arrays = self.history.encode(epoch_s=epoch_s, seconds=self.seconds)
