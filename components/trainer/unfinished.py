@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import shutil
@@ -49,7 +50,6 @@ def begin(directory: Path, *, longest_s: float) -> None:
         directory: of the training.
         longest_s: for how long a training of this ranker may live: one that was begun before is dead.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     _remove_dead(directory, longest_s, keep=GIVEN_UP_KEPT)
 
 
@@ -67,8 +67,9 @@ def forget(directory: Path, *, longest_s: float) -> None:
 
 
 def _remove_dead(own: Path, longest_s: float, *, keep: int) -> None:
-    """Removes the other trainings that cannot be alive any more, but for the last few."""
+    """Notes when this training was last at work, and removes those that cannot be alive any more, but the last few."""
     # By the clock of the file system, and of a file: mounted object stores know no times of folders.
+    own.mkdir(parents=True, exist_ok=True)
     (own / _BEGUN).write_text("")
     now = (own / _BEGUN).stat().st_mtime
     others = {path: _begun(path) for path in own.parent.iterdir() if path != own and _IDENTITY.fullmatch(path.name)}
@@ -80,7 +81,7 @@ def _remove_dead(own: Path, longest_s: float, *, keep: int) -> None:
 
 def _begun(directory: Path) -> float:
     """Returns when a training was last begun, seconds since 1970."""
-    try:
-        return (directory / _BEGUN).stat().st_mtime
-    except FileNotFoundError:
-        return directory.stat().st_mtime
+    for path in (directory / _BEGUN, directory):
+        with contextlib.suppress(FileNotFoundError):
+            return path.stat().st_mtime
+    return math.inf  # It has ended just now.

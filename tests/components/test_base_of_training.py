@@ -23,6 +23,7 @@ def blessed(root: Path, name: str, *days: str) -> Path:
 
     checkpoint = root / name
     (checkpoint / "checkpoint").mkdir(parents=True)
+    (checkpoint / "checkpoint" / "manifest.json").touch()
     now = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     model = BlessedModel(
         model_uri=f"{name}-model",
@@ -123,7 +124,8 @@ def test_training_of_mode_full_looks_for_no_base(root: Path) -> None:
 def test_a_checkpoint_that_is_gone_is_passed_over_and_told(root: Path) -> None:
     blessed(root, "kept", *DAYS[:3])
     gone = blessed(root, "gone", *DAYS[:4])
-    (gone / "checkpoint").rmdir()
+    # Half removed, or half written: what vouches for a checkpoint is its manifest.
+    (gone / "checkpoint" / "manifest.json").unlink()
     found = start(root)
     assert found.base.checkpoint_uri == str(root / "kept")
     assert found.notes == (f"the blessed checkpoint {gone} of 2024-03-04 is gone: it was passed over",)

@@ -104,7 +104,7 @@ def test_a_backfill_that_was_killed_goes_on_in_the_midst_of_the_training(world: 
     def second_date_trains() -> bool:
         assert process.poll() is None, (world.directory / "backfill.txt").read_text()
         record = root / "backfill" / "short_video" / "backfill.json"
-        return record.exists() and any((root / "checkpoints").glob("*/*/step-*"))
+        return record.exists() and any((root / "checkpoints").glob("*/*/step-*/manifest.json"))
 
     wait_until(second_date_trains, "the second date has a checkpoint", 300)
     process.kill()

@@ -80,7 +80,7 @@ def test_a_job_of_two_hosts_goes_on_when_one_of_them_loses_its_node(
     api, kubelet = cluster
 
     def lose_a_host() -> None:
-        wait_until(lambda: list(inputs.glob("jobset/checkpoints/*/*/step-*")), "a checkpoint", 120)
+        wait_until(lambda: list(inputs.glob("jobset/checkpoints/*/*/step-*/manifest.json")), "a checkpoint", 120)
         [host] = [pod["metadata"]["name"] for pod in api.store.list("pods") if "-host-0-1-" in pod["metadata"]["name"]]
         kubelet.lose(host)
 
