@@ -39,7 +39,9 @@ def test_a_killed_search_goes_on_within_the_trial_that_it_was_at(tmp_path: Path)
     command = [sys.executable, "-m", "tests.pipelines.tune.real_search", str(tmp_path), "2"]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     second_trial = folder / "trials" / "0001"
-    wait_until(lambda: list(second_trial.glob("checkpoints/step-*/manifest.json")), 120, "a checkpoint of the second trial")
+    wait_until(
+        lambda: list(second_trial.glob("checkpoints/step-*/manifest.json")), 120, "a checkpoint of the second trial"
+    )
     first.kill()
     output, _ = first.communicate()
     assert output.count("trial 0   done") == 1
