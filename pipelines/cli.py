@@ -89,18 +89,28 @@ def run(
     date: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="Last day to evaluate on. Only for logs by day.")
     ] = None,
+    reread: Annotated[
+        bool,
+        typer.Option(
+            "--reread",
+            help="Read every file of the logs anew to see whether it has changed, also those of known size and time.",
+        ),
+    ] = False,
 ) -> None:
     """Runs the whole pipeline on this machine: ingest, validate, transform, train, judge, push.
 
     Steps that an earlier run on the same root has finished, with the same inputs and code, are taken from there; a run
     that was killed goes on where it was. A summary of the run is written to ROOT/runs/RUN/summary.json.
     """
+    from components.example_gen.digests import forget
     from pipelines.local.request import check_request
     from pipelines.runs import run_and_report
     from schemas.loading import load_spec
 
     try:
         request = check_request(load_spec(spec), date, data, root)
+        if reread:
+            forget(request.root)
     except KeyboardInterrupt:
         Console(stderr=True).print("stopped before the run had begun")
         raise typer.Exit(128 + signal.SIGINT) from None

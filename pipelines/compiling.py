@@ -56,6 +56,10 @@ def compile_(
     for option, name in (("--image", image), ("--trainer-image", trainer_image)):
         _check_image(option, name)
     quieten()
+    for option, name in (("--image", image), ("--trainer-image", trainer_image)):
+        if name and "@sha256:" not in name:
+            text = f"{option}: names no digest (got {name}); only NAME@sha256:... can be deployed"
+            Console(stderr=True).print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
     from pipelines.kubeflow import Target, compile_pipeline, write_compiled
     from pipelines.provenance import code_folder, git_commit
 

@@ -72,6 +72,11 @@ class SplitTimes(_Times):
     latest: Annotated[str, AfterValidator(_is_day)] = "2100-01-01"
 
 
+MOST_DAYS = 3660
+"""Ten years: more are a slip of the pen."""
+Days = Annotated[int, Field(gt=0, le=MOST_DAYS)]
+
+
 class Arrival(Declaration):
     """How a run knows that a day's logs are complete, and how long it waits for them."""
 
@@ -89,9 +94,9 @@ class DayLogs(_Logs):
 
     kind: Literal["days"]
     pattern: DayPattern
-    train_days: PositiveInt
-    eval_days: PositiveInt = 1
-    validation_days: Annotated[int, Field(ge=0)] = 0
+    train_days: Days
+    eval_days: Days = 1
+    validation_days: Annotated[int, Field(ge=0, le=MOST_DAYS)] = 0
     """Of the train days, the newest so many are not trained on: the trainer scores them after every epoch. Fewer than
     `train_days`. An incremental training takes them in once they are no longer the newest."""
     missing_days: Literal["error", "skip"] = "error"

@@ -1,5 +1,6 @@
 """Mistakes in what stands between a model and its users: evaluation, gates, export, drift."""
 
+import posixpath
 from collections.abc import Iterator, Mapping
 
 from schemas.columns import feature_columns, features_of_new_ids
@@ -7,15 +8,31 @@ from schemas.drift import DriftBounds, measures_of
 from schemas.features import IdFeature
 from schemas.metrics import at_k, direction, fits, largest, metrics_of
 from schemas.problems import Loc, Problem, listed
-from schemas.release import Confidence, Gate, Grouping, Listing
+from schemas.release import Confidence, DirectoryPush, Gate, Grouping, Listing
 from schemas.spec import Spec
 
+OF_THE_ROOT = frozenset(
+    {
+        ".lock",
+        "artifacts",
+        "backfill",
+        "blessed",
+        "checkpoints",
+        "ingestion",
+        "metadata.sqlite",
+        "runs",
+        "schedule",
+        "training",
+        "tune",
+    }
+)
+"""What Sangam itself keeps in a pipeline root, beside the pushed models."""
 _BOUNDS = ("at_least", "at_most", "max_drop", "max_rise", "min_gain")
 
 
 def release_problems(spec: Spec) -> Iterator[Problem]:
     """Yields every mistake in the parts of a spec that judge a model."""
-    for check in (_keys, _gates, _evaluation, _slices, _export, _drift):
+    for check in (_keys, _gates, _evaluation, _slices, _export, _drift, _push):
         yield from check(spec)
 
 
@@ -243,3 +260,14 @@ def _drift(spec: Spec) -> Iterator[Problem]:
     for place, bounds in places:
         if bounds == DriftBounds():
             yield Problem(place, "has no effect: it has no bound (got none)", "give one of its bounds")
+
+
+def _push(spec: Spec) -> Iterator[Problem]:
+    if not isinstance(spec.push, DirectoryPush):
+        return
+    top = posixpath.normpath(spec.push.path).split("/")[0]
+    if top in OF_THE_ROOT or top == ".":
+        what = "is the pipeline root itself" if top == "." else "lies in what Sangam keeps in the pipeline root"
+        yield Problem(
+            ("push", "path"), f"{what} (got '{spec.push.path}')", f"a folder of its own, such as serving/{spec.name}"
+        )

@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from components.example_gen.files import Storage, days_of_window, is_complete, marker_path
+from components.example_gen.files import days_of_window, is_complete, marker_path
+from components.example_gen.listing import Storage
+from components.example_gen.newest import newest_day
 from components.example_gen.request import Request
 from schemas.data import EVAL, Arrival, DayLogs
 from schemas.days import Day
@@ -19,6 +21,7 @@ WAITING_FILE = "waiting.txt"
 """In the folder that this variable names, while a run waits: what for, for whoever shows its progress."""
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
 LOG_EVERY_S = 300.0
+_FAR = datetime.timedelta(days=366)
 
 
 def wait_for_logs(
@@ -55,6 +58,8 @@ def wait_for_logs(
     try:
         while not is_complete(request.logs, date, request.data_root, storage):
             waited = clock() - started
+            if logged < 0:
+                _require_plausible(request.logs, date, request.data_root, storage)
             if waited >= wait_s:
                 raise UserError(_text(arrival, date, request.data_root, wait_s, is_old=is_old))
             if waited - logged >= LOG_EVERY_S:
@@ -66,6 +71,16 @@ def wait_for_logs(
         show("")
     if logged >= 0:
         _LOG.info("event=logs_arrived date=%s waited_s=%d", date, clock() - started)
+
+
+def _require_plausible(logs: DayLogs, date: Day, data_root: str, storage: Storage) -> None:
+    """Does not wait for a day that this machine's clock has made up."""
+    newest = newest_day(logs, data_root, storage)
+    if newest and abs(date - newest) > _FAR:
+        raise UserError(
+            f"date: is more than a year from the newest logs (got {date}, the newest logs are of {newest}); "
+            "check this machine's clock, or the date"
+        )
 
 
 def _text(arrival: Arrival, date: Day, data_root: str, wait_s: float, *, is_old: bool) -> str:

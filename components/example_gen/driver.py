@@ -7,10 +7,12 @@ from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import driver_output_pb2
 
 from components.example_gen.arrival import show, wait_for_logs
+from components.example_gen.digests import digests_of
 from components.example_gen.files import fingerprint, resolve
+from components.example_gen.listing import OneListing
 from components.example_gen.request import DATE, FINGERPRINT, START, parse, today_utc
 from components.example_gen.start import starting_point
-from components.example_gen.storage import TfxStorage
+from components.example_gen.storage import TfxStorage, open_file
 
 
 class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
@@ -32,14 +34,18 @@ class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
         request = parse(properties, today)
         # Before anything is listed: a fingerprint of half a day would be worth nothing.
         wait_for_logs(request, TfxStorage(), today)
-        show("resolving the days: the base, and the files of each day")
+        storage = OneListing(TfxStorage())
         try:
-            start = starting_point(request, TfxStorage())
-            files = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
+            show("resolving the days: the base, and the files of each day")
+            start = starting_point(request, storage)
+            files = resolve(request.logs, request.date, request.data_root, storage, after=start.after)
+            show("looking for files that have changed: reading those that are new")
+            digests = digests_of(files.files, request.pipeline_root, open_file)
         finally:
             show("")
         output = driver_output_pb2.DriverOutput()
-        found = {DATE: request.date, START: start.model_dump_json(), FINGERPRINT: fingerprint(files, request.data_root)}
+        known = fingerprint(files, request.data_root, digests)
+        found = {DATE: request.date, START: start.model_dump_json(), FINGERPRINT: known}
         for name, value in {**properties, **found}.items():
             if value is not None:
                 output.exec_properties[name].string_value = str(value)

@@ -18,10 +18,12 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamples
 from components.example_gen.arrival import wait_for_logs
 from components.example_gen.conversion import convert
 from components.example_gen.counts import FileCounts, IngestionReport, summed
+from components.example_gen.digests import digests_of
 from components.example_gen.file_counting import FileCounting
-from components.example_gen.files import Files, fingerprint, resolve
+from components.example_gen.files import Files, changed_files, fingerprint, resolve
 from components.example_gen.inspection import Plan, plan
 from components.example_gen.limits import limits_of
+from components.example_gen.listing import OneListing
 from components.example_gen.readers import formats
 from components.example_gen.report import write_ingestion
 from components.example_gen.request import Request, parse, today_utc
@@ -31,6 +33,7 @@ from components.example_gen.storage import TfxStorage, open_file
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
+_CHANGES_SHOWN = 10
 _COUNTS = "counts"
 _COUNTS_FILE = "files.jsonl"
 
@@ -55,30 +58,44 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         # Here too: no driver runs on Kubeflow Pipelines. After a driver's wait the marker is there.
         wait_for_logs(request, TfxStorage(), today)
         examples = artifact_utils.get_single_instance(output_dict["examples"])
-        start = starting_point(request, TfxStorage())
-        files = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
-        _require_unchanged(request, request.fingerprint, files)
+        storage = OneListing(TfxStorage())
+        start = starting_point(request, storage)
+        files = resolve(request.logs, request.date, request.data_root, storage, after=start.after)
+        _require_those_of_the_driver(request, files)
         planned = plan(files, request.logs, request.columns, open_file)
         _LOG.info("ingestion date=%s num_files=%d after=%s", files.date, len(planned.files.files), start.after)
         with self._make_beam_pipeline() as pipeline:
             _read_and_write(pipeline, planned, request, examples.uri)
         counts = _read_counts(examples.uri)
+        # Before what was read is judged: a file that was written meanwhile may look like anything.
+        again = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
+        _require_unchanged(files, again)
         report = summed(planned.files, counts, request.logs, request.columns)
         report = report.model_copy(update={"base": start.base, "notes": list(start.notes)})
-        again = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
-        _require_unchanged(request, fingerprint(files, request.data_root), again)
         _describe(examples, planned.files, report, start)
         write_ingestion(examples.uri, report)
         for split, of_split in report.splits.items():
             _LOG.info("ingested split=%s %s", split, of_split.model_dump_json())
 
 
-def _require_unchanged(request: Request, expected: str, files: Files) -> None:
-    if expected and fingerprint(files, request.data_root) != expected:
-        raise UserError(
-            f"{request.data_root}: files were added, removed or written since this run began; run it again when the "
-            "logs of the window are complete"
-        )
+_AGAIN = "run it again when the logs of the window are complete"
+
+
+def _require_those_of_the_driver(request: Request, files: Files) -> None:
+    """Where a driver runs, what is read must be what the cache was asked for."""
+    if not request.fingerprint:
+        return
+    digests = digests_of(files.files, request.pipeline_root, open_file)
+    if fingerprint(files, request.data_root, digests) != request.fingerprint:
+        raise UserError(f"{request.data_root}: files were added, removed or written since this run began; {_AGAIN}")
+
+
+def _require_unchanged(before: Files, after: Files) -> None:
+    changed = changed_files(before, after)
+    if changed:
+        more = len(changed) - _CHANGES_SHOWN
+        rest = [f"... and {more} more files"] if more > 0 else []
+        raise UserError("\n".join(f"{text} while it was read; {_AGAIN}" for text in changed[:_CHANGES_SHOWN] + rest))
 
 
 def _read_and_write(pipeline: beam.Pipeline, planned: Plan, request: Request, uri: str) -> None:

@@ -4,33 +4,18 @@ import glob
 import hashlib
 import json
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from typing_extensions import assert_never
 
-from schemas.data import TRAIN, Arrival, DayLogs, Logs, SplitLogs
+from components.example_gen.listing import FileFacts, Listed, Storage
+from components.example_gen.newest import newest_day
+from schemas.data import EVAL, TRAIN, Arrival, DayLogs, Logs, SplitLogs
 from schemas.days import Day, file_pattern, parse_day, window
 from schemas.errors import UserError
 
-
-@dataclass(frozen=True)
-class FileFacts:
-    """What tells that a file changed."""
-
-    size_bytes: int
-    mtime_ns: int
-
-
-class Storage(Protocol):
-    """What resolving needs of a file system."""
-
-    def glob(self, pattern: str) -> list[str]:
-        """Returns the paths that match, sorted."""
-
-    def facts(self, path: str) -> FileFacts | None:
-        """Returns size and time of change, None for a folder."""
+_PROBLEMS_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -86,7 +71,8 @@ def resolve(logs: Logs, date: str, data_root: str, storage: Storage, *, after: s
         after: YYYY-MM-DD: train only on later days of the window, as an earlier training knows the others.
 
     Raises:
-        UserError: for a date that is none, days or splits without files (all of them at once), files in two places.
+        UserError: for a date that is none, days or splits without files (all of them at once), what is no regular file,
+            files in two places.
     """
     match logs:
         case DayLogs():
@@ -113,18 +99,38 @@ def days_of_window(logs: DayLogs, date: str) -> dict[str, list[Day]]:
         raise UserError(f"date: {logs.train_days} days before it there is no calendar (got {date})") from None
 
 
+def days_with_files(logs: DayLogs, days: Iterable[Day], data_root: str, storage: Storage) -> list[Day]:
+    """Returns the days for which there is anything to read, in order."""
+    days = list(days)
+    return [day for day, found in zip(days, _listed_days(logs, days, data_root, storage), strict=True) if found]
+
+
+def require_evaluation_days(logs: DayLogs, date: str, data_root: str, storage: Storage) -> None:
+    """Looks at the days to evaluate on alone, for a run of which no more is known.
+
+    Raises:
+        UserError: for a date that is none, and days without files.
+    """
+    days = days_of_window(logs, date)[EVAL]
+    present = days_with_files(logs, days, data_root, storage)
+    missing = [day for day in days if day not in present]
+    if not present or (missing and logs.missing_days == "error"):
+        raise UserError(_no_files(logs, [str(day) for day in missing], data_root, storage))
+
+
 def has_files(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
     """Says whether there is anything to read for a day."""
-    return bool(_files_of_day(logs, day, "", data_root, storage))
+    return bool(days_with_files(logs, [day], data_root, storage))
 
 
 def is_complete(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
     """Says whether a day's marker is there, or none is declared."""
-    if logs.arrival is None:
-        return True
-    found = storage.glob(posixpath.join(glob.escape(data_root), file_pattern(logs.arrival.marker, day)))
+    return logs.arrival is None or _is_marked(storage.match([_pattern(logs.arrival.marker, day, data_root)])[0])
+
+
+def _is_marked(found: Sequence[Listed]) -> bool:
     # A file: of a folder nobody knows when it is whole.
-    return any(storage.facts(path) is not None for path in found)
+    return any(each.facts for each in found)
 
 
 def marker_path(arrival: Arrival, day: Day, data_root: str) -> str:
@@ -148,53 +154,93 @@ def without(files: Files, logs: Logs, empty_paths: Iterable[str]) -> Files:
     return replace(kept, missing_days=missing)
 
 
-def fingerprint(files: Files, data_root: str) -> str:
-    """Returns a hash over every file's relative path, size and time of change."""
+def fingerprint(files: Files, data_root: str, digests: Mapping[str, str]) -> str:
+    """Returns a hash over every file's relative path and content.
+
+    Args:
+        files: of the run.
+        data_root: that paths are relative to.
+        digests: of the files' content, by path.
+    """
     rows = [
-        [
-            file.split,
-            file.day,
-            posixpath.relpath(file.path, data_root or "."),
-            file.facts.size_bytes,
-            file.facts.mtime_ns,
-        ]
+        [file.split, file.day, posixpath.relpath(file.path, data_root or "."), digests[file.path]]
         for file in files.files
     ]
     return hashlib.sha256(json.dumps([files.date, rows]).encode()).hexdigest()
 
 
+def changed_files(before: Files, after: Files) -> list[str]:
+    """Returns what became of files between two listings, a text each."""
+    first = {file.path: file.facts for file in before.files}
+    second = {file.path: file.facts for file in after.files}
+    texts = {path: "was added" for path in second.keys() - first.keys()}
+    texts |= {path: "was removed" for path in first.keys() - second.keys()}
+    for path in first.keys() & second.keys():
+        if first[path] != second[path]:
+            texts[path] = f"was written (got {first[path].size_bytes} bytes, then {second[path].size_bytes})"
+    return [f"{path}: {texts[path]}" for path in sorted(texts)]
+
+
 def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, after: str) -> Files:
     days_of = days_of_window(logs, date)
     days_of[TRAIN] = [each for each in days_of[TRAIN] if each.isoformat() > after]
-    found: list[DataFile] = []
-    for split, days in days_of.items():
-        for each in days:
-            found += _files_of_day(logs, each, split, data_root, storage)
+    places = [(split, each) for split, days in days_of.items() for each in days]
+    listed = _listed_days(logs, [each for _, each in places], data_root, storage)
+    _require_regular(each for of_day in listed for each in of_day)
+    found = [
+        DataFile(each.path, split, day.isoformat(), each.facts)
+        for (split, day), of_day in zip(places, listed, strict=True)
+        for each in of_day
+        if each.facts
+    ]
     _require_no_file_twice(found)
     present = {file.day for file in found}
     all_days = [each.isoformat() for days in days_of.values() for each in days]
     files = Files(date=date, splits=tuple(days_of), files=tuple(found))
     missing = tuple(sorted(each for each in all_days if each not in present))
+    if not found:
+        raise UserError(_no_files(logs, missing, data_root, storage))
     if missing:
         _require_days(logs, files, missing, data_root)
     return replace(files, missing_days=missing)
 
 
-def _files_of_day(logs: DayLogs, day: Day, split: str, data_root: str, storage: Storage) -> list[DataFile]:
-    """Returns the files of a day; none before its marker is there: they may be half of what is to come."""
-    if not is_complete(logs, day, data_root, storage):
-        return []
-    return _listed(file_pattern(logs.pattern, day), split, day.isoformat(), data_root, storage)
+def _no_files(logs: DayLogs, missing: Sequence[str], data_root: str, storage: Storage) -> str:
+    newest = newest_day(logs, data_root, storage)
+    hint = f"the newest logs are of {newest}: " if newest else ""
+    days = f"from {missing[0]} to {missing[-1]}" if len(missing) > 1 else f"for {missing[0]}"
+    return (
+        f"data.pattern: {posixpath.join(data_root, logs.pattern)}: no {_rows(logs)} on any day of the window (got none "
+        f"{days}); {hint}check the date, or this machine's clock where it says the date, the data folder and the "
+        "pattern"
+    )
+
+
+def _rows(logs: DayLogs) -> str:
+    return f"rows, or no marker {logs.arrival.marker}" if logs.arrival else "rows"
+
+
+def _listed_days(logs: DayLogs, days: Sequence[Day], data_root: str, storage: Storage) -> list[list[Listed]]:
+    """Returns what each day has; nothing before its marker is there: it may be half of what is to come."""
+    patterns = [_pattern(logs.pattern, day, data_root) for day in days]
+    markers = [_pattern(logs.arrival.marker, day, data_root) for day in days] if logs.arrival else []
+    found = storage.match([*patterns, *markers])
+    listed = [_shown(of_day, logs.pattern) for of_day in found[: len(days)]]
+    if logs.arrival:
+        listed = [of_day if _is_marked(mark) else [] for of_day, mark in zip(listed, found[len(days) :], strict=True)]
+    return listed
+
+
+def _pattern(pattern: str, day: Day, data_root: str) -> str:
+    # Only the pattern may hold wildcards: a bracket in the data folder's own name is no wildcard.
+    return posixpath.join(glob.escape(data_root), file_pattern(pattern, day))
 
 
 def _require_days(logs: DayLogs, files: Files, missing: tuple[str, ...], data_root: str = "") -> None:
     place = f"data.pattern: {posixpath.join(data_root, logs.pattern)}"
-    rows = f"rows, or no marker {logs.arrival.marker}" if logs.arrival else "rows"
+    rows = _rows(logs)
     if not files.files:
-        raise UserError(
-            f"{place}: no {rows} on any day of the window (got none from {missing[0]} to {missing[-1]}); "
-            "check the date, the data folder and the pattern"
-        )
+        raise UserError(f"{place}: no {rows} on any day of the window (got none from {missing[0]} to {missing[-1]})")
     if missing and logs.missing_days == "error":
         raise UserError(
             f"{place}: {len(missing)} of the window's days have no {rows} (got none for {', '.join(missing)}); "
@@ -214,14 +260,16 @@ def _resolve_splits(logs: SplitLogs, data_root: str, storage: Storage) -> Files:
     names = tuple(name for name in ("train", "validation", "eval") if name in patterns)
     found: list[DataFile] = []
     problems = []
-    for split in names:
-        listed = _listed(patterns[split], split, None, data_root, storage)
-        found += listed
-        if not listed:
+    listed = storage.match([posixpath.join(glob.escape(data_root), patterns[split]) for split in names])
+    shown = [_shown(of_split, patterns[split]) for split, of_split in zip(names, listed, strict=True)]
+    _require_regular(each for of_split in shown for each in of_split)
+    for split, of_split in zip(names, shown, strict=True):
+        found += [DataFile(each.path, split, None, each.facts) for each in of_split if each.facts]
+        if not of_split:
             place = f"data.splits.{split}"
             problems.append(
                 f"{place}: no file matches (got {posixpath.join(data_root, patterns[split])}); "
-                "check the data folder and the pattern, which must name files and not folders"
+                "check the data folder and the pattern"
             )
     if problems:
         raise UserError("\n".join(problems))
@@ -229,17 +277,16 @@ def _resolve_splits(logs: SplitLogs, data_root: str, storage: Storage) -> Files:
     return Files(date=None, splits=names, files=tuple(found))
 
 
-def _listed(pattern: str, split: str, day: str | None, data_root: str, storage: Storage) -> list[DataFile]:
-    # Only the pattern may hold wildcards: a bracket in the data folder's own name is no wildcard.
-    paths = storage.glob(posixpath.join(glob.escape(data_root), pattern))
-    listed = []
-    for path in sorted(paths):
-        if _is_hidden(path, pattern):
-            continue
-        facts = storage.facts(path)
-        if facts is not None:
-            listed.append(DataFile(path, split, day, facts))
-    return listed
+def _shown(found: Iterable[Listed], pattern: str) -> list[Listed]:
+    return [each for each in found if not _is_hidden(each.path, pattern)]
+
+
+def _require_regular(found: Iterable[Listed]) -> None:
+    problems = [f"{each.path}: {each.problem}" for each in found if each.problem]
+    if problems:
+        more = len(problems) - _PROBLEMS_SHOWN
+        rest = [f"... and {more} more of this kind"] if more > 0 else []
+        raise UserError("\n".join(problems[:_PROBLEMS_SHOWN] + rest))
 
 
 def _is_hidden(path: str, pattern: str) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from components.example_gen.files import DataFile, Files, without
+from components.example_gen.listing import THREADS
 from components.example_gen.readers import formats
 from components.example_gen.readers.batches import Inspection
 from schemas.columns import Column
@@ -13,8 +14,6 @@ from schemas.data import DayLogs, Logs
 from schemas.errors import UserError
 
 _PROBLEMS_SHOWN = 10
-# Footers are small and may be far away: waiting, not work.
-_THREADS = 8
 _MIN_SHARDS, _MAX_SHARDS = 2, 64
 _ROWS_PER_SHARD, _BYTES_PER_SHARD = 50_000, 16 * 2**20
 
@@ -40,7 +39,7 @@ def plan(files: Files, logs: Logs, columns: Sequence[Column], open_file: OpenFil
     Raises:
         UserError: with the problems of all files (the first ten spelled out), or the days that have no rows.
     """
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with ThreadPoolExecutor(THREADS) as threads:
         found = list(threads.map(lambda file: _inspected(file, logs, columns, open_file), files.files))
     may_be_empty = isinstance(logs, DayLogs) and logs.missing_days == "skip"
     problems: list[str] = []

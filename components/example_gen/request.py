@@ -9,11 +9,16 @@ from pydantic import TypeAdapter
 
 from schemas.columns import Column, columns
 from schemas.data import DayLogs, Logs
+from schemas.errors import UserError
 from schemas.spec import Inputs
 
 LOGS, INPUTS, DATE, DATA_ROOT, FINGERPRINT, CODE = "logs", "inputs", "date", "data_root", "fingerprint", "code"
 NAME, MODE, PIPELINE_ROOT, START = "name", "mode", "pipeline_root", "start"
 """Names of the exec properties."""
+
+
+_CLOCK_WAS_SET = datetime.date(2024, 1, 1)
+"""This code is younger: an earlier clock has never been set."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,16 @@ class Request:
 
 
 def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
-    """Reads the exec properties. An empty date is the day before `today`; logs without dates have none."""
+    """Reads the exec properties. An empty date is the day before `today`; logs without dates have none.
+
+    Raises:
+        UserError: the date is left to a clock that was never set.
+    """
     # Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
     logs_type: Any = Logs
     logs: Logs = TypeAdapter(logs_type).validate_json(properties[LOGS])
+    if not properties.get(DATE) and isinstance(logs, DayLogs) and today < _CLOCK_WAS_SET:
+        raise UserError(f"date: this machine's clock is wrong (got {today}); set it, or give the date")
     yesterday = (today - datetime.timedelta(days=1)).isoformat()
     inputs = Inputs.model_validate_json(properties[INPUTS])
     return Request(

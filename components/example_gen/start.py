@@ -4,7 +4,8 @@ import datetime
 
 from pydantic import BaseModel, ConfigDict
 
-from components.example_gen.files import Storage, days_of_window, has_files
+from components.example_gen.files import days_of_window, days_with_files
+from components.example_gen.listing import Storage
 from components.example_gen.request import Request
 from components.registry.base import INCREMENTAL, Base, base_for
 from components.registry.blessed import folder, read_all
@@ -44,15 +45,15 @@ def starting_point(request: Request, storage: Storage) -> Start:
         return Start.model_validate_json(request.start)
     days = days_of_window(request.logs, request.date)[TRAIN]
     # The newest day with logs: a base that knows it would leave nothing to train on.
-    present = (day for day in reversed(days) if has_files(request.logs, day, request.data_root, storage))
-    newest = next(present, None)
-    if newest is None:
+    present = days_with_files(request.logs, days, request.data_root, storage)
+    if not present:
         return Start()  # Listing the files will say what is missing.
+    newest = present[-1]
     blessings = read_all(folder(request.pipeline_root, request.name))
     choice = base_for(blessings, before=newest.isoformat(), is_there=is_there)
     if choice.base is None:
         return Start(notes=choice.notes)
-    notes = (*choice.notes, *_between(choice.base, days[0]), *_late(choice.base, request, days, storage))
+    notes = (*choice.notes, *_between(choice.base, days[0]), *_late(choice.base, days, present))
     return Start(base=choice.base, notes=notes)
 
 
@@ -68,12 +69,11 @@ def _between(base: Base, first: Day) -> list[str]:
     ]
 
 
-def _late(base: Base, request: Request, days: list[Day], storage: Storage) -> list[str]:
+def _late(base: Base, days: list[Day], present: list[Day]) -> list[str]:
     """Returns a note if logs have come for days that the base has passed over."""
-    assert isinstance(request.logs, DayLogs)
     passed = [day for day in days if base.days[0] < day.isoformat() < base.last_day]
     unknown = [day for day in passed if day.isoformat() not in base.days]
-    late = [str(day) for day in unknown if has_files(request.logs, day, request.data_root, storage)]
+    late = [str(day) for day in unknown if day in present]
     if not late:
         return []
     return [f"{', '.join(late)} had no rows when training passed them and are left out now; mode: full takes them in"]

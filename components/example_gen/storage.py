@@ -1,36 +1,62 @@
 """Files wherever TFX can reach them: the only module of ingestion that touches a file system."""
 
 import io
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, cast
 
+from apache_beam.io.filesystems import FileSystems
 from tfx.dsl.io import fileio
 
-from components.example_gen.files import FileFacts
+from components.example_gen.listing import THREADS, FileFacts, Listed
+from components.example_gen.local_files import LocalStorage
 
 
 class TfxStorage:
-    """The file systems of tfx.dsl.io.fileio, local paths included."""
+    """The local file system, Beam's, and where Beam has none for a scheme, those of tfx.dsl.io.fileio."""
 
-    def glob(self, pattern: str) -> list[str]:
-        """Returns the paths that match, sorted."""
-        return sorted(str(path) for path in fileio.glob(pattern))
+    def match(self, patterns: Sequence[str]) -> list[list[Listed]]:
+        """Returns what matches each pattern, by path."""
+        local = [pattern for pattern in patterns if not _is_remote(pattern)]
+        found = dict(zip(local, LocalStorage().match(local), strict=True))
+        remote = [pattern for pattern in patterns if _is_remote(pattern)]
+        with ThreadPoolExecutor(THREADS) as threads:
+            found |= zip(remote, threads.map(_listed, remote), strict=True)
+        return [found[pattern] for pattern in patterns]
 
-    def facts(self, path: str) -> FileFacts | None:
-        """Returns size and time of change, None for a folder."""
-        if fileio.isdir(path):
-            return None
-        found = fileio.stat(path)
-        # TensorFlow's file systems and Python's name the same two facts differently.
-        if hasattr(found, "mtime_nsec"):
-            return FileFacts(size_bytes=found.length, mtime_ns=found.mtime_nsec)
-        return FileFacts(size_bytes=found.st_size, mtime_ns=found.st_mtime_ns)
+
+def _is_remote(path: str) -> bool:
+    return "://" in path
+
+
+def _listed(pattern: str) -> list[Listed]:
+    """Lists where there are no folders: a name that ends in a slash stands for one."""
+    try:
+        [result] = FileSystems.match([pattern])
+    except ValueError:
+        # Beam knows no such scheme; TensorFlow's file systems tell sizes and times one by one.
+        paths = sorted(str(path) for path in fileio.glob(pattern))
+        with ThreadPoolExecutor(THREADS) as threads:
+            facts = threads.map(_facts, paths)
+            return [Listed(path, found) for path, found in zip(paths, facts, strict=True) if found]
+    found = sorted(result.metadata_list, key=lambda each: each.path)
+    return [
+        Listed(each.path, FileFacts(each.size_in_bytes, round(each.last_updated_in_seconds * 10**9)))
+        for each in found
+        if not each.path.endswith("/")
+    ]
+
+
+def _facts(path: str) -> FileFacts | None:
+    if fileio.isdir(path):
+        return None
+    found = fileio.stat(path)
+    return FileFacts(size_bytes=found.length, mtime_ns=found.mtime_nsec)
 
 
 def open_file(path: str) -> BinaryIO:
     """Opens a file for reading bytes."""
-    if "://" not in path:
-        return open(path, "rb")
-    return remote_file(path)
+    return remote_file(path) if _is_remote(path) else open(path, "rb")
 
 
 def remote_file(path: str) -> BinaryIO:

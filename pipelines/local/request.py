@@ -7,7 +7,7 @@ from pathlib import Path
 
 from components.alerts import target_of
 from schemas.data import DayLogs
-from schemas.days import Day, parse_day
+from schemas.days import Day, parse_day, window
 from schemas.errors import UserError
 from schemas.plan import refuse_unfit
 from schemas.spec import Spec, digest
@@ -82,9 +82,16 @@ def check_date(spec: Spec, date: str | None) -> Day | None:
             f"--date: is missing; spec '{spec.name}' reads logs by day: give the last evaluation day as YYYY-MM-DD"
         )
     try:
-        return parse_day(date)
+        day = parse_day(date)
     except ValueError as error:
         raise UserError(f"--date: {error}") from None
+    try:
+        window(spec.data, day)
+    except OverflowError:
+        raise UserError(
+            f"--date: {spec.data.train_days} days before it there is no calendar (got {date}); give a later one"
+        ) from None
+    return day
 
 
 def run_id(spec: Spec, now: datetime.datetime) -> str:

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from pipelines.local import output
 from pipelines.local.lock import locked
+from pipelines.local.logs import check_logs
 from pipelines.local.progress import TerminalProgress
 from pipelines.local.request import ARTIFACTS, RunRequest, run_id
 from pipelines.local.steps import Observer, Step
@@ -100,6 +101,9 @@ def run_locally(
         make_pipeline = functools.partial(build or _build_from_spec, request, commit)
         failure: BaseException | None = None
         try:
+            if build is None:
+                with stop.raised():
+                    check_logs(request, datetime.datetime.now(datetime.timezone.utc).date())
             _run(request, run_folder.name, make_pipeline, [diary, record, progress], stop, progress.doing)
         except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
             # What came on top of a stop is a consequence of it.

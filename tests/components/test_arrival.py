@@ -16,7 +16,7 @@ import pytest
 from components.example_gen.arrival import WAITING_FILE, wait_for_logs
 from components.example_gen.files import has_files, resolve
 from components.example_gen.local_files import LocalStorage
-from components.example_gen.request import Request
+from components.example_gen.request import Request, parse
 from schemas.data import DayLogs
 from schemas.errors import UserError
 from schemas.spec import Inputs
@@ -138,6 +138,26 @@ def test_only_the_last_evaluation_day_is_waited_for(tmp_path: Path) -> None:
     assert clock.slept == []
 
 
+def test_a_date_far_from_the_newest_logs_is_not_waited_for(tmp_path: Path) -> None:
+    write(tmp_path, DAYS)
+    clock = Clock()
+    with pytest.raises(UserError) as caught:
+        wait(tmp_path, day_logs(), clock, date="2100-01-01", today=datetime.date(2100, 1, 2))
+    assert str(caught.value) == (
+        f"date: is more than a year from the newest logs (got 2100-01-01, the newest logs are of {DATE}); check this "
+        "machine's clock, or the date"
+    )
+    assert clock.slept == []
+
+
+def test_a_date_is_not_left_to_a_clock_that_was_never_set(tmp_path: Path) -> None:
+    properties = _properties(tmp_path, day_logs(), "")
+    assert parse(properties, TODAY).date == DATE
+    with pytest.raises(UserError, match=r"date: this machine's clock is wrong \(got 1970-01-01\); set it, or give the"):
+        parse(properties, datetime.date(1970, 1, 1))
+    assert parse(properties | {"date": DATE}, datetime.date(1970, 1, 1)).date == DATE
+
+
 def test_a_folder_is_no_marker(tmp_path: Path) -> None:
     (tmp_path / DATE / "_SUCCESS").mkdir(parents=True)
     with pytest.raises(UserError, match="have not arrived"):
@@ -223,7 +243,7 @@ def _properties(root: Path, logs: DayLogs, date: str) -> dict[str, Any]:
         "data_root": str(root),
         "name": "tiny",
         "mode": "full",
-        "pipeline_root": "unused",
+        "pipeline_root": str(root.parent / "root"),
         "code": "",
     }
 

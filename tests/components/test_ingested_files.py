@@ -1,9 +1,16 @@
+import datetime
+import errno
 import os
+import socket
+import time
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
-from components.example_gen.files import Files, fingerprint, resolve, without
+from components.example_gen.digests import digests_of
+from components.example_gen.files import Files, changed_files, days_with_files, fingerprint, resolve, without
+from components.example_gen.listing import OneListing
 from components.example_gen.local_files import LocalStorage
 from schemas.data import Logs, SplitLogs
 from schemas.errors import UserError
@@ -16,6 +23,10 @@ def touch(root: Path, *names: str) -> None:
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"x")
+
+
+def open_binary(path: str) -> BinaryIO:
+    return open(path, "rb")
 
 
 def resolved(root: Path, logs: Logs | None = None, date: str = "2024-03-01") -> Files:
@@ -127,7 +138,101 @@ def test_named_splits_stand_in_order_and_have_no_days(tmp_path: Path) -> None:
 def test_every_split_without_files_is_named(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.parquet")
     with pytest.raises(UserError, match=r"(?s)data.splits.train: no file matches .*data.splits.eval: no file matches"):
-        resolved(tmp_path, split_logs(train="a", eval="b/*"))
+        resolved(tmp_path, split_logs(train="a/2*", eval="b/*"))
+
+
+def test_what_is_no_regular_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch(tmp_path, *(f"{day}/a.parquet" for day in DAYS))
+    bad = tmp_path / DAYS[1]
+    (bad / "b.parquet").symlink_to("gone.parquet")
+    os.mkfifo(bad / "c.parquet")
+    (bad / "d.parquet").mkdir()
+    monkeypatch.chdir(bad)  # The path of a socket must be short.
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("e.parquet")
+    (bad / "f.parquet").symlink_to("/dev/null")
+    (bad / "g.parquet").symlink_to("g.parquet")
+    (bad / "h.parquet").symlink_to(tmp_path / DAYS[0] / "a.parquet")
+    mend = "; remove it, or narrow the pattern"
+    with pytest.raises(UserError) as error:
+        resolved(tmp_path)
+    assert str(error.value).splitlines() == [
+        f"{bad}/b.parquet: is a link to nothing (got gone.parquet); mend or remove it",
+        f"{bad}/c.parquet: is no regular file (got a named pipe){mend}",
+        f"{bad}/d.parquet: is no regular file (got a folder){mend}",
+        f"{bad}/e.parquet: is no regular file (got a socket){mend}",
+        f"{bad}/f.parquet: is no regular file (got a device){mend}",
+        f"{bad}/g.parquet: cannot be looked at (got: Too many levels of symbolic links); mend or remove it",
+    ]
+    for name in "bcdefg":
+        path = bad / f"{name}.parquet"
+        path.rmdir() if name == "d" else path.unlink()
+    assert [Path(file.path).stem for file in resolved(tmp_path).files] == ["a", "a", "h", "a"]
+
+
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{day}/a.parquet" for day in DAYS))
+
+    def scan(folder: str) -> Any:
+        if folder.endswith(DAYS[1]):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return os.scandir(folder)
+
+    with pytest.raises(UserError, match=rf"{DAYS[1]}: cannot be listed \(got: Permission denied\); check its perm"):
+        resolve(day_logs(), DAYS[2], str(tmp_path), LocalStorage(scan=scan))
+
+
+class SlowStore:
+    """A local folder in which every call waits."""
+
+    def __init__(self, seconds: float):
+        self.seconds, self.scans, self.looks = seconds, 0, 0
+
+    def storage(self) -> LocalStorage:
+        return LocalStorage(scan=self._scan, look=self._look)
+
+    def _scan(self, folder: str) -> Any:
+        self.scans += 1
+        time.sleep(self.seconds)
+        return os.scandir(folder)
+
+    def _look(self, path: str) -> os.stat_result:
+        self.looks += 1
+        time.sleep(self.seconds)
+        return os.stat(path)
+
+
+def test_a_store_that_answers_slowly_is_asked_by_many_and_once_for_each_day(tmp_path: Path) -> None:
+    start = datetime.date(2024, 2, 16)
+    days = [str(start + datetime.timedelta(days=number)) for number in range(14)]
+    for day in days:
+        (tmp_path / day).mkdir()
+        for number in range(100):
+            (tmp_path / day / f"{number}.parquet").touch()
+    store = SlowStore(0.05)
+    logs = day_logs(train_days=13)
+    started = time.monotonic()
+    listing = OneListing(store.storage())
+    window = [datetime.date.fromisoformat(day) for day in days]
+    assert days_with_files(logs, window, str(tmp_path), listing) == window
+    files = resolve(logs, days[-1], str(tmp_path), listing)
+    assert (len(files.files), store.scans, store.looks) == (1400, 14, 1400)
+    # A tenth of 14 days of 1,000 files in a tenth of the minute that these may take; one by one it is 70 s.
+    assert time.monotonic() - started < 6
+
+
+def test_files_that_changed_between_two_listings_are_named(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{day}/a.parquet" for day in DAYS))
+    before = resolved(tmp_path)
+    (tmp_path / DAYS[0] / "a.parquet").write_bytes(b"longer")
+    touch(tmp_path, f"{DAYS[1]}/b.parquet")
+    (tmp_path / DAYS[1] / "a.parquet").unlink()
+    assert changed_files(before, before) == []
+    assert changed_files(before, resolved(tmp_path)) == [
+        f"{tmp_path}/{DAYS[0]}/a.parquet: was written (got 1 bytes, then 6)",
+        f"{tmp_path}/{DAYS[1]}/a.parquet: was removed",
+        f"{tmp_path}/{DAYS[1]}/b.parquet: was added",
+    ]
 
 
 def test_a_file_in_two_splits_is_an_error(tmp_path: Path) -> None:
@@ -150,23 +255,28 @@ def test_the_fingerprint_tells_every_change_of_the_files(tmp_path: Path) -> None
     path = tmp_path / DAYS[0] / "a.parquet"
 
     def now() -> str:
-        return fingerprint(resolved(tmp_path), str(tmp_path))
+        files = resolved(tmp_path)
+        return fingerprint(files, str(tmp_path), digests_of(files.files, str(tmp_path / "root"), open_binary))
 
     first = now()
     assert now() == first
-    os.utime(path, ns=(1, 1))
-    changed_time = now()
+    path.write_bytes(b"y")
+    other_content = now()
     path.write_bytes(b"longer")
     os.utime(path, ns=(1, 1))
-    changed_size = now()
+    longer = now()
+    os.utime(path, ns=(2, 2))
+    assert now() == longer, "a file that was only touched is no other file"
+    path.rename(path.with_name("c.parquet"))
+    other_name = now()
     touch(tmp_path, f"{DAYS[0]}/b.parquet")
-    assert len({first, changed_time, changed_size, now()}) == 4
+    assert len({first, other_content, longer, other_name, now()}) == 5
 
 
 def test_the_fingerprint_does_not_depend_on_where_the_data_lies(tmp_path: Path) -> None:
-    for root in ("one", "two"):
-        touch(tmp_path / root, *(f"{day}/a.parquet" for day in DAYS))
-        for day in DAYS:
-            os.utime(tmp_path / root / day / "a.parquet", ns=(1, 1))
-    roots = [tmp_path / "one", tmp_path / "two"]
-    assert len({fingerprint(resolved(root), str(root)) for root in roots}) == 1
+    found = set()
+    for root in (tmp_path / "one", tmp_path / "two"):
+        touch(root, *(f"{day}/a.parquet" for day in DAYS))
+        files = resolved(root)
+        found.add(fingerprint(files, str(root), dict.fromkeys((file.path for file in files.files), "digest")))
+    assert len(found) == 1

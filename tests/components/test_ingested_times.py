@@ -8,8 +8,9 @@ import pytest
 
 from components.example_gen.conversion import Converted, convert
 from components.example_gen.counts import FileCounts, IngestionReport, summed
-from components.example_gen.files import DataFile, FileFacts, Files
+from components.example_gen.files import DataFile, Files
 from components.example_gen.limits import limits_of
+from components.example_gen.listing import FileFacts
 from schemas.columns import Column
 from schemas.data import Logs, SplitLogs
 from schemas.errors import UserError

@@ -1,5 +1,6 @@
 """Ingestion, statistics and validation as TFX runs them; the Beam runs are shared by the tests of the module."""
 
+import datetime
 import os
 from collections import Counter
 from pathlib import Path
@@ -48,7 +49,7 @@ def properties(logs: Logs, root: Path, inputs: Inputs = INPUTS, date: str = DATE
         "data_root": str(root),
         "name": "tiny",
         "mode": "full",
-        "pipeline_root": "unused",
+        "pipeline_root": str(root.parent / "root"),
         "code": "",
     }
 
@@ -191,6 +192,56 @@ def test_files_that_changed_since_the_run_began_end_it(tmp_path: Path) -> None:
         )
 
 
+def test_a_file_that_is_written_while_it_is_read_ends_the_run_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from components.example_gen import executor
+
+    write_days(tmp_path / "logs", "parquet", dict.fromkeys(DAYS, ROWS))
+    planned = executor.plan
+
+    def plan_and_write(*given: Any) -> Any:
+        plan = planned(*given)
+        write_days(tmp_path / "logs", "parquet", {DATE: ROWS * 100})
+        return plan
+
+    monkeypatch.setattr(executor, "plan", plan_and_write)
+    text = rf"{DATE}/part-0.parquet: was written \(got \d+ bytes, then \d+\) while it was read; run it again when"
+    with pytest.raises(UserError, match=text):
+        ingest(day_logs(), tmp_path / "logs", tmp_path / "out")
+    assert not (tmp_path / "out" / "ingestion.json").exists()
+
+
+def test_a_store_that_beam_knows_is_listed_once_a_day_with_sizes_and_times(tmp_path: Path) -> None:
+    from apache_beam.io.filesystem import FileMetadata, MatchResult
+    from apache_beam.io.localfilesystem import LocalFileSystem
+
+    from components.example_gen.files import days_with_files, resolve
+    from components.example_gen.listing import FileFacts, OneListing
+    from components.example_gen.storage import TfxStorage
+
+    asked = []
+
+    class Store(LocalFileSystem):  # Beam finds it by its scheme.
+        @classmethod
+        def scheme(cls) -> str:
+            return "store"
+
+        def match(self, patterns: Any, limits: Any = None) -> Any:  # noqa: ARG002
+            asked.extend(patterns)
+            of_day = [pattern.replace("*.parquet", f"{number}.parquet") for pattern in patterns for number in "21"]
+            folder = patterns[0].replace("*.parquet", "")
+            return [MatchResult(patterns[0], [FileMetadata(path, 7, 1.5) for path in [*of_day, folder]])]
+
+    storage = OneListing(TfxStorage())
+    days = [datetime.date.fromisoformat(day) for day in DAYS]
+    assert days_with_files(day_logs(), days, "store://bucket", storage) == days
+    files = resolve(day_logs(), DATE, "store://bucket", storage).files
+    assert [file.path for file in files[:2]] == [f"store://bucket/{DAYS[0]}/{number}.parquet" for number in "12"]
+    assert {file.facts for file in files} == {FileFacts(7, 1_500_000_000)}
+    assert sorted(asked) == [f"store://bucket/{day}/*.parquet" for day in DAYS]
+
+
 def driven(root: Path, logs: DayLogs, date: str = DATE) -> dict[str, str]:
     from tfx.orchestration.portable.data_types import ExecutionInfo
 
@@ -200,14 +251,17 @@ def driven(root: Path, logs: DayLogs, date: str = DATE) -> dict[str, str]:
     return {name: value.string_value for name, value in output.exec_properties.items()}
 
 
-def test_the_driver_adds_a_fingerprint_that_changes_with_the_files(tmp_path: Path) -> None:
-    write_days(tmp_path, "parquet", dict.fromkeys(DAYS, ROWS))
-    first = driven(tmp_path, day_logs())
-    assert first == driven(tmp_path, day_logs())
+def test_the_driver_adds_a_fingerprint_that_changes_with_the_content_of_files_alone(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    write_days(logs, "parquet", dict.fromkeys(DAYS, ROWS))
+    first = driven(logs, day_logs())
+    assert first == driven(logs, day_logs())
     assert first["date"] == DATE
     assert first["code"] == ""
-    os.utime(tmp_path / DATE / "part-0.parquet", ns=(1, 1))
-    assert driven(tmp_path, day_logs())["fingerprint"] != first["fingerprint"]
+    os.utime(logs / DATE / "part-0.parquet", ns=(1, 1))
+    assert driven(logs, day_logs())["fingerprint"] == first["fingerprint"]
+    write_days(logs, "parquet", {DATE: ROWS[:3]})
+    assert driven(logs, day_logs())["fingerprint"] != first["fingerprint"]
 
 
 def test_without_a_date_the_driver_takes_yesterday(tmp_path: Path) -> None:

@@ -132,6 +132,53 @@ def test_generate_refuses_a_wrong_day(tmp_path: Path) -> None:
     assert done.stderr.startswith("--first-day: not a date (got '2024-13-01')")
 
 
+def test_a_run_for_a_date_without_logs_ends_early_and_leaves_a_summary(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "2024-03-07").mkdir(parents=True)
+    folders = ("--data", str(tmp_path / "logs"), "--root", str(tmp_path / "root"))
+    started = time.monotonic()
+    done = sangam("run", SHORT_VIDEO, "--date", "2025-01-01", *folders)
+    assert done.returncode == 2, done.stdout
+    # Without TensorFlow, whose import alone takes as long.
+    assert time.monotonic() - started < 15
+    assert "no rows on any day of the window (got none from 2024-12-26 to 2025-01-01)" in done.stderr
+    assert "the newest logs are of 2024-03-07" in done.stderr
+    [summary] = (tmp_path / "root" / "runs").glob("*/summary.json")
+    assert json.loads(summary.read_text())["status"] == "failed"
+
+
+def test_reread_forgets_what_is_known_of_files(tmp_path: Path) -> None:
+    known = tmp_path / "root" / "ingestion" / "digests.json"
+    known.parent.mkdir(parents=True)
+    known.write_text("{}")
+    (tmp_path / "logs").mkdir()
+    run = (
+        "run",
+        SHORT_VIDEO,
+        "--date",
+        "2025-01-01",
+        "--data",
+        str(tmp_path / "logs"),
+        "--root",
+        str(tmp_path / "root"),
+    )
+    sangam(*run)
+    assert known.exists()
+    sangam(*run, "--reread")
+    assert not known.exists()
+
+
+@pytest.mark.slow
+def test_compile_warns_of_an_image_without_a_digest(tmp_path: Path) -> None:
+    done = sangam(
+        "compile", SHORT_VIDEO, "--image", "registry.example/sangam:latest", "--output", str(tmp_path / "out")
+    )
+    assert done.returncode == 0, done.stderr
+    text = (
+        "warning: --image: names no digest (got registry.example/sangam:latest); only NAME@sha256:... can be deployed"
+    )
+    assert text in done.stderr
+
+
 def test_compile_refuses_a_wrong_date(tmp_path: Path) -> None:
     done = sangam("compile", SHORT_VIDEO, "--image", "image", "--output", str(tmp_path / "out"), "--date", "7 March")
     assert done.returncode == 2

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.request import check_request, run_id
+from pipelines.local.logs import check_logs
+from pipelines.local.request import ARTIFACTS, METADATA, RunRequest, check_request, run_id
+from schemas.data import Arrival
 from schemas.errors import UserError
 from schemas.loading import load_spec
+from schemas.release_checks import OF_THE_ROOT
 from schemas.spec import Spec, digest
 
 SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
@@ -47,6 +50,56 @@ def test_logs_by_day_need_a_date(by_day: Spec, data: Path, tmp_path: Path) -> No
 def test_a_malformed_date_is_refused(by_day: Spec, data: Path, tmp_path: Path, date: str) -> None:
     with pytest.raises(UserError, match=r"--date: not a date .*write it as YYYY-MM-DD"):
         check_request(by_day, date, data, tmp_path / "root")
+
+
+def test_a_date_before_whose_window_there_is_no_calendar_is_refused(by_day: Spec, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--date: 6 days before it there is no calendar \(got 0001-01-01\)"):
+        check_request(by_day, "0001-01-01", data, tmp_path / "root")
+
+
+def looked(spec: Spec, data: Path, *days: str, date: str = "2024-03-07", today: str = "2024-04-01") -> None:
+    for day in days:
+        (data / day).mkdir()
+        (data / day / "a.parquet").touch()
+    request = RunRequest(spec, datetime.date.fromisoformat(date), data, data.parent / "root")
+    check_logs(request, datetime.date.fromisoformat(today))
+
+
+DAYS = [f"2024-03-0{day}" for day in range(1, 8)]
+
+
+def test_a_date_without_logs_is_told_with_the_newest_that_there_are(by_day: Spec, data: Path) -> None:
+    text = r"no rows on any day of the window \(got none from 2024-03-01 to 2024-03-07\); check the date"
+    with pytest.raises(UserError, match=text):
+        looked(by_day, data)
+    text = (
+        r"\(got none from 2025-02-23 to 2025-03-01\); the newest logs are of 2024-03-07: check the date, or this mach"
+    )
+    with pytest.raises(UserError, match=text):
+        looked(by_day, data, *DAYS, "2024-13-45", date="2025-03-01")
+
+
+def test_the_whole_window_must_be_there_but_for_a_base_that_may_know_it(by_day: Spec, data: Path) -> None:
+    with pytest.raises(UserError, match=r"2 of the window's days have no rows \(got none for 2024-03-01, 2024-03-02\)"):
+        looked(by_day, data, *DAYS[2:])
+    training = by_day.training.model_copy(update={"mode": "incremental"})
+    incremental = by_day.model_copy(update={"training": training})
+    looked(incremental, data)
+    (data / DAYS[6] / "a.parquet").unlink()
+    with pytest.raises(UserError, match=r"\(got none for 2024-03-07\); the newest logs are of 2024-03-07"):
+        looked(incremental, data)
+
+
+def test_logs_that_are_waited_for_are_not_looked_for(by_day: Spec, data: Path) -> None:
+    arrival = Arrival(marker="{YYYY}-{MM}-{DD}/_SUCCESS")
+    waits = by_day.model_copy(update={"data": by_day.data.model_copy(update={"arrival": arrival})})
+    looked(waits, data, today="2024-03-08")
+    with pytest.raises(UserError, match="no rows, or no marker"):
+        looked(waits, data, *DAYS, today="2024-03-09")
+
+
+def test_no_model_is_pushed_over_what_a_run_keeps() -> None:
+    assert {ARTIFACTS, METADATA} < OF_THE_ROOT
 
 
 def test_a_date_has_no_effect_on_named_splits(by_split: Spec, data: Path, tmp_path: Path) -> None:

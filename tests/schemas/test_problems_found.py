@@ -79,6 +79,8 @@ SHAPES: list[Case] = [
     ({"gates.1.max_rise": -0.1}, "gates[1].max_rise", "not allowed (got -0.1)"),
     ({"push": "none"}, "push", "not allowed (got 'none'); a mapping"),
     ({"push.path": "/srv"}, "push.path", "not allowed (got '/srv'); must be relative"),
+    ({"data.train_days": 99_999_999_999}, "data.train_days", "not allowed (got 99999999999); "),
+    ({"data.eval_days": 3661}, "data.eval_days", "not allowed (got 3661); "),
     ({"push": {"kind": "none", "path": "x"}}, "push.path", "unknown key (got 'x'); allowed: kind"),
 ]
 
@@ -160,6 +162,21 @@ WHOLE: list[Case] = [
         {"cluster": {"deadline_s": 60, "heartbeat_timeout_s": 60}},
         "cluster.heartbeat_timeout_s",
         "has no effect: the deadline comes first (got 60); less than deadline_s (60)",
+    ),
+    (
+        {"push.path": "artifacts"},
+        "push.path",
+        "lies in what Sangam keeps in the pipeline root (got 'artifacts'); a folder",
+    ),
+    (
+        {"push.path": "./runs/models"},
+        "push.path",
+        "lies in what Sangam keeps in the pipeline root (got './runs/models')",
+    ),
+    (
+        {"push.path": "."},
+        "push.path",
+        "is the pipeline root itself (got '.'); a folder of its own, such as serving/small",
     ),
     (
         {"data.max_list_length": 3},

@@ -1,0 +1,53 @@
+"""What a file system says of files when it is asked for many at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+THREADS = 64
+"""That look at files at a time: they wait for an answer, they do not work."""
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What tells that a file changed."""
+
+    size_bytes: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a listing says of a path.
+
+    Attributes:
+        path: whole path or URI.
+        facts: of a regular file; None for everything else.
+        problem: why it cannot be read; empty for a regular file.
+    """
+
+    path: str
+    facts: FileFacts | None
+    problem: str = ""
+
+
+class Storage(Protocol):
+    """What resolving needs of a file system."""
+
+    def match(self, patterns: Sequence[str]) -> list[list[Listed]]:
+        """Returns what matches each pattern, by path: a listing for each, many at a time."""
+
+
+class OneListing:
+    """A storage as it was when it was first asked: nothing is listed twice."""
+
+    def __init__(self, storage: Storage):
+        self._storage = storage
+        self._known: dict[str, list[Listed]] = {}
+
+    def match(self, patterns: Sequence[str]) -> list[list[Listed]]:
+        """See `Storage`."""
+        new = [pattern for pattern in dict.fromkeys(patterns) if pattern not in self._known]
+        if new:
+            self._known |= zip(new, self._storage.match(new), strict=True)
+        return [self._known[pattern] for pattern in patterns]
