@@ -26,7 +26,7 @@ CACHE_FILE = Path("ingestion", "digests.json")
 _MOST_KEPT = 200_000
 _SETTLED_NS = 2 * 10**9
 """A file changed so lately may be changed again at the same time, where times are coarse: it is read again."""
-_CHUNK_BYTES = 2**20
+_CHUNK_BYTES = 2**18
 _ERRORS_SHOWN = 10
 
 _Kept = dict[str, tuple[int, int, str]]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-THREADS = 64
+THREADS = 128
 """That look at files at a time: they wait for an answer, they do not work."""
 
 

@@ -178,6 +178,7 @@ WHOLE: list[Case] = [
         "push.path",
         "is the pipeline root itself (got '.'); a folder of its own, such as serving/small",
     ),
+    ({"data.times": {"tolerance_days": 3}}, "data.times", "has no effect: no column holds times (got "),
     (
         {"data.max_list_length": 3},
         "data.max_list_length",
