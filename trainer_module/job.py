@@ -27,6 +27,7 @@ class TrainJob(Declaration):
         final_checkpoint: where the checkpoint of the trained state is published.
         checkpoint_dir: checkpoints on the way; outlives a failed job, so that it is resumed from there.
         base_checkpoint: what training starts from; empty: from nothing.
+        changed_features: whose values mean something else than in the base: what it knows of them is left out.
         days: that are trained on, oldest first, YYYY-MM-DD; empty for logs without days.
         log_dir: logs, heartbeats, progress; survives a failure.
     """
@@ -42,6 +43,7 @@ class TrainJob(Declaration):
     final_checkpoint: str
     checkpoint_dir: str
     base_checkpoint: str = ""
+    changed_features: tuple[str, ...] = ()
     days: tuple[str, ...] = ()
     log_dir: str
 
@@ -61,6 +63,7 @@ class TrainJob(Declaration):
             "ranker": self.ranker.model_copy(update={"cluster": cluster, "export": Export()}).model_dump(mode="json"),
             "files": sorted(files),
             "base": self.base_checkpoint,
+            "changed_features": self.changed_features,
             "days": self.days,
         }
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,8 @@
-"""Transform: generated from the spec. The same graph runs over the training data and inside the served model."""
+"""Transform: generated from the spec. The same graph runs over the training data and inside the served model.
+
+First `statistics_fn` says what is computed over the training rows, where the base of an incremental training has not
+said it; then `preprocessing_fn` is given all statistics, and is a function of each row alone.
+"""
 
 import math
 from collections.abc import Mapping
@@ -31,10 +35,10 @@ from schemas.features import (
     VectorFeature,
 )
 from schemas.spec import Inputs
-from trainer_module.transforms import ids, lists, numbers, times
-from trainer_module.transforms.buckets import Buckets
+from schemas.statistics import Boundaries, Scale, Statistics
+from trainer_module.transforms import buckets, ids, lists, numbers, times
 from trainer_module.transforms.columns import one_value
-from trainer_module.transforms.stacked import joined, side_by_side
+from trainer_module.transforms.stacked import Rows, joined, side_by_side
 from trainer_module.transforms.vectors import vectors
 
 # Shape suffixes: R rows of a column.
@@ -45,13 +49,15 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
 
     Args:
         inputs: column name to SparseTensor [batch, values].
-        custom_config: `inputs`, the JSON of `schemas.spec.Inputs`.
+        custom_config: `inputs`, the JSON of `schemas.spec.Inputs`; `statistics`, that of `schemas.statistics`, of all
+            features that are made of numbers.
 
     Returns:
         What `schemas.outputs.outputs` lists; labels, example weights and the event's time where the logs have them.
     """
     declared = Inputs.model_validate_json(custom_config["inputs"])
-    outputs = _features(declared, inputs)
+    statistics = Statistics.model_validate_json(custom_config["statistics"])
+    outputs = _features(declared, inputs, statistics)
     for name, task in declared.tasks.items():
         label_R = one_value(tf.cast(inputs[declared.label_of(name)], tf.float32), math.nan)
         if task.only_where:
@@ -68,11 +74,33 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
     return outputs
 
 
+def statistics_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict[str, tf.Tensor]:
+    """Computes statistics of features over the training split; TensorFlow Transform calls it.
+
+    Args:
+        inputs: column name to SparseTensor [batch, values].
+        custom_config: `inputs` as above; `features`, the names of those to analyse.
+
+    Returns:
+        {feature: [batch, n]}, the same for every row: offset and width of a scale, or the boundaries of buckets.
+    """
+    declared = Inputs.model_validate_json(custom_config["inputs"])
+    features = {name: declared.features[name] for name in custom_config["features"]}
+    columns = {name: [inputs[column.name] for column in feature_columns(declared, name)] for name in features}
+    found: dict[str, tf.Tensor] = {}
+    if scaled := _scaled(features):
+        found |= numbers.Numbers(scaled, _rows(scaled, columns)).analysed()
+    if cut := _cut(features):
+        found |= buckets.analysed(cut, _rows(cut, columns))
+    num_rows = next(iter(columns.values()))[0].dense_shape[0]
+    return {name: tf.tile(statistics[None], [num_rows, 1]) for name, statistics in found.items()}
+
+
 def _masked(label_R: tf.Tensor, takes_part_R: tf.Tensor) -> tf.Tensor:
     return tf.where(takes_part_R, label_R, tf.fill(tf.shape(label_R), math.nan))
 
 
-def _features(declared: Inputs, inputs: Mapping[str, tf.SparseTensor]) -> dict[str, Any]:
+def _features(declared: Inputs, inputs: Mapping[str, tf.SparseTensor], statistics: Statistics) -> dict[str, Any]:
     """Returns the outputs of all features by name.
 
     Bias features are not computed with the others: a request lacks their columns, so that nothing that it needs may
@@ -80,13 +108,13 @@ def _features(declared: Inputs, inputs: Mapping[str, tf.SparseTensor]) -> dict[s
     """
     columns = {name: [inputs[column.name] for column in feature_columns(declared, name)] for name in declared.features}
     served = {name: feature for name, feature in declared.features.items() if not is_bias(feature)}
-    made = _numbers(served, declared, columns)[0] | _ids(served, declared, columns)
+    made = _numbers(served, declared, columns, statistics)[0] | _ids(served, declared, columns)
     made |= {
         name: _alone(name, feature, declared, columns[name]) for name, feature in served.items() if name not in made
     }
     bias = {name: feature for name, feature in declared.features.items() if is_bias(feature)}
     if bias:
-        of_logs, at_serving = _numbers(bias, declared, columns)
+        of_logs, at_serving = _numbers(bias, declared, columns, statistics)
         made |= of_logs | _ids(bias, declared, columns)
         for name, feature in bias.items():
             if isinstance(feature, IdFeature) and feature.at_serving is not None:
@@ -97,31 +125,57 @@ def _features(declared: Inputs, inputs: Mapping[str, tf.SparseTensor]) -> dict[s
 
 
 def _numbers(
-    features: Mapping[str, Feature], declared: Inputs, columns: Mapping[str, list[tf.SparseTensor]]
+    features: Mapping[str, Feature],
+    declared: Inputs,
+    columns: Mapping[str, list[tf.SparseTensor]],
+    statistics: Statistics,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
     """Returns features with statistics, all of a kind at once, and what those with `at_serving` then are: scalars."""
     made: dict[str, tf.Tensor] = {}
     at_serving: dict[str, tf.Tensor] = {}
+    found = {name: feature.found for name, feature in statistics.features.items()}
+    if scaled := _scaled(features):
+        scales = {name: scale for name, scale in found.items() if isinstance(scale, Scale)}
+        stacked = numbers.Numbers(scaled, _rows(scaled, columns))
+        made |= stacked.outputs(scales)
+        at_serving |= stacked.of_values(_at_serving(scaled), scales) if _at_serving(scaled) else {}
+    if cut := _cut(features):
+        boundaries = {name: lowest for name, lowest in found.items() if isinstance(lowest, Boundaries)}
+        in_buckets = buckets.Buckets(cut, _rows(cut, columns), declared.table_tags(), boundaries)
+        made |= in_buckets.outputs()
+        at_serving |= in_buckets.of_values(_at_serving(cut)) if _at_serving(cut) else {}
+    return made, at_serving
+
+
+def _scaled(features: Mapping[str, Feature]) -> dict[str, NumericFeature | AgeFeature]:
+    """Returns features that become one float each, numbers of the logs before ages."""
     logged = {name: feature for name, feature in features.items() if isinstance(feature, NumericFeature)}
+    return {**logged, **{name: feature for name, feature in features.items() if isinstance(feature, AgeFeature)}}
+
+
+def _cut(features: Mapping[str, Feature]) -> dict[str, BucketsFeature]:
+    return {name: feature for name, feature in features.items() if isinstance(feature, BucketsFeature)}
+
+
+def _rows(
+    features: Mapping[str, NumericFeature | AgeFeature | BucketsFeature],
+    columns: Mapping[str, list[tf.SparseTensor]],
+) -> Rows:
+    """Returns the numbers of features, numbers of the logs before ages, side by side."""
+    logged = {name: feature for name, feature in features.items() if not isinstance(feature, AgeFeature)}
     ages = {name: feature for name, feature in features.items() if isinstance(feature, AgeFeature)}
     rows = [numbers.logged(list(logged.values()), [columns[name][0] for name in logged])] if logged else []
     if ages:
         rows.append(side_by_side([times.ages(feature, *columns[name]) for name, feature in ages.items()]))
-    if rows:
-        scaled = numbers.Numbers({**logged, **ages}, joined(rows))
-        made |= scaled.outputs()
-        at_serving |= scaled.of_values(_at_serving(logged)) if _at_serving(logged) else {}
-    cut = {name: feature for name, feature in features.items() if isinstance(feature, BucketsFeature)}
-    if cut:
-        of_logs = numbers.logged(list(cut.values()), [columns[name][0] for name in cut])
-        buckets = Buckets(cut, of_logs, declared.table_tags())
-        made |= buckets.outputs()
-        at_serving |= buckets.of_values(_at_serving(cut)) if _at_serving(cut) else {}
-    return made, at_serving
+    return joined(rows)
 
 
-def _at_serving(features: Mapping[str, NumericFeature | BucketsFeature]) -> dict[str, float]:
-    return {name: feature.at_serving for name, feature in features.items() if feature.at_serving is not None}
+def _at_serving(features: Mapping[str, NumericFeature | AgeFeature | BucketsFeature]) -> dict[str, float]:
+    return {
+        name: feature.at_serving
+        for name, feature in features.items()
+        if not isinstance(feature, AgeFeature) and feature.at_serving is not None
+    }
 
 
 def _ids(

@@ -106,7 +106,9 @@ def _resumed(job: TrainJob, trainer: Trainer, found: _Found) -> Start:
 
 def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> Start:
     held = agreed_base(directory)
-    found = warm_start(directory, held, trainer.ranker, rank=trainer.rank, ranks=trainer.ranks)
+    found = warm_start(
+        directory, held, trainer.ranker, rank=trainer.rank, ranks=trainer.ranks, changed=job.changed_features
+    )
     trainer.restore(found.snapshot)
     told = {"base": str(directory), "base_step": held.step, "base_days": list(held.days)}
     told |= {"loaded": list(found.loaded), "new": list(found.new), "dropped": list(found.dropped)}

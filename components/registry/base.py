@@ -24,7 +24,6 @@ class Base(BaseModel):
         days: that it has learnt from, its own bases' included, oldest first.
         transform_graph_uri: of Transform's graph that its weights belong to.
         inputs_digest: of the declaration that the graph was made from.
-        transform_code: digest of the code that made the graph; empty in records older than it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -33,7 +32,6 @@ class Base(BaseModel):
     days: tuple[str, ...]
     transform_graph_uri: str
     inputs_digest: str
-    transform_code: str = ""
 
     @property
     def last_day(self) -> str:
@@ -70,7 +68,6 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, is_there: Callabl
                 days=model.days,
                 transform_graph_uri=model.transform_graph_uri,
                 inputs_digest=model.inputs_digest,
-                transform_code=model.transform_code,
             )
             return Choice(base, tuple(notes))
         notes.append(f"the blessed checkpoint {model.checkpoint_uri} of {model.days[-1]} is gone: it was passed over")

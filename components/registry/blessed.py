@@ -30,7 +30,6 @@ class BlessedModel(BaseModel):
         days: that the model has learnt from, its bases' included, oldest first; empty for logs without days.
         transform_graph_uri: of the graph of Transform that the model was trained with.
         inputs_digest: of the part of the spec that the graph was made from.
-        transform_code: digest of the code that made the graph; empty in records older than it.
         because: why a person blessed a model that a gate had refused; empty: it passed every gate.
         by: that person.
     """
@@ -45,7 +44,6 @@ class BlessedModel(BaseModel):
     days: tuple[str, ...] = ()
     transform_graph_uri: str = ""
     inputs_digest: str = ""
-    transform_code: str = ""
     because: str = ""
     by: str = ""
 

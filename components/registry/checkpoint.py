@@ -11,10 +11,9 @@ FOLDER = "checkpoint"
 """Of the checkpoint itself, below the artifact's uri."""
 _MANIFEST = "manifest.json"
 DAYS, BASE, SPEC_DIGEST, STEP = "days", "base", "spec_digest", "step"
-TRANSFORM_GRAPH, INPUTS_DIGEST, TRANSFORM_CODE = "transform_graph", "inputs_digest", "transform_code"
+TRANSFORM_GRAPH, INPUTS_DIGEST = "transform_graph", "inputs_digest"
 """Names of the custom properties: all days learnt from, as a JSON list; the checkpoint that training started from, ""
-where there was none; the ranker's digest; the number of steps; Transform's graph, what that was declared by, and the
-digest of the code that made it."""
+where there was none; the ranker's digest; the number of steps; Transform's graph, and what that was declared by."""
 
 
 class RankerCheckpoint(artifact.Artifact):
@@ -37,5 +36,4 @@ def recorded(checkpoint: Any) -> dict[str, Any]:
         "days": json.loads(checkpoint.get_string_custom_property(DAYS)),
         "transform_graph_uri": checkpoint.get_string_custom_property(TRANSFORM_GRAPH),
         "inputs_digest": checkpoint.get_string_custom_property(INPUTS_DIGEST),
-        "transform_code": checkpoint.get_string_custom_property(TRANSFORM_CODE),
     }

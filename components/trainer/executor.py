@@ -17,6 +17,7 @@ from components.trainer.attempts import run_to_the_end
 from components.trainer.kubernetes.launch import refuse_unshared, run_pods, write_job
 from components.trainer.kubernetes.run import TrainingRun, run_name
 from components.trainer.unfinished import begin, checkpoint_dir, forget
+from components.transform.statistics import read_statistics
 from schemas.cluster import Launch
 from schemas.data import EVAL, TRAIN, VALIDATION
 from schemas.errors import UserError
@@ -134,9 +135,18 @@ def _job(
         "final_checkpoint": os.path.join(_local(checkpoint), checkpoints.FOLDER),
         "checkpoint_dir": str(unfinished),
         "base_checkpoint": base,
+        "changed_features": list(_changed_features(input_dict)) if base else [],
         "days": report.days.get(TRAIN, []),
         "log_dir": str(log_dir),
     }
+
+
+def _changed_features(input_dict: Artifacts) -> tuple[str, ...]:
+    """Returns the features whose values mean something else than in the base."""
+    statistics, gone = read_statistics(artifact_utils.get_single_uri(input_dict["transform_graph"]))
+    if statistics is None:
+        raise UserError(f"trainer: {gone}; run the step transform again")
+    return statistics.changed
 
 
 def _with_epochs(ranker: Ranker, *, has_base: bool) -> Ranker:
@@ -149,15 +159,13 @@ def _with_epochs(ranker: Ranker, *, has_base: bool) -> Ranker:
 
 def _describe(checkpoint: Any, job: dict[str, Any], report: IngestionReport, input_dict: Artifacts) -> None:
     """Notes on the checkpoint what a later training and the registry need to know."""
-    graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
     days = sorted({*job["days"], *(report.base.days if report.base else ())})
     for name, text in {
         checkpoints.DAYS: json.dumps(days),
         checkpoints.BASE: report.base.checkpoint_uri if report.base else "",
         checkpoints.SPEC_DIGEST: job["spec_digest"],
-        checkpoints.TRANSFORM_GRAPH: graph.uri,
+        checkpoints.TRANSFORM_GRAPH: artifact_utils.get_single_uri(input_dict["transform_graph"]),
         checkpoints.INPUTS_DIGEST: digest(Ranker.model_validate_json(json.dumps(job["ranker"])).inputs()),
-        checkpoints.TRANSFORM_CODE: graph.get_string_custom_property(checkpoints.TRANSFORM_CODE),
     }.items():
         checkpoint.set_string_custom_property(name, text)
 

@@ -1,84 +1,103 @@
-"""Runs Transform: anew as TFX does, or with the graph of the base that training starts from."""
+"""Runs Transform: statistics first, of what the base of the training has not told; then TFX, which applies them."""
 
+import importlib
+import json
 import logging
 import os
 from typing import Any
 
+import tensorflow_transform.beam as tft_beam
 from tfx.components.transform import executor as tfx_executor
-from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils
+from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
 
 from components.example_gen.report import read_ingestion
 from components.registry.base import Base
-from components.registry.checkpoint import TRANSFORM_CODE
-from components.transform.reuse import TEMPORARY, transform_with
-from schemas.spec import Inputs, digest
+from components.transform.analysis import StatisticsFn, read_analysis, read_columns, write_analysis
+from components.transform.statistics import read_statistics, write_statistics
+from schemas.data import TRAIN
+from schemas.spec import Inputs
+from schemas.statistics import Comparison, FeatureStatistics, Statistics, compared, to_analyse, without_analysis
 
 _LOG = logging.getLogger(__name__)
-REUSED_FROM, NOTE = "reused_from", "note"
-"""Custom properties of the graph: the uri it was copied from, if it was, and why not, where one could expect it."""
+NOTE = "note"
+"""Custom property of the graph: what of the base's statistics could not be kept, and why."""
+_STATISTICS_FN = "statistics_fn"
+"""In the module of the preprocessing_fn."""
+_TEMPORARY = ".analysis"
 
 Artifacts = dict[str, list[Any]]
 
 
 class Executor(tfx_executor.Executor):
-    """TFX's Transform, but for an incremental training.
+    """TFX's Transform, given the statistics of all features as constants.
 
-    Weights are trained for inputs that were scaled by some mean and variance. Statistics of the new days alone would
-    shift the inputs under the weights, so the graph stays as long as the declaration of the inputs does, and the code
-    that made it.
+    Weights are trained for inputs that were scaled by some mean and variance, and rows for some range of numbers.
+    Statistics of the new days alone would shift the inputs under them, so a feature keeps those of the base for as long
+    as its declaration stays.
     """
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
-        """Writes the graph and the transformed examples of every split."""
+        """Writes the graph, the statistics beside it, and the transformed examples of every split."""
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
-        given = json_utils.loads(exec_properties[keys.CUSTOM_CONFIG_KEY])
-        inputs = Inputs.model_validate_json(given["inputs"])
-        reused, note = _reusable(read_ingestion(examples.uri).base, digest(inputs), given["code"])
         graph = artifact_utils.get_single_instance(output_dict[keys.TRANSFORM_GRAPH_KEY])
-        _LOG.info("transform reused=%r note=%r", reused, note)
-        if reused:
-            self._reuse(reused, examples, input_dict, output_dict)
-        else:
-            super().Do(input_dict, output_dict, exec_properties)
-        graph.set_string_custom_property(REUSED_FROM, reused)
-        graph.set_string_custom_property(NOTE, note)
-        graph.set_string_custom_property(TRANSFORM_CODE, given["code"])
-
-    def _reuse(self, reused: str, examples: Any, input_dict: Artifacts, output_dict: Artifacts) -> None:
-        graph = artifact_utils.get_single_uri(output_dict[keys.TRANSFORM_GRAPH_KEY])
-        transformed = artifact_utils.get_single_instance(output_dict[keys.TRANSFORMED_EXAMPLES_KEY])
-        schema_file = io_utils.get_only_uri_in_dir(artifact_utils.get_single_uri(input_dict[keys.SCHEMA_KEY]))
-        transformed.split_names = examples.split_names
-        splits = {
-            split: (artifact_utils.get_split_uri([examples], split), artifact_utils.get_split_uri([transformed], split))
-            for split in artifact_utils.decode_split_names(examples.split_names)
+        config = json_utils.loads(exec_properties[keys.CUSTOM_CONFIG_KEY])
+        inputs = Inputs.model_validate_json(config["inputs"])
+        base = read_ingestion(examples.uri).base
+        comparison = _comparison(inputs, base, config["code"])
+        known = comparison.kept if comparison else {}
+        pending = to_analyse(inputs, known)
+        _LOG.info("transform base=%s kept=%s analysed=%s", base and base.transform_graph_uri, sorted(known), pending)
+        found = self._analysed(pending, inputs, input_dict, graph.uri, exec_properties) if pending else {}
+        features = without_analysis(inputs) | known
+        features |= {
+            name: FeatureStatistics(declared=features[name].declared, found=each) for name, each in found.items()
         }
-        io_utils.copy_dir(reused, graph)
-        with self._make_beam_pipeline() as pipeline:
-            transform_with(graph, io_utils.SchemaReader().read(schema_file), splits, pipeline)
-        io_utils.delete_dir(os.path.join(graph, TEMPORARY))
+        statistics = Statistics(
+            code=config["code"], features=features, changed=tuple(comparison.changed) if comparison else ()
+        )
+        config["statistics"] = statistics.model_dump_json()
+        super().Do(input_dict, output_dict, {**exec_properties, keys.CUSTOM_CONFIG_KEY: json.dumps(config)})
+        write_statistics(graph.uri, statistics)
+        graph.set_string_custom_property(NOTE, "\n".join(comparison.notes(inputs)) if comparison else "")
+
+    def _analysed(
+        self,
+        names: tuple[str, ...],
+        inputs: Inputs,
+        input_dict: Artifacts,
+        graph: str,
+        exec_properties: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Returns what the training split says of these features."""
+        schema_file = io_utils.get_only_uri_in_dir(artifact_utils.get_single_uri(input_dict[keys.SCHEMA_KEY]))
+        raw = os.path.join(artifact_utils.get_split_uri(input_dict[keys.EXAMPLES_KEY], TRAIN), "*")
+        schema = io_utils.SchemaReader().read(schema_file)
+        source = TFExampleRecord(raw, schema=schema, telemetry_descriptors=["Transform"])
+        source = source.Project(read_columns(inputs, names))
+        directory = os.path.join(graph, _TEMPORARY)
+        with (
+            self._make_beam_pipeline() as pipeline,
+            tft_beam.Context(temp_dir=os.path.join(directory, "temporary"), use_deep_copy_optimization=True),
+        ):
+            dataset = pipeline | source.BeamSource(), source.TensorAdapterConfig()
+            write_analysis(dataset, _statistics_fn(exec_properties), inputs, names, os.path.join(directory, "found"))
+        found = read_analysis(os.path.join(directory, "found"), inputs, names)
+        io_utils.delete_dir(directory)
+        return found
 
 
-def _reusable(base: Base | None, inputs_digest: str, code: str) -> tuple[str, str]:
-    """Returns the uri of the graph to go on with, or "" and the reason why there is none, if it is worth telling."""
+def _comparison(inputs: Inputs, base: Base | None, code: str) -> Comparison | None:
+    """Returns what of the base's statistics is kept; None without a base."""
     if base is None:
-        return "", ""
-    if base.inputs_digest != inputs_digest:
-        return "", (
-            "features, tasks or their columns have changed since the base was trained: means and ranges of the inputs "
-            "were computed anew, over the new days alone"
-        )
-    if base.transform_code != code:
-        return "", (
-            "Transform's code, or the version of a library, has changed since the base was trained: means and ranges "
-            "of the inputs were computed anew, over the new days alone"
-        )
-    if not fileio.isdir(base.transform_graph_uri):
-        return "", (
-            f"the graph of Transform that the base was trained with is gone ({base.transform_graph_uri}): means and "
-            "ranges of the inputs were computed anew, over the new days alone"
-        )
-    return base.transform_graph_uri, ""
+        return None
+    before, lost = read_statistics(base.transform_graph_uri)
+    return compared(inputs, before, code=code, lost=lost)
+
+
+def _statistics_fn(exec_properties: dict[str, Any]) -> StatisticsFn:
+    module = exec_properties[keys.PREPROCESSING_FN_KEY].rpartition(".")[0]
+    found: StatisticsFn = getattr(importlib.import_module(module), _STATISTICS_FN)
+    return found

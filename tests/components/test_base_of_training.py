@@ -34,7 +34,6 @@ def blessed(root: Path, name: str, *days: str) -> Path:
         days=days,
         transform_graph_uri="graph",
         inputs_digest="i",
-        transform_code="t",
     )
     record(folder(str(root), "tiny"), model)
     return checkpoint
@@ -86,7 +85,6 @@ def test_only_the_days_after_the_base_are_trained_on(root: Path) -> None:
     checkpoint = blessed(root, "base", *DAYS[:4])
     found = start(root)
     assert found.base.checkpoint_uri == str(checkpoint)
-    assert found.base.transform_code == "t"
     assert found.notes == ()
     assert train_days(root) == DAYS[4:6]
 

@@ -78,7 +78,7 @@ def run(
     )
     (folder / "infra_blessing" / "infra_verdict.json").write_text(serving_verdict.model_dump_json())
     checkpoint = artifact(RankerCheckpoint, "checkpoint")
-    noted = {"days": '["2011-11-29"]', "transform_graph": "graph", "inputs_digest": "i1", "transform_code": "t1"}
+    noted = {"days": '["2011-11-29"]', "transform_graph": "graph", "inputs_digest": "i1"}
     for name, value in noted.items():
         checkpoint.set_string_custom_property(name, value)
     pushed_model = artifact(standard_artifacts.PushedModel, "pushed_model")
@@ -124,7 +124,7 @@ def test_what_every_gate_has_blessed_is_registered_once_with_what_a_later_traini
     assert (record.model_uri, record.ranker_digest) == (str(tmp_path / "model"), "d1")
     assert record.metrics == {"like": {"auc": 0.75, "calibration": None}}
     assert (record.checkpoint_uri, record.days) == (str(tmp_path / "checkpoint"), ("2011-11-29",))
-    assert (record.transform_graph_uri, record.inputs_digest, record.transform_code) == ("graph", "i1", "t1")
+    assert (record.transform_graph_uri, record.inputs_digest) == ("graph", "i1")
 
 
 @pytest.mark.parametrize("refused", ["blessed", "served"])

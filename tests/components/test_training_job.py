@@ -9,6 +9,7 @@ import pytest
 from components.registry.base import Base
 from schemas.loading import load_spec
 from schemas.spec import digest
+from schemas.statistics import FILE_NAME, Statistics
 from tests.golden_files import SPECS
 from trainer_module.job import read_job
 
@@ -46,6 +47,9 @@ def artifacts(root: Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
         for split in ("train", "eval"):
             (root / key / f"Split-{split}").mkdir(parents=True)
             (root / key / f"Split-{split}" / "part.gz").write_text("examples")
+    statistics = Statistics(code="c", features={}, changed=("hour", "price"))
+    (root / "transform_graph").mkdir()
+    (root / "transform_graph" / FILE_NAME).write_text(statistics.model_dump_json())
     return {key: [value] for key, value in inputs.items()}, {key: [value] for key, value in outputs.items()}
 
 
@@ -72,6 +76,7 @@ def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_
     read = read_job(file)
     assert read.ranker == RANKER
     assert read.base_checkpoint == str(tmp_path / "base" / "checkpoint")
+    assert read.changed_features == ("hour", "price")
     assert read.days == ("2024-03-02", "2024-03-03")
     assert read.final_checkpoint == str(tmp_path / "checkpoint" / "checkpoint")
     assert Path(read.checkpoint_dir).parent == tmp_path / "checkpoints" / "short_video"
@@ -88,7 +93,8 @@ def test_a_training_from_a_base_takes_its_own_number_of_epochs(tmp_path: Path, b
 
 
 def test_without_a_base_training_starts_from_nothing(tmp_path: Path) -> None:
-    assert job_of(tmp_path, None)[0]["base_checkpoint"] == ""
+    job = job_of(tmp_path, None)[0]
+    assert (job["base_checkpoint"], job["changed_features"]) == ("", [])
 
 
 def test_checkpoints_on_the_way_lie_on_this_machine_where_the_root_is_an_object_store(tmp_path: Path) -> None:
@@ -101,7 +107,6 @@ def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(
 
     job, inputs, outputs = job_of(tmp_path, base)
     [checkpoint] = outputs["checkpoint"]
-    inputs["transform_graph"][0].set_string_custom_property("transform_code", "t1")
     _describe(checkpoint, job, report(base), inputs)
     found = {name: checkpoint.get_string_custom_property(name) for name in ("days", "base", "transform_graph")}
     days = ["2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03"]
@@ -109,4 +114,3 @@ def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(
     assert found["base"] == str(tmp_path / "base")
     assert found["transform_graph"] == str(tmp_path / "transform_graph")
     assert checkpoint.get_string_custom_property("inputs_digest") == digest(RANKER.inputs())
-    assert checkpoint.get_string_custom_property("transform_code") == "t1"

@@ -46,7 +46,7 @@ def trainer(
     serving = Path(model.uri) / "Format-Serving"
     serving.mkdir()
     (serving / "saved_model.pb").write_text(content)
-    properties = {"days": '["2024-03-06"]', "transform_graph": "graph", "inputs_digest": "i1", "transform_code": "t1"}
+    properties = {"days": '["2024-03-06"]', "transform_graph": "graph", "inputs_digest": "i1"}
     for name, value in properties.items():
         checkpoint.set_string_custom_property(name, value)
 

@@ -8,20 +8,50 @@ import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
+from components.transform.analysis import read_analysis, write_analysis
 from schemas.columns import columns
 from schemas.spec import Inputs
-from trainer_module.preprocessing import preprocessing_fn
+from schemas.statistics import FeatureStatistics, Found, Statistics, to_analyse, without_analysis
+from trainer_module.preprocessing import preprocessing_fn, statistics_fn
 
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
+Rows = list[dict[str, list[Any]]]
 
 
-def analysed(inputs: Inputs, rows: list[dict[str, list[Any]]]) -> tuple[list[dict[str, Any]], tft.TFTransformOutput]:
-    """Returns the transformed rows and the function that Transform saved."""
+def metadata_of(inputs: Inputs) -> dataset_metadata.DatasetMetadata:
+    """Returns the metadata of rows that have all columns."""
     raw_spec = {column.name: tf.io.VarLenFeature(_TYPES[column.type]) for column in columns(inputs)}
-    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(raw_spec))
+    return dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(raw_spec))
+
+
+def statistics_of(inputs: Inputs, rows: Rows, known: dict[str, FeatureStatistics] | None = None) -> Statistics:
+    """Returns the statistics of all features, analysed but for those that are known."""
+    features = without_analysis(inputs) | (known or {})
+    pending = to_analyse(inputs, known or {})
+    found: dict[str, Found] = {}
+    if pending:
+        directory = tempfile.mkdtemp()
+        with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
+            write_analysis((rows, metadata_of(inputs)), statistics_fn, inputs, pending, directory)
+        found = read_analysis(directory, inputs, pending)
+    features |= {name: FeatureStatistics(declared=features[name].declared, found=each) for name, each in found.items()}
+    return Statistics(code="", features=features)
+
+
+def config_of(inputs: Inputs, statistics: Statistics) -> dict[str, Any]:
+    """Returns the custom_config of preprocessing_fn."""
+    return {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
+
+
+def analysed(
+    inputs: Inputs, rows: Rows, statistics: Statistics | None = None
+) -> tuple[list[dict[str, Any]], tft.TFTransformOutput]:
+    """Returns the transformed rows and the function that Transform saved."""
+    config = config_of(inputs, statistics or statistics_of(inputs, rows))
+    metadata = metadata_of(inputs)
 
     def transform(batch: dict[str, Any]) -> dict[str, Any]:
-        return preprocessing_fn(batch, {"inputs": inputs.model_dump_json()})
+        return preprocessing_fn(batch, config)
 
     with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
         (data, _), saved = (rows, metadata) | tft_beam.AnalyzeAndTransformDataset(transform)

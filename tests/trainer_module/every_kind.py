@@ -244,13 +244,14 @@ def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
+    from tests.trainer_module.analysed import config_of, statistics_of
     from trainer_module.preprocessing import preprocessing_fn
 
     types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
     parsed = {column.name: tf.io.VarLenFeature(types[column.type]) for column in columns(declared)}
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(parsed))
-    config = {"inputs": declared.model_dump_json()}
     logs = [{name: row[name] for name in parsed} for row in logs]
+    config = config_of(declared, statistics_of(declared, logs))
     with tft_beam.Context(temp_dir=str(directory / "temporary")):
         graph = (logs, metadata) | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, config))
         graph | tft_beam.WriteTransformFn(str(directory))

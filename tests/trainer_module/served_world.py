@@ -144,16 +144,18 @@ def write_transform(directory: Path) -> None:
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
+    from tests.trainer_module.analysed import config_of, statistics_of
     from trainer_module.preprocessing import preprocessing_fn
 
     inputs = declared().inputs()
+    config = config_of(inputs, statistics_of(inputs, rows(80)))
     types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
     spec = {column.name: tf.io.VarLenFeature(types[column.type]) for column in columns(inputs)}
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
 
     def transform(raw: dict[str, Any]) -> dict[str, Any]:
         known = tft.compute_and_apply_vocabulary(raw["tags"], vocab_filename=VOCABULARY)
-        outputs = preprocessing_fn(raw, {"inputs": inputs.model_dump_json()})
+        outputs = preprocessing_fn(raw, config)
         nothing = 0.0 * tf.cast(tf.size(known.values), tf.float32)
         return outputs | {"hour": outputs["hour"] + nothing}
 

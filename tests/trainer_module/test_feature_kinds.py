@@ -9,6 +9,7 @@ import pytest
 
 from schemas.outputs import outputs
 from schemas.spec import Inputs
+from schemas.statistics import Boundaries, FeatureStatistics, Scale, Statistics, without_analysis
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -324,10 +325,18 @@ def _num_operations(times: int) -> int:
     features = {f"{name}_{each}": feature for name, feature in kinds.items() for each in range(times)}
     declared = Inputs.model_validate_json(json.dumps({"features": features, "tasks": {"like": {"kind": "binary"}}}))
     types = {"float": tf.float32, "int": tf.int64, "string": tf.string}
+    found = {"scored": Scale(offset=0.5, width=0.1), "cut": Boundaries(lowest=(1.0, 2.0, 3.0))}
+    statistics = Statistics(
+        code="",
+        features={
+            name: FeatureStatistics(declared=each.declared, found=found[name.split("_")[0]])
+            for name, each in without_analysis(declared).items()
+        },
+    )
     with tf.Graph().as_default() as graph:
         raw = {each.name: tf.compat.v1.sparse_placeholder(types[each.type], [None, None]) for each in columns(declared)}
         before = len(graph.get_operations())
-        preprocessing_fn(raw, {"inputs": declared.model_dump_json()})
+        preprocessing_fn(raw, {"inputs": declared.model_dump_json(), "statistics": statistics.model_dump_json()})
         return len(graph.get_operations()) - before
 
 

@@ -70,12 +70,14 @@ def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type
     return trainer, directory / "c"
 
 
-def _warm(checkpoint: Path, ranker: Declared, *, rank: int = 0, ranks: int = 1):  # type: ignore[no-untyped-def]
+def _warm(  # type: ignore[no-untyped-def]
+    checkpoint: Path, ranker: Declared, *, rank: int = 0, ranks: int = 1, changed: tuple[str, ...] = ()
+):
     from trainer_module.checkpoint.manifest import read_manifest
     from trainer_module.checkpoint.warm_start import warm_start
     from trainer_module.ranker import Ranker
 
-    return warm_start(checkpoint, read_manifest(checkpoint), Ranker(ranker), rank=rank, ranks=ranks)
+    return warm_start(checkpoint, read_manifest(checkpoint), Ranker(ranker), rank=rank, ranks=ranks, changed=changed)
 
 
 def _rows_by_id(keys: np.ndarray, rows: np.ndarray, tag: int) -> dict[int, bytes]:
@@ -141,6 +143,32 @@ def test_a_new_feature_and_table_move_tags_and_weights_but_lose_nothing(base: An
     scores, expected = warm.predict(moved), trainer.predict(batch)
     for task, values in expected.items():
         np.testing.assert_allclose(scores[task], values, atol=1e-5)
+
+
+def test_what_was_learnt_of_a_feature_that_has_changed_starts_anew_and_is_told(base: Any) -> None:
+    from trainer_module.ranker import Ranker
+
+    trainer, checkpoint = base
+    found = _warm(checkpoint, declared(), changed=("age", "user"))
+    blocks = [
+        f"weights.{weight}[{name}" for weight in ("experts/first/w", "expert_gates/w") for name in ("age", "user")
+    ]
+    assert set(found.new) == {"tables.users", *(f"{block}]" for block in blocks)}
+    assert set(found.dropped) == {"tables.users", *(f"{block} of the base]" for block in blocks)}
+    assert "tables.users" not in found.loaded
+    weight = next(each for each in Ranker(declared()).weights.weights if each.name == "experts/first/w")
+    of_row = [name for name, size in weight.blocks[0] or () for _ in range(size)]
+    changed = np.isin(of_row, ["age", "user"])
+    before, start = trainer.snapshot().dense["weights/experts/first/w"], weight.initial(seed=1)
+    after = found.snapshot.dense["weights/experts/first/w"]
+    assert changed.sum() == 9
+    np.testing.assert_array_equal(after, np.where(changed[:, None], start, before))
+    assert not found.snapshot.dense["m/experts/first/w"][changed].any()
+    rows = found.snapshot.groups["adagrad_8"]
+    tags = declared().table_tags()
+    assert _rows_by_id(rows.keys, rows.rows, tags["users"]) == {}
+    kept = trainer.snapshot().groups["adagrad_8"]
+    assert _rows_by_id(rows.keys, rows.rows, tags["posts"]) == _rows_by_id(kept.keys, kept.rows, tags["posts"])
 
 
 def _batches(files: tuple[str, ...]) -> Any:

@@ -1,6 +1,6 @@
 """Dense weights of another spec: what has the same name and shape, or the same named blocks, is taken over."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,17 @@ def started_from(
         start[np.ix_(*places[1])] = held[f"{moment}/{weight.name}"][np.ix_(*places[0])]
         found[f"{moment}/{weight.name}"] = start
     return found
+
+
+def of_the_base(layout: WeightLayout, changed: Collection[str]) -> WeightLayout:
+    """Returns a layout in which the blocks of features that have changed have names that no new weight has."""
+
+    def named(block: str) -> str:
+        # That of two features' dot product has both names.
+        return f"{block} of the base" if set(block.split(" ")) & set(changed) else block
+
+    axes = (axis and tuple((named(block), size) for block, size in axis) for axis in layout.blocks)
+    return layout.model_copy(update={"blocks": tuple(axes)})
 
 
 def changed_blocks(old: WeightLayout, new: WeightLayout) -> tuple[list[str], list[str]]:

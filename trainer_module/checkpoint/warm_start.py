@@ -1,9 +1,10 @@
 """Training that starts from another training's checkpoint: tables by name, dense weights by name and block.
 
-What the spec has and the base has not starts anew; what only the base has is dropped. Both are told.
+What the spec has and the base has not starts anew; what only the base has is dropped. Both are told. So is what the
+base has learnt of a feature whose values mean something else by now: its statistics were analysed anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.groups import BOOK_FLOATS
+from schemas.spec import Ranker as Declared
 from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables, weight_layouts
 from trainer_module.checkpoint.manifest import GroupLayout, Manifest
 from trainer_module.checkpoint.restore import is_owned, read_dense, read_extra, read_extras, read_parts
-from trainer_module.checkpoint.warm_dense import changed_blocks, started_from
+from trainer_module.checkpoint.warm_dense import changed_blocks, of_the_base, started_from
 from trainer_module.dense.optimizers import moment_starts
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY
 from trainer_module.keys import ID_BITS
@@ -36,7 +38,7 @@ class WarmStart:
         snapshot: what was found; whatever it lacks starts anew.
         loaded: tables and weights taken over, `tables.<name>` and `weights.<name>`.
         new: those that start anew; `weights.<name>[<feature or task>]` for a part of one.
-        dropped: those that only the base has.
+        dropped: those that only the base has; `[<feature> of the base]` for a part of a feature that has changed.
     """
 
     snapshot: Snapshot
@@ -45,22 +47,34 @@ class WarmStart:
     dropped: tuple[str, ...]
 
 
-def warm_start(directory: Path, manifest: Manifest, ranker: Ranker, *, rank: int, ranks: int) -> WarmStart:
+def warm_start(
+    directory: Path, manifest: Manifest, ranker: Ranker, *, rank: int, ranks: int, changed: Collection[str] = ()
+) -> WarmStart:
     """Returns what of a checkpoint fits a ranker.
+
+    Args:
+        directory: the checkpoint.
+        manifest: its own.
+        ranker: what is to be trained.
+        rank: this one.
+        ranks: number of all.
+        changed: features whose values mean something else than in the base, see `schemas.statistics`.
 
     Raises:
         CheckpointError: when a table of the same name has other rows, or a file is damaged.
     """
+    fitting = _without(manifest, ranker.declared, changed)
     wanted = group_layouts(ranker.declared)
-    refuse_changed_tables(manifest.groups, wanted, source=str(directory))
+    refuse_changed_tables(fitting.groups, wanted, source=str(directory))
     extra = read_extra(directory, manifest)
     newest = _newest_minute(manifest, extra)
     groups = {
-        name: _rows(directory, manifest, layout, newest, rank=rank, ranks=ranks) for name, layout in wanted.items()
+        name: _rows(directory, fitting, layout, newest, rank=rank, ranks=ranks) for name, layout in wanted.items()
     }
-    before = {table for group in manifest.groups.values() for table in group.tables}
+    held = {table for group in manifest.groups.values() for table in group.tables}
+    before = {table for group in fitting.groups.values() for table in group.tables}
     after = {table for group in wanted.values() for table in group.tables}
-    dense, loaded, new, dropped = _dense(read_dense(directory, manifest), manifest, ranker)
+    dense, loaded, new, dropped = _dense(read_dense(directory, manifest), fitting, ranker)
     snapshot = Snapshot(
         step=manifest.step,
         dense=dense,
@@ -72,8 +86,24 @@ def warm_start(directory: Path, manifest: Manifest, ranker: Ranker, *, rank: int
         snapshot=snapshot,
         loaded=(*_named("tables", before & after), *_named("weights", loaded)),
         new=(*_named("tables", after - before), *_named("weights", new)),
-        dropped=(*_named("tables", before - after), *_named("weights", dropped)),
+        dropped=(*_named("tables", (held - after) | (held - before)), *_named("weights", dropped)),
     )
+
+
+def _without(manifest: Manifest, declared: Declared, changed: Collection[str]) -> Manifest:
+    """Returns a checkpoint's layout without what it knows of features that have changed.
+
+    Of a table whose rows stand for buckets of such a feature no row is kept.
+    """
+    tables = {declared.table_of(name) for name in changed if name in declared.features}
+    groups = {
+        name: group.model_copy(
+            update={"tables": {table: tag for table, tag in group.tables.items() if table not in tables}}
+        )
+        for name, group in manifest.groups.items()
+    }
+    weights = tuple(of_the_base(layout, changed) for layout in manifest.weights)
+    return manifest.model_copy(update={"groups": groups, "weights": weights})
 
 
 def _named(kind: str, names: Sequence[str] | set[str]) -> list[str]:

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from schemas.features import BucketsFeature
+from schemas.statistics import Boundaries
 from trainer_module.keys import NO_ID, id_keys, missing_key
 from trainer_module.transforms.stacked import Rows
 
@@ -24,8 +25,14 @@ class Buckets:
     A required number that a request lacks has no row; as a share it is 1/2, the median.
     """
 
-    def __init__(self, features: Mapping[str, BucketsFeature], rows: Rows, tags: Mapping[str, int]):
-        """Takes the features' numbers in their order, and the tag of each table."""
+    def __init__(
+        self,
+        features: Mapping[str, BucketsFeature],
+        rows: Rows,
+        tags: Mapping[str, int],
+        boundaries: Mapping[str, Boundaries],
+    ):
+        """Takes the features' numbers in their order, the tag of each table and the boundaries of each feature."""
         self._features = features
         declared = features.values()
         self._num_F = tf.constant([feature.num_buckets for feature in declared])
@@ -33,7 +40,10 @@ class Buckets:
         missing = [missing_key(tags[each.table]) if each.table and each.missing_row else NO_ID for each in declared]
         self._missing_F = tf.constant(missing, tf.int64)
         self._rows = rows
-        self._lowest_FN = self._boundaries()
+        # Infinite behind the last.
+        widest = max(feature.num_buckets for feature in declared) - 1
+        lowest = [[*boundaries[name].lowest] for name in features]
+        self._lowest_FN = tf.constant([found + [math.inf] * (widest - len(found)) for found in lowest], tf.float32)
 
     def outputs(self) -> dict[str, tf.Tensor]:
         """Returns each feature's keys, int64, or shares, float32: [rows]."""
@@ -68,25 +78,23 @@ class Buckets:
         places = tf.searchsorted(self._lowest_FN, tf.ensure_shape(padded, [rows.num, None]), side="right")
         return tf.RaggedTensor.from_tensor(places, lengths=rows.rows_F).flat_values
 
-    def _boundaries(self) -> tf.Tensor:
-        """Returns the lowest number of each bucket but the first, ascending, infinite behind the last: [F, N].
 
-        Missing numbers do not count. The features of one number of buckets are analysed together.
-        """
-        numbers = [feature.num_buckets for feature in self._features.values()]
-        x_FB, widest = self._rows.square_FB(), max(numbers) - 1
-        order, found = [], []
-        for num_buckets in sorted(set(numbers)):
-            chosen = [number for number, declared in enumerate(numbers) if declared == num_buckets]
-            order += chosen
-            error = min(_LARGEST_RANK_ERROR, 0.1 / num_buckets)
-            x_BF = tf.transpose(tf.gather(x_FB, chosen))
-            # TensorFlow Transform fails on a feature without any number, where others have some: all have the largest
-            # one, of next to no weight.
-            x_BF = tf.concat([x_BF, tf.fill([1, len(chosen)], tf.float32.max)], 0)
-            weight_B = tf.concat([tf.ones([tf.shape(x_BF)[0] - 1]), [_NEXT_TO_NOTHING]], 0)
-            lowest = tft.quantiles(x_BF, num_buckets, error, weight_B, reduce_instance_dims=False)
-            missing = widest - (num_buckets - 1)
-            found.append(tf.pad(lowest, [[0, 0], [0, missing]], constant_values=math.inf))
-        back = [order.index(number) for number in range(len(numbers))]
-        return tf.gather(tf.concat(found, 0), back)
+def analysed(features: Mapping[str, BucketsFeature], rows: Rows) -> dict[str, tf.Tensor]:
+    """Returns the boundaries of each feature over the training split, ascending: [number of buckets - 1].
+
+    Missing numbers do not count. The features of one number of buckets are analysed together.
+    """
+    numbers = {name: feature.num_buckets for name, feature in features.items()}
+    x_FB = rows.square_FB()
+    found: dict[str, tf.Tensor] = {}
+    for num_buckets in sorted(set(numbers.values())):
+        names = [name for name, declared in numbers.items() if declared == num_buckets]
+        error = min(_LARGEST_RANK_ERROR, 0.1 / num_buckets)
+        x_BF = tf.transpose(tf.gather(x_FB, [list(numbers).index(name) for name in names]))
+        # TensorFlow Transform fails on a feature without any number, where others have some: all have the largest
+        # one, of next to no weight.
+        x_BF = tf.concat([x_BF, tf.fill([1, len(names)], tf.float32.max)], 0)
+        weight_B = tf.concat([tf.ones([tf.shape(x_BF)[0] - 1]), [_NEXT_TO_NOTHING]], 0)
+        lowest_FN = tft.quantiles(x_BF, num_buckets, error, weight_B, reduce_instance_dims=False)
+        found |= dict(zip(names, tf.unstack(lowest_FN, len(names)), strict=True))
+    return found

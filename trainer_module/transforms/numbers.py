@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from schemas.features import AgeFeature, BucketsFeature, NumericFeature
+from schemas.statistics import Scale
 from trainer_module.transforms.stacked import Rows, stacked
 
 # Shape suffixes: F features side by side; R rows of all their columns; B batch in training.
@@ -37,51 +38,49 @@ class Numbers:
         self._log_F = tf.constant([feature.log for feature in features.values()])
         self._feature_R = rows.feature_R()
         self._prepared = rows.with_values(self._prepare(rows.values_R, self._feature_R))
-        self._offset_F, self._factor_F = self._scales()
 
-    def outputs(self) -> dict[str, tf.Tensor]:
-        """Returns each feature's floats: [rows]."""
-        scaled_R = self._scale(self._prepared.values_R, self._feature_R)
+    def outputs(self, scales: Mapping[str, Scale]) -> dict[str, tf.Tensor]:
+        """Returns each feature's floats, given the scales of those that are normalised: [rows]."""
+        scaled_R = self._scale(self._prepared.values_R, self._feature_R, scales)
         return dict(zip(self._features, self._prepared.with_values(scaled_R).parts(), strict=True))
 
-    def of_values(self, values: Mapping[str, float]) -> dict[str, tf.Tensor]:
+    def of_values(self, values: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[str, tf.Tensor]:
         """Returns what the features are where the logs have these values, one for every feature: scalars."""
         every_F = tf.range(len(self._features))
         x_F = self._prepare(tf.constant([values[name] for name in self._features], tf.float32), every_F)
-        return dict(zip(self._features, tf.unstack(self._scale(x_F, every_F), len(values)), strict=True))
+        return dict(zip(self._features, tf.unstack(self._scale(x_F, every_F, scales), len(values)), strict=True))
 
-    def _prepare(self, x_R: tf.Tensor, feature_R: tf.Tensor) -> tf.Tensor:
-        x_R = tf.minimum(tf.maximum(x_R, tf.gather(self._low_F, feature_R)), tf.gather(self._high_F, feature_R))
-        return tf.where(tf.gather(self._log_F, feature_R), tf.math.log1p(x_R), x_R)
-
-    def _scale(self, x_R: tf.Tensor, feature_R: tf.Tensor) -> tf.Tensor:
-        x_R = (x_R - tf.gather(self._offset_F, feature_R)) * tf.gather(self._factor_F, feature_R)
-        return tf.where(tf.math.is_nan(x_R), tf.zeros_like(x_R), x_R)
-
-    def _scales(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns what each feature is lessened by, and then multiplied by: [F] each.
+    def analysed(self) -> dict[str, tf.Tensor]:
+        """Returns offset and width of each feature, all of them normalised, over the training split: [2].
 
         Statistics of all features that want the same one are computed together.
         """
-        kinds = [feature.normalise for feature in self._features.values()]
-        order = [
-            number for wanted in ("none", "zscore", "minmax") for number, kind in enumerate(kinds) if kind == wanted
-        ]
-        unscaled = kinds.count("none")
-        offsets, factors = [tf.zeros([unscaled])], [tf.ones([unscaled])]
+        kinds = {name: feature.normalise for name, feature in self._features.items()}
         x_FB = self._prepared.square_FB()
+        found: dict[str, tf.Tensor] = {}
         for wanted in ("zscore", "minmax"):
-            if wanted not in kinds:
+            names = [name for name, kind in kinds.items() if kind == wanted]
+            if not names:
                 continue
-            chosen = [number for number, kind in enumerate(kinds) if kind == wanted]
-            x_BF = tf.transpose(tf.gather(x_FB, chosen))
+            x_BF = tf.transpose(tf.gather(x_FB, [list(kinds).index(name) for name in names]))
             if wanted == "zscore":
                 offset_F = tft.mean(x_BF, reduce_instance_dims=False)
                 width_F = tf.sqrt(tft.var(x_BF, reduce_instance_dims=False))
             else:
                 offset_F = tft.min(x_BF, reduce_instance_dims=False)
                 width_F = tft.max(x_BF, reduce_instance_dims=False) - offset_F
-            offsets.append(offset_F)
-            factors.append(tf.math.divide_no_nan(tf.ones_like(width_F), width_F))
-        back = [order.index(number) for number in range(len(kinds))]
-        return tf.gather(tf.concat(offsets, 0), back), tf.gather(tf.concat(factors, 0), back)
+            found |= dict(zip(names, tf.unstack(tf.stack([offset_F, width_F], 1), len(names)), strict=True))
+        return found
+
+    def _prepare(self, x_R: tf.Tensor, feature_R: tf.Tensor) -> tf.Tensor:
+        x_R = tf.minimum(tf.maximum(x_R, tf.gather(self._low_F, feature_R)), tf.gather(self._high_F, feature_R))
+        return tf.where(tf.gather(self._log_F, feature_R), tf.math.log1p(x_R), x_R)
+
+    def _scale(self, x_R: tf.Tensor, feature_R: tf.Tensor, scales: Mapping[str, Scale]) -> tf.Tensor:
+        unscaled = Scale(offset=0.0, width=1.0)
+        own = [unscaled if feature.normalise == "none" else scales[name] for name, feature in self._features.items()]
+        offset_F = tf.constant([scale.offset for scale in own], tf.float32)
+        width_F = tf.constant([scale.width for scale in own], tf.float32)
+        factor_F = tf.math.divide_no_nan(tf.ones_like(width_F), width_F)
+        x_R = (x_R - tf.gather(offset_F, feature_R)) * tf.gather(factor_F, feature_R)
+        return tf.where(tf.math.is_nan(x_R), tf.zeros_like(x_R), x_R)
