@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from schemas.columns import feature_columns, features_of_new_ids
 from schemas.drift import DriftBounds, measures_of
 from schemas.features import IdFeature
-from schemas.metrics import at_k, direction, fits, largest, metrics_of
+from schemas.metrics import at_k, direction, fits, largest, metrics_of, needs_weights, without_weights
 from schemas.problems import Loc, Problem, listed
 from schemas.release import Confidence, DirectoryPush, Gate, Grouping, Listing
 from schemas.spec import Spec
@@ -101,6 +101,13 @@ def _gates(spec: Spec) -> Iterator[Problem]:
         if task is None:
             yield Problem(
                 (*loc, "task"), f"no such task (got '{gate.task}')", f"declared tasks: {listed(list(spec.tasks))}"
+            )
+            continue
+        if needs_weights(gate.metric) and task.example_weight is None:
+            yield Problem(
+                (*loc, "metric"),
+                f"task '{gate.task}' has no example_weight (got '{gate.metric}')",
+                f"declare tasks.{gate.task}.example_weight, or judge {without_weights(gate.metric)}",
             )
             continue
         if not fits(gate.metric, task):

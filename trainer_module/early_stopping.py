@@ -60,8 +60,12 @@ def judge(declared: Ranker, validations: Sequence[Validation]) -> Verdict | None
             "declare data.splits.validation or data.validation_days"
         )
     metric, sign, tasks = _metric(declared)
-    values = [sum(validation[task][metric] for task in tasks) / len(tasks) for validation in validations]
+    # Labels do not change from epoch to epoch: a task without both classes is without them in all.
+    defined = [task for task in tasks if all(math.isfinite(first[task][metric]) for first in validations[:1])]
     name = f"{stopping.task}.{metric}" if stopping.task else f"mean {metric}"
+    if defined and len(defined) < len(tasks):
+        name, tasks = f"mean {metric} of {', '.join(defined)}", defined
+    values = [sum(validation[task][metric] for task in tasks) / len(tasks) for validation in validations]
     if not all(map(math.isfinite, values)):
         raise UserError(
             f"training.early_stopping: the validation split gives no {name} (got {values[-1]}); "

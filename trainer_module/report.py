@@ -1,6 +1,7 @@
 """training.json, the report of a whole training, and losses.npy, every step's losses by task [steps, tasks]."""
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,10 @@ def write_report(
                 "seconds": round(report.seconds, 3),
                 "evict_s": round(report.evict_s, 3),
                 "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
-                "validation": report.validation,
+                "validation": {
+                    task: {metric: value if math.isfinite(value) else None for metric, value in metrics.items()}
+                    for task, metrics in report.validation.items()
+                },
             }
             for report in history.reports
         ],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from components.evaluator.measured import UNDEFINED, Measured, paired_change
 from components.evaluator.verdict import GateVerdict
-from schemas.metrics import at_k, direction
+from schemas.metrics import SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL, at_k, direction, needs_weights, without_weights
 from schemas.release import Gate
 
 _OF_REGRESSION_ALONE = ("rmse", "mae", "rank_correlation")
@@ -92,9 +92,15 @@ def _without_contrast(metric: str, place: Place) -> str | None:
         return "no group has labels of both classes"
     if at_k(metric) and place.of("num_lists").value == 0:
         return "no list has a positive label"
+    if needs_weights(metric) and place.of(SUM_OF_WEIGHTS).value == 0:
+        return f"the weights of all {place.number('num_examples'):.0f} examples are 0"
     mean = place.of("mean_label").value
-    if mean in (0, 1) and metric not in _OF_REGRESSION_ALONE:
+    if without_weights(metric) in _OF_REGRESSION_ALONE:
+        return None
+    if mean in (0, 1):
         return f"all {place.number('num_examples'):.0f} labels are {mean:.0f}"
+    if needs_weights(metric) and (mean := place.of(WEIGHTED_MEAN_LABEL).value) in (0, 1):
+        return f"the labels of all examples with a weight over 0 are {mean:.0f}"
     return None
 
 

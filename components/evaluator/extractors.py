@@ -125,6 +125,7 @@ def _block(
 ) -> Block:
     batch, predictions = extracts[tfma.ARROW_RECORD_BATCH_KEY], extracts[tfma.PREDICTIONS_KEY]
     ids = hashes(_records(extracts))
+    weights = {task: numbers(column(batch, held_in)) for task, held_in in settings.weights.items()}
     by = settings.confidence.by
     drawn_by = ids if by is None else keys(values[by])
     groupings = {"group": settings.group, "list": settings.list}
@@ -133,17 +134,21 @@ def _block(
         # An example without what is drawn by is drawn by itself.
         units=np.where(drawn_by > 0, drawn_by, ids),
         groups={name: keys(values[part.by]) for name, part in groupings.items() if part is not None},
-        labels={task: _labels(batch, held_in, settings.masked.get(task)) for (_, task), held_in in labels.items()},
+        labels={task: _labels(batch, held_in, settings, task, weights) for (_, task), held_in in labels.items()},
         scores={(model, task): _scores(predictions[model].get(task), len(ids)) for model, task in labels},
         masked=frozenset(settings.masked),
+        weights={task: np.nan_to_num(of_task, nan=0.0) for task, of_task in weights.items()},
     )
 
 
-def _labels(batch: Any, held_in: str, only_where: str | None) -> Floats:
-    """Returns a task's labels, NaN where there is none or the example takes no part."""
+def _labels(batch: Any, held_in: str, settings: Settings, task: str, weights: Mapping[str, Floats]) -> Floats:
+    """Returns a task's labels, NaN where there is none or the example takes no part, as in training."""
     found = numbers(column(batch, held_in))
+    only_where = settings.masked.get(task)
     if only_where is not None:
         found[numbers(column(batch, only_where)) != 1] = np.nan
+    if task in settings.masked and task in weights:
+        found[np.isnan(weights[task])] = np.nan
     return found
 
 

@@ -4,6 +4,7 @@ TFMA's own classes look up and check label, score and weight of every example an
 and its bootstrap counts everything again for each replicate.
 """
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -25,6 +26,7 @@ from components.evaluator.totals import Part
 from components.evaluator.totals_binary import BinaryTotals
 from components.evaluator.totals_histogram import Floats
 from components.evaluator.totals_regression import RegressionTotals
+from components.evaluator.totals_weighted import WeightedTotals
 
 _NewTotals = Callable[[int, int], Totals]
 
@@ -75,6 +77,8 @@ def _regression(name: str, settings: dict[str, Any], model_name: str = "", outpu
 
 def _computations(totals: _NewTotals, name: str, settings: dict[str, Any], target: Target) -> list[Any]:
     parsed = Settings.model_validate_json(json.dumps(settings))
+    if target[1] in parsed.weights:
+        totals = functools.partial(WeightedTotals, totals)
     return [
         metric_types.MetricComputation(
             # The key identifies the computation; those of the metrics are in the combiner's output.

@@ -6,7 +6,7 @@ each time. A block is sliced and counted as a whole.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class Block:
         labels: by task; NaN for an example that takes no part in the task.
         scores: by model and task.
         masked: tasks in which not every example takes part.
+        weights: by task, of those that declare any; see `Part`.
     """
 
     ids: Units
@@ -42,6 +43,7 @@ class Block:
     labels: dict[str, Floats]
     scores: dict[Target, Floats]
     masked: frozenset[str] = frozenset()
+    weights: dict[str, Floats] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Returns the number of examples."""
@@ -56,6 +58,7 @@ class Block:
             {task: values[rows] for task, values in self.labels.items()},
             {target: values[rows] for target, values in self.scores.items()},
             self.masked,
+            {task: values[rows] for task, values in self.weights.items()},
         )
 
     def part(self, target: Target) -> Part:
@@ -63,7 +66,7 @@ class Block:
 
         And those whose score is no finite number, whether they do or not: such a score would be served.
         """
-        part = Part(self.ids, self.units, self.labels[target[1]], self.scores[target])
+        part = Part(self.ids, self.units, self.labels[target[1]], self.scores[target], self.weights.get(target[1]))
         if target[1] not in self.masked:
             return part
         return part.where(takes_part(part.labels) | ~np.isfinite(part.scores))

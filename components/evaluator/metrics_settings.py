@@ -25,6 +25,7 @@ class Settings(Declaration):
         columns: of the features and keys that slice, group or are drawn, by their name.
         masked: tasks in which not every example takes part, each with the column that must be 1; None: examples without
             a label take no part.
+        weights: column with the examples' weights of each task that declares one.
     """
 
     confidence: Confidence
@@ -33,10 +34,11 @@ class Settings(Declaration):
     least_examples: int = 1
     columns: dict[str, str]
     masked: dict[str, str | None] = Field(default_factory=dict)
+    weights: dict[str, str] = Field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """Returns it as JSON has it, without `masked` where every example takes part in every task."""
-        return self.model_dump(mode="json", exclude=None if self.masked else {"masked"})
+        """Returns it as JSON has it, without `masked` and `weights` where no task needs them."""
+        return self.model_dump(mode="json", exclude={name for name in ("masked", "weights") if not getattr(self, name)})
 
 
 def settings_of(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -> Settings:
@@ -55,6 +57,7 @@ def settings_of(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -
             for name, task in inputs.tasks.items()
             if task.only_where is not None or task.missing_label == "mask"
         },
+        weights={name: task.example_weight for name, task in inputs.tasks.items() if task.example_weight},
     )
 
 

@@ -10,8 +10,9 @@ from components.evaluator.totals import Part, joined
 from components.evaluator.totals_binary import BinaryTotals
 from components.evaluator.totals_histogram import Floats
 from components.evaluator.totals_regression import RegressionTotals
+from components.evaluator.totals_weighted import WeightedTotals
 
-Totals = BinaryTotals | RegressionTotals
+Totals = BinaryTotals | RegressionTotals | WeightedTotals
 
 _MOST_WAITING = 65_536
 """Examples that wait to be counted at most: 2 MB, about as much as their totals take."""
@@ -67,7 +68,7 @@ class Tally:
         if other._totals is not None:
             if self._totals is None:
                 self._totals = self._new_totals(self._replicates, self._seed)
-            # Both are of one class, which the union of the two cannot say.
+            # Both are of one class, which the union cannot say.
             self._totals.merge(other._totals)  # type: ignore[arg-type]
         self.add(other._means)
 

@@ -7,10 +7,12 @@ Arrays carry shape suffixes: N examples, R for 1 + replicates, of which the firs
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from components.evaluator.bootstrap import weights
 from components.evaluator.totals_histogram import Floats
 
 CHUNK = 8192
@@ -28,12 +30,14 @@ class Part:
         units: hash of what the bootstrap draws.
         labels: float64.
         scores: float64; anything, NaN and infinity too.
+        weights: finite float64 of at least 0, of a task with weights.
     """
 
     ids: Units
     units: Units
     labels: Floats
     scores: Floats
+    weights: Floats | None = None
 
     def __len__(self) -> int:
         """Returns the number of examples."""
@@ -41,14 +45,15 @@ class Part:
 
     def where(self, rows: NDArray[np.generic] | slice) -> "Part":
         """Returns some of the examples."""
-        return Part(self.ids[rows], self.units[rows], self.labels[rows], self.scores[rows])
+        weights = None if self.weights is None else self.weights[rows]
+        return Part(self.ids[rows], self.units[rows], self.labels[rows], self.scores[rows], weights)
 
 
 def joined(parts: list[Part]) -> Part:
     """Returns the examples of all parts."""
     if len(parts) == 1:
         return parts[0]
-    names = ("ids", "units", "labels", "scores")
+    names = ["ids", "units", "labels", "scores", *(["weights"] if parts[0].weights is not None else [])]
     return Part(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
@@ -108,6 +113,16 @@ class Sums:
         }
 
 
-def weighted(columns: list[Floats], weights_NR: NDArray[np.uint8]) -> Floats:
+def times(part: Part, replicates: int, seed: int, *, by_weight: bool) -> NDArray[Any]:
+    """Returns how often each example counts, or what it weighs then, as it is and in each replicate: [N, R]."""
+    times_NR = weights(part.units, replicates, seed)
+    if not by_weight:
+        return times_NR
+    if part.weights is None:
+        raise ValueError("examples that count by their weight need one")
+    return times_NR * part.weights[:, None]
+
+
+def weighted(columns: list[Floats], weights_NR: NDArray[np.generic]) -> Floats:
     """Returns the sum of each column, [columns, R]."""
     return np.stack(columns) @ weights_NR.astype(np.float64)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from components.evaluator.bootstrap import weights
-from components.evaluator.totals import CHUNK, Part, Sums, weighted
+from components.evaluator.totals import CHUNK, Part, Sums, times, weighted
 from components.evaluator.totals_histogram import Floats, Histogram, areas, calibration_buckets, ratio
 
 _SMALLEST_PROBABILITY = 1e-7
@@ -16,12 +15,15 @@ apart when they differ by about 0.5 %, which moves a replicate by a thousandth o
 class BinaryTotals:
     """Totals of examples with a label of 0 or 1 and a score in [0, 1]."""
 
-    def __init__(self, replicates: int, seed: int) -> None:
-        """Begins empty."""
+    def __init__(self, replicates: int, seed: int, *, by_weight: bool = False) -> None:
+        """Begins empty; `by_weight`: each example counts by its own weight instead of once."""
         self.sums = Sums(4, replicates)
         self.seed = seed
-        self.exact = Histogram(replicates=1)
-        self.drawn = Histogram(replicates=1 + replicates, limit=_REPLICATE_BUCKETS) if replicates else self.exact
+        self.by_weight = by_weight
+        dtype = np.float64 if by_weight else np.uint32
+        self.exact = self.drawn = Histogram(replicates=1, dtype=dtype)
+        if replicates:
+            self.drawn = Histogram(replicates=1 + replicates, limit=_REPLICATE_BUCKETS, dtype=dtype)
 
     def add(self, part: Part) -> None:
         """Counts examples."""
@@ -33,7 +35,7 @@ class BinaryTotals:
         is_positive = part.labels > 0
         probabilities = np.clip(part.scores, _SMALLEST_PROBABILITY, 1 - _SMALLEST_PROBABILITY)
         losses = -np.log(np.where(is_positive, probabilities, 1 - probabilities))
-        weights_NR = weights(part.units, self.sums.replicates, self.seed)
+        weights_NR = times(part, self.sums.replicates, self.seed, by_weight=self.by_weight)
         self.sums.values += weighted([np.ones(len(part)), part.labels, part.scores, losses], weights_NR)
         self.exact.add(part.scores, is_positive, weights_NR[:, :1])
         if self.drawn is not self.exact:

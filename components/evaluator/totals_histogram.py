@@ -8,6 +8,7 @@ Arrays carry shape suffixes: N examples, K buckets by rising score, 2 classes (n
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,24 +40,26 @@ class Histogram:
         level: how often neighbours have been joined.
         keys_K: the buckets, rising.
         counts_K2R: weights of the examples.
-        scores_K: sum of the scores of the examples as they are, each once.
-        rows_K: number of the examples as they are.
+        scores_K: sum of the scores of the examples as they are, each by its own weight if it has one.
+        rows_K: number of the examples as they are, or sum of their own weights.
+        dtype: of the weights: examples are counted, or have weights of their own.
     """
 
     replicates: int
     limit: int | None = None
     level: int = 0
     keys_K: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    counts_K2R: NDArray[np.uint32] = field(init=False)
+    counts_K2R: NDArray[Any] = field(init=False)
     scores_K: Floats = field(default_factory=lambda: np.zeros(0))
-    rows_K: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    rows_K: Floats = field(default_factory=lambda: np.zeros(0))
+    dtype: type[np.uint32] | type[np.float64] = np.uint32
 
     def __post_init__(self) -> None:
         """Begins empty."""
-        self.counts_K2R = np.zeros((0, 2, self.replicates), np.uint32)
+        self.counts_K2R = np.zeros((0, 2, self.replicates), self.dtype)
 
-    def add(self, scores_N: Floats, is_positive_N: NDArray[np.bool_], weights_NR: NDArray[np.uint8]) -> None:
-        """Counts examples."""
+    def add(self, scores_N: Floats, is_positive_N: NDArray[np.bool_], weights_NR: NDArray[Any]) -> None:
+        """Counts examples; the first column of the weights is of the examples as they are."""
         buckets_N = score_buckets(scores_N)
         self._join(self._level_for(np.unique(buckets_N >> self.level), self.level))
         keys_N = buckets_N >> self.level
@@ -65,14 +68,14 @@ class Histogram:
         starts = _starts(places_N[order_N])
         places = places_N[order_N][starts]
         keys_K, index = np.unique(places >> 1, return_inverse=True)
-        counts_K2R = np.zeros((len(keys_K), 2, self.replicates), np.uint32)
-        counts_K2R[index, places & 1] = np.add.reduceat(weights_NR[order_N], starts, axis=0, dtype=np.uint32)
+        counts_K2R = np.zeros((len(keys_K), 2, self.replicates), self.dtype)
+        counts_K2R[index, places & 1] = np.add.reduceat(weights_NR[order_N], starts, axis=0, dtype=self.dtype)
         index_N = np.searchsorted(keys_K, keys_N)
         self._append(
             keys_K,
             counts_K2R,
-            np.bincount(index_N, scores_N, len(keys_K)).astype(np.float64),
-            np.bincount(index_N, minlength=len(keys_K)),
+            np.bincount(index_N, scores_N * weights_NR[:, 0], len(keys_K)).astype(np.float64),
+            np.bincount(index_N, weights_NR[:, 0], len(keys_K)).astype(np.float64),
         )
 
     def merge(self, other: "Histogram") -> None:
@@ -99,14 +102,14 @@ class Histogram:
             self._clear(level)
             self._append(keys_K, counts, scores, rows)
 
-    def _values(self) -> tuple[NDArray[np.uint32], Floats, Ints]:
+    def _values(self) -> tuple[NDArray[Any], Floats, Floats]:
         return self.counts_K2R, self.scores_K, self.rows_K
 
     def _clear(self, level: int) -> None:
         self.level, self.keys_K = level, np.zeros(0, np.int64)
         self.counts_K2R, self.scores_K, self.rows_K = self.counts_K2R[:0], self.scores_K[:0], self.rows_K[:0]
 
-    def _append(self, keys: Ints, counts: NDArray[np.uint32], scores: Floats, rows: Ints) -> None:
+    def _append(self, keys: Ints, counts: NDArray[Any], scores: Floats, rows: Floats) -> None:
         if not len(keys):
             return
         every = np.concatenate([self.keys_K, keys])
@@ -153,7 +156,8 @@ def calibration_buckets(histogram: Histogram) -> tuple[Floats, Floats, Floats]:
     totals_R = rows_KR.sum(axis=0)
     middles_KR = np.cumsum(rows_KR, axis=0) - rows_KR / 2
     tenths_KR = np.floor(NUM_CALIBRATION_BUCKETS * ratio(middles_KR, totals_R, empty=0.0))
-    predictions_KR = rows_KR * ratio(histogram.scores_K, histogram.rows_K)[:, None]
+    # A bucket may hold nothing but examples of weight 0.
+    predictions_KR = rows_KR * ratio(histogram.scores_K, histogram.rows_K, empty=0.0)[:, None]
     sums = np.zeros((3, NUM_CALIBRATION_BUCKETS, histogram.replicates))
     for tenth in range(NUM_CALIBRATION_BUCKETS):
         is_in = tenths_KR == tenth

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from components.evaluator.bootstrap import weights
-from components.evaluator.totals import CHUNK, Part, Sums, weighted
+from components.evaluator.totals import CHUNK, Part, Sums, times, weighted
 from components.evaluator.totals_histogram import Floats, ratio
 from components.evaluator.totals_ranks import RankSample
 
@@ -11,21 +10,24 @@ from components.evaluator.totals_ranks import RankSample
 class RegressionTotals:
     """Totals of examples with a real label and a real score."""
 
-    def __init__(self, replicates: int, seed: int) -> None:
-        """Begins empty."""
+    def __init__(self, replicates: int, seed: int, *, by_weight: bool = False) -> None:
+        """Begins empty; `by_weight`: each example counts by its own weight instead of once, and none is ranked."""
         self.sums = Sums(5, replicates)
         self.seed = seed
+        self.by_weight = by_weight
         self.sample = RankSample()
 
     def add(self, part: Part) -> None:
         """Counts examples."""
         part = self.sums.count(part)
-        self.sample.add(part.ids, part.units, part.labels, part.scores)
+        if not self.by_weight:
+            self.sample.add(part.ids, part.units, part.labels, part.scores)
         for start in range(0, len(part), CHUNK):
             chunk = part.where(slice(start, start + CHUNK))
             errors = chunk.scores - chunk.labels
             columns = [np.ones(len(chunk)), chunk.labels, chunk.scores, errors**2, np.abs(errors)]
-            self.sums.values += weighted(columns, weights(chunk.units, self.sums.replicates, self.seed))
+            times_NR = times(chunk, self.sums.replicates, self.seed, by_weight=self.by_weight)
+            self.sums.values += weighted(columns, times_NR)
 
     def merge(self, other: "RegressionTotals") -> None:
         """Adds the totals of other examples."""
@@ -40,9 +42,9 @@ class RegressionTotals:
             "mae": ratio(distances, counts),
             "calibration": ratio(scores, labels),
         }
-        if not self.sums.is_defined:
-            return {name: values * np.nan for name, values in metrics.items()} | {"rank_correlation": counts * np.nan}
-        return metrics | {"rank_correlation": self.sample.correlations(self.sums.replicates, self.seed)}
+        if not self.by_weight:
+            metrics["rank_correlation"] = self.sample.correlations(self.sums.replicates, self.seed)
+        return metrics if self.sums.is_defined else {name: values * np.nan for name, values in metrics.items()}
 
     def report(self) -> dict[str, float]:
         """Returns counts and means."""

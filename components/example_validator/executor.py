@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
@@ -16,6 +17,7 @@ from tfx.types import artifact_utils
 from components.example_validator.anomalies import DataAnomalies
 from components.example_validator.anomalies import found as anomalies_found
 from components.example_validator.drift import FILE_NAME, distances
+from components.example_validator.labels import alike
 from schemas.data import EVAL, TRAIN
 from schemas.drift import Drift
 from schemas.spec import Inputs
@@ -44,10 +46,15 @@ class Executor(tfx_executor.Executor):
         lines = anomalies_found(dict(zip(splits, self._anomalies, strict=True)))
         if lines:
             raise DataAnomalies("\n".join(lines))
+        inputs = Inputs.model_validate_json(exec_properties["inputs"])
+        protos = {split: stats_artifact_utils.load_statistics(statistics, split).proto() for split in splits}
+        notes = [f"labels: {sentence}" for split, proto in protos.items() for sentence in alike(inputs, split, proto)]
+        artifact = artifact_utils.get_single_instance(output_dict["anomalies"])
         if exec_properties["drift"]:
             drift = Drift.model_validate_json(exec_properties["drift"])
-            artifact = artifact_utils.get_single_instance(output_dict["anomalies"])
-            _judge_drift(Inputs.model_validate_json(exec_properties["inputs"]), drift, statistics, artifact)
+            notes += _judge_drift(inputs, drift, protos, artifact.uri)
+        if notes:
+            artifact.set_string_custom_property("note", "\n".join(notes))
         return output
 
     def _Validate(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> anomalies_pb2.Anomalies:
@@ -57,10 +64,10 @@ class Executor(tfx_executor.Executor):
         return anomalies
 
 
-def _judge_drift(inputs: Inputs, drift: Drift, statistics: types.Artifact, anomalies: types.Artifact) -> None:
-    train, evaluation = (stats_artifact_utils.load_statistics(statistics, split).proto() for split in (TRAIN, EVAL))
-    found = distances(inputs, drift, train=train, evaluation=evaluation)
-    with fileio.open(os.path.join(anomalies.uri, FILE_NAME), "w") as file:
+def _judge_drift(inputs: Inputs, drift: Drift, statistics: Mapping[str, Any], anomalies_uri: str) -> list[str]:
+    """Writes all distances; returns what is to be noted."""
+    found = distances(inputs, drift, train=statistics[TRAIN], evaluation=statistics[EVAL])
+    with fileio.open(os.path.join(anomalies_uri, FILE_NAME), "w") as file:
         file.write(json.dumps([distance.model_dump() for distance in found], indent=2) + "\n")
     for distance in found:
         _LOG.info("drift reason=%r", distance.reason)
@@ -69,5 +76,4 @@ def _judge_drift(inputs: Inputs, drift: Drift, statistics: types.Artifact, anoma
         advice = "look into the logs; or raise the bound, or declare drift.action: warn"
         raise DataAnomalies("\n".join(f"drift: {reason}; {advice}" for reason in too_far))
     not_compared = [distance.reason for distance in found if distance.value is None]
-    if too_far or not_compared:
-        anomalies.set_string_custom_property("note", "\n".join(f"drift: {reason}" for reason in too_far + not_compared))
+    return [f"drift: {reason}" for reason in too_far + not_compared]

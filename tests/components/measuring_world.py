@@ -34,7 +34,13 @@ INPUTS = Inputs.model_validate_json(
                 "like": {"kind": "binary"},
                 "broken": {"kind": "binary", "label": "like"},
                 "watch": {"kind": "regression", "label": "watched_s"},
-                "buy": {"kind": "binary", "label": "bought", "only_where": "like", "missing_label": "mask"},
+                "buy": {
+                    "kind": "binary",
+                    "label": "bought",
+                    "only_where": "like",
+                    "missing_label": "mask",
+                    "example_weight": "worth",
+                },
                 "dwell": {"kind": "watch_time", "label": "dwelt_s", "missing_label": "mask"},
                 "never": {"kind": "binary", "label": "like", "only_where": "never_shown"},
             },
@@ -56,8 +62,8 @@ GATES = (Gate(task="like", metric="auc", slice={"language": "hi"}, at_least=0.5)
 
 
 def rows() -> dict[str, np.ndarray]:
-    """Returns columns; one in ten rows has no tab, one in five no `bought`, half no `dwelt_s`."""
-    random, masks = np.random.default_rng(7), np.random.default_rng(8)
+    """Returns columns; one in ten rows has no tab, one in five no `bought`, half no `dwelt_s`, a tenth no `worth`."""
+    random, masks, worths = (np.random.default_rng(seed) for seed in (7, 8, 9))
     x = random.normal(size=NUM_ROWS).astype(np.float32)
     tabs = np.array([b"home", "profil é".encode(), b"search", b"home", b"home"], object)
     tab = tabs[random.integers(0, 5, NUM_ROWS)]
@@ -73,6 +79,7 @@ def rows() -> dict[str, np.ndarray]:
         "watched_s": (3 * x + random.normal(size=NUM_ROWS)).astype(np.float32),
         "bought": _without(masks, 0.2, (masks.random(NUM_ROWS) < 1 / (1 + np.exp(-x))).astype(np.int64)),
         "dwelt_s": _without(masks, 0.5, masks.exponential(30, NUM_ROWS).astype(np.float32)),
+        "worth": _without(worths, 0.1, worths.gamma(1, 3, NUM_ROWS).astype(np.float32)),
         "never_shown": np.zeros(NUM_ROWS, np.int64),
     }
 

@@ -203,6 +203,17 @@ def test_drift_that_warns_becomes_a_note_and_the_distances_are_kept(tmp_path: Pa
     assert len(written) == 2 + 3 + 5
 
 
+@pytest.mark.parametrize("label", [0, 1])
+def test_labels_of_one_class_are_told_for_each_split(tmp_path: Path, statistics: dict[str, Any], label: int) -> None:
+    alike = statistics | {"alike": _statistics({**SAME, "like": [[label]] * len(SAME["like"])})}
+    anomalies = _validate(tmp_path, {**alike, "train": alike["alike"]}, "alike", {})
+    assert anomalies.get_string_custom_property("note").splitlines() == [
+        f"labels: like: all 4000 labels are {label} in the split 'train': the task can learn nothing from it but that",
+        f"labels: like: all 4000 labels are {label} in the split 'eval': metrics that need labels of both classes, "
+        "such as auc, are undefined, and a gate on one refuses the model",
+    ]
+
+
 def test_without_drift_or_without_a_declaration_nothing_is_said(tmp_path: Path, statistics: dict[str, Any]) -> None:
     within = _validate(tmp_path / "a", statistics, "same", {"action": "stop", "every": EVERY})
     assert not within.has_custom_property("note")

@@ -259,6 +259,22 @@ def test_predictions_that_are_no_numbers_are_refused_before_all_else_whatever_is
     assert not verdict.blessed
 
 
+@pytest.mark.parametrize(
+    ("of_weights", "reason"),
+    [
+        ({"sum_of_weights": 0.0}, "the weights of all 1000 examples are 0"),
+        ({"sum_of_weights": 3.0, "weighted_mean_label": 0.0}, "the labels of all examples with a weight over 0 are 0"),
+        ({"sum_of_weights": 3.0, "weighted_mean_label": 0.0, "mean_label": 0.0}, "all 1000 labels are 0"),
+    ],
+)
+def test_a_weighted_metric_without_contrast_among_the_weights_refuses_and_says_why(
+    of_weights: dict[str, float], reason: str
+) -> None:
+    of_slices = {"": slice_of(like=metrics(auc=0.75, weighted_auc=None, **of_weights))}
+    [verdict] = declared(judged({"task": "like", "metric": "weighted_auc", "at_least": 0.5}, of_slices))
+    assert (verdict.passed, verdict.reason) == (False, f"weighted_auc is undefined: {reason}")
+
+
 def test_a_metric_undefined_by_bad_predictions_gives_that_reason_even_on_a_slice_of_one_class() -> None:
     bad = metrics(200, auc=None, non_finite=1.0, mean_label=0.0)
     verdict = judged(EACH, {"": slice_of(like=bad), "tab=a": slice_of("tab", like=bad)})

@@ -135,10 +135,21 @@ def test_a_task_is_measured_on_the_examples_that_take_part_in_it(
     results: Any, world: Any, columns: dict[str, np.ndarray], name: str
 ) -> None:
     here = rows_of(name, world, columns)
-    bought, dwelt = ([value is not None for value in columns[column]] for column in ("bought", "dwelt_s"))
-    chosen = here & (columns["like"] == 1) & bought
+    bought, dwelt, weighed = (
+        [value is not None for value in columns[column]] for column in ("bought", "dwelt_s", "worth")
+    )
+    chosen = here & (columns["like"] == 1) & bought & weighed
     labels, scores = columns["bought"][chosen].astype(int), world.scores(columns, NOISE["candidate"])["like"][chosen]
     buy = results[name].candidate["buy"]
+    worth = columns["worth"][chosen].astype(float)
+    weighted = sklearn_metrics.roc_auc_score(labels, scores, sample_weight=worth)
+    assert buy["weighted_auc"].value == pytest.approx(weighted, abs=1e-4)
+    assert buy["weighted_log_loss"].value == pytest.approx(
+        sklearn_metrics.log_loss(labels, scores, sample_weight=worth), rel=1e-4
+    )
+    assert abs(buy["weighted_auc"].value - buy["auc"].value) > 1e-4
+    assert (buy["weighted_auc"].lower is None) == (buy["auc"].lower is None)
+    assert not any(metric.startswith("weighted_") for metric in results[name].candidate["like"])
     assert buy["num_examples"].value == chosen.sum() < results[name].candidate["like"]["num_examples"].value
     assert buy["auc"].value == pytest.approx(sklearn_metrics.roc_auc_score(labels, scores), abs=1e-4)
     assert buy["mean_label"].value == pytest.approx(labels.mean())

@@ -14,6 +14,17 @@ from tests.schemas.specs import REMOVED, changed, loaded, write
 KEY = {"session": {"column": "session_id", "type": "int"}}
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"gates.0.metric": "f1"}, "gates[0].metric", "not allowed (got 'f1'); one of: auc, calibration, "),
+    ({"gates.0.metric": "weighted_gauc"}, "gates[0].metric", "not allowed (got 'weighted_gauc'); one of: auc"),
+    (
+        {"gates.0.metric": "weighted_auc"},
+        "gates[0].metric",
+        "task 'like' has no example_weight (got 'weighted_auc'); declare tasks.like.example_weight, or judge auc",
+    ),
+    (
+        {"gates.0.metric": "weighted_rmse", "tasks.like.example_weight": "worth"},
+        "gates[0].metric",
+        "task 'like' is binary (got 'weighted_rmse'); one of: auc, pr_auc",
+    ),
     ({"gates.0.metric": REMOVED}, "gates[0].metric", "is missing; it must be declared"),
     ({"gates.0.metric": "ndcg_at_0"}, "gates[0].metric", "not allowed (got 'ndcg_at_0'); one of"),
     ({"gates.0.at_least": 60}, "gates[0].at_least", "can never hold for auc (got 60); at most 1"),
@@ -142,6 +153,7 @@ def test_mistake_is_told_with_its_place_and_the_way_out(
             "evaluation.slices": [["town"]],
         },
         {"evaluation.group": {"by": "user", "weigh": "positives"}, "gates.0.metric": "gauc", "gates.0.judge": "bound"},
+        {"tasks.like.example_weight": "worth", "gates.0.metric": "weighted_auc"},
         {"gates.0.new_id": "friend"},
         {"gates.2": {"task": "like", "metric": "auc", "each": ["user", "friend"], "min_gain": 0}},
         {"gates.2": {"task": "like", "metric": "calibration", "at_least": 0.9, "at_most": 1.1}},

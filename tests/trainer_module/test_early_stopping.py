@@ -63,6 +63,11 @@ def test_the_last_epoch_ends_it_too() -> None:
     assert ended.document()["best"] == pytest.approx(0.6)
 
 
+def test_the_mean_leaves_out_a_task_without_both_classes_and_says_of_which_it_is() -> None:
+    judged = _judged([float("nan")] * 2)
+    assert (judged.metric, judged.values) == ("mean auc of buy", (0.5, 0.5))
+
+
 def test_an_undefined_metric_is_an_error() -> None:
     with pytest.raises(
         UserError, match=r"^training.early_stopping: the validation split gives no like.auc \(got nan\)"
