@@ -20,11 +20,11 @@ from tfx.utils import json_utils, proto_utils
 
 from components.evaluator.eval_config import eval_config
 from components.evaluator.extractors import custom_extractors
+from pipelines.beam import BEAM_ARGS
 from schemas.release import Evaluation
 from schemas.spec import Inputs
 
 _NUM_EXAMPLES = 100_000
-_BEAM = ["--runner=DirectRunner", "--direct_running_mode=in_memory", "--sdk_container_image=unused"]
 _IDS = {"tab": 3, "language": 2, "user": 5_000, "session": 8_000}
 _INPUTS = {
     "features": {"x": {"kind": "numeric"}} | {name: {"kind": "id", "type": "string", "table": "t"} for name in _IDS},
@@ -72,7 +72,9 @@ def _seconds(folder: Path, run: str, inputs: Inputs, evaluation: Evaluation, *, 
         "evaluation": [_artifact(standard_artifacts.ModelEvaluation, folder / run / "evaluation")],
         "blessing": [_artifact(standard_artifacts.ModelBlessing, folder / run / "blessing")],
     }
-    context = tfx_executor.Executor.Context(beam_pipeline_args=_BEAM, tmp_dir=str(folder / run), unique_id=run)
+    context = tfx_executor.Executor.Context(
+        beam_pipeline_args=list(BEAM_ARGS), tmp_dir=str(folder / run), unique_id=run
+    )
     wall, cpu = time.perf_counter(), time.process_time()
     tfx_executor.Executor(context).Do(
         artifacts,

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bench.large_requests import HISTORY, requests
+from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.groups import groups_of
 from schemas.spec import Ranker, digest
@@ -88,6 +89,7 @@ def main(folder: str, num_rows: str, form: str, rows: str) -> None:
 
 
 def _write_transform(directory: Path, declared: Ranker) -> None:
+    import apache_beam as beam
     import tensorflow_transform as tft
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
@@ -100,9 +102,11 @@ def _write_transform(directory: Path, declared: Ranker) -> None:
     spec = {column.name: tf.io.VarLenFeature(types[column.type]) for column in read}
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
     logs = [{column.name: [number] for column in read} for number in range(2)]
-    with tft_beam.Context(temp_dir=str(directory / "temporary")):
-        graph = (logs, metadata) | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, {"inputs": inputs}))
-        graph | tft_beam.WriteTransformFn(str(directory))
+    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
+        graph = (pipeline | beam.Create(logs), metadata) | tft_beam.AnalyzeDataset(
+            lambda raw: preprocessing_fn(raw, {"inputs": inputs})
+        )
+        _ = graph | tft_beam.WriteTransformFn(str(directory))
     metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
 
 

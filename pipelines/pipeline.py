@@ -16,21 +16,12 @@ from components.schema_gen.component import SchemaGen
 from components.statistics_gen.component import StatisticsGen
 from components.trainer.component import Trainer
 from components.transform.component import Transform
+from pipelines.beam import BEAM_ARGS
 from pipelines.local.request import ARTIFACTS, METADATA
 from schemas.cluster import Launch, LocalLauncher
 from schemas.spec import Spec, digest
 
 PREPROCESSING_FN = "trainer_module.preprocessing.preprocessing_fn"
-
-# `in_memory` with one worker: on a handful of cores, Beam's other modes cost more than they give.
-# `sdk_container_image` spares the source distribution of itself that TFX otherwise builds for every step
-# (tfx/dsl/components/base/base_beam_executor.py), seconds each.
-BEAM_ARGS = (
-    "--runner=DirectRunner",
-    "--direct_running_mode=in_memory",
-    "--direct_num_workers=1",
-    "--sdk_container_image=unused",
-)
 
 RuntimeString = Any
 """A str, or TFX's RuntimeParameter of type str."""

@@ -26,6 +26,7 @@ from components.example_gen.conversion import convert
 from components.example_gen.files import DataFile, resolve
 from components.example_gen.local_files import LocalStorage
 from components.example_gen.readers import formats
+from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.data import TRAIN
 from schemas.spec import Spec, digest
@@ -59,7 +60,7 @@ def _write(spec: Spec, files: Mapping[str, Sequence[DataFile]], folder: Path) ->
     (some,) = _batches(spec, files[TRAIN][:1])[:1]
     adapter = TensorAdapterConfig(some.schema, InferTensorRepresentationsFromMixedSchema(schema))
     inputs = spec.inputs().model_dump_json()
-    with beam.Pipeline() as pipeline, tft_beam.Context(temp_dir=str(folder / "temporary")):
+    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(folder / "temporary")):
         parts = [files[TRAIN][start : start + _FILES_AT_ONCE] for start in range(0, len(files[TRAIN]), _FILES_AT_ONCE)]
         source = pipeline | beam.Create(parts, reshuffle=False) | beam.FlatMap(partial(_batches, spec))
         graph = (source, adapter) | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, {"inputs": inputs}))

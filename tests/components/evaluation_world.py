@@ -13,16 +13,11 @@ from tfx.types import standard_artifacts
 
 from components.evaluator.executor import Executor
 from components.evaluator.verdict import Verdict
+from pipelines.beam import BEAM_ARGS
 from schemas.release import Gate
 from schemas.serving import Export
 from schemas.spec import Inputs
 
-BEAM_ARGS = [
-    "--runner=DirectRunner",
-    "--direct_running_mode=in_memory",
-    "--direct_num_workers=1",
-    "--sdk_container_image=unused",
-]
 TABS = ("home", "profil é", "search")
 NUM_ROWS = 1203
 
@@ -206,7 +201,7 @@ def evaluate(
     evaluation.uri, blessing.uri = str(folder / "evaluation"), str(folder / "blessing")
     os.makedirs(evaluation.uri)
     os.makedirs(blessing.uri)
-    context = Executor.Context(beam_pipeline_args=BEAM_ARGS, tmp_dir=str(folder / "tmp"), unique_id="1")
+    context = Executor.Context(beam_pipeline_args=list(BEAM_ARGS), tmp_dir=str(folder / "tmp"), unique_id="1")
     inputs_of_step = {
         "examples": [examples_artifact(examples)],
         "model": [model_artifact(model)],

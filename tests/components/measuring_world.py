@@ -15,9 +15,10 @@ from tfx.utils import json_utils, proto_utils
 from components.evaluator.eval_config import eval_config
 from components.evaluator.extractors import custom_extractors
 from components.evaluator.measured import SliceResult, read_measured
+from pipelines.beam import BEAM_ARGS
 from schemas.release import Evaluation, Gate
 from schemas.spec import Inputs
-from tests.components.evaluation_world import BEAM_ARGS, examples_artifact, model_artifact
+from tests.components.evaluation_world import examples_artifact, model_artifact
 
 NUM_ROWS = 3_000
 INPUTS = Inputs.model_validate_json(
@@ -162,7 +163,9 @@ def measure(folder: Path, *, examples: Path, model: Path, baseline: Path | None)
         artifacts["baseline_model"] = [model_artifact(baseline)]
     tasks = ["like", "watch"] if baseline else []
     config = eval_config(inputs=INPUTS, evaluation=EVALUATION, gates=GATES, baseline_tasks=tasks)
-    context = tfx_executor.Executor.Context(beam_pipeline_args=BEAM_ARGS, tmp_dir=str(folder / "tmp"), unique_id="1")
+    context = tfx_executor.Executor.Context(
+        beam_pipeline_args=list(BEAM_ARGS), tmp_dir=str(folder / "tmp"), unique_id="1"
+    )
     tfx_executor.Executor(context).Do(
         artifacts,
         {"evaluation": [evaluation], "blessing": [blessing]},

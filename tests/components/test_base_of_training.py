@@ -189,7 +189,7 @@ def test_the_artifact_and_its_report_name_the_base(root: Path, has_driver: bool)
 
     from components.example_gen.executor import Executor
     from components.example_gen.report import read_ingestion
-    from tests.components.evaluation_world import BEAM_ARGS
+    from pipelines.beam import BEAM_ARGS
 
     blessed(root, "base", *DAYS[:4])
     given = driven(root) if has_driver else properties(root)

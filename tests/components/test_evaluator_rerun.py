@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.registry.blessed import BlessedModel, folder, record
+from pipelines.beam import BEAM_ARGS
 from schemas.loading import load_spec
 
 pytestmark = pytest.mark.slow
@@ -52,7 +53,7 @@ def build(root: Path, model: Path) -> Any:
         components=[examples, trained, training, evaluator],
         enable_cache=True,
         metadata_connection_config=tfx.orchestration.metadata.sqlite_metadata_connection_config(str(root / "mlmd")),
-        beam_pipeline_args=world.BEAM_ARGS,
+        beam_pipeline_args=list(BEAM_ARGS),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.data import DayLogs, Logs
 from schemas.errors import UserError
@@ -32,12 +33,6 @@ pytestmark = pytest.mark.slow
 DATE = "2024-03-01"
 DAYS = ["2024-02-28", "2024-02-29", DATE]
 COLUMNS = columns(INPUTS)
-BEAM_ARGS = [
-    "--runner=DirectRunner",
-    "--direct_running_mode=in_memory",
-    "--direct_num_workers=1",
-    "--sdk_container_image=unused",
-]
 REAL_DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
@@ -299,7 +294,7 @@ def write_statistics(rows: list[Row], path: Path, inputs: Inputs) -> None:
     serialized = RecordBatchToExamples(convert(batch, columns(inputs), "rows").batch)
     decoded = ExamplesToRecordBatchDecoder().DecodeBatch(serialized)
     path.parent.mkdir(parents=True)
-    with beam.Pipeline(argv=BEAM_ARGS) as pipeline:
+    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline:
         _ = (
             pipeline
             | beam.Create([decoded], reshuffle=False)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipelines.beam import BEAM_ARGS
 from schemas.spec import Inputs
 from schemas.statistics import Boundaries, Scale, Statistics
-from tests.components.evaluation_world import BEAM_ARGS
 from tests.components.small_logs import ROWS, Row, day_logs, write_days
 
 pytestmark = pytest.mark.slow

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import outside
 from tests.e2e.world import DATE, STEPS, World, environment, sangam, start, states, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
@@ -42,7 +43,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> Wor
 
 @pytest.fixture(scope="module")
 def first_run(world: World) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
-    return world.run(world.spec("first", {}))
+    with outside.told(world.directory / "outside.txt"):
+        return world.run(world.spec("first", {}))
 
 
 def _summary(run: Path) -> dict[str, Any]:
@@ -132,6 +134,11 @@ def test_training_saw_every_example_every_epoch_and_learnt(world: World, first_r
     assert [epoch["examples"] for epoch in report["epochs"]] == [12000, 12000]
     first, last = (epoch["mean_loss"] for epoch in report["epochs"])
     assert all(last[task] < first[task] for task in TASKS)
+
+
+def test_no_step_asks_for_another_machine(world: World, first_run: Any) -> None:
+    asked = world.directory / "outside.txt"
+    assert not asked.exists(), asked.read_text()
 
 
 def test_a_rerun_is_cached_quick_and_pushes_nothing_twice(world: World, first_run: Any) -> None:

@@ -3,12 +3,14 @@
 import tempfile
 from typing import Any
 
+import apache_beam as beam
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
 from components.transform.analysis import read_analysis, write_analysis
+from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.spec import Inputs
 from schemas.statistics import FeatureStatistics, Found, Statistics, to_analyse, without_analysis
@@ -16,6 +18,12 @@ from trainer_module.preprocessing import preprocessing_fn, statistics_fn
 
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
 Rows = list[dict[str, list[Any]]]
+_TRANSFORMED: list[dict[str, Any]] = []
+
+
+def _keep(row: Any) -> None:
+    """Keeps a row: Beam runs in this process, and finds this function and its list by their names."""
+    _TRANSFORMED.append(row)
 
 
 def metadata_of(inputs: Inputs) -> dataset_metadata.DatasetMetadata:
@@ -31,8 +39,9 @@ def statistics_of(inputs: Inputs, rows: Rows, known: dict[str, FeatureStatistics
     found: dict[str, Found] = {}
     if pending:
         directory = tempfile.mkdtemp()
-        with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
-            write_analysis((rows, metadata_of(inputs)), statistics_fn, inputs, pending, directory)
+        with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=tempfile.mkdtemp()):
+            created = pipeline | beam.Create(rows)
+            write_analysis((created, metadata_of(inputs)), statistics_fn, inputs, pending, directory)
         found = read_analysis(directory, inputs, pending)
     features |= {name: FeatureStatistics(declared=features[name].declared, found=each) for name, each in found.items()}
     return Statistics(code="", features=features)
@@ -53,9 +62,12 @@ def analysed(
     def transform(batch: dict[str, Any]) -> dict[str, Any]:
         return preprocessing_fn(batch, config)
 
-    with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
-        (data, _), saved = (rows, metadata) | tft_beam.AnalyzeAndTransformDataset(transform)
-        directory = tempfile.mkdtemp()
-        saved | tft_beam.WriteTransformFn(directory)
+    directory = tempfile.mkdtemp()
+    _TRANSFORMED.clear()
+    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=tempfile.mkdtemp()):
+        created = pipeline | beam.Create(rows, reshuffle=False)
+        (data, _), saved = (created, metadata) | tft_beam.AnalyzeAndTransformDataset(transform)
+        _ = data | beam.Map(_keep)
+        _ = saved | tft_beam.WriteTransformFn(directory)
     metadata_io.write_metadata(metadata, f"{directory}/{tft.TFTransformOutput.RAW_METADATA_DIR}")
-    return data, tft.TFTransformOutput(directory)
+    return list(_TRANSFORMED), tft.TFTransformOutput(directory)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import numpy as np
 import tensorflow as tf
 
+from pipelines.beam import BEAM_ARGS
 from schemas.base import Declaration
 from schemas.columns import Column, columns
 from schemas.documents import check_document
@@ -240,6 +241,7 @@ def transformed(declared: Ranker, found: Mapping[str, Any], count: int) -> list[
 
 def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list[Any]]]) -> None:
     """Runs Transform over rows of the logs."""
+    import apache_beam as beam
     import tensorflow_transform as tft
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
@@ -252,9 +254,11 @@ def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(parsed))
     logs = [{name: row[name] for name in parsed} for row in logs]
     config = config_of(declared, statistics_of(declared, logs))
-    with tft_beam.Context(temp_dir=str(directory / "temporary")):
-        graph = (logs, metadata) | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, config))
-        graph | tft_beam.WriteTransformFn(str(directory))
+    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
+        graph = (pipeline | beam.Create(logs), metadata) | tft_beam.AnalyzeDataset(
+            lambda raw: preprocessing_fn(raw, config)
+        )
+        _ = graph | tft_beam.WriteTransformFn(str(directory))
     metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
 
 

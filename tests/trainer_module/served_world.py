@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.groups import groups_of
 from schemas.spec import Ranker, digest
@@ -140,6 +141,7 @@ def ranked(some: Sequence[Values]) -> dict[str, tf.Tensor]:
 
 def write_transform(directory: Path) -> None:
     """Runs Transform over some examples; besides, it looks a vocabulary up, which is an asset."""
+    import apache_beam as beam
     import tensorflow_transform as tft
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
@@ -159,9 +161,9 @@ def write_transform(directory: Path) -> None:
         nothing = 0.0 * tf.cast(tf.size(known.values), tf.float32)
         return outputs | {"hour": outputs["hour"] + nothing}
 
-    with tft_beam.Context(temp_dir=str(directory / "temporary")):
-        _, saved = (rows(80), metadata) | tft_beam.AnalyzeAndTransformDataset(transform)
-        saved | tft_beam.WriteTransformFn(str(directory))
+    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
+        graph = (pipeline | beam.Create(rows(80)), metadata) | tft_beam.AnalyzeDataset(transform)
+        _ = graph | tft_beam.WriteTransformFn(str(directory))
     metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
 
 

@@ -62,7 +62,7 @@ def test_an_artifact_that_was_moved_is_refused() -> None:
 
 
 def test_the_executor_input_is_replaced_in_tfxs_command() -> None:
-    words = ["python", "-m", "tfx.run", "--json_serialized_invocation_args", json.dumps(ASKED), "--runner=DirectRunner"]
+    words = ["python", "-m", "tfx.run", "--json_serialized_invocation_args", json.dumps(ASKED), "--runner=FnApiRunner"]
     command = parse_command(words)
     assert command.executor_input() == ASKED
     changed = command.with_executor_input({"inputs": {}})
