@@ -61,8 +61,16 @@ def _options(
     del version  # Its callback has printed it.
 
 
-@app.command(epilog="Example: sangam validate pipelines/specs/short_video.yaml")
-def validate(spec: SpecArgument) -> None:
+@app.command(epilog="Example: sangam validate pipelines/specs/short_video.yaml --base demo/root")
+def validate(
+    spec: SpecArgument,
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN|ROOT", help="Also print what an incremental training would keep of a root's base, or a run's."
+        ),
+    ] = None,
+) -> None:
     """Checks a spec: prints every mistake with its line, the value got and what is allowed."""
     from schemas.loading import load_spec
     from schemas.spec import digest
@@ -73,6 +81,11 @@ def validate(spec: SpecArgument) -> None:
         f"{len(loaded.tasks)} tasks, {len(loaded.gates)} gates"
     )
     _say(f"ok {loaded.name} {digest(loaded)} ({counts})")
+    if base is not None:
+        from pipelines.base import difference, find_base, sentences
+
+        for sentence in sentences(loaded, difference(loaded, find_base(base, loaded.name))):
+            _say(sentence)
 
 
 @app.command(

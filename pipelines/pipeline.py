@@ -15,13 +15,12 @@ from components.pusher.component import Pusher
 from components.schema_gen.component import SchemaGen
 from components.statistics_gen.component import StatisticsGen
 from components.trainer.component import Trainer
+from components.transform.code import PREPROCESSING_FN
 from components.transform.component import Transform
 from pipelines.beam import BEAM_ARGS
 from pipelines.local.request import ARTIFACTS, METADATA
 from schemas.cluster import Launch, LocalLauncher
 from schemas.spec import Spec, digest
-
-PREPROCESSING_FN = "trainer_module.preprocessing.preprocessing_fn"
 
 RuntimeString = Any
 """A str, or TFX's RuntimeParameter of type str."""

@@ -4,48 +4,17 @@ One small file per blessing rather than a query of ML Metadata, so that an execu
 and no resolver runs, as on Kubeflow Pipelines.
 """
 
-import datetime
 import os
-import re
 import tempfile
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from tfx.dsl.io import fileio
 
+from components.registry.record import ENTRY, BlessedModel
 from schemas.errors import UserError
 
-_ENTRY = re.compile(r"^(\d{8})\.json$")
-
-
-class BlessedModel(BaseModel):
-    """One blessing.
-
-    Attributes:
-        model_uri: of the model artifact.
-        ranker_digest: of the part of the spec that the model depends on.
-        blessed_at: UTC.
-        metrics: task to metric to value over all evaluation examples.
-        checkpoint_uri: of the checkpoint artifact; empty in records older than checkpoints, as the rest is.
-        days: that the model has learnt from, its bases' included, oldest first; empty for logs without days.
-        transform_graph_uri: of the graph of Transform that the model was trained with.
-        inputs_digest: of the part of the spec that the graph was made from.
-        because: why a person blessed a model that a gate had refused; empty: it passed every gate.
-        by: that person.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-    model_uri: str
-    ranker_digest: str
-    blessed_at: datetime.datetime
-    metrics: dict[str, dict[str, float | None]]
-    checkpoint_uri: str = ""
-    days: tuple[str, ...] = ()
-    transform_graph_uri: str = ""
-    inputs_digest: str = ""
-    because: str = ""
-    by: str = ""
+__all__ = ["BlessedModel", "baseline_for", "folder", "read_all", "record"]
 
 
 def folder(pipeline_root: str, name: str) -> str:
@@ -96,7 +65,7 @@ def record(directory: str, model: BlessedModel) -> None:
 def _entries(directory: str) -> list[str]:
     if not fileio.isdir(directory):
         return []
-    return sorted(name for name in fileio.listdir(directory) if _ENTRY.match(name))
+    return sorted(name for name in fileio.listdir(directory) if ENTRY.match(name))
 
 
 def _read(path: str) -> BlessedModel | None:

@@ -4,7 +4,7 @@ from tfx import types
 from tfx.components.transform import component
 from tfx.dsl.components.base import executor_spec
 
-from components.code_digest import code_digest
+from components.transform.code import transform_code
 from components.transform.executor import Executor
 from schemas.spec import Inputs
 
@@ -36,7 +36,7 @@ class Transform(component.Transform):
             preprocessing_fn=preprocessing_fn,
             custom_config={
                 "inputs": inputs.inputs().model_dump_json(),
-                "code": code_digest(Executor.__module__, preprocessing_fn),
+                "code": transform_code(preprocessing_fn),
             },
             disable_statistics=True,
             disable_analyzer_cache=True,

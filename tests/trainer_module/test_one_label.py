@@ -48,7 +48,7 @@ def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
     [report] = history.reports
     assert report.skipped == 0
     assert np.isfinite(history.losses()).all()
-    assert report.mean_losses()[0] < 0.5
+    assert history.losses()[-1, 0] < history.losses()[0, 0]
     report.validation = trainer.validate(batches, progress)
     write_report(made, trainer, history, tables={}, seconds=1.0)
 

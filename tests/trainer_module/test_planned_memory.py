@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import tensorflow as tf
 from schemas.loading import load_spec
 from schemas.sizes import dense_parameters, dense_parts, high_share
 from schemas.spec import Ranker as Declared
+from schemas.weights import dense_weights
 from tests.schemas.specs import Document, changed, loaded
 from tests.trainer_module.small_job import declared as small_ranker
 from tests.trainer_module.small_job import write_job
@@ -44,6 +47,7 @@ def declared(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -
 
 def test_dense_weights_are_those_of_the_model(declared: Declared) -> None:
     assert dense_parameters(declared) == Ranker(declared).weights.size
+    assert _layouts(dense_weights(declared)) == _layouts(Ranker(declared).weights.weights)
 
 
 @pytest.mark.parametrize("interaction", INTERACTIONS)
@@ -51,11 +55,16 @@ def test_dense_weights_are_those_of_the_model(declared: Declared) -> None:
 def test_every_architecture_has_the_weights_that_are_counted(kind: str, interaction: str) -> None:
     model = {"kind": kind, **MODELS[kind], "interaction": INTERACTIONS[interaction]}
     ranker = Declared.model_validate_json(json.dumps({**_of_all_features(), "model": model}))
+    assert _layouts(dense_weights(ranker)) == _layouts(Ranker(ranker).weights.weights)
     made: dict[str, int] = {}
     for weight in Ranker(ranker).weights.weights:
         part = _part(weight.name)
         made[part] = made.get(part, 0) + weight.size
     assert made == dense_parts(ranker)
+
+
+def _layouts(weights: Iterable[Any]) -> list[tuple[Any, ...]]:
+    return [(weight.name, weight.shape, weight.blocks) for weight in weights]
 
 
 def _part(weight: str) -> str:

@@ -1,12 +1,16 @@
 """What a ranker's checkpoints hold by its declaration, and whether a checkpoint fits it."""
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from schemas.groups import groups_of
 from schemas.spec import Ranker
+from schemas.weights import DenseWeight
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import GroupLayout, WeightLayout
-from trainer_module.dense.weights import Weight
+
+if TYPE_CHECKING:
+    from trainer_module.dense.weights import Weight
 
 
 def group_layouts(declared: Ranker) -> dict[str, GroupLayout]:
@@ -23,7 +27,7 @@ def group_layouts(declared: Ranker) -> dict[str, GroupLayout]:
     }
 
 
-def weight_layouts(weights: Iterable[Weight]) -> tuple[WeightLayout, ...]:
+def weight_layouts(weights: "Iterable[Weight | DenseWeight]") -> tuple[WeightLayout, ...]:
     """Returns the layout of the dense weights."""
     return tuple(WeightLayout(name=weight.name, shape=weight.shape, blocks=weight.blocks) for weight in weights)
 

@@ -1,14 +1,16 @@
 """Dense weights of another spec: what has the same name and shape, or the same named blocks, is taken over."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainer_module.checkpoint.manifest import WeightLayout
-from trainer_module.dense.weights import Weight
 from trainer_module.snapshot import Arrays
+
+if TYPE_CHECKING:
+    from trainer_module.dense.weights import Weight
 
 _WEIGHTS = "weights"
 
@@ -57,7 +59,7 @@ def _common(
 
 
 def started_from(
-    held: Arrays, old: WeightLayout, weight: Weight, new: WeightLayout, *, seed: int, starts: Mapping[str, float]
+    held: Arrays, old: WeightLayout, weight: "Weight", new: WeightLayout, *, seed: int, starts: Mapping[str, float]
 ) -> Arrays | None:
     """Returns a weight and its moments, `<moment>/<name>`, the rest at their start; None where nothing matches.
 

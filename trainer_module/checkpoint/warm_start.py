@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.groups import BOOK_FLOATS
-from schemas.spec import Ranker as Declared
-from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables, weight_layouts
-from trainer_module.checkpoint.manifest import GroupLayout, Manifest
+from trainer_module.checkpoint.fit import Fit, fit, without
+from trainer_module.checkpoint.layout import group_layouts, weight_layouts
+from trainer_module.checkpoint.manifest import GroupLayout, Manifest, WeightLayout
 from trainer_module.checkpoint.restore import is_owned, read_dense, read_extra, read_extras, read_parts
-from trainer_module.checkpoint.warm_dense import changed_blocks, of_the_base, started_from
+from trainer_module.checkpoint.warm_dense import started_from
 from trainer_module.dense.optimizers import moment_starts
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY
 from trainer_module.keys import ID_BITS
@@ -31,20 +31,14 @@ _SKETCH = "sketch_"
 
 
 @dataclass(frozen=True)
-class WarmStart:
+class WarmStart(Fit):
     """A rank's state to start from, and what became of the base.
 
     Attributes:
         snapshot: what was found; whatever it lacks starts anew.
-        loaded: tables and weights taken over, `tables.<name>` and `weights.<name>`.
-        new: those that start anew; `weights.<name>[<feature or task>]` for a part of one.
-        dropped: those that only the base has; `[<feature> of the base]` for a part of a feature that has changed.
     """
 
     snapshot: Snapshot
-    loaded: tuple[str, ...]
-    new: tuple[str, ...]
-    dropped: tuple[str, ...]
 
 
 def warm_start(
@@ -63,74 +57,35 @@ def warm_start(
     Raises:
         CheckpointError: when a table of the same name has other rows, or a file is damaged.
     """
-    fitting = _without(manifest, ranker.declared, changed)
+    layouts = weight_layouts(ranker.weights.weights)
+    told = fit(manifest, ranker.declared, layouts, changed, source=str(directory))
+    fitting = without(manifest, ranker.declared, changed)
     wanted = group_layouts(ranker.declared)
-    refuse_changed_tables(fitting.groups, wanted, source=str(directory))
     extra = read_extra(directory, manifest)
     newest = _newest_minute(manifest, extra)
     groups = {
         name: _rows(directory, fitting, layout, newest, rank=rank, ranks=ranks) for name, layout in wanted.items()
     }
-    held = {table for group in manifest.groups.values() for table in group.tables}
-    before = {table for group in fitting.groups.values() for table in group.tables}
-    after = {table for group in wanted.values() for table in group.tables}
-    dense, loaded, new, dropped = _dense(read_dense(directory, manifest), fitting, ranker)
     snapshot = Snapshot(
         step=manifest.step,
-        dense=dense,
+        dense=_dense(read_dense(directory, manifest), fitting, ranker, layouts),
         groups=groups,
         # Not when the schedule began: this training begins it anew.
         extra={name: array for name, array in extra.items() if name == NEWEST_MINUTE or is_of_balance(name)},
     )
-    return WarmStart(
-        snapshot=snapshot,
-        loaded=(*_named("tables", before & after), *_named("weights", loaded)),
-        new=(*_named("tables", after - before), *_named("weights", new)),
-        dropped=(*_named("tables", (held - after) | (held - before)), *_named("weights", dropped)),
-    )
+    return WarmStart(**vars(told), snapshot=snapshot)
 
 
-def _without(manifest: Manifest, declared: Declared, changed: Collection[str]) -> Manifest:
-    """Returns a checkpoint's layout without what it knows of features that have changed.
-
-    Of a table whose rows stand for buckets of such a feature no row is kept.
-    """
-    tables = {declared.table_of(name) for name in changed if name in declared.features}
-    groups = {
-        name: group.model_copy(
-            update={"tables": {table: tag for table, tag in group.tables.items() if table not in tables}}
-        )
-        for name, group in manifest.groups.items()
-    }
-    weights = tuple(of_the_base(layout, changed) for layout in manifest.weights)
-    return manifest.model_copy(update={"groups": groups, "weights": weights})
-
-
-def _named(kind: str, names: Sequence[str] | set[str]) -> list[str]:
-    return [f"{kind}.{name}" for name in sorted(names)]
-
-
-def _dense(held: Arrays, manifest: Manifest, ranker: Ranker) -> tuple[Arrays, list[str], list[str], list[str]]:
-    """Returns the weights and moments found, and the names loaded, new and dropped."""
-    before = {layout.name: layout for layout in manifest.weights}
+def _dense(held: Arrays, fitting: Manifest, ranker: Ranker, layouts: Sequence[WeightLayout]) -> Arrays:
+    """Returns the weights and moments found."""
+    before = {layout.name: layout for layout in fitting.weights}
     found: Arrays = {}
-    loaded, new = [], []
-    dropped = [name for name in before if name not in {weight.name for weight in ranker.weights.weights}]
     training = ranker.declared.training
     starts = moment_starts(training.dense_optimizer)
-    for weight, layout in zip(ranker.weights.weights, weight_layouts(ranker.weights.weights), strict=True):
-        old = before.get(weight.name)
-        arrays = started_from(held, old, weight, layout, seed=training.seed, starts=starts) if old else None
-        if old is None or arrays is None:
-            new.append(weight.name)
-            dropped += [weight.name] if old else []
-            continue
-        found |= arrays
-        loaded.append(weight.name)
-        only_new, only_old = changed_blocks(old, layout)
-        new += only_new
-        dropped += only_old
-    return found, loaded, new, dropped
+    for weight, layout in zip(ranker.weights.weights, layouts, strict=True):
+        if old := before.get(weight.name):
+            found |= started_from(held, old, weight, layout, seed=training.seed, starts=starts) or {}
+    return found
 
 
 def _newest_minute(manifest: Manifest, extra: Arrays) -> int:

@@ -1,0 +1,154 @@
+"""`sangam validate --base`: what a change of the spec would keep of a base, told from plain data."""
+
+import datetime
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from components.registry.record import BlessedModel
+from components.transform.code import transform_code
+from pipelines.base import difference, find_base, sentences
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from schemas.spec import Spec
+from schemas.statistics import FeatureStatistics, Scale, Statistics, without_analysis
+from schemas.weights import dense_weights
+from tests.golden_files import SPECS
+from trainer_module.checkpoint.layout import group_layouts, weight_layouts
+from trainer_module.checkpoint.manifest import Manifest, Position, encode
+
+SPEC = SPECS / "short_video.yaml"
+TOP = Path(__file__).parents[2]
+
+
+def changed(folder: Path, features: dict[str, Any]) -> Path:
+    """Writes the demo's spec with features replaced; None removes one."""
+    yaml = YAML(typ="safe")
+    document = yaml.load(SPEC.read_text())
+    features = document["features"] | features
+    document["features"] = {name: feature for name, feature in features.items() if feature is not None}
+    path = folder / "changed.yaml"
+    with path.open("w") as file:
+        yaml.dump(document, file)
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Holds what a blessed run of the demo's spec leaves, as far as it is read here."""
+    spec, root = load_spec(SPEC), tmp_path / "root"
+    checkpoint, graph, records = root / "checkpoint", root / "graph", root / "blessed" / spec.name
+    for folder in (checkpoint / "checkpoint", graph, records):
+        folder.mkdir(parents=True)
+    manifest = Manifest(
+        step=49,
+        ranks=2,
+        spec_digest="",
+        job_digest="",
+        seed=1,
+        days=("2024-03-01", "2024-03-02"),
+        position=Position(),
+        groups=group_layouts(spec),
+        weights=weight_layouts(dense_weights(spec)),
+    )
+    (checkpoint / "checkpoint" / "manifest.json").write_bytes(encode(manifest))
+    found = Scale(offset=1.0, width=2.0)
+    features = {
+        name: FeatureStatistics(declared=each.declared, found=found) for name, each in without_analysis(spec).items()
+    }
+    statistics = Statistics(code=transform_code(), features=features)
+    (graph / "statistics.json").write_text(statistics.model_dump_json())
+    record = BlessedModel(
+        model_uri="m",
+        ranker_digest="d",
+        blessed_at=datetime.datetime(2024, 3, 3, tzinfo=datetime.timezone.utc),
+        metrics={},
+        checkpoint_uri=str(checkpoint),
+        days=("2024-03-01", "2024-03-02"),
+        transform_graph_uri=str(graph),
+    )
+    (records / "00000001.json").write_text(record.model_dump_json())
+    return root
+
+
+def told(spec: Path, given: Path) -> dict[str, str]:
+    loaded: Spec = load_spec(spec)
+    lines = list(sentences(loaded, difference(loaded, find_base(given, loaded.name))))
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def test_an_equal_spec_keeps_everything(root: Path) -> None:
+    found = told(SPEC, root)
+    assert set(found) == {"base", "keeps tables", "keeps weights", "keeps statistics"}
+    assert found["base"] == "step 49, knows the days 2024-03-01 to 2024-03-02"
+    assert found["keeps tables"] == "authors, contexts, hashtags, posts, users"
+    assert found["keeps statistics"] == "duration_s, post_age_h, author_followers, network_mbps, hour"
+
+
+def test_a_new_a_changed_and_a_removed_feature_are_told_by_table_weight_and_statistics(
+    root: Path, tmp_path: Path
+) -> None:
+    changes = {
+        "bitrate": {"kind": "numeric"},
+        "hour": {"kind": "numeric", "type": "int", "normalise": "zscore"},
+        "network_mbps": None,
+        "author": None,
+    }
+    yaml_path = changed(tmp_path, changes)
+    yaml = YAML(typ="safe")
+    document = yaml.load(yaml_path.read_text())
+    del document["tables"]["authors"]
+    with yaml_path.open("w") as file:
+        yaml.dump(document, file)
+    found = told(yaml_path, root)
+    assert found["keeps statistics"] == "author_followers, duration_s, post_age_h"
+    assert found["analyses statistics"] == "bitrate (new), hour (normalise was minmax, is zscore)"
+    assert found["drops statistics"] == "network_mbps"
+    assert found["drops tables"] == "authors"
+    weights = ("expert_gates/w", "experts/first/w")
+    new = [f"{weight}[{name}]" for weight in weights for name in ("bitrate", "hour")]
+    assert found["starts anew weights"] == ", ".join(new)
+    gone = ("author", "hour of the base", "network_mbps")
+    assert found["drops weights"] == ", ".join(f"{weight}[{name}]" for weight in weights for name in gone)
+    assert "starts anew tables" not in found
+
+
+def test_other_code_is_told_and_keeps_no_statistics(root: Path) -> None:
+    file = root / "graph" / "statistics.json"
+    statistics = Statistics.model_validate_json(file.read_bytes())
+    file.write_text(statistics.model_copy(update={"code": "other"}).model_dump_json())
+    found = told(SPEC, root)
+    assert "the code of Transform, or a library that it runs on, has changed" in found["note"]
+    assert "keeps statistics" not in found
+    assert found["analyses statistics"] == "duration_s, post_age_h, author_followers, network_mbps, hour"
+
+
+def test_a_runs_folder_is_a_base_too_and_what_is_none_is_told(root: Path, tmp_path: Path) -> None:
+    run = root / "runs" / "r1"
+    (run / "logs").mkdir(parents=True)
+    (run / "summary.json").write_text("{}")
+    with pytest.raises(UserError, match=r"^--base: the run has trained nothing itself \(got .*r1\)"):
+        told(SPEC, run)
+    paths = {"final_checkpoint": root / "checkpoint" / "checkpoint", "transform_graph": root / "graph"}
+    document = ", ".join(f'"{name}": "{path}"' for name, path in paths.items())
+    (run / "logs" / "job.json").write_text(f"{{{document}}}")
+    assert told(SPEC, run) == told(SPEC, root)
+    with pytest.raises(UserError, match=r"^--base: holds no blessed model of 'short_video'"):
+        told(SPEC, tmp_path)
+
+
+def test_it_loads_no_tensorflow(root: Path) -> None:
+    program = (
+        "import sys\nfrom pipelines.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'tensorflow', 'tfx', 'apache_beam', 'horovod', 'kfp'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)\n"
+    )
+    command = [sys.executable, "-c", program, "validate", str(SPEC), "--base", str(root)]
+    done = subprocess.run(command, check=False, cwd=TOP, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "keeps tables: authors, contexts, hashtags, posts, users" in done.stdout

@@ -1,0 +1,90 @@
+"""What of a checkpoint fits a spec, by name: decided from both declarations alone, without an array or TensorFlow."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from schemas.spec import Ranker
+from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables
+from trainer_module.checkpoint.manifest import Manifest, WeightLayout
+from trainer_module.checkpoint.warm_dense import changed_blocks, matching_places, of_the_base
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What becomes of a base, each `tables.<name>` or `weights.<name>`, `weights.<name>[<feature or task>]` for a part.
+
+    Attributes:
+        loaded: tables and weights taken over.
+        new: those that start anew.
+        dropped: those that only the base has; `[<feature> of the base]` for a part of a feature that has changed.
+    """
+
+    loaded: tuple[str, ...]
+    new: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def fit(
+    manifest: Manifest, declared: Ranker, weights: Sequence[WeightLayout], changed: Collection[str], *, source: str
+) -> Fit:
+    """Returns what of a checkpoint fits.
+
+    Args:
+        manifest: the checkpoint's.
+        declared: the spec.
+        weights: the layouts of its dense weights.
+        changed: features whose values mean something else than in the base, see `schemas.statistics`.
+        source: the checkpoint, for messages.
+
+    Raises:
+        CheckpointError: when a table of the same name has other rows.
+    """
+    fitting = without(manifest, declared, changed)
+    groups = group_layouts(declared)
+    refuse_changed_tables(fitting.groups, groups, source=source)
+    held = {table for group in manifest.groups.values() for table in group.tables}
+    before = {table for group in fitting.groups.values() for table in group.tables}
+    after = {table for group in groups.values() for table in group.tables}
+    loaded, new, dropped = _weights(fitting, weights)
+    return Fit(
+        loaded=(*_named("tables", before & after), *_named("weights", loaded)),
+        new=(*_named("tables", after - before), *_named("weights", new)),
+        dropped=(*_named("tables", (held - after) | (held - before)), *_named("weights", dropped)),
+    )
+
+
+def without(manifest: Manifest, declared: Ranker, changed: Collection[str]) -> Manifest:
+    """Returns a checkpoint's layout without what it knows of features that have changed.
+
+    Of a table whose rows stand for buckets of such a feature no row is kept.
+    """
+    tables = {declared.table_of(name) for name in changed if name in declared.features}
+    groups = {
+        name: group.model_copy(
+            update={"tables": {table: tag for table, tag in group.tables.items() if table not in tables}}
+        )
+        for name, group in manifest.groups.items()
+    }
+    weights = tuple(of_the_base(layout, changed) for layout in manifest.weights)
+    return manifest.model_copy(update={"groups": groups, "weights": weights})
+
+
+def _weights(manifest: Manifest, weights: Sequence[WeightLayout]) -> tuple[list[str], list[str], list[str]]:
+    before = {layout.name: layout for layout in manifest.weights}
+    loaded, new = [], []
+    dropped = [name for name in before if name not in {layout.name for layout in weights}]
+    for layout in weights:
+        old = before.get(layout.name)
+        if old is None or matching_places(old, layout) is None:
+            new.append(layout.name)
+            dropped += [layout.name] if old else []
+            continue
+        loaded.append(layout.name)
+        only_new, only_old = changed_blocks(old, layout)
+        new += only_new
+        dropped += only_old
+    return loaded, new, dropped
+
+
+def _named(kind: str, names: Collection[str]) -> list[str]:
+    return [f"{kind}.{name}" for name in sorted(names)]
