@@ -191,7 +191,7 @@ def test_logs_that_never_arrive_fail_the_run_which_tries_to_tell_so_once(place: 
     done = subprocess.run(
         command, cwd=TOP, env=place.environment, capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 2, done.stderr
     [told] = place.told()
     assert (told["kind"], told["step"], told["date"]) == ("failed", "example_gen", place.last().date)
     expected = f"data.arrival: the logs of {told['date']} have not arrived: no {place.data}/{told['date']}/_SUCCESS"
