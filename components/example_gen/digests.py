@@ -16,7 +16,7 @@ from typing import BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from components.example_gen.files import DataFile
-from components.example_gen.listing import THREADS, FileFacts
+from components.example_gen.listing import THREADS, FileFacts, first_problems
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -27,7 +27,6 @@ _MOST_KEPT = 200_000
 _SETTLED_NS = 2 * 10**9
 """A file changed so lately may be changed again at the same time, where times are coarse: it is read again."""
 _CHUNK_BYTES = 2**18
-_ERRORS_SHOWN = 10
 
 _Kept = dict[str, tuple[int, int, str]]
 _KEPT = TypeAdapter(_Kept)
@@ -66,8 +65,7 @@ def digests_of(
             if not error and file.facts.mtime_ns < began_ns - _SETTLED_NS:
                 settled[file.path] = (file.facts.size_bytes, file.facts.mtime_ns, digest)
     if errors:
-        more = len(errors) - _ERRORS_SHOWN
-        raise UserError("\n".join(errors[:_ERRORS_SHOWN] + ([f"... and {more} more files"] if more > 0 else [])))
+        raise UserError("\n".join(first_problems(errors)))
     if settled:
         _keep(cache, settled)
     return found

@@ -23,7 +23,7 @@ from components.example_gen.file_counting import FileCounting
 from components.example_gen.files import Files, changed_files, fingerprint, resolve
 from components.example_gen.inspection import Plan, plan
 from components.example_gen.limits import limits_of
-from components.example_gen.listing import OneListing
+from components.example_gen.listing import OneListing, first_problems
 from components.example_gen.readers import formats
 from components.example_gen.report import write_ingestion
 from components.example_gen.request import Request, parse, today_utc
@@ -33,7 +33,6 @@ from components.example_gen.storage import TfxStorage, open_file
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
-_CHANGES_SHOWN = 10
 _COUNTS = "counts"
 _COUNTS_FILE = "files.jsonl"
 
@@ -93,9 +92,8 @@ def _require_those_of_the_driver(request: Request, files: Files) -> None:
 def _require_unchanged(before: Files, after: Files) -> None:
     changed = changed_files(before, after)
     if changed:
-        more = len(changed) - _CHANGES_SHOWN
-        rest = [f"... and {more} more files"] if more > 0 else []
-        raise UserError("\n".join(f"{text} while it was read; {_AGAIN}" for text in changed[:_CHANGES_SHOWN] + rest))
+        texts = [f"{text} while it was read; {_AGAIN}" for text in changed]
+        raise UserError("\n".join(first_problems(texts)))
 
 
 def _read_and_write(pipeline: beam.Pipeline, planned: Plan, request: Request, uri: str) -> None:
@@ -153,6 +151,8 @@ class _ReadFile(beam.DoFn):
                     yield from RecordBatchToExamples(batch)
         except UserError as found_wrong:
             counted.error = str(found_wrong)
+        except OSError as error:
+            counted.error = f"{path}: cannot be read (got: {error}); see to it that it stays while it is read"
         yield beam.pvalue.TaggedOutput(_COUNTS, counted.counts().model_dump_json())
 
 

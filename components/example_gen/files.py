@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import assert_never
 
-from components.example_gen.listing import FileFacts, Listed, Storage
+from components.example_gen.listing import FileFacts, Listed, Storage, first_problems
 from components.example_gen.newest import newest_day
 from schemas.data import EVAL, TRAIN, Arrival, DayLogs, Logs, SplitLogs
 from schemas.days import Day, file_pattern, parse_day, window
 from schemas.errors import UserError
-
-_PROBLEMS_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -113,9 +111,11 @@ def require_evaluation_days(logs: DayLogs, date: str, data_root: str, storage: S
     """
     days = days_of_window(logs, date)[EVAL]
     present = days_with_files(logs, days, data_root, storage)
-    missing = [day for day in days if day not in present]
-    if not present or (missing and logs.missing_days == "error"):
-        raise UserError(_no_files(logs, [str(day) for day in missing], data_root, storage))
+    missing = [str(day) for day in days if day not in present]
+    if not present:
+        raise UserError(_no_files(logs, missing, data_root, storage))
+    if missing and logs.missing_days == "error":
+        raise UserError(_missing_days(logs, missing, data_root))
 
 
 def has_files(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
@@ -211,8 +211,15 @@ def _no_files(logs: DayLogs, missing: Sequence[str], data_root: str, storage: St
     days = f"from {missing[0]} to {missing[-1]}" if len(missing) > 1 else f"for {missing[0]}"
     return (
         f"data.pattern: {posixpath.join(data_root, logs.pattern)}: no {_rows(logs)} on any day of the window (got none "
-        f"{days}); {hint}check the date, or this machine's clock where it says the date, the data folder and the "
-        "pattern"
+        f"{days}); {hint}check the date (or the clock that gave it), the data folder and the pattern"
+    )
+
+
+def _missing_days(logs: DayLogs, missing: Sequence[str], data_root: str) -> str:
+    return (
+        f"data.pattern: {posixpath.join(data_root, logs.pattern)}: {len(missing)} of the window's days have no "
+        f"{_rows(logs)} (got none for {', '.join(missing)}); bring these days, or declare `missing_days: skip` "
+        "under data to do without them"
     )
 
 
@@ -242,10 +249,7 @@ def _require_days(logs: DayLogs, files: Files, missing: tuple[str, ...], data_ro
     if not files.files:
         raise UserError(f"{place}: no {rows} on any day of the window (got none from {missing[0]} to {missing[-1]})")
     if missing and logs.missing_days == "error":
-        raise UserError(
-            f"{place}: {len(missing)} of the window's days have no {rows} (got none for {', '.join(missing)}); "
-            "bring these days, or declare `missing_days: skip` under data to do without them"
-        )
+        raise UserError(_missing_days(logs, missing, data_root))
     for split in files.splits:
         if not files.of_split(split):
             raise UserError(
@@ -284,9 +288,7 @@ def _shown(found: Iterable[Listed], pattern: str) -> list[Listed]:
 def _require_regular(found: Iterable[Listed]) -> None:
     problems = [f"{each.path}: {each.problem}" for each in found if each.problem]
     if problems:
-        more = len(problems) - _PROBLEMS_SHOWN
-        rest = [f"... and {more} more of this kind"] if more > 0 else []
-        raise UserError("\n".join(problems[:_PROBLEMS_SHOWN] + rest))
+        raise UserError("\n".join(first_problems(problems)))
 
 
 def _is_hidden(path: str, pattern: str) -> bool:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from components.example_gen.files import DataFile, Files, without
-from components.example_gen.listing import THREADS
+from components.example_gen.listing import THREADS, first_problems
 from components.example_gen.readers import formats
 from components.example_gen.readers.batches import Inspection
 from schemas.columns import Column
 from schemas.data import DayLogs, Logs
 from schemas.errors import UserError
 
-_PROBLEMS_SHOWN = 10
 _MIN_SHARDS, _MAX_SHARDS = 2, 64
 _ROWS_PER_SHARD, _BYTES_PER_SHARD = 50_000, 16 * 2**20
 
@@ -55,9 +54,7 @@ def plan(files: Files, logs: Logs, columns: Sequence[Column], open_file: OpenFil
         rows[file.split].append(inspection.num_rows)
         sizes[file.split] += file.facts.size_bytes
     if problems:
-        more = len(problems) - _PROBLEMS_SHOWN
-        rest = [f"... and {more} more problems of this kind"] if more > 0 else []
-        raise UserError("\n".join(problems[:_PROBLEMS_SHOWN] + rest))
+        raise UserError("\n".join(first_problems(problems)))
     return Plan(without(files, logs, empty), {split: _num_shards(rows[split], sizes[split]) for split in files.splits})
 
 

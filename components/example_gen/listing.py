@@ -6,6 +6,7 @@ from typing import Protocol
 
 THREADS = 128
 """That look at files at a time: they wait for an answer, they do not work."""
+_PROBLEMS_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -51,3 +52,9 @@ class OneListing:
         if new:
             self._known |= zip(new, self._storage.match(new), strict=True)
         return [self._known[pattern] for pattern in patterns]
+
+
+def first_problems(problems: Sequence[str]) -> list[str]:
+    """Returns the texts of a few of many files, and how many more there are."""
+    more = len(problems) - _PROBLEMS_SHOWN
+    return [*problems[:_PROBLEMS_SHOWN], *([f"... and {more} more problems of this kind"] if more > 0 else [])]
