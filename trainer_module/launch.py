@@ -18,6 +18,7 @@ from schemas.plan import refuse_unfit
 from trainer_module.attempts import POLL_S, conclude
 from trainer_module.deadline import Deadline
 from trainer_module.job import TrainJob, read_job
+from trainer_module.loopback import keep_children_on_loopback
 from trainer_module.lost import Losses
 from trainer_module.memory import available_bytes
 from trainer_module.pool import Pool
@@ -57,6 +58,7 @@ def main(job_file: str, parent_pid: str) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     path = Path(job_file)
     job = read_job(path)
+    keep_children_on_loopback()
     _LOG.info("start spec_digest=%s", job.spec_digest)
     losses = Losses(job)
     return conclude(path, job, losses, lambda attempt, deadline: _train(path, job, losses, attempt, deadline))

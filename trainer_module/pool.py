@@ -1,5 +1,6 @@
 """The tf.data service pool of a job on one machine."""
 
+import logging
 import os
 import time
 from contextlib import ExitStack
@@ -9,8 +10,11 @@ from trainer_module.attempts import POLL_S
 from trainer_module.children import Child, end
 from trainer_module.deadline import Deadline
 from trainer_module.job import TrainJob
+from trainer_module.loopback import open_ports
 from trainer_module.lost import Losses
+from trainer_module.progress import say
 
+_LOG = logging.getLogger(__name__)
 _START_S = 120.0
 
 
@@ -35,6 +39,10 @@ class Pool:
         for name in names:
             self._start_worker(name)
         self._workers = {name: self._address(name) for name in names}
+        if found := open_ports(child.pid for child in self._children.values()):
+            warning = f"the data service listens to other machines too ({', '.join(found)}); see launch.log"
+            _LOG.warning("%s. It knows no passwords: close these ports by a firewall", warning)
+            say(job.progress_file, f"warning: {warning}")
 
     def check(self) -> None:
         """Starts workers again that have ended.

@@ -6,8 +6,9 @@ summary where they could not.
 """
 
 import contextlib
+import dataclasses
+import json
 import os
-import pickle
 import signal
 import tempfile
 import time
@@ -20,7 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.local.request import RunRequest
-from pipelines.local.steps import Step
+from pipelines.local.steps import Artifact, Step
 from pipelines.local.stopping import Stopped, kill_descendants
 from pipelines.outcome import Ending, summarise
 from pipelines.summary import SUMMARY_FILE, Summary, write_summary
@@ -54,37 +55,36 @@ class Diary:
 
     def opened(self, run_folder: Path, commit: str | None = None) -> None:
         """Notes where the run is, and of which code."""
-        self._note("opened", (run_folder, commit))
+        self._note("opened", [str(run_folder), commit])
 
     def step_started(self, node: str) -> None:
         """Notes the step."""
-        self._note("started", (node, time.time()))
+        self._note("started", [node, time.time()])
 
     def step_ended(self, step: Step) -> None:
         """Notes how it went."""
-        self._note("ended", step)
+        self._note("ended", dataclasses.asdict(step))
 
     def _note(self, what: str, it: object) -> None:
-        os.write(self._file.fileno(), pickle.dumps((what, it)))
+        os.write(self._file.fileno(), (json.dumps([what, it], default=str) + "\n").encode())
 
     def read(self) -> "Diary":
         """Takes what the other process has noted."""
         self._file.seek(0)
-        # The last note may be half written.
-        with contextlib.suppress(EOFError, pickle.UnpicklingError):
-            while True:
-                self._take(*pickle.load(self._file))
+        for line in self._file.read().split(b"\n")[:-1]:
+            self._take(*json.loads(line))
         return self
 
     def _take(self, what: str, it: Any) -> None:
         match what:
             case "opened":
-                self.run_folder, self.commit = it
+                self.run_folder, self.commit = Path(it[0]), it[1]
             case "started":
-                self.current = it
+                self.current = it[0], it[1]
             case "ended":
                 self.current = None
-                self.steps.append(it)
+                outputs = {key: Artifact(**artifact) for key, artifact in it.pop("outputs").items()}
+                self.steps.append(Step(**it, outputs=outputs))
 
     def steps_until(self, now: float, ending: Ending) -> list[Step]:
         """Returns the steps, the one that was cut off included."""

@@ -1,9 +1,11 @@
 """A training job as processes: it sees every example once, and whatever ends it, nothing is left running."""
 
+import contextlib
 import json
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.trainer_module.launched_job import failure, group_of, launch, process_with, rank_process, wait_until
@@ -38,6 +40,35 @@ def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_local_job_listens_on_loopback_alone(tmp_path: Path, files: tuple[str, ...]) -> None:
+    """Ranks listen while they find each other: they are looked at from their start on."""
+    job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=100_000), files)
+    launched = launch(job_file)
+    listening: dict[str, set[str]] = {}
+
+    def look() -> bool:
+        for process in group_of(launched.pid):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                name = _name(process)
+                for connection in process.net_connections("inet"):
+                    if connection.status == psutil.CONN_LISTEN:
+                        listening.setdefault(name, set()).add(connection.laddr.ip)
+        return (tmp_path / "logs" / "progress.jsonl").exists()
+
+    wait_until(look, 180, "training has started")
+    launched.terminate()
+    assert launched.wait(30) == 143
+    assert {"trainer_module.launch", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
+    assert set().union(*listening.values()) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}, listening
+    assert "listens to other machines" not in (tmp_path / "launch.log").read_text()
+
+
+def _name(process: psutil.Process) -> str:
+    words = process.cmdline()
+    file = next((Path(word) for word in words if word.endswith(".address")), None)
+    return file.stem if file else words[words.index("-m") + 1] if "-m" in words else words[0]
+
+
 def test_a_stopped_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, ...], number: signal.Signals) -> None:
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=1, epochs=100_000), files)
     launched = launch(job_file)

@@ -1,0 +1,81 @@
+"""Keeps the processes of a training on one machine from listening to any other: `python -m trainer_module.loopback`.
+
+TensorFlow has no setting for it, so `loopback.c` replaces bind() in processes that are started from here on. It is
+compiled once, into Python's own folder: when an image is built, or else when it is first needed.
+"""
+
+import hashlib
+import ipaddress
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from schemas.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+_SOURCE = Path(__file__).with_suffix(".c")
+_PRELOAD = "LD_PRELOAD"
+_COMPILE_S = 60.0
+
+
+def library() -> Path:
+    """Returns the compiled library.
+
+    Raises:
+        UserError: it is not there and cannot be made.
+    """
+    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]
+    path = Path(sys.prefix, "lib", f"sangam-loopback-{digest}.so")
+    if path.exists():
+        return path
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise UserError(f"{path}: is missing, and there is no C compiler to make it (got no cc, no gcc); install gcc")
+    new = path.with_suffix(f".{os.getpid()}")
+    command = [compiler, "-shared", "-fPIC", "-O2", "-o", str(new), str(_SOURCE), "-ldl"]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=_COMPILE_S)
+        new.rename(path)
+    except (OSError, subprocess.SubprocessError) as error:
+        told = getattr(error, "stderr", None) or error
+        raise UserError(
+            f"{path}: cannot be made (got: {told}); mend {compiler}, or the rights of that folder"
+        ) from error
+    return path
+
+
+def keep_children_on_loopback() -> None:
+    """Makes the processes that are started from here on listen on 127.0.0.1, whatever address they ask for."""
+    try:
+        # Names in this list end with a space, and nothing quotes one; the check of the ports would find it out.
+        own = [str(library()), *filter(None, [os.environ.get(_PRELOAD)])]
+        os.environ[_PRELOAD] = ":".join(own)
+    except UserError as error:
+        # The check of the ports says what it has come to.
+        _LOG.warning("%s", error)
+
+
+def open_ports(pids: Iterable[int]) -> list[str]:
+    """Returns where processes listen to other machines: host:port."""
+    found = []
+    for pid in pids:
+        for connection in psutil.Process(pid).net_connections("inet"):
+            if connection.status == psutil.CONN_LISTEN and not _is_loopback(connection.laddr.ip):
+                found.append(f"{connection.laddr.ip}:{connection.laddr.port}")
+    return sorted(found)
+
+
+def _is_loopback(ip: str) -> bool:
+    address = ipaddress.ip_address(ip)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+if __name__ == "__main__":
+    print(library())
