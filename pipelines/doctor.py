@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.provenance import code_folder
+from schemas.errors import UserError
+from trainer_module.loopback import library
 from trainer_module.memory import available_bytes
 
 LOCK_FILE = "requirements.lock"
@@ -130,7 +132,11 @@ def probe(name: str) -> Finding:
 
 
 def ports() -> Finding:
-    """Binds loopback ports: dispatcher, workers and ranks talk over them."""
+    """Binds loopback ports: dispatcher, workers and ranks talk over them, and must be kept there."""
+    try:
+        library()
+    except UserError as error:
+        return Finding("ports", False, f"a training would be open to the network: {error}", "install gcc")
     try:
         held = [socket.create_server(("127.0.0.1", 0)) for _ in range(NUM_PORTS)]
     except OSError as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pipelines.alerting import alert
+from pipelines.local.full_disk import DiskWatch, full_disk
 from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
 from pipelines.local.run import BuildPipeline, run_locally
@@ -51,6 +52,11 @@ def _run(request: RunRequest, build: BuildPipeline | None, diary: Diary, console
     except UserError as error:
         errors.print(str(error), markup=False, soft_wrap=True)
         return ROOT_IN_USE
+    except OSError as error:
+        # Not even the run's folder could be written.
+        told = full_disk(error, request, (), DiskWatch(request.root))
+        errors.print(told or f"--root: cannot be used (got {error})", markup=False, soft_wrap=True)
+        os._exit(1)
     _tell(request, outcome.summary, outcome.summary_path, outcome.log, console, errors)
     if outcome.summary.status != "succeeded":
         # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.

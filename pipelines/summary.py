@@ -11,6 +11,7 @@ from components.infra_validator.verdict import Check, ServingVerdict
 from schemas.serving import Load
 
 SUMMARY_FILE = "summary.json"
+_RESERVED_FILE, _RESERVED_BYTES = ".reserved", 256 * 1024
 
 
 class _Record(BaseModel):
@@ -190,9 +191,16 @@ class Summary(_Record):
     git_commit: str | None
 
 
+def reserve(run_folder: Path) -> None:
+    """Takes the room for a summary: a run that fails because the disk is full has to say so."""
+    with (run_folder / _RESERVED_FILE).open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, _RESERVED_BYTES)
+
+
 def write_summary(summary: Summary) -> Path:
     """Writes the summary into the run's folder, whole or not at all, and returns the file's path."""
     path = Path(summary.path) / SUMMARY_FILE
+    path.with_name(_RESERVED_FILE).unlink(missing_ok=True)
     written = path.with_name(f".{SUMMARY_FILE}.{os.getpid()}")
     with written.open("w", encoding="utf-8") as file:
         file.write(summary.model_dump_json(indent=2) + "\n")

@@ -1,5 +1,6 @@
 """Where output goes: the terminal is for the progress alone, everything else lands in files."""
 
+import contextlib
 import logging
 import os
 import sys
@@ -34,8 +35,9 @@ def send_output_to(path: Path) -> None:
     Descriptors rather than sys.stdout: TensorFlow and the trainer's processes write without asking Python.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # A full disk must not keep a run from saying so.
+            stream.flush()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     os.dup2(fd, 1)
     os.dup2(fd, 2)

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.local import output
+from pipelines.local.full_disk import DiskWatch, full_disk
 from pipelines.local.lock import locked
 from pipelines.local.logs import check_logs
 from pipelines.local.progress import TerminalProgress
@@ -23,7 +24,7 @@ from pipelines.local.stopping import Stopped, StopSignals, kill_descendants
 from pipelines.local.watched import Diary
 from pipelines.outcome import Ending, summarise
 from pipelines.provenance import code_folder, git_commit
-from pipelines.summary import Summary, exit_code, write_summary
+from pipelines.summary import Summary, exit_code, reserve, write_summary
 from schemas.errors import UserError
 from schemas.spec import digest
 
@@ -94,24 +95,27 @@ def run_locally(
         logs = run_folder / "logs"
         diary = diary or Diary()
         diary.opened(run_folder)
+        reserve(run_folder)
         console.print(f"run {run_folder.name}, logs in {logs}", highlight=False, markup=False, soft_wrap=True)
         commit = _open_run(request, run_folder)
         diary.opened(run_folder, commit)
         record, progress = _StepRecord(logs, logs / RUN_LOG), TerminalProgress(console, logs)
+        disk = DiskWatch(request.root)
         make_pipeline = functools.partial(build or _build_from_spec, request, commit)
         failure: BaseException | None = None
         try:
             if build is None:
                 with stop.raised():
                     check_logs(request, datetime.datetime.now(datetime.timezone.utc).date())
-            _run(request, run_folder.name, make_pipeline, [diary, record, progress], stop, progress.doing)
+            _run(request, run_folder.name, make_pipeline, [diary, disk, record, progress], stop, progress.doing)
         except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
             # What came on top of a stop is a consequence of it.
             failure = stop.request or error
             # The traceback belongs beside the step's own lines.
             output.send_output_to(record.log)
             _LOG.exception("event=run_ended_early")
-        ending = _ending(failure, time.monotonic() - started)
+        told = full_disk(failure, request, record.steps, disk) if failure and not stop.request else None
+        ending = _ending(failure, told, time.monotonic() - started)
         summary = summarise(request, run_folder, record.steps, ending, commit)
         stop_code = stop.request.exit_code if stop.request else 0
         code = exit_code(summary, stop_code, is_mistake=_is_mistake(failure))
@@ -131,14 +135,15 @@ def _open_run(request: RunRequest, run_folder: Path) -> str | None:
     return commit
 
 
-def _ending(failure: BaseException | None, seconds: float) -> Ending:
+def _ending(failure: BaseException | None, told: str | None, seconds: float) -> Ending:
+    """Returns how the run ended; `told` is said of a failure in the place of its own text."""
     match failure:
         case None:
             return Ending("succeeded", None, seconds)
         case Stopped():
             return Ending("stopped", str(failure), seconds)
         case _:
-            return Ending("failed", error_text(failure), seconds)
+            return Ending("failed", told or error_text(failure), seconds)
 
 
 def _run(

@@ -10,7 +10,6 @@ import dataclasses
 import json
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -50,8 +49,8 @@ class Diary:
     current: tuple[str, float] | None = None
 
     def __post_init__(self) -> None:
-        # Not closed by hand: it has no name, and goes with the last process that has it.
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        # In memory, where no disk is full, and gone with the last process that has it.
+        self._file = open(os.memfd_create("diary"), "r+b")  # noqa: SIM115
 
     def opened(self, run_folder: Path, commit: str | None = None) -> None:
         """Notes where the run is, and of which code."""

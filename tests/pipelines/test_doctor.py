@@ -34,6 +34,17 @@ def test_every_library_here_is_as_pinned(repository: Path) -> None:
     assert finding.is_ok, finding.detail
 
 
+def test_a_machine_on_which_trainings_would_be_open_to_the_network_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert doctor.ports().is_ok
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    finding = doctor.ports()
+    assert (finding.is_ok, finding.fix) == (False, "install gcc")
+    assert finding.detail.startswith("a training would be open to the network: ")
+
+
 def test_a_lock_file_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     assert library_versions(tmp_path / "no.lock").fix == "run from a whole checkout"
 

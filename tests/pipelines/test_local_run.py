@@ -109,6 +109,31 @@ def test_a_failing_step_leaves_a_summary_its_log_and_no_output(place: Place) -> 
     assert place.output_files("second") == []
 
 
+def test_a_full_disk_is_one_sentence_and_leaves_a_summary(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.root.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(place.root)], check=False, capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount a small disk: {mounted.stderr.strip()}")
+    try:
+        code, out, err = place.run("fill")
+        assert code == 1, out + err
+        sentence, log = err.splitlines()
+        path, size = re.escape(str(place.root / "artifacts" / "second")), r"[\d.]+ k?M?B"
+        assert re.fullmatch(
+            rf"second: the disk is full \(got {size} free at {path}\S*, {size} when the step began\); the step needs "
+            rf"about {size}: make room, or take a --root on a larger disk",
+            sentence,
+        ), sentence
+        [summary] = place.summaries()
+        assert (summary["status"], summary["failed_step"], summary["error"]) == ("failed", "second", sentence)
+        assert "No space left on device" in Path(log.removeprefix("log: ")).read_text()
+    finally:
+        subprocess.run(["umount", str(place.root)], check=True)
+
+
 def test_a_users_mistake_is_told_in_its_own_words(place: Place) -> None:
     code, _, err = place.run("mistake")
     assert code == 2

@@ -34,6 +34,10 @@ def second(read: InputArtifact[ModelRun], written: OutputArtifact[ModelRun]) -> 
             hangs.with_suffix(".new").write_text(str(child.pid))
             hangs.with_suffix(".new").rename(hangs)
             time.sleep(600)
+        case "fill":
+            with (Path(written.uri) / "large.bin").open("wb") as file:
+                for _ in range(1000):
+                    file.write(bytes(2**16))
         case "fail":
             raise ValueError("second fails as told")
         case "mistake":

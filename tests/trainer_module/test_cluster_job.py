@@ -127,6 +127,29 @@ def test_without_retries_a_killed_rank_fails_the_job_with_host_rank_and_log(tmp_
         assert processes_of(job.job_file) == []
 
 
+def test_one_loss_too_many_is_one_clear_error_nothing_runs_and_the_same_commands_go_on(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path, retries=2), hosts=1, lost_after_s=600) as job:
+        processes = [job.coordinator(), job.host(0)]
+        ranks: tuple[int, ...] = ()
+        for _ in range(3):
+            ranks = _train(job, but=ranks)
+            killed = job.rank(1)
+            assert killed
+            killed.kill()
+        assert [process.wait(60) for process in processes] == [1, 1]
+        assert failure(job.job_file).startswith(
+            "training: rank 1 on host 0 lost (signal 9), after 2 lost processes, as many as cluster.retries allows; "
+            "the same command goes on from the beginning\ntraining: rank-1 on host 0 was ended by SIGKILL; the end of "
+        )
+        assert len(_retries(job)) == 2
+        assert processes_of(job.job_file) == []
+        processes = [job.coordinator(), job.host(0)]
+        _train(job, but=ranks)
+        _end(job)
+        assert [process.wait(60) for process in processes] == [0, 0]
+        assert processes_of(job.job_file) == []
+
+
 def test_a_mistake_fails_the_job_at_once_with_its_text_alone(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path), hosts=2) as job:
         (tmp_path / "mistake").write_text("tables.users: is wrong (got 1); 2")

@@ -39,7 +39,6 @@ def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: 
     assert group_of(launched.pid) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_local_job_listens_on_loopback_alone(tmp_path: Path, files: tuple[str, ...]) -> None:
     """Ranks listen while they find each other: they are looked at from their start on."""
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=100_000), files)
@@ -69,6 +68,7 @@ def _name(process: psutil.Process) -> str:
     return file.stem if file else words[words.index("-m") + 1] if "-m" in words else words[0]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, ...], number: signal.Signals) -> None:
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=1, epochs=100_000), files)
     launched = launch(job_file)

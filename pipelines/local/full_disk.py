@@ -1,0 +1,121 @@
+"""What is said of a step that failed because a disk was full: in one sentence, what, where, how much."""
+
+import errno
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pipelines.local.request import ARTIFACTS, RunRequest
+from pipelines.local.steps import Step
+from schemas.quantities import shown_bytes
+
+_SAID = re.compile(r"no space left on device|disk is full|disk quota exceeded", re.IGNORECASE)
+_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+_SAMPLE_S = 0.2
+_FULL_BELOW_BYTES = 64 * 1024
+
+
+class DiskWatch:
+    """An observer that notes how much of a root's disk is free while a step runs: what failed is soon removed.
+
+    Attributes:
+        node: of the step.
+        free_at_start: bytes, when it began.
+        least_free: bytes, the fewest seen since.
+    """
+
+    def __init__(self, root: Path):
+        self._root = root
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.node = "run"
+        self.free_at_start = self.least_free = _free(root)
+
+    def step_started(self, node: str) -> None:
+        """Begins to look."""
+        self.node, self.free_at_start = node, _free(self._root)
+        self.least_free = self.free_at_start
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._sample, name="disk", daemon=True)
+        self._thread.start()
+
+    def step_ended(self, step: Step) -> None:
+        """Looks no more."""
+        del step
+        self._ended.set()
+        if self._thread:
+            self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._ended.wait(_SAMPLE_S):
+            self.least_free = min(self.least_free, _free(self._root))
+
+
+def full_disk(error: BaseException, request: RunRequest, steps: Sequence[Step], watch: DiskWatch) -> str | None:
+    """Returns the sentence for a failure; None where no disk was full."""
+    found = _path_of(error, request.root)
+    if found is None and watch.least_free > _FULL_BELOW_BYTES:
+        return None
+    path = found or str(request.root / ARTIFACTS / watch.node)
+    needed, on = _needed_bytes(request, steps, watch.node), _existing(Path(path))
+    if on.stat().st_dev == request.root.stat().st_dev:
+        # It has taken all that there was, and was not done.
+        needed = max(needed, watch.free_at_start)
+        free = f"{shown_bytes(watch.least_free)} free at {path}, {shown_bytes(watch.free_at_start)} when the step began"
+        remedy = "make room, or take a --root on a larger disk"
+    else:
+        free, remedy = f"{shown_bytes(_free(on))} free at {path}", "make room there"
+    return f"{watch.node}: the disk is full (got {free}); the step needs about {shown_bytes(needed)}: {remedy}"
+
+
+def _path_of(error: BaseException, root: Path) -> str | None:
+    """Returns the path that could not be written, "" where an error says only that the disk is full; else None."""
+    for each in _chain(error):
+        text = str(each)
+        if isinstance(each, OSError) and each.errno in _ERRNOS:
+            return str(each.filename or "")
+        lines = [line for line in text.splitlines() if _SAID.search(line)]
+        if lines:
+            named = re.findall(rf"{re.escape(str(root))}/[^\s:;,'\"\]\)]+", " ".join(lines))
+            return named[0] if named else ""
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _needed_bytes(request: RunRequest, steps: Sequence[Step], node: str) -> int:
+    """Estimates what a step writes: as much as in an earlier run; else, as much as the largest thing it may read."""
+    executions: dict[str, int] = {}
+    for output in (request.root / ARTIFACTS / node).glob("[!.]*/*"):
+        executions[output.name] = executions.get(output.name, 0) + _size(output)
+    if executions:
+        return max(executions.values())
+    made = [_size(Path(artifact.uri)) for step in steps for artifact in step.outputs.values()]
+    return max(made, default=0) or _size(request.data_root)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for directory, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(directory, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+def _existing(path: Path) -> Path:
+    return next((parent for parent in (path, *path.parents) if parent.exists()), Path("/"))
+
+
+def _free(path: Path) -> int:
+    return shutil.disk_usage(path).free
