@@ -5,7 +5,6 @@ it for its memory. The process that the user has started does none of this: it s
 summary where they could not.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -109,35 +108,30 @@ class _Watch:
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         self._child = os.fork()
         self.is_front = self._child != 0
-        self._previous = {
-            signum: signal.signal(signum, self._handle if self.is_front else signal.SIG_DFL) for signum in _SIGNALS
-        }
+        for signum in _SIGNALS:
+            # For good: nothing comes after a run, and an impatient second Ctrl-C must not cut off its summary.
+            signal.signal(signum, self._handle if self.is_front else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
     def _handle(self, signum: int, _frame: FrameType | None) -> None:
-        if self.signum is None:
+        if self.signum is None and self._child:
             self.signum, self._asked_at = signum, time.monotonic()
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._child, signum)
+            os.kill(self._child, signum)
 
     def wait(self, console: Console) -> int:
         """Returns the exit code of the process, negative when a signal has ended it."""
         told = False
-        try:
-            while True:
-                pid, status = os.waitpid(self._child, os.WNOHANG)
-                if pid:
-                    return os.waitstatus_to_exitcode(status)
-                if self._asked_at is not None and not told:
-                    told = True
-                    console.print("stopping", highlight=False)
-                if self._asked_at is not None and time.monotonic() - self._asked_at > self._stop_s:
-                    kill_descendants()
-                    return os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
-                time.sleep(_POLL_S)
-        finally:
-            for signum, handler in self._previous.items():
-                signal.signal(signum, handler)
+        while True:
+            # Its id is its own until it is waited for.
+            if os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                child, self._child = self._child, 0
+                return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            if self._asked_at is not None and not told:
+                told = True
+                console.print("stopping", highlight=False)
+            if self._asked_at is not None and time.monotonic() - self._asked_at > self._stop_s:
+                kill_descendants()
+            time.sleep(_POLL_S)
 
 
 @dataclass(frozen=True)
