@@ -105,7 +105,7 @@ def run_locally(
         failure: BaseException | None = None
         try:
             if build is None:
-                with stop.raised():
+                with stop.raised(), progress.doing("resolving the days"):
                     check_logs(request, datetime.datetime.now(datetime.timezone.utc).date())
             _run(request, run_folder.name, make_pipeline, [diary, disk, record, progress], stop, progress.doing)
         except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
@@ -118,7 +118,7 @@ def run_locally(
         ending = _ending(failure, told, time.monotonic() - started)
         summary = summarise(request, run_folder, record.steps, ending, commit)
         stop_code = stop.request.exit_code if stop.request else 0
-        code = exit_code(summary, stop_code, is_mistake=_is_mistake(failure))
+        code = exit_code(summary, stop_code, is_mistake=told is None and _is_mistake(failure))
         return Outcome(summary, write_summary(summary), code, record.log)
 
 
