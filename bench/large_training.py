@@ -17,6 +17,7 @@ from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.groups import groups_of
 from schemas.spec import Ranker, digest
+from schemas.statistics import Statistics, completed, to_analyse
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position
 from trainer_module.checkpoint.writer import Contents, write
@@ -94,18 +95,25 @@ def _write_transform(directory: Path, declared: Ranker) -> None:
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-    from trainer_module.preprocessing import preprocessing_fn
+    from components.transform.analysis import analysed
+    from trainer_module.preprocessing import preprocessing_fn, statistics_fn
 
-    inputs = declared.inputs().model_dump_json()
+    inputs = declared.inputs()
     types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
     read = columns(declared)
     spec = {column.name: tf.io.VarLenFeature(types[column.type]) for column in read}
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
     logs = [{column.name: [number] for column in read} for number in range(2)]
+
+    def dataset(pipeline: beam.Pipeline) -> Any:
+        return pipeline | beam.Create(logs), metadata
+
+    pipeline = beam.Pipeline(argv=list(BEAM_ARGS))
+    found = analysed(pipeline, dataset, statistics_fn, inputs, to_analyse(inputs, ()), str(directory / "analysis"))
+    statistics = Statistics(code="", features=completed(inputs, {}, found))
+    config = {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
     with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
-        graph = (pipeline | beam.Create(logs), metadata) | tft_beam.AnalyzeDataset(
-            lambda raw: preprocessing_fn(raw, {"inputs": inputs})
-        )
+        graph = dataset(pipeline) | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, config))
         _ = graph | tft_beam.WriteTransformFn(str(directory))
     metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
 

@@ -4,7 +4,7 @@ A later training keeps what it finds here for every feature that has not changed
 scale, and rows for buckets of one range.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -129,6 +129,15 @@ def without_analysis(inputs: Inputs) -> dict[str, FeatureStatistics]:
     """Returns the features that are made of numbers, with nothing found yet."""
     declared = {name: declared_of(inputs, name) for name in inputs.features}
     return {name: FeatureStatistics(declared=fields) for name, fields in declared.items() if fields is not None}
+
+
+def completed(
+    inputs: Inputs, known: Mapping[str, FeatureStatistics], found: Mapping[str, Found]
+) -> dict[str, FeatureStatistics]:
+    """Returns all features that are made of numbers: those that are known, and what was found of the others."""
+    features = without_analysis(inputs) | dict(known)
+    new = {name: FeatureStatistics(declared=features[name].declared, found=each) for name, each in found.items()}
+    return features | new
 
 
 def compared(inputs: Inputs, base: Statistics | None, *, code: str, lost: str = "") -> Comparison:

@@ -26,11 +26,13 @@ from components.example_gen.conversion import convert
 from components.example_gen.files import DataFile, resolve
 from components.example_gen.local_files import LocalStorage
 from components.example_gen.readers import formats
+from components.transform.analysis import analysed
 from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.data import TRAIN
 from schemas.spec import Spec, digest
-from trainer_module.preprocessing import preprocessing_fn
+from schemas.statistics import Statistics, completed, to_analyse
+from trainer_module.preprocessing import preprocessing_fn, statistics_fn
 
 Splits = Mapping[str, tuple[str, ...]]
 """Files of transformed examples by split."""
@@ -59,11 +61,20 @@ def _write(spec: Spec, files: Mapping[str, Sequence[DataFile]], folder: Path) ->
     schema = schema_utils.schema_from_feature_spec(raw_spec)
     (some,) = _batches(spec, files[TRAIN][:1])[:1]
     adapter = TensorAdapterConfig(some.schema, InferTensorRepresentationsFromMixedSchema(schema))
-    inputs = spec.inputs().model_dump_json()
-    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(folder / "temporary")):
-        parts = [files[TRAIN][start : start + _FILES_AT_ONCE] for start in range(0, len(files[TRAIN]), _FILES_AT_ONCE)]
-        source = pipeline | beam.Create(parts, reshuffle=False) | beam.FlatMap(partial(_batches, spec))
-        graph = (source, adapter) | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, {"inputs": inputs}))
+    parts = [files[TRAIN][start : start + _FILES_AT_ONCE] for start in range(0, len(files[TRAIN]), _FILES_AT_ONCE)]
+
+    def dataset(pipeline: beam.Pipeline) -> Any:
+        return pipeline | beam.Create(parts, reshuffle=False) | beam.FlatMap(partial(_batches, spec)), adapter
+
+    inputs, temporary = spec.inputs(), folder / "temporary"
+    names = to_analyse(inputs, ())
+    found = analysed(_pipeline(), dataset, statistics_fn, inputs, names, str(temporary / "analysis"))
+    statistics = Statistics(code="", features=completed(inputs, {}, found))
+    config = {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
+    with _pipeline() as pipeline, tft_beam.Context(temp_dir=str(temporary)):
+        # No row is needed any more, but TensorFlow Transform wants some.
+        source = pipeline | beam.Create([some], reshuffle=False), adapter
+        graph = source | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, config))
         _ = graph | tft_beam.WriteTransformFn(str(folder))
     transform = _Transform(folder, TensorAdapter(adapter))
     for split, of_split in files.items():
@@ -72,6 +83,10 @@ def _write(spec: Spec, files: Mapping[str, Sequence[DataFile]], folder: Path) ->
             for batch in _batches(spec, of_split):
                 for example in transform(batch):
                     writer.write(example)
+
+
+def _pipeline() -> beam.Pipeline:
+    return beam.Pipeline(argv=list(BEAM_ARGS))
 
 
 def _batches(spec: Spec, files: Iterable[DataFile]) -> list[pa.RecordBatch]:

@@ -1,9 +1,11 @@
 """Computes statistics of features over the training split, as TensorFlow Transform does: exact, in one pass."""
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import apache_beam as beam
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
@@ -23,26 +25,36 @@ def read_columns(inputs: Inputs, names: Sequence[str]) -> list[str]:
     return sorted({column.name for name in names for column in feature_columns(inputs, name)})
 
 
-def write_analysis(dataset: Any, statistics_fn: StatisticsFn, inputs: Inputs, names: Sequence[str], to: str) -> None:
-    """Adds the analysis to a pipeline, within a Context of TensorFlow Transform.
+def analysed(
+    pipeline: beam.Pipeline,
+    dataset: Callable[[beam.Pipeline], Any],
+    statistics_fn: StatisticsFn,
+    inputs: Inputs,
+    names: Sequence[str],
+    directory: str,
+) -> dict[str, Found]:
+    """Runs a pipeline over the training split; returns what is found of each feature.
 
     Args:
-        dataset: rows of the training split and their metadata, as AnalyzeDataset takes them.
+        pipeline: an empty one.
+        dataset: adds the rows to it; returns them and their metadata, as AnalyzeDataset takes them.
         statistics_fn: see `trainer_module.preprocessing`.
         inputs: what the columns mean.
-        names: of the features to analyse.
-        to: folder for the result.
+        names: of the features to analyse; none: nothing runs.
+        directory: for what is in between, to be removed.
     """
+    if not names:
+        return {}
     config = {"inputs": inputs.model_dump_json(), "features": list(names)}
-    found = dataset | "Analyse" >> tft_beam.AnalyzeDataset(functools.partial(statistics_fn, custom_config=config))
-    _ = found | "WriteAnalysis" >> tft_beam.WriteTransformFn(to)
+    result = os.path.join(directory, "found")
+    with pipeline, tft_beam.Context(temp_dir=os.path.join(directory, "temporary"), use_deep_copy_optimization=True):
+        analyse = tft_beam.AnalyzeDataset(functools.partial(statistics_fn, custom_config=config))
+        _ = dataset(pipeline) | "Analyse" >> analyse | "WriteAnalysis" >> tft_beam.WriteTransformFn(result)
+    return _read(result, inputs, names)
 
 
-def read_analysis(directory: str, inputs: Inputs, names: Sequence[str]) -> dict[str, Found]:
-    """Returns what an analysis that has run has found, by feature.
-
-    It is the same for every row, so for an empty one.
-    """
+def _read(directory: str, inputs: Inputs, names: Sequence[str]) -> dict[str, Found]:
+    """Returns what an analysis has found: it is the same for every row, so for an empty one."""
     types = {column.name: _TYPES[column.type] for column in columns(inputs)}
     row = {
         column: tf.SparseTensor(tf.zeros([0, 2], tf.int64), tf.zeros([0], types[column]), [1, 0])

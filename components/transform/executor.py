@@ -6,8 +6,8 @@ import logging
 import os
 from typing import Any
 
-import tensorflow_transform.beam as tft_beam
 from tfx.components.transform import executor as tfx_executor
+from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils
@@ -15,11 +15,11 @@ from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
 
 from components.example_gen.report import read_ingestion
 from components.registry.base import Base
-from components.transform.analysis import StatisticsFn, read_analysis, read_columns, write_analysis
+from components.transform.analysis import StatisticsFn, analysed, read_columns
 from components.transform.statistics import read_statistics, write_statistics
 from schemas.data import TRAIN
 from schemas.spec import Inputs
-from schemas.statistics import Comparison, FeatureStatistics, Statistics, compared, to_analyse, without_analysis
+from schemas.statistics import Comparison, Found, Statistics, compared, completed, to_analyse
 
 _LOG = logging.getLogger(__name__)
 NOTE = "note"
@@ -50,13 +50,11 @@ class Executor(tfx_executor.Executor):
         known = comparison.kept if comparison else {}
         pending = to_analyse(inputs, known)
         _LOG.info("transform base=%s kept=%s analysed=%s", base and base.transform_graph_uri, sorted(known), pending)
-        found = self._analysed(pending, inputs, input_dict, graph.uri, exec_properties) if pending else {}
-        features = without_analysis(inputs) | known
-        features |= {
-            name: FeatureStatistics(declared=features[name].declared, found=each) for name, each in found.items()
-        }
+        found = self._analysed(pending, inputs, input_dict, graph.uri, exec_properties)
         statistics = Statistics(
-            code=config["code"], features=features, changed=tuple(comparison.changed) if comparison else ()
+            code=config["code"],
+            features=completed(inputs, known, found),
+            changed=tuple(comparison.changed) if comparison else (),
         )
         config["statistics"] = statistics.model_dump_json()
         super().Do(input_dict, output_dict, {**exec_properties, keys.CUSTOM_CONFIG_KEY: json.dumps(config)})
@@ -70,7 +68,7 @@ class Executor(tfx_executor.Executor):
         input_dict: Artifacts,
         graph: str,
         exec_properties: dict[str, Any],
-    ) -> dict[str, Any]:
+    ) -> dict[str, Found]:
         """Returns what the training split says of these features."""
         schema_file = io_utils.get_only_uri_in_dir(artifact_utils.get_single_uri(input_dict[keys.SCHEMA_KEY]))
         raw = os.path.join(artifact_utils.get_split_uri(input_dict[keys.EXAMPLES_KEY], TRAIN), "*")
@@ -78,14 +76,13 @@ class Executor(tfx_executor.Executor):
         source = TFExampleRecord(raw, schema=schema, telemetry_descriptors=["Transform"])
         source = source.Project(read_columns(inputs, names))
         directory = os.path.join(graph, _TEMPORARY)
-        with (
-            self._make_beam_pipeline() as pipeline,
-            tft_beam.Context(temp_dir=os.path.join(directory, "temporary"), use_deep_copy_optimization=True),
-        ):
-            dataset = pipeline | source.BeamSource(), source.TensorAdapterConfig()
-            write_analysis(dataset, _statistics_fn(exec_properties), inputs, names, os.path.join(directory, "found"))
-        found = read_analysis(os.path.join(directory, "found"), inputs, names)
-        io_utils.delete_dir(directory)
+
+        def dataset(pipeline: Any) -> Any:
+            return pipeline | source.BeamSource(), source.TensorAdapterConfig()
+
+        found = analysed(self._make_beam_pipeline(), dataset, _statistics_fn(exec_properties), inputs, names, directory)
+        if fileio.isdir(directory):
+            io_utils.delete_dir(directory)
         return found
 
 

@@ -9,11 +9,11 @@ import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-from components.transform.analysis import read_analysis, write_analysis
+from components.transform import analysis
 from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.spec import Inputs
-from schemas.statistics import FeatureStatistics, Found, Statistics, to_analyse, without_analysis
+from schemas.statistics import Statistics, completed, to_analyse
 from trainer_module.preprocessing import preprocessing_fn, statistics_fn
 
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
@@ -32,19 +32,17 @@ def metadata_of(inputs: Inputs) -> dataset_metadata.DatasetMetadata:
     return dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(raw_spec))
 
 
-def statistics_of(inputs: Inputs, rows: Rows, known: dict[str, FeatureStatistics] | None = None) -> Statistics:
-    """Returns the statistics of all features, analysed but for those that are known."""
-    features = without_analysis(inputs) | (known or {})
-    pending = to_analyse(inputs, known or {})
-    found: dict[str, Found] = {}
-    if pending:
-        directory = tempfile.mkdtemp()
-        with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=tempfile.mkdtemp()):
-            created = pipeline | beam.Create(rows)
-            write_analysis((created, metadata_of(inputs)), statistics_fn, inputs, pending, directory)
-        found = read_analysis(directory, inputs, pending)
-    features |= {name: FeatureStatistics(declared=features[name].declared, found=each) for name, each in found.items()}
-    return Statistics(code="", features=features)
+def statistics_of(inputs: Inputs, rows: Rows) -> Statistics:
+    """Returns the statistics of all features over these rows."""
+
+    def dataset(pipeline: beam.Pipeline) -> Any:
+        return pipeline | beam.Create(rows), metadata_of(inputs)
+
+    pipeline = beam.Pipeline(argv=list(BEAM_ARGS))
+    found = analysis.analysed(
+        pipeline, dataset, statistics_fn, inputs, to_analyse(inputs, ()), directory=tempfile.mkdtemp()
+    )
+    return Statistics(code="", features=completed(inputs, {}, found))
 
 
 def config_of(inputs: Inputs, statistics: Statistics) -> dict[str, Any]:
