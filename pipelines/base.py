@@ -21,7 +21,7 @@ from schemas.statistics import FILE_NAME, Comparison, Statistics, compared, is_a
 from schemas.weights import dense_weights
 from trainer_module.checkpoint.fit import Fit, fit
 from trainer_module.checkpoint.layout import weight_layouts
-from trainer_module.checkpoint.manifest import Manifest, read_manifest
+from trainer_module.checkpoint.manifest import MANIFEST, Manifest, read_manifest
 
 _BLESSED, _CHECKPOINT, _SUMMARY, _JOB = "blessed", "checkpoint", "summary.json", "job.json"
 _AFTER_ALL_DAYS = "9999-12-31"
@@ -67,8 +67,8 @@ def find_base(given: Path, name: str) -> Known:
             f"--base: holds no blessed model of '{name}' (got {given}); give a root that {name} was run in, or the "
             "folder of a run, ROOT/runs/RUN"
         )
-    models = [_read(file) for file in sorted(records.iterdir()) if ENTRY.match(file.name)]
-    choice = base_for(models, before=_AFTER_ALL_DAYS, is_there=lambda uri: (Path(uri) / _CHECKPOINT).is_dir())
+    models = [model for file in sorted(records.iterdir()) if ENTRY.match(file.name) and (model := _read(file))]
+    choice = base_for(models, before=_AFTER_ALL_DAYS, is_there=lambda uri: Path(uri, _CHECKPOINT, MANIFEST).is_file())
     if choice.base is None:
         raise UserError(f"--base: no blessed checkpoint of '{name}' is left (got {given}); the next run trains anew")
     return Known(Path(choice.base.checkpoint_uri) / _CHECKPOINT, Path(choice.base.transform_graph_uri))
@@ -84,9 +84,11 @@ def _of_run(folder: Path) -> Known:
     return Known(Path(job["final_checkpoint"]), Path(job["transform_graph"]))
 
 
-def _read(file: Path) -> BlessedModel:
+def _read(file: Path) -> BlessedModel | None:
+    """Returns a record; None where a number was taken for one that is being written."""
     try:
-        return BlessedModel.model_validate_json(file.read_bytes())
+        content = file.read_bytes()
+        return BlessedModel.model_validate_json(content) if content else None
     except (OSError, ValidationError) as error:
         raise UserError(f"{file}: not a readable record of a blessed model (got {error}); restore it") from error
 

@@ -72,6 +72,7 @@ def root(tmp_path: Path) -> Path:
         transform_graph_uri=str(graph),
     )
     (records / "00000001.json").write_text(record.model_dump_json())
+    (records / "00000002.json").touch()  # Another run is writing it.
     return root
 
 
