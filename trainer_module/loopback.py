@@ -4,6 +4,7 @@ TensorFlow has no setting for it, so `loopback.c` replaces bind() in processes t
 compiled once, into Python's own folder: when an image is built, or else when it is first needed.
 """
 
+import contextlib
 import hashlib
 import ipaddress
 import logging
@@ -65,9 +66,10 @@ def open_ports(pids: Iterable[int]) -> list[str]:
     """Returns where processes listen to other machines: host:port."""
     found = []
     for pid in pids:
-        for connection in psutil.Process(pid).net_connections("inet"):
-            if connection.status == psutil.CONN_LISTEN and not _is_loopback(connection.laddr.ip):
-                found.append(f"{connection.laddr.ip}:{connection.laddr.port}")
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for connection in psutil.Process(pid).net_connections("inet"):
+                if connection.status == psutil.CONN_LISTEN and not _is_loopback(connection.laddr.ip):
+                    found.append(f"{connection.laddr.ip}:{connection.laddr.port}")
     return sorted(found)
 
 

@@ -15,6 +15,8 @@ from schemas.quantities import shown_bytes
 _SAID = re.compile(r"no space left on device|disk is full|disk quota exceeded", re.IGNORECASE)
 _ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 _SAMPLE_S = 0.2
+_NO_STEP = "run"
+"""What is said in the place of a step's name before the first one."""
 _FULL_BELOW_BYTES = 64 * 1024
 
 
@@ -31,7 +33,7 @@ class DiskWatch:
         self._root = root
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self.node = "run"
+        self.node = _NO_STEP
         self.free_at_start = self.least_free = _free(root)
 
     def step_started(self, node: str) -> None:
@@ -59,7 +61,7 @@ def full_disk(error: BaseException, request: RunRequest, steps: Sequence[Step], 
     found = _path_of(error, request.root)
     if found is None and watch.least_free > _FULL_BELOW_BYTES:
         return None
-    path = found or str(request.root / ARTIFACTS / watch.node)
+    path = found or str(request.root if watch.node == _NO_STEP else request.root / ARTIFACTS / watch.node)
     needed, on = _needed_bytes(request, steps, watch.node), _existing(Path(path))
     if on.stat().st_dev == request.root.stat().st_dev:
         # It has taken all that there was, and was not done.
@@ -76,7 +78,8 @@ def _path_of(error: BaseException, root: Path) -> str | None:
     for each in _chain(error):
         text = str(each)
         if isinstance(each, OSError) and each.errno in _ERRNOS:
-            return str(each.filename or "")
+            # Of a copy, the second is where it goes to.
+            return str(each.filename2 or each.filename or "")
         lines = [line for line in text.splitlines() if _SAID.search(line)]
         if lines:
             named = re.findall(rf"{re.escape(str(root))}/[^\s:;,'\"\]\)]+", " ".join(lines))

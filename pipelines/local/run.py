@@ -94,8 +94,8 @@ def run_locally(
         run_folder = _new_run_folder(request)
         logs = run_folder / "logs"
         diary = diary or Diary()
-        diary.opened(run_folder)
         reserve(run_folder)
+        diary.opened(run_folder)
         console.print(f"run {run_folder.name}, logs in {logs}", highlight=False, markup=False, soft_wrap=True)
         commit = _open_run(request, run_folder)
         diary.opened(run_folder, commit)

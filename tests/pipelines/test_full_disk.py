@@ -2,6 +2,8 @@
 
 import errno
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,22 @@ def test_another_disk_than_the_roots_is_told_by_itself(request_: RunRequest) -> 
     error = OSError(errno.ENOSPC, "full", "/dev/shm/beam-1")
     told = str(full_disk(error, request_, (), _watch(request_, "transform")))
     assert "free at /dev/shm/beam-1); the step needs about 3.00 kB: make room there" in told
+
+
+def test_a_disk_without_room_for_a_run_is_told_at_once(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (tmp_path / "data").mkdir()
+    root.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(root)]
+    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount a small disk: {mounted.stderr.strip()}")
+    try:
+        command = [sys.executable, "-m", "tests.pipelines.tiny_run", str(tmp_path / "data"), str(root)]
+        done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr.startswith("run: the disk is full (got ")
+        assert f"free at {root}" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    finally:
+        subprocess.run(["umount", str(root)], check=True)
