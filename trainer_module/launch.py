@@ -61,6 +61,7 @@ def main(job_file: str, parent_pid: str) -> int:
     keep_children_on_loopback()
     _LOG.info("start spec_digest=%s", job.spec_digest)
     losses = Losses(job)
+    losses.begin()
     return conclude(path, job, losses, lambda attempt, deadline: _train(path, job, losses, attempt, deadline))
 
 

@@ -27,6 +27,12 @@ class Losses:
         self._job, self._allowed = job, job.ranker.cluster.retries
         self._count = 0
 
+    def begin(self) -> None:
+        """Says from where a launcher goes on that has been started in the place of a lost one."""
+        if self._job.progress_file.exists():
+            says = f"the launcher was lost{self._at_step()}; restarting from {self._resumed_step()}"
+            say(self._job.progress_file, says)
+
     def restart(self, error: JobFailedError) -> None:
         """Says that all ranks are started again.
 
