@@ -28,9 +28,10 @@ class Losses:
         self._count = 0
 
     def begin(self) -> None:
-        """Says from where a launcher goes on that has been started in the place of a lost one."""
+        """Says from where a launcher goes on that comes in the place of another."""
         if self._job.progress_file.exists():
-            says = f"the launcher was lost{self._at_step()}; restarting from {self._resumed_step()}"
+            # Killed, or stopped by somebody who has begun the same training again.
+            says = f"the launcher was ended{self._at_step()}; restarting from {self._resumed_step()}"
             say(self._job.progress_file, says)
 
     def restart(self, error: JobFailedError) -> None:

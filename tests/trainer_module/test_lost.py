@@ -58,7 +58,7 @@ def test_each_loss_is_told_with_its_step_the_step_to_go_on_from_and_the_attempt(
 
 def test_a_launcher_that_replaces_a_lost_one_says_so(job: TrainJob) -> None:
     Losses(job).begin()
-    assert _said(job) == ["the launcher was lost at step 2,763; restarting from step 2,600"]
+    assert _said(job) == ["the launcher was ended at step 2,763; restarting from step 2,600"]
     job.progress_file.unlink()
     Losses(job).begin()
     assert not job.progress_file.exists()
