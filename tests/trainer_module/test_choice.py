@@ -116,3 +116,15 @@ def test_without_a_whole_one_left_nothing_begins_anew_however_often_it_is_starte
             f"{tmp_path}: holds no whole checkpoint any more (got damaged-step-000000000007); to begin this "
             "training anew, remove that folder"
         )
+
+
+def test_a_damaged_base_is_refused_and_stays_where_it_is(tmp_path: Path) -> None:
+    from trainer_module import collectives
+    from trainer_module.checkpoint.choice import agreed_base
+
+    collectives.start()
+    base = _write(tmp_path, 7, 9) / "step-000000000009"
+    (base / MANIFEST).write_bytes(b"{}\n{}\n")
+    with pytest.raises(CheckpointError, match=r"manifest.json: is not what was written \(got 6 bytes"):
+        agreed_base(base)
+    assert (base / MANIFEST).exists()
