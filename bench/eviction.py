@@ -66,7 +66,7 @@ def _filled(group: Group, num_rows: int) -> RowStore:
     books[:, 0] = _NEWEST_MINUTE - generator.integers(0, 30 * 24 * 60, num_rows)
     books[:, 1] = generator.zipf(1.5, num_rows).clip(max=1_000_000)
     store = RowStore(group, seed=1)
-    store.fill(keys, rows)
+    store.fill([(keys, rows)], num_rows)
     return store
 
 

@@ -6,6 +6,9 @@ from schemas.optimizers import RowOptimizer
 from schemas.spec import Ranker
 from schemas.tables import CountAdmission, Table
 
+KEY_ID_BITS = 52
+"""Low bits of a key, which are of its id: see `trainer_module.keys`."""
+
 BOOK_FLOATS = 2
 """Floats that hold a row's bookkeeping as int32 bits: minutes since 1970 of its newest event, and its occurrences."""
 

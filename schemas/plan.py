@@ -15,6 +15,7 @@ from schemas.sizes import (
     COUNTER_BYTES,
     FLOAT_BYTES,
     KEY_BYTES,
+    ORDER_BYTES,
     PROCESS_BYTES,
     dense_parameters,
     dense_parts,
@@ -78,7 +79,7 @@ class RankPlan:
         counters: of admission.
         dense: weights, their optimizer's moments, one gradient.
         process: before it holds anything.
-        checkpoint: the copy that is written out while training goes on.
+        checkpoint: the copy that is written out while training goes on. Reading it back takes none.
         growth: the copy that lives while the largest group is moved into twice the room.
     """
 
@@ -145,9 +146,11 @@ def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
     all_rows = rows_by_table(ranker, rows)
     groups = groups_of(ranker)
     tables = {}
+    totals = {name: sum(all_rows[table] for table in group.tables) for name, group in groups.items()}
+    mean = {name: total / ranks for name, total in totals.items()}
+    high = {name: sum(high_share(all_rows[table], ranks) for table in group.tables) for name, group in groups.items()}
     for name, group in groups.items():
-        total = sum(all_rows[table] for table in group.tables)
-        index = ranks * index_bytes(high_share(total, ranks)) / max(total, 1)
+        index = ranks * index_bytes(high[name]) / max(totals[name], 1)
         for table in group.tables:
             tables[table] = TablePlan(
                 name=table,
@@ -160,9 +163,6 @@ def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
                 book_bytes=group.num_book_floats * FLOAT_BYTES,
                 index_bytes=index,
             )
-    totals = {name: sum(all_rows[table] for table in group.tables) for name, group in groups.items()}
-    mean = {name: total / ranks for name, total in totals.items()}
-    high = {name: high_share(total, ranks) for name, total in totals.items()}
     export_bytes = sum(table.rows * (table.embedding_bytes + 8) for table in tables.values())
     return Plan(
         ranks=ranks,
@@ -210,7 +210,11 @@ def _rank(ranker: Ranker, groups: Mapping[str, Group], rows: Mapping[str, float]
         counters=counters,
         dense=dense * (2 + moments),
         process=PROCESS_BYTES,
-        checkpoint=sum(stored.values()) + counters + dense * (1 + moments),
+        # The order of the rows in the files is that of one group after another.
+        checkpoint=sum(stored.values())
+        + counters
+        + dense * (1 + moments)
+        + ORDER_BYTES * max(rows.values(), default=0),
         # Groups reach their limits in different steps: no two grow at once.
         growth=max((stored[name] + index[name] / 2 for name in groups), default=0.0),
     )

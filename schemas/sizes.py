@@ -12,6 +12,8 @@ from schemas.weights import dense_weights
 FLOAT_BYTES = 4
 KEY_BYTES = 8
 """A row's key."""
+ORDER_BYTES = 18
+"""Of a row while its group is written: its place in the files, and what sorting takes."""
 INDEX_BYTES_PER_SLOT = 18
 """libcuckoo: buckets of four slots, each slot 16 bytes of key and row number, a byte of the hash, a byte of use."""
 INDEX_ROOM = 9 / 8
@@ -26,8 +28,8 @@ PROCESS_BYTES = 700_000_000
 """A rank or a data worker before it holds rows: TensorFlow, TFRA and Horovod loaded, and what malloc keeps of small
 buffers that were freed; measured."""
 DEVIATIONS = 6
-"""Keys go to ranks by a mixed hash, so a rank's share is binomial: one rank in a billion is so many standard
-deviations over the mean."""
+"""Ids go to ranks by a mixed hash, so a rank's share of a table is binomial: one rank in a billion is so many standard
+deviations over the mean. Ids of the same text in two tables go to the same rank: shares of tables are added up so."""
 
 
 _PARTS = ("interaction", "bottom", "experts", "expert_gates", "towers", "transfers", "encoders", "loss_balance")
@@ -40,7 +42,7 @@ def stored_bytes(group: Group) -> int:
 
 
 def high_share(rows: int, ranks: int) -> float:
-    """Returns the rows of a rank that got `DEVIATIONS` standard deviations more than its even share."""
+    """Returns the rows of a table on a rank that got `DEVIATIONS` standard deviations more than its even share."""
     mean = rows / ranks
     return min(rows, mean + DEVIATIONS * math.sqrt(mean * (1 - 1 / ranks)))
 

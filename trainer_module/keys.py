@@ -2,7 +2,9 @@
 
 import tensorflow as tf
 
-ID_BITS = 52
+from schemas.groups import KEY_ID_BITS
+
+ID_BITS = KEY_ID_BITS
 """Low bits of a key: FarmHash64 of the id. Above them lies the tag of its table, from 1."""
 
 NO_ID = 0

@@ -23,7 +23,7 @@ from trainer_module.learning_rate import factor
 from trainer_module.losses import Balance
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
-from trainer_module.snapshot import Arrays, Snapshot
+from trainer_module.snapshot import Arrays, Snapshot, StoredSnapshot
 from trainer_module.validation import metric_of
 
 _WEIGHTS, _SCHEDULE_START = "weights", "schedule_start"
@@ -334,7 +334,7 @@ class Trainer:
         }
         return Snapshot(step=self.step, dense=dense, groups=groups, extra=extra | self.balance.snapshot())
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot | StoredSnapshot) -> None:
         """Takes a snapshot into a fresh trainer; its rows must be those that this rank owns.
 
         Weights and moments that it lacks keep their start; so do groups. The schedule of learning rates begins with its

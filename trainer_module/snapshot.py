@@ -1,6 +1,6 @@
 """The whole state of training as arrays: what a checkpoint holds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
+KeysAndRows = tuple[NDArray[Any], NDArray[Any]]
+
+_ROWS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,18 @@ class RowsSnapshot:
     keys: NDArray[Any]
     rows: NDArray[Any]
     extra: Arrays = field(default_factory=dict)
+
+    @property
+    def num_rows(self) -> int:
+        """How many there are."""
+        return len(self.keys)
+
+    @property
+    def blocks(self) -> Iterator[KeysAndRows]:
+        """Keys and rows, some at a time."""
+        for start in range(0, len(self.keys), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            yield self.keys[part], self.rows[part]
 
 
 @dataclass(frozen=True)
@@ -43,18 +58,60 @@ class Snapshot:
     extra: Arrays
 
 
-def merged_extra(parts: Sequence[Mapping[str, NDArray[Any]]], rank: int) -> Arrays:
-    """Returns a rank's `RowsSnapshot.extra` after the number of ranks has changed.
+@dataclass(frozen=True)
+class RowsOnDisk:
+    """What a rank owns of a group in a checkpoint, read when it is asked for, so that nobody holds it twice.
 
-    Counters of statistics add up and go to rank 0. Sketches and other sums add up too and go to every rank: each key
-    was counted on one rank alone, so the sum still never tells less than its count. Every rank gets all keys and picks
-    its own.
+    Attributes:
+        num_rows: how many there are.
+        read_blocks: reads keys and rows as in `RowsSnapshot`, some at a time; they may lie where the last ones lay.
+        read_extra: reads `RowsSnapshot.extra`.
     """
-    merged: Arrays = {}
-    for name in sorted(set().union(*parts)):
-        if name.startswith("keys_"):
-            merged[name] = np.concatenate([part[name] for part in parts if name in part])
-            continue
-        total = np.sum([part[name] for part in parts if name in part], axis=0, dtype=parts[0][name].dtype)
-        merged[name] = total if rank == 0 or name.startswith(("sketch_", "sum_")) else np.zeros_like(total)
+
+    num_rows: int
+    read_blocks: Callable[[], Iterator[KeysAndRows]]
+    read_extra: Callable[[], Arrays]
+
+    @property
+    def blocks(self) -> Iterator[KeysAndRows]:
+        """Keys and rows, some at a time; read anew each time."""
+        return self.read_blocks()
+
+    @property
+    def extra(self) -> Arrays:
+        """As in `RowsSnapshot`; read anew each time."""
+        return self.read_extra()
+
+
+@dataclass(frozen=True)
+class StoredSnapshot:
+    """A snapshot whose rows are still on disk; attributes as in `Snapshot`."""
+
+    step: int
+    dense: Arrays
+    groups: Mapping[str, RowsOnDisk]
+    extra: Arrays
+
+
+def merged_extra(so_far: Arrays, part: Arrays, *, is_heir: bool) -> Arrays:
+    """Returns a rank's `RowsSnapshot.extra` after the number of ranks has changed, one old rank after another.
+
+    Sketches and other sums add up: each key was counted on one old rank alone, so the sum over those that had keys of
+    this rank never tells less than its count. Keys come one after another; the rank picks its own.
+
+    Args:
+        so_far: merged before; may be empty.
+        part: of an old rank.
+        is_heir: whether this rank takes over the old one's counters of statistics, which one rank alone must do.
+    """
+    merged = dict(so_far)
+    for name, array in part.items():
+        is_counter = name.startswith("count_")
+        taken = np.zeros_like(array) if is_counter and not is_heir else array
+        if name not in merged:
+            merged[name] = taken
+        elif name.startswith("keys_"):
+            merged[name] = np.concatenate([merged[name], taken])
+        else:
+            merged[name] = merged[name] + taken
     return merged

@@ -19,7 +19,6 @@ from trainer_module.history import History
 from trainer_module.job import TrainJob
 from trainer_module.loop import Trainer
 from trainer_module.progress import say
-from trainer_module.snapshot import Snapshot
 from trainer_module.train_input import no_batches
 
 _LOG = logging.getLogger("trainer_module.start")
@@ -44,11 +43,10 @@ class Start:
 
 @dataclass(frozen=True)
 class _Found:
-    """A whole checkpoint of this job, as far as this rank needs it."""
+    """What a checkpoint of this job says beside the trainer's state."""
 
     directory: Path
     manifest: Manifest
-    snapshot: Snapshot
     history: History
     batches: NDArray[Any]
 
@@ -67,7 +65,6 @@ def take_up(job: TrainJob, trainer: Trainer) -> Start:
         told = next(filter(None, collectives.texts(damage, name="checkpoint_damaged")), "")
         if found is not None and not told:
             return _resumed(job, trainer, found)
-        del found
         if trainer.rank == 0:
             set_aside(last, told)
     if job.base_checkpoint:
@@ -76,21 +73,24 @@ def take_up(job: TrainJob, trainer: Trainer) -> Start:
 
 
 def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Found | None, str]:
-    """Returns all that this rank needs of a checkpoint, or why it is damaged; the trainer has not changed yet."""
+    """Brings a trainer to a checkpoint of this job; returns what it says beside, or why it is damaged.
+
+    Rows go from the files into their stores, where there is room for them once: after a damaged checkpoint the trainer
+    is between two states, until another one is restored.
+    """
     try:
         held = read_manifest(directory)
         refuse_changed_tables(held.groups, group_layouts(job.ranker), source=str(directory))
-        snapshot = restore.read_snapshot(directory, held, rank=trainer.rank, ranks=trainer.ranks)
+        trainer.restore(restore.read_snapshot(directory, held, rank=trainer.rank, ranks=trainer.ranks))
         content = read_bytes(directory / HISTORY, held.files[HISTORY])
         so_far = history.decode(content, restore.read_history_arrays(directory, held))
-        return _Found(directory, held, snapshot, so_far, restore.read_batches(directory, held)), ""
+        return _Found(directory, held, so_far, restore.read_batches(directory, held)), ""
     except DamagedError as error:
         return None, f"rank {trainer.rank}: {error}"
 
 
 def _resumed(job: TrainJob, trainer: Trainer, found: _Found) -> Start:
     held, so_far = found.manifest, found.history
-    trainer.restore(found.snapshot)
     so_far.resumed_from.append(held.step)
     aside = [path.name for path in folder.damaged(found.directory.parent)]
     if trainer.rank == 0 and set(aside) - set(so_far.passed_over):

@@ -6,7 +6,7 @@ import numpy as np
 
 from trainer_module.checkpoint.manifest import GroupLayout, Manifest, Position, WeightLayout
 from trainer_module.checkpoint.writer import Contents, write
-from trainer_module.snapshot import RowsSnapshot, Snapshot
+from trainer_module.snapshot import RowsOnDisk, RowsSnapshot, Snapshot
 
 GROUPS = {
     "adagrad_4": GroupLayout(dim=4, optimizer="adagrad", tables={"tags": 2}, width=8, keeps_books=False),
@@ -72,6 +72,17 @@ def contents(owners: dict[str, np.ndarray], *, rank: int, ranks: int, step: int 
         history=b'{"rank": %d}' % rank,
         arrays={"history_losses": np.ones([2, 2])},
     )
+
+
+def by_key(held: RowsSnapshot | RowsOnDisk) -> RowsSnapshot:
+    """Returns the rows of a group in the order of their keys, in memory."""
+    parts = [(keys.copy(), rows.copy()) for keys, rows in held.blocks]
+    if not parts:
+        return RowsSnapshot(np.zeros(0, np.int64), np.zeros([0, 0], np.float32), held.extra)
+    keys, rows = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    assert len(keys) == held.num_rows
+    order = np.argsort(keys)
+    return RowsSnapshot(keys[order], rows[order], held.extra)
 
 
 def spread(ranks: int) -> dict[str, np.ndarray]:

@@ -125,7 +125,7 @@ def test_every_altered_cut_or_missing_file_is_refused_in_one_line(tmp_path: Path
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     tmp_path.joinpath(MANIFEST).write_bytes(encode(manifest(ranks=1).model_copy(update={"format": 99})))
-    with pytest.raises(CheckpointError, match=r"another format \(got 99; this version reads 1\); train anew"):
+    with pytest.raises(CheckpointError, match=r"another format \(got 99; this version reads 1 and 2\); train anew"):
         read_manifest(tmp_path)
 
 

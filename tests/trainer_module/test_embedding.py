@@ -23,13 +23,20 @@ def test_mix64_equals_splitmix64() -> None:
     np.testing.assert_array_equal(mix64(tf.constant(KEYS.view(np.uint64))).numpy(), _mix64(KEYS.view(np.uint64)))
 
 
-def test_owners_are_spread_evenly_and_equal_the_oracle() -> None:
+@pytest.mark.parametrize("ranks", [1, 3, 64, 1000])
+def test_owners_are_spread_evenly_whatever_the_tag_and_checkpoints_know_the_same_ones(ranks: int) -> None:
+    from trainer_module.checkpoint.blocks import is_owned
     from trainer_module.embedding.hashing import owner_of
 
-    keys = np.arange(-30_000, 30_000, dtype=np.int64)
-    owners = owner_of(tf.constant(keys), 3).numpy()
-    np.testing.assert_array_equal(owners, (_mix64(keys.view(np.uint64)) >> np.uint64(1)) % np.uint64(3))
-    assert np.bincount(owners).min() > 19_500
+    ids = np.concatenate([np.arange(60_000), KEYS & (2**52 - 1)])
+    owners = owner_of(tf.constant((5 << 52) | ids), ranks).numpy()
+    hashes = [int(hashed) >> 32 for hashed in _mix64(ids.view(np.uint64))]
+    assert owners.tolist() == [hashed * ranks // 2**32 for hashed in hashes]
+    np.testing.assert_array_equal(owners, owner_of(tf.constant((2047 << 52) | ids), ranks).numpy())
+    shares = np.bincount(owners, minlength=ranks)
+    assert abs(shares - len(ids) / ranks).max() < 6 * (len(ids) / ranks) ** 0.5
+    for rank in {0, ranks // 2, ranks - 1}:
+        np.testing.assert_array_equal(is_owned((5 << 52) | ids, rank, ranks), owners == rank)
 
 
 def test_initial_rows_depend_on_seed_and_key_alone() -> None:

@@ -17,6 +17,7 @@ from schemas.sizes import dense_parameters, dense_parts, high_share
 from schemas.spec import Ranker as Declared
 from schemas.weights import dense_weights
 from tests.schemas.specs import Document, changed, loaded
+from tests.trainer_module.restore_store import write_users
 from tests.trainer_module.small_job import declared as small_ranker
 from tests.trainer_module.small_job import write_job
 from tests.trainer_module.test_models import CHAIN, INTERACTIONS, MODELS
@@ -28,6 +29,7 @@ from trainer_module.ranker import Ranker
 
 pytestmark = pytest.mark.slow
 
+ROWS_READ_BACK = 2_400_000
 SPECS = ("short_video", "online_retail", "census_income")
 VARIED = {
     "tables.users.optimizer": {"kind": "ftrl", "learning_rate": 0.1},
@@ -103,7 +105,7 @@ def test_the_hash_keeps_every_rank_under_its_high_share() -> None:
 
 
 def test_a_store_holds_what_is_planned(tmp_path: Path) -> None:
-    measured = _measured(tmp_path)
+    measured = _measured(tmp_path, "fill_store", "1100000")
     assert measured["rows"] >= 1_100_000
     # Just behind a doubling: room that is not written must not be resident.
     assert 0.8 * measured["planned_held"] < measured["held"] < measured["planned_held"] + _KEPT_BY_MALLOC
@@ -114,10 +116,20 @@ _KEPT_BY_MALLOC = 160e6
 """Of buffers below its limit for mappings of their own (32 MB) that were freed; part of `PROCESS_BYTES`."""
 
 
-def _measured(folder: Path) -> dict[str, float]:
+@pytest.mark.parametrize("before", [2, 3])
+def test_while_it_reads_its_rows_back_a_rank_takes_what_is_planned(tmp_path: Path, before: int) -> None:
+    keys = np.random.default_rng(0).choice(2**40, ROWS_READ_BACK, replace=False)
+    write_users(tmp_path / "c", keys, ranks=before)
+    measured = _measured(tmp_path, "restore_store", str(tmp_path / "c"), "1", "2")
+    assert measured["rows"] == pytest.approx(ROWS_READ_BACK / 2, rel=0.01)
+    assert measured["held"] == pytest.approx(measured["planned"], rel=0.15)
+    assert measured["peak"] == pytest.approx(measured["planned"], rel=0.15)
+
+
+def _measured(folder: Path, module: str, *arguments: str) -> dict[str, float]:
     output = folder / "measured.json"
     environment = os.environ | ALLOCATOR | {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.trainer_module.fill_store", "1100000", str(output)]
+    command = [sys.executable, "-W", "ignore", "-m", f"tests.trainer_module.{module}", *arguments, str(output)]
     done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(output.read_text()))

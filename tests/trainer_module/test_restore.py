@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.trainer_module.fabricated import GROUPS, all_rows, contents, spread, write_all
+from tests.trainer_module.fabricated import GROUPS, all_rows, by_key, contents, spread, write_all
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import read_manifest
 
@@ -27,13 +27,11 @@ def test_every_row_comes_back_bit_by_bit_to_its_one_owner(tmp_path: Path, before
     for name in GROUPS:
         keys, rows = all_rows(name)
         for rank, snapshot in enumerate(found):
-            got = snapshot.groups[name]
+            got = by_key(snapshot.groups[name])
             mine = new_owners[name] == rank
-            order, expected = np.argsort(got.keys), np.argsort(keys[mine])
-            np.testing.assert_array_equal(got.keys[order], keys[mine][expected])
-            np.testing.assert_array_equal(
-                got.rows[order].view(np.uint32), rows[mine][expected].view(np.uint32), err_msg=name
-            )
+            expected = np.argsort(keys[mine])
+            np.testing.assert_array_equal(got.keys, keys[mine][expected])
+            np.testing.assert_array_equal(got.rows.view(np.uint32), rows[mine][expected].view(np.uint32), err_msg=name)
         # Counters of statistics add up over the ranks.
         admitted = sum(snapshot.groups[name].extra["count_admitted"] for snapshot in found)
         np.testing.assert_array_equal(admitted, [0, before * (before + 1) // 2, before * 10])
@@ -44,6 +42,20 @@ def test_every_row_comes_back_bit_by_bit_to_its_one_owner(tmp_path: Path, before
         for name, array in written.dense.items():
             np.testing.assert_array_equal(snapshot.dense[name], array)
         assert {name: array.tolist() for name, array in snapshot.extra.items()} == {"newest_minute": [28_000_000]}
+
+
+@pytest.mark.parametrize(
+    ("after", "cells"), [(4, [1, 2, 3, 4]), (2, [1 + 2, 3 + 4]), (8, [1, 1, 2, 2, 3, 3, 4, 4]), (3, [3, 5, 7])]
+)
+def test_a_rank_counts_on_from_the_sketches_of_those_that_had_its_ids(
+    tmp_path: Path, after: int, cells: list[int]
+) -> None:
+    from trainer_module.checkpoint.restore import read_snapshot
+
+    write_all(tmp_path / "c", spread(4), ranks=4)
+    for rank, times in enumerate(cells):
+        found = read_snapshot(tmp_path / "c", read_manifest(tmp_path / "c"), rank=rank, ranks=after)
+        np.testing.assert_array_equal(found.groups["adam_8"].extra["sketch_cells"], np.arange(6) * times)
 
 
 def test_the_batches_of_all_ranks_are_told_to_each(tmp_path: Path) -> None:

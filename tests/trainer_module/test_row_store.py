@@ -161,6 +161,26 @@ def test_removed_rows_take_their_slots_along_and_leave_no_gap() -> None:
     np.testing.assert_array_equal(accumulators, np.full((5, 4), 0.5))
 
 
+def test_a_filling_that_failed_leaves_nothing_behind_when_other_rows_come() -> None:
+    from tests.trainer_module.small_tables import group, keys, table
+    from trainer_module.embedding.row_store import RowStore
+
+    store = RowStore(group(users=table()), seed=3)
+
+    def blocks(*ids: int, fail: bool):  # type: ignore[no-untyped-def]
+        for key in ids:
+            yield keys(key), np.full([1, store.group.width], key, np.float32)
+        if fail:
+            raise OSError
+
+    with pytest.raises(OSError, match=r"^$"):
+        store.fill(blocks(1, 2, fail=True), 3)
+    for ids in ((4, 5, 2), (6, 7)):  # Also in the place of whole ones.
+        store.fill(blocks(*ids, fail=False), len(ids))
+        assert store.find(tf.constant(keys(1, *ids))).numpy().tolist() == list(range(len(ids) + 1))
+        assert store.contents()[1][:, 0].tolist() == list(ids)
+
+
 def test_a_restored_store_is_equal_bit_by_bit_log_and_counters_included() -> None:
     from tests.trainer_module.small_tables import Steps, group, keys, table
     from trainer_module.embedding.delta import take_delta

@@ -5,6 +5,7 @@ the one that trains; a disk takes longer in any case.
 """
 
 import io
+import itertools
 import math
 import os
 import stat
@@ -48,11 +49,17 @@ class FileRecord(Declaration):
 def write_array(path: Path, array: NDArray[Any]) -> FileRecord:
     """Writes an array and waits until the disk has it."""
     array = np.asarray(array, order="C")
+    return write_parts(path, array.shape, array.dtype, [array])
+
+
+def write_parts(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], parts: Iterable[NDArray[Any]]) -> FileRecord:
+    """Writes an array that comes in parts, each in C order, and waits until the disk has it."""
     header = io.BytesIO()
-    _NPY.write_array_header_1_0(header, _NPY.header_data_from_array_1_0(array))
-    data = array.reshape(-1).view(np.uint8).data
-    record = _write(path, [memoryview(header.getvalue()), data])
-    return record.model_copy(update={"shape": array.shape})
+    described = {"descr": _NPY.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    _NPY.write_array_header_1_0(header, described)
+    data = (part.reshape(-1).view(np.uint8).data for part in parts)
+    record = _write(path, itertools.chain([memoryview(header.getvalue())], data))
+    return record.model_copy(update={"shape": shape})
 
 
 def write_bytes(path: Path, content: bytes) -> FileRecord:
@@ -112,8 +119,49 @@ def read_blocks(path: Path, record: FileRecord, num_rows: int) -> Iterator[NDArr
         reading.check()
 
 
+class ArrayFile:
+    """An array's file of which runs of rows are read, each with a checksum of its own."""
+
+    def __init__(self, path: Path, record: FileRecord, dtype: type[np.generic]):
+        """Opens the file.
+
+        Args:
+            path: of the file.
+            record: what it must be.
+            dtype: of the array; the header has no checksum of its own.
+
+        Raises:
+            DamagedError: when the file is not the one that was recorded.
+        """
+        _check_size(path, record)
+        self._file = path.open("rb", buffering=0)
+        try:
+            self._reading = _Reading(path, record, self._file)
+            if self._reading.dtype != dtype:
+                raise _damaged(path, f"holds {self._reading.dtype}", np.dtype(dtype).name)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> "ArrayFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, start: int, end: int, crc32: int) -> NDArray[Any]:
+        """Returns the rows from `start` up to `end`.
+
+        Raises:
+            DamagedError: when they are not those that were written.
+        """
+        array = np.empty([end - start, *self._reading.shape[1:]], self._reading.dtype)
+        self._reading.fill_run(array, start, crc32)
+        return array
+
+
 class _Reading:
-    """A file of an array while it is read from its beginning to its end."""
+    """A file of an array while it is read: from its beginning to its end, or here and there."""
 
     def __init__(self, path: Path, record: FileRecord, file: BinaryIO):
         self._path, self._record, self._file = path, record, file
@@ -122,25 +170,37 @@ class _Reading:
             self.shape, _, self.dtype = _NPY.read_array_header_1_0(file)
         except ValueError as error:
             raise _damaged(path, f"has no readable header: {error}", "a .npy file") from error
-        self._read_bytes = file.tell()
+        self._header_bytes = file.tell()
         if self.dtype.hasobject:  # Its numbers would be taken for addresses of Python objects.
             raise _damaged(path, f"holds {self.dtype}", "numbers")
-        if self.shape != record.shape or self._read_bytes + math.prod(self.shape) * self.dtype.itemsize != record.bytes:
+        data_bytes = math.prod(self.shape) * self.dtype.itemsize
+        if self.shape != record.shape or self._header_bytes + data_bytes != record.bytes:
             raise _damaged(path, f"holds {self.shape}", f"{record.shape}")
         file.seek(0)
-        self._crc = zlib.crc32(file.read(self._read_bytes))
+        self._crc = zlib.crc32(file.read(self._header_bytes))
 
     def fill(self, array: NDArray[Any]) -> None:
         """Reads the next rows into an array in C order."""
+        self._crc = self._read(array, self._crc)
+
+    def fill_run(self, array: NDArray[Any], first: int, crc32: int) -> None:
+        """Reads the rows from `first` on into an array in C order, and checks these alone."""
+        self._file.seek(self._header_bytes + first * math.prod(self.shape[1:]) * self.dtype.itemsize)
+        crc = self._read(array, 0)
+        if crc != crc32:
+            rows = f"of rows {first} to {first + len(array)}"
+            raise _damaged(self._path, f"checksum {crc:08x} {rows}", f"{crc32:08x}")
+
+    def _read(self, array: NDArray[Any], crc: int) -> int:
         data: Any = array.reshape(-1).view(np.uint8).data
         filled = 0
         while filled < len(data):
             got = self._file.readinto(data[filled : filled + _CHUNK_BYTES])  # type: ignore[attr-defined]
             if not got:
-                raise _damaged(self._path, f"ends after {self._read_bytes + filled} bytes", f"{self._record.bytes}")
-            self._crc = zlib.crc32(data[filled : filled + got], self._crc)
+                raise _damaged(self._path, f"ends after {self._file.tell()} bytes", f"{self._record.bytes}")
+            crc = zlib.crc32(data[filled : filled + got], crc)
             filled += got
-        self._read_bytes += filled
+        return crc
 
     def check(self) -> None:
         """Raises when what was read is not what was written."""

@@ -10,7 +10,10 @@ from pydantic import Field, ValidationError
 from schemas.base import Declaration
 from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
 
-FORMAT = 1
+FORMAT = 2
+"""Rows lie in blocks, in the order of the hash that says who owns them (`blocks`). In format 1 they lay in no order and
+had other owners; it is still read, whole by every rank."""
+FORMAT_WITHOUT_BLOCKS = 1
 MANIFEST = "manifest.json"
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -70,8 +73,19 @@ class Manifest(Declaration):
     files: dict[str, FileRecord] = Field(default_factory=dict)
 
 
+def record_of(directory: Path, manifest: Manifest, file: str) -> FileRecord:
+    """Returns what a reader of a file must find.
+
+    Raises:
+        DamagedError: when the checkpoint should hold the file and does not.
+    """
+    if file not in manifest.files:
+        raise DamagedError(f"{directory}: lacks {file}; the checkpoint is damaged: start from another one")
+    return manifest.files[file]
+
+
 def rows_file(rank: int, group: str, array: str) -> str:
-    """Returns the name of a rank's `keys`, `rows` or, under its own name, other array of a group."""
+    """Returns the name of a rank's `keys`, `rows`, `blocks` or, under its own name, other array of a group."""
     return f"rank-{rank:05d}.{_safe(group)}.{_safe(array)}.npy"
 
 
@@ -126,9 +140,10 @@ def read_manifest(directory: Path) -> Manifest:
             "damaged: restore it from a backup, or start from another one"
         )
     written = json.loads(body).get("format")
-    if written != FORMAT:
+    if written not in (FORMAT_WITHOUT_BLOCKS, FORMAT):
         raise CheckpointError(
-            f"{path}: another format (got {written}; this version reads {FORMAT}); train anew with mode: full"
+            f"{path}: another format (got {written}; this version reads {FORMAT_WITHOUT_BLOCKS} and {FORMAT}); "
+            "train anew with mode: full"
         )
     try:
         return Manifest.model_validate_json(body)

@@ -5,30 +5,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord, read_array, read_blocks
-from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
-from trainer_module.embedding.hashing import owner_of
-from trainer_module.snapshot import Arrays, RowsSnapshot, Snapshot, merged_extra
+from trainer_module.checkpoint.files import read_array, read_blocks
+from trainer_module.checkpoint.manifest import (
+    FORMAT,
+    Manifest,
+    batches_file,
+    dense_file,
+    extra_file,
+    record_of,
+    rows_file,
+)
+from trainer_module.checkpoint.rows import BLOCKS, KEYS, ROWS, OwnRows, writers
+from trainer_module.snapshot import Arrays, RowsOnDisk, StoredSnapshot, merged_extra
 
-_KEYS_AT_ONCE = 1 << 20
 _DENSE, _ALL = "dense.", "all."
 HISTORY_ARRAY = "history_"
 """Arrays under such a name belong to the history, not to the snapshot."""
 
 
-def read_snapshot(directory: Path, manifest: Manifest, *, rank: int, ranks: int) -> Snapshot:
-    """Returns what a rank holds after a checkpoint.
+def read_snapshot(directory: Path, manifest: Manifest, *, rank: int, ranks: int) -> StoredSnapshot:
+    """Returns what a rank holds after a checkpoint; its rows are read while they are taken into their stores.
 
     Raises:
         CheckpointError: when a file is missing, cut or altered.
     """
-    return Snapshot(
+    return StoredSnapshot(
         step=manifest.step,
         dense=read_dense(directory, manifest),
-        groups={name: _rows_of_rank(directory, manifest, name, rank, ranks) for name in manifest.groups},
+        groups={name: own_rows(directory, manifest, name, rank=rank, ranks=ranks) for name in manifest.groups},
         extra={name: array for name, array in read_extra(directory, manifest).items() if not _is_history(name)},
     )
 
@@ -66,12 +72,6 @@ def read_batches(directory: Path, manifest: Manifest) -> NDArray[Any]:
     return np.concatenate([_read(directory, manifest, batches_file(part)) for part in range(manifest.ranks)])
 
 
-def read_parts(directory: Path, manifest: Manifest, group: str) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Yields the keys and rows of a group, as one rank after another has written them."""
-    for part in range(manifest.ranks):
-        yield _read_rows(directory, manifest, group, part)
-
-
 def read_keys(directory: Path, manifest: Manifest, group: str) -> NDArray[Any]:
     """Returns all keys of a group, as one rank after another has written them: [n] int64."""
     files = [rows_file(part, group, "keys") for part in range(manifest.ranks)]
@@ -85,64 +85,35 @@ def read_row_blocks(directory: Path, manifest: Manifest, group: str, num_rows: i
     """
     for part in range(manifest.ranks):
         file = rows_file(part, group, "rows")
-        yield from read_blocks(directory / file, _record(directory, manifest, file), num_rows)
+        yield from read_blocks(directory / file, record_of(directory, manifest, file), num_rows)
 
 
-def read_extras(directory: Path, manifest: Manifest, group: str) -> list[Arrays]:
-    """Returns what each rank has written of a group beside keys and rows."""
-    prefixes = [rows_file(part, group, "x")[: -len("x.npy")] for part in range(manifest.ranks)]
-    return [
-        {
-            name: _read(directory, manifest, prefix + name + ".npy")
-            for name in (file[len(prefix) : -len(".npy")] for file in manifest.files if file.startswith(prefix))
-            if name not in {"keys", "rows"}
-        }
-        for prefix in prefixes
-    ]
-
-
-def is_owned(keys: NDArray[Any], rank: int, ranks: int) -> NDArray[np.bool_]:
-    """Returns which keys a rank owns: [n] int64 to [n]."""
-    if ranks == 1:
-        return np.ones(len(keys), np.bool_)
-    owned = np.empty(len(keys), np.bool_)
-    for start in range(0, len(keys), _KEYS_AT_ONCE):
-        part = slice(start, start + _KEYS_AT_ONCE)
-        owned[part] = owner_of(tf.constant(keys[part]), ranks).numpy() == rank
-    return owned
-
-
-def _rows_of_rank(directory: Path, manifest: Manifest, group: str, rank: int, ranks: int) -> RowsSnapshot:
-    extras = read_extras(directory, manifest, group)
-    if ranks == manifest.ranks:
-        keys, rows = _read_rows(directory, manifest, group, rank)
-        if not is_owned(keys, rank, ranks).all():
-            raise CheckpointError(
-                f"{directory}: rank {rank} holds rows of {group} that it does not own; "
-                "written by another version: train anew with mode: full"
-            )
-        return RowsSnapshot(keys=keys, rows=rows, extra=extras[rank])
-    found = []
-    for keys, rows in read_parts(directory, manifest, group):
-        mine = is_owned(keys, rank, ranks)
-        found.append((keys[mine], rows[mine]))
-    return RowsSnapshot(
-        keys=np.concatenate([keys for keys, _ in found]),
-        rows=np.concatenate([rows for _, rows in found]),
-        extra=merged_extra(extras, rank),
+def own_rows(directory: Path, manifest: Manifest, group: str, *, rank: int, ranks: int) -> RowsOnDisk:
+    """Returns what a rank owns of a group, whoever wrote it."""
+    rows = OwnRows(directory, manifest, group, rank=rank, ranks=ranks)
+    return RowsOnDisk(
+        rows.num_rows, rows.blocks, lambda: extra_of_rank(directory, manifest, group, rank=rank, ranks=ranks)
     )
 
 
-def _read_rows(directory: Path, manifest: Manifest, group: str, part: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    keys = _read(directory, manifest, rows_file(part, group, "keys"))
-    return keys, _read(directory, manifest, rows_file(part, group, "rows"))
+def extra_of_rank(directory: Path, manifest: Manifest, group: str, *, rank: int, ranks: int) -> Arrays:
+    """Returns what belongs to a rank beside its rows, from those ranks alone that have written rows of it."""
+    if ranks == manifest.ranks and manifest.format == FORMAT:
+        return _read_extra_of(directory, manifest, group, rank)
+    merged: Arrays = {}
+    for part in writers(manifest, rank, ranks):
+        # A rank's counters of statistics go to one rank alone: they are added up over the ranks.
+        is_heir = part * ranks // manifest.ranks == rank
+        merged = merged_extra(merged, _read_extra_of(directory, manifest, group, part), is_heir=is_heir)
+    return merged
+
+
+def _read_extra_of(directory: Path, manifest: Manifest, group: str, part: int) -> Arrays:
+    prefix = rows_file(part, group, "x")[: -len("x.npy")]
+    files = [file for file in manifest.files if file.startswith(prefix)]
+    names = {file[len(prefix) : -len(".npy")] for file in files} - {KEYS, ROWS, BLOCKS}
+    return {name: _read(directory, manifest, rows_file(part, group, name)) for name in sorted(names)}
 
 
 def _read(directory: Path, manifest: Manifest, file: str) -> NDArray[Any]:
-    return read_array(directory / file, _record(directory, manifest, file))
-
-
-def _record(directory: Path, manifest: Manifest, file: str) -> FileRecord:
-    if file not in manifest.files:
-        raise DamagedError(f"{directory}: lacks {file}; the checkpoint is damaged: start from another one")
-    return manifest.files[file]
+    return read_array(directory / file, record_of(directory, manifest, file))

@@ -4,9 +4,10 @@ What the spec has and the base has not starts anew; what only the base has is dr
 base has learnt of a feature whose values mean something else by now: its statistics were analysed anew.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ from schemas.groups import BOOK_FLOATS
 from trainer_module.checkpoint.fit import Fit, fit, without
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import GroupLayout, Manifest, WeightLayout
-from trainer_module.checkpoint.restore import is_owned, read_dense, read_extra, read_extras, read_parts
+from trainer_module.checkpoint.restore import extra_of_rank, read_dense, read_extra
+from trainer_module.checkpoint.rows import OwnRows
 from trainer_module.checkpoint.warm_dense import started_from
 from trainer_module.dense.optimizers import moment_starts
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY
 from trainer_module.keys import ID_BITS
 from trainer_module.losses.balance import is_of_balance
 from trainer_module.ranker import Ranker
-from trainer_module.snapshot import Arrays, RowsSnapshot, Snapshot, merged_extra
+from trainer_module.snapshot import Arrays, KeysAndRows, RowsOnDisk, StoredSnapshot
 
 NEWEST_MINUTE = "newest_minute"
 _SKETCH = "sketch_"
@@ -38,7 +40,7 @@ class WarmStart(Fit):
         snapshot: what was found; whatever it lacks starts anew.
     """
 
-    snapshot: Snapshot
+    snapshot: StoredSnapshot
 
 
 def warm_start(
@@ -64,9 +66,10 @@ def warm_start(
     extra = read_extra(directory, manifest)
     newest = _newest_minute(manifest, extra)
     groups = {
-        name: _rows(directory, fitting, layout, newest, rank=rank, ranks=ranks) for name, layout in wanted.items()
+        name: _rows(directory, manifest, fitting, layout, newest, rank=rank, ranks=ranks)
+        for name, layout in wanted.items()
     }
-    snapshot = Snapshot(
+    snapshot = StoredSnapshot(
         step=manifest.step,
         dense=_dense(read_dense(directory, manifest), fitting, ranker, layouts),
         groups=groups,
@@ -98,35 +101,56 @@ def _newest_minute(manifest: Manifest, extra: Arrays) -> int:
 
 
 def _rows(
-    directory: Path, manifest: Manifest, wanted: GroupLayout, newest: int, *, rank: int, ranks: int
-) -> RowsSnapshot:
-    """Returns this rank's rows of a group, wherever its tables were in the base."""
-    keys, rows = [np.zeros(0, np.int64)], [np.zeros([0, wanted.width], np.float32)]
-    extra: Arrays = {}
-    for name, held in manifest.groups.items():
+    directory: Path,
+    manifest: Manifest,
+    fitting: Manifest,
+    wanted: GroupLayout,
+    newest: int,
+    *,
+    rank: int,
+    ranks: int,
+) -> RowsOnDisk:
+    """Returns this rank's rows of a group, wherever its tables were in the base, as far as they fit.
+
+    The tag of a table has no part in who owns a row: where tags have moved, too, a rank reads its own rows alone.
+    """
+    parts, extra_of = [], None
+    for name, held in fitting.groups.items():
         moved = {held.tables[table]: tag for table, tag in wanted.tables.items() if table in held.tables}
         if not moved:
             continue
-        for of_part, rows_of_part in read_parts(directory, manifest, name):
-            new_keys, is_kept = _remapped(of_part, moved)
-            is_kept &= is_owned(new_keys, rank, ranks)
-            keys.append(new_keys[is_kept])
-            rows.append(_with_books(rows_of_part[is_kept], held, wanted, newest))
+        are_all_kept = moved.keys() == set(manifest.groups[name].tables.values())
+        is_kept = None if are_all_kept else partial(_is_kept, moved)
+        rows = OwnRows(directory, manifest, name, rank=rank, ranks=ranks, is_kept=is_kept)
+        parts.append((rows, moved, held))
         if held.tables == wanted.tables:
             # Counts of ids in waiting are by key: they hold as long as no key has changed.
-            parts = read_extras(directory, manifest, name)
-            merged = parts[rank] if ranks == manifest.ranks else merged_extra(parts, rank)
-            extra = {name: array for name, array in merged.items() if name.startswith(_SKETCH)}
-    return RowsSnapshot(keys=np.concatenate(keys), rows=np.concatenate(rows), extra=extra)
+            extra_of = name
+
+    def blocks() -> Iterator[KeysAndRows]:
+        for rows, moved, held in parts:
+            for keys, block in rows.blocks():
+                yield _remapped(keys, moved), _with_books(block, held, wanted, newest)
+
+    def extra() -> Arrays:
+        if extra_of is None:
+            return {}
+        found = extra_of_rank(directory, manifest, extra_of, rank=rank, ranks=ranks)
+        return {name: array for name, array in found.items() if name.startswith(_SKETCH)}
+
+    return RowsOnDisk(sum(rows.num_rows for rows, _, _ in parts), blocks, extra)
 
 
-def _remapped(keys: NDArray[Any], moved: dict[int, int]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns the keys with their tables' new tags, and which are of a table that is still there."""
+def _is_kept(moved: dict[int, int], keys: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.isin(keys >> ID_BITS, list(moved))
+
+
+def _remapped(keys: NDArray[Any], moved: dict[int, int]) -> NDArray[Any]:
+    """Returns keys of tables that are still there with their tables' new tags."""
     new_tags = np.zeros(max(moved) + 1, np.int64)
     new_tags[list(moved)] = list(moved.values())
-    tags = keys >> ID_BITS
-    new_tag = np.where(tags < len(new_tags), new_tags[np.minimum(tags, len(new_tags) - 1)], 0)
-    return (keys & ((1 << ID_BITS) - 1)) | (new_tag << ID_BITS), new_tag > 0
+    remapped: NDArray[Any] = (keys & ((1 << ID_BITS) - 1)) | (new_tags[keys >> ID_BITS] << ID_BITS)
+    return remapped
 
 
 def _with_books(rows: NDArray[Any], held: GroupLayout, wanted: GroupLayout, newest: int) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
 from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
+from trainer_module.checkpoint.rows import write_rows
 from trainer_module.snapshot import Snapshot
 
 _LOG = logging.getLogger("trainer_module.checkpoint")
@@ -178,14 +179,15 @@ def _tidy(act: Callable[[], None]) -> None:
 
 def _write_part(target: Path, contents: Contents, rank: int) -> dict[str, FileRecord]:
     arrays: dict[str, NDArray[Any]] = {batches_file(rank): contents.batches}
+    files: dict[str, FileRecord] = {}
     for group, rows in contents.snapshot.groups.items():
-        for name, array in {"keys": rows.keys, "rows": rows.rows, **rows.extra}.items():
-            arrays[rows_file(rank, group, name)] = array
+        files |= write_rows(target, rank, group, rows.keys, rows.rows)
+        arrays |= {rows_file(rank, group, name): array for name, array in rows.extra.items()}
     if rank == 0:
         for name, array in {**contents.snapshot.extra, **contents.arrays}.items():
             arrays[extra_file(name)] = array
         arrays |= {dense_file(moment): vector for moment, vector in flat_moments(contents).items()}
-    files = {name: write_array(target / name, array) for name, array in arrays.items()}
+    files |= {name: write_array(target / name, array) for name, array in arrays.items()}
     if rank == 0:
         files[HISTORY] = write_bytes(target / HISTORY, contents.history)
     return files

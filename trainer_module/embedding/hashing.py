@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from trainer_module.keys import ID_BITS
+
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX1 = 0xBF58476D1CE4E5B9
 _MIX2 = 0x94D049BB133111EB
@@ -22,9 +24,17 @@ def mix64(x: tf.Tensor) -> tf.Tensor:
 
 
 def owner_of(keys: tf.Tensor, num_ranks: int) -> tf.Tensor:
-    """Returns the rank that owns each key: [n] int64 to [n] int32, in 0 .. num_ranks - 1."""
-    mixed = tf.bitwise.right_shift(mix64(tf.bitcast(keys, tf.uint64)), _u64(1))
-    return tf.cast(tf.math.floormod(tf.bitcast(mixed, tf.int64), num_ranks), tf.int32)
+    """Returns the rank that owns each key: [n] int64 to [n] int32, in 0 .. num_ranks - 1.
+
+    The ranks own equal ranges of a hash of 32 bits, one after another, so that a checkpoint in the order of the hash
+    has a rank's rows together, whatever the number of ranks (`checkpoint.blocks`). The hash is of the id alone: a row
+    keeps its owner when the tag of its table moves.
+    """
+    ids = tf.bitwise.bitwise_and(keys, tf.constant((1 << ID_BITS) - 1, tf.int64))
+    hashes = tf.bitwise.right_shift(mix64(tf.bitcast(ids, tf.uint64)), _u64(32))
+    return tf.cast(
+        tf.bitwise.right_shift(tf.bitcast(hashes, tf.int64) * num_ranks, tf.constant(32, tf.int64)), tf.int32
+    )
 
 
 def initial_rows(keys: tf.Tensor, dim: int, scale: float, seed: int) -> tf.Tensor:

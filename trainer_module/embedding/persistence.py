@@ -1,12 +1,14 @@
 """A store as arrays, and back."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import tensorflow as tf
 
 from trainer_module.embedding.delta import restore_log, snapshot_of_log
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.embedding.row_store import RowStore
-from trainer_module.snapshot import Arrays, RowsSnapshot
+from trainer_module.snapshot import Arrays, KeysAndRows, RowsOnDisk, RowsSnapshot
 
 
 def snapshot_of(store: RowStore) -> RowsSnapshot:
@@ -18,27 +20,33 @@ def snapshot_of(store: RowStore) -> RowsSnapshot:
     return RowsSnapshot(keys, rows, extra | snapshot_of_log(store))
 
 
-def restore(store: RowStore, snapshot: RowsSnapshot, *, rank: int, ranks: int) -> None:
-    """Takes a snapshot into a fresh store.
+def restore(store: RowStore, held: RowsSnapshot | RowsOnDisk, *, rank: int, ranks: int) -> None:
+    """Takes what a rank held into a store, in the place of whatever is there.
 
     Args:
         store: of the same group.
-        snapshot: rows of this rank alone; `extra` may speak of keys of others.
+        held: rows of this rank alone; `extra` may speak of keys of others.
         rank: this one.
         ranks: number of ranks now.
 
     Raises:
         ValueError: for rows of another width or owner; a mistake of the caller.
     """
-    if snapshot.rows.shape != (len(snapshot.keys), store.group.width):
-        raise ValueError(f"{store.group.name}: rows {snapshot.rows.shape} do not fit {store.group.width} floats a row")
-    if not np.all(owner_of(tf.constant(snapshot.keys, tf.int64), ranks).numpy() == rank):
-        raise ValueError(f"{store.group.name}: rows of other ranks (this is rank {rank} of {ranks})")
-    store.fill(snapshot.keys, snapshot.rows)
+    store.fill(_checked(store, held, rank, ranks), held.num_rows)
+    extra = held.extra
     for name, counter in store.counters.items():
-        stored = snapshot.extra.get(f"count_{name}")
+        stored = extra.get(f"count_{name}")
         if stored is not None and stored.shape == counter.shape:
             counter.assign(stored)
     if store.gatekeeper.sketch is not None:
-        store.gatekeeper.sketch.restore(snapshot.extra)
-    restore_log(store, snapshot.extra, rank=rank, ranks=ranks)
+        store.gatekeeper.sketch.restore(extra)
+    restore_log(store, extra, rank=rank, ranks=ranks)
+
+
+def _checked(store: RowStore, held: RowsSnapshot | RowsOnDisk, rank: int, ranks: int) -> Iterator[KeysAndRows]:
+    for keys, rows in held.blocks:
+        if rows.shape != (len(keys), store.group.width):
+            raise ValueError(f"{store.group.name}: rows {rows.shape} do not fit {store.group.width} floats a row")
+        if not np.all(owner_of(tf.constant(keys, tf.int64), ranks).numpy() == rank):
+            raise ValueError(f"{store.group.name}: rows of other ranks (this is rank {rank} of {ranks})")
+        yield keys, rows

@@ -5,6 +5,7 @@ Row 0 belongs to no key. The table answers 0 for an unknown key, and the row is 
 ids without a row read as zeros, and their gradients go nowhere, without a branch or a mask.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,10 @@ from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.removed_keys import RemovedKeys
 from trainer_module.embedding.row_optimizers import Now, row_update
 from trainer_module.keys import NO_ID, tags_of
+from trainer_module.snapshot import KeysAndRows
 
 _FIRST_INDEX_SIZE = 1 << 14
 _RESERVED_BYTES = 256 << 20
-_INSERT_AT_ONCE = 1 << 18
 INITIAL_SCALE = 0.05
 """New rows start uniform in [-0.05, 0.05), the default of Keras' embeddings."""
 
@@ -75,7 +76,8 @@ class RowStore(tf.Module):
 
     def _make_room(self, expected_rows: int) -> None:
         name, width = self.group.name, self.group.width
-        index_size = max(_FIRST_INDEX_SIZE, expected_rows + 1)
+        self._was_filled = False
+        index_size = self._room = max(_FIRST_INDEX_SIZE, expected_rows + 1)
         # Memory that was never written is not taken from the machine: room for later rows is free.
         capacity = max(index_size, _RESERVED_BYTES // (4 * width))
         self.index = de.CuckooHashTable(
@@ -278,17 +280,27 @@ class RowStore(tf.Module):
         # `numpy()` would copy once more.
         return np.asarray(tf.gather(whole, tf.range(1, end)))
 
-    def fill(self, keys: NDArray[Any], rows: NDArray[Any]) -> None:
-        """Takes rows into an empty store: keys [n], each once, rows [n, width]."""
-        self._make_room(len(keys) + len(keys) // 8)
-        for start in range(0, len(keys), _INSERT_AT_ONCE):
-            part = slice(start, start + _INSERT_AT_ONCE)
-            numbers = tf.range(start + 1, start + 1 + len(keys[part]), dtype=tf.int64)
-            self.rows.scatter_update(tf.IndexedSlices(rows[part], numbers))
-            self.keys.scatter_update(tf.IndexedSlices(keys[part], numbers))
+    def fill(self, blocks: Iterable[KeysAndRows], num_rows: int) -> None:
+        """Takes rows in the place of those it has.
+
+        Args:
+            blocks: keys [n], each once over all blocks, and rows [n, width]; a block may lie where the last one lay.
+            num_rows: of all blocks together.
+        """
+        needed = num_rows + num_rows // 8
+        if self._was_filled or self.num_rows or needed > self._room:
+            self._make_room(needed)
+        # Also if it fails half-way: what came so far is in the index.
+        self._was_filled = True
+        end = 1
+        for keys, rows in blocks:
+            numbers = tf.range(end, end + len(keys), dtype=tf.int64)
+            self.rows.scatter_update(tf.IndexedSlices(rows, numbers))
+            self.keys.scatter_update(tf.IndexedSlices(keys, numbers))
             self.mark(numbers, False)
-            self.index.insert(tf.constant(keys[part]), numbers[:, None])
-        self.end.assign(len(keys) + 1)
+            self.index.insert(tf.constant(keys), numbers[:, None])
+            end += len(keys)
+        self.end.assign(end)
 
 
 def _untouched(shape: Any, dtype: tf.DType) -> tf.Tensor:

@@ -1,0 +1,105 @@
+"""In which order a rank's rows lie in its files, and where among them those of any rank are. Pure functions.
+
+Each of n ranks owns a range of the hash of ids: the first one the hashes in the first nth of all, and so on. The files
+hold rows by the upper bits of the hash, the bucket. So the rows of any rank of any number of ranks are a run of blocks,
+and a block, some whole buckets with checksums of their own, is the least that is read.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.groups import KEY_ID_BITS
+
+BLOCK_ROWS = 1 << 14
+_HASH_BITS = 32
+_BUCKET_BITS = 16  # Numbers of 16 bits are sorted by radix.
+_BUCKETS = 1 << _BUCKET_BITS
+_KEYS_AT_ONCE = 1 << 18
+_MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class Block(NamedTuple):
+    """A run of rows.
+
+    Attributes:
+        first_bucket, last_bucket: it holds all rows of these and of those between them.
+        start, end: of its rows in the file.
+        keys_crc32, rows_crc32: of their bytes.
+    """
+
+    first_bucket: int
+    last_bucket: int
+    start: int
+    end: int
+    keys_crc32: int
+    rows_crc32: int
+
+
+def hashes_of(keys: NDArray[Any]) -> NDArray[np.uint64]:
+    """Returns 32 bits for each key, as `embedding.hashing.owner_of` takes them: [n] int64 to [n]."""
+    x = (keys & ((1 << KEY_ID_BITS) - 1)).astype(np.uint64)
+    x = (x ^ (x >> np.uint64(30))) * _MIX1
+    x = (x ^ (x >> np.uint64(27))) * _MIX2
+    mixed: NDArray[np.uint64] = (x ^ (x >> np.uint64(31))) >> np.uint64(64 - _HASH_BITS)
+    return mixed
+
+
+def is_owned(keys: NDArray[Any], rank: int, ranks: int) -> NDArray[np.bool_]:
+    """Returns which keys a rank owns: [n] int64 to [n]."""
+    owned: NDArray[np.bool_] = (hashes_of(keys) * np.uint64(ranks)) >> np.uint64(_HASH_BITS) == np.uint64(rank)
+    return owned
+
+
+def buckets_of_rank(rank: int, ranks: int) -> tuple[int, int]:
+    """Returns the first and the last bucket that hold keys of a rank; it may share both with its neighbours."""
+    first, end = (-(-(edge << _HASH_BITS) // ranks) for edge in (rank, rank + 1))
+    shift = _HASH_BITS - _BUCKET_BITS
+    return first >> shift, (end - 1) >> shift
+
+
+def ranks_beside(rank: int, ranks: int, other: int) -> range:
+    """Returns those of `other` ranks that own keys which this one of `ranks` owns, too."""
+    return range(rank * other // ranks, -(-(rank + 1) * other // ranks))
+
+
+def order_of(keys: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the order in which rows are written, [n], and how many each bucket has, [buckets]."""
+    buckets, rows_by_bucket = np.empty(len(keys), np.uint16), np.zeros(_BUCKETS, np.int64)
+    for start in range(0, len(keys), _KEYS_AT_ONCE):
+        part = slice(start, start + _KEYS_AT_ONCE)
+        buckets[part] = hashes_of(keys[part]) >> np.uint64(_HASH_BITS - _BUCKET_BITS)
+        rows_by_bucket += np.bincount(buckets[part], minlength=_BUCKETS)
+    return np.argsort(buckets, kind="stable"), rows_by_bucket
+
+
+def cut(rows_by_bucket: NDArray[np.int64], block_rows: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yields first and last bucket, start and end of each block, of about so many rows.
+
+    Args:
+        rows_by_bucket: [buckets].
+        block_rows: a bucket of more is a block by itself.
+    """
+    ends = np.cumsum(rows_by_bucket)
+    filled = np.flatnonzero(rows_by_bucket)
+    number = (ends - rows_by_bucket)[filled] // block_rows
+    for run in np.split(filled, np.flatnonzero(np.diff(number)) + 1):
+        if len(run):
+            yield int(run[0]), int(run[-1]), int(ends[run[0]] - rows_by_bucket[run[0]]), int(ends[run[-1]])
+
+
+def as_array(blocks: Sequence[Block]) -> NDArray[np.int64]:
+    """Returns blocks as numbers: [blocks, 6]."""
+    return np.array(blocks, np.int64).reshape(-1, len(Block._fields))
+
+
+def from_array(numbers: NDArray[Any], num_rows: int) -> list[Block] | None:
+    """Returns the inverse of `as_array`; None where the blocks are not those of so many rows."""
+    if numbers.dtype != np.int64 or numbers.ndim != 2 or numbers.shape[1] != len(Block._fields):
+        return None
+    blocks = [Block(*row) for row in numbers.tolist()]
+    ends = [0, *(block.end for block in blocks)]
+    follow = all(block.start == end < block.end for block, end in zip(blocks, ends[:-1], strict=True))
+    return blocks if follow and ends[-1] == num_rows else None

@@ -1,0 +1,185 @@
+"""A rank's rows of a group of tables, to its files and, for any number of ranks, back: block by block."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer_module.checkpoint import blocks
+from trainer_module.checkpoint.blocks import Block, is_owned
+from trainer_module.checkpoint.files import (
+    ArrayFile,
+    CheckpointError,
+    DamagedError,
+    FileRecord,
+    read_array,
+    read_blocks,
+    write_array,
+    write_parts,
+)
+from trainer_module.checkpoint.manifest import FORMAT_WITHOUT_BLOCKS, Manifest, record_of, rows_file
+from trainer_module.snapshot import KeysAndRows
+
+KEYS, ROWS, BLOCKS = "keys", "rows", "blocks"
+
+
+def write_rows(
+    folder: Path, rank: int, group: str, keys: NDArray[Any], rows: NDArray[Any], *, block_rows: int = blocks.BLOCK_ROWS
+) -> dict[str, FileRecord]:
+    """Writes keys, rows and where their blocks are; holds the order of the rows meanwhile, and a block at a time.
+
+    Args:
+        folder: of the checkpoint.
+        rank: whose rows.
+        group: of tables.
+        keys: [n] int64, in any order.
+        rows: [n, width] float32.
+        block_rows: about as many a block.
+
+    Returns:
+        The files, by name.
+    """
+    order, rows_by_bucket = blocks.order_of(keys)
+    cuts = list(blocks.cut(rows_by_bucket, block_rows))
+    files: dict[str, FileRecord] = {}
+
+    def write(name: str, array: NDArray[Any]) -> list[int]:
+        buffer = np.empty([max((end - start for *_, start, end in cuts), default=0), *array.shape[1:]], array.dtype)
+        checksums = []
+
+        def parts() -> Iterator[NDArray[Any]]:
+            for *_, start, end in cuts:
+                # Into memory that is there, and without a look at every number: four times as fast as an index.
+                part = np.take(array, order[start:end], axis=0, out=buffer[: end - start], mode="clip")
+                checksums.append(zlib.crc32(part.data))
+                yield part
+
+        file = rows_file(rank, group, name)
+        files[file] = write_parts(folder / file, array.shape, array.dtype, parts())
+        return checksums
+
+    written = zip(cuts, write(KEYS, keys), write(ROWS, rows), strict=True)
+    index = blocks.as_array([Block(*where, *checksums) for where, *checksums in written])
+    file = rows_file(rank, group, BLOCKS)
+    return files | {file: write_array(folder / file, index)}
+
+
+def writers(manifest: Manifest, rank: int, ranks: int) -> range:
+    """Returns the ranks that may have written keys which this one of so many ranks owns."""
+    if manifest.format == FORMAT_WITHOUT_BLOCKS:
+        return range(manifest.ranks)
+    return blocks.ranks_beside(rank, ranks, manifest.ranks)
+
+
+class OwnRows:
+    """The rows of one group in a checkpoint that a rank owns now, whoever wrote them; nothing else is read.
+
+    Attributes:
+        num_rows: how many come.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        manifest: Manifest,
+        group: str,
+        *,
+        rank: int,
+        ranks: int,
+        is_kept: Callable[[NDArray[Any]], NDArray[np.bool_]] | None = None,
+    ):
+        """Finds and counts them.
+
+        Args:
+            directory: of the checkpoint.
+            manifest: of the checkpoint.
+            group: of tables.
+            rank: whose rows.
+            ranks: how many ranks there are now.
+            is_kept: which of some keys come, [n] to [n]; None: all. Counting then takes all keys of the rank.
+
+        Raises:
+            DamagedError: when a file is missing, cut or altered.
+        """
+        self._directory, self._manifest, self._group = directory, manifest, group
+        self._rank, self._ranks, self._is_kept = rank, ranks, is_kept
+        self._buckets = blocks.buckets_of_rank(rank, ranks)
+        self._writers = writers(manifest, rank, ranks)
+        self.num_rows = sum(self._counts())
+
+    def blocks(self) -> Iterator[KeysAndRows]:
+        """Yields keys, [n] int64, and rows, [n, width] float32; both may lie where those before them lay.
+
+        Raises:
+            CheckpointError: when a file holds rows that are not its writer's, or is damaged.
+        """
+        for part in self._writers:
+            for keys, rows in self._read(part):
+                mine = self._is_mine(keys)
+                yield (keys, rows) if mine.all() else (keys[mine], rows[mine])
+
+    def _read(self, part: int) -> Iterator[KeysAndRows]:
+        """Yields what a rank has written, as far as it may be this one's."""
+        if self._manifest.format == FORMAT_WITHOUT_BLOCKS:
+            files = (read_blocks(*self._file(part, name), blocks.BLOCK_ROWS) for name in (KEYS, ROWS))
+            yield from zip(*files, strict=True)
+            return
+        with ExitStack() as opened:
+            keys_file = opened.enter_context(ArrayFile(*self._file(part, KEYS), np.int64))
+            rows_file = opened.enter_context(ArrayFile(*self._file(part, ROWS), np.float32))
+            for block in self._blocks_of(part):
+                keys = keys_file.read(block.start, block.end, block.keys_crc32)
+                if not is_owned(keys, part, self._manifest.ranks).all():
+                    raise self._strangers(part)
+                yield keys, rows_file.read(block.start, block.end, block.rows_crc32)
+
+    def _counts(self) -> Iterator[int]:
+        """Yields numbers of rows that come; keys are read where that is not clear without them."""
+        first, last = self._buckets
+        for part in self._writers:
+            if self._manifest.format == FORMAT_WITHOUT_BLOCKS:
+                yield from (self._count(keys) for keys in read_blocks(*self._file(part, KEYS), blocks.BLOCK_ROWS))
+                continue
+            with ArrayFile(*self._file(part, KEYS), np.int64) as file:
+                for block in self._blocks_of(part):
+                    if self._is_kept is None and first < block.first_bucket and block.last_bucket < last:
+                        yield block.end - block.start
+                    else:
+                        yield self._count(file.read(block.start, block.end, block.keys_crc32))
+
+    def _count(self, keys: NDArray[Any]) -> int:
+        return int(self._is_mine(keys).sum())
+
+    def _is_mine(self, keys: NDArray[Any]) -> NDArray[np.bool_]:
+        mine = is_owned(keys, self._rank, self._ranks)
+        return mine if self._is_kept is None else mine & self._is_kept(keys)
+
+    def _blocks_of(self, part: int) -> list[Block]:
+        """Returns the blocks of a rank that may hold keys of this one."""
+        path, record = self._file(part, BLOCKS)
+        num_rows = record_of(self._directory, self._manifest, rows_file(part, self._group, KEYS)).shape
+        found = blocks.from_array(read_array(path, record), num_rows[0] if num_rows else 0)
+        if found is None:
+            raise DamagedError(
+                f"{path}: does not fit the keys beside it (got other numbers of rows than {num_rows}); "
+                "the checkpoint is damaged: start from another one"
+            )
+        first, last = blocks.buckets_of_rank(part, self._manifest.ranks)
+        if any(block.first_bucket < first or last < block.last_bucket for block in found):
+            raise self._strangers(part)
+        first, last = self._buckets
+        return [block for block in found if block.first_bucket <= last and first <= block.last_bucket]
+
+    def _strangers(self, part: int) -> CheckpointError:
+        return CheckpointError(
+            f"{self._directory}: rank {part} holds rows of {self._group} that it does not own; "
+            "written by another version: train anew with mode: full"
+        )
+
+    def _file(self, part: int, name: str) -> tuple[Path, FileRecord]:
+        file = rows_file(part, self._group, name)
+        return self._directory / file, record_of(self._directory, self._manifest, file)
