@@ -226,10 +226,13 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
 
 def _entry(steps: Mapping[str, Any], verdict: Any, when: str) -> Any:
     from components.registry import checkpoint as checkpoints
+    from components.registry import seal
     from components.registry.blessed import BlessedModel
 
+    model = steps["trainer"].outputs["model"]
     return BlessedModel(
-        model_uri=steps["trainer"].outputs["model"].uri,
+        model_uri=model.uri,
+        model_sha256=model.get_string_custom_property(seal.SHA256),
         ranker_digest=steps["pusher"].properties["ranker_digest"],
         blessed_at=datetime.datetime.fromisoformat(when),
         metrics={task: judged.metrics for task, judged in verdict.tasks.items()},

@@ -22,7 +22,8 @@ from components.evaluator.measured import read_measured
 from components.evaluator.new_ids import features_told_by
 from components.evaluator.reduced_rows import EXPORT_FILE, ReducedRows, reduced_rows
 from components.evaluator.verdict import FILE_NAME, TEXT_FILE, Baseline, Verdict
-from components.registry.blessed import baseline_for, folder, read_all
+from components.registry import seal
+from components.registry.blessed import BlessedModel, baseline_for, folder, read_all
 from schemas.data import EVAL
 from schemas.release import Evaluation, Gate
 from schemas.serving import Export
@@ -47,6 +48,7 @@ class Executor(tfx_executor.Executor):
         inputs = Inputs.model_validate_json(exec_properties["inputs"])
         model = artifact_utils.get_single_instance(input_dict[keys.MODEL_KEY])
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
+        seal.refuse_changed(path_utils.serving_model_path(model.uri), model.get_string_custom_property(seal.SHA256))
         problems = candidate.output_problems(model.uri, tasks=inputs.tasks, examples=examples, split=EVAL)
         if problems:
             verdict = candidate.refusal(problems, inputs.tasks)
@@ -66,8 +68,11 @@ class Executor(tfx_executor.Executor):
         evaluation = Evaluation.model_validate_json(exec_properties["slicing"])
         gates = _GATES.validate_json(exec_properties["gates"])
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
+        models = read_all(folder(exec_properties["pipeline_root"], exec_properties["name"]))
+        uri = _baseline_uri(models, input_dict, exec_properties)
         baseline = usable_baseline(
-            _baseline_uri(input_dict, exec_properties),
+            uri,
+            sealed=next((known.model_sha256 for known in models if known.model_uri == uri), ""),
             wanted={gate.task for gate in gates if gate.is_relative},
             examples=examples,
             split=EVAL,
@@ -96,12 +101,11 @@ class Executor(tfx_executor.Executor):
         )
 
 
-def _baseline_uri(input_dict: Artifacts, exec_properties: Properties) -> str | None:
+def _baseline_uri(models: list[BlessedModel], input_dict: Artifacts, exec_properties: Properties) -> str | None:
     resolved: str | None = exec_properties.get("baseline_uri")
     if resolved:
         return resolved
     # Kubeflow Pipelines runs no driver.
-    models = read_all(folder(exec_properties["pipeline_root"], exec_properties["name"]))
     days = evaluation_days(artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY]))
     return baseline_for(artifact_utils.get_single_uri(input_dict[keys.MODEL_KEY]), models, days)
 

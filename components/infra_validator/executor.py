@@ -19,6 +19,7 @@ from components.infra_validator.rows import Unfit, read_description
 from components.infra_validator.scores import Scores, difference
 from components.infra_validator.served import serve
 from components.infra_validator.verdict import FILE_NAME, Check, ServingVerdict, notes_on_bounds, size_check
+from components.registry import seal
 from schemas.errors import UserError
 from schemas.release import Evaluation
 from schemas.serving import Serving
@@ -36,16 +37,18 @@ class Executor(base_executor.BaseExecutor):
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         """Writes the verdict and the blessing. A model that is refused is no error; what keeps a server away is."""
-        model = artifact_utils.get_single_uri(input_dict["model"])
+        candidate = artifact_utils.get_single_instance(input_dict["model"])
+        model_dir = _local(path_utils.serving_model_path(candidate.uri))
+        seal.refuse_changed(model_dir, candidate.get_string_custom_property(seal.SHA256))
         verdict = judge_model(
-            model_dir=Path(_local(path_utils.serving_model_path(model))),
+            model_dir=Path(model_dir),
             training_dir=Path(_local(artifact_utils.get_single_uri(input_dict["training"]))),
             serving=Serving.model_validate_json(exec_properties["serving"]),
             evaluation=Evaluation.model_validate_json(exec_properties["evaluation"]),
             log=_log_dir() / "serving_check.log",
         )
         blessing = artifact_utils.get_single_instance(output_dict["blessing"])
-        blessing.set_string_custom_property(MODEL, model)
+        blessing.set_string_custom_property(MODEL, candidate.uri)
         blessing.set_int_custom_property("blessed", int(verdict.blessed))
         folder = Path(_local(blessing.uri))
         # KFP, unlike a local run, does not make the folder.

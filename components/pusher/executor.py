@@ -27,6 +27,7 @@ from components.pusher.manifest import Provenance
 from components.pusher.model_card import CardFacts, Rows, model_card
 from components.registry import blessed as registry
 from components.registry import checkpoint as checkpoints
+from components.registry import seal
 from schemas.release import DirectoryPush, Evaluation, NoPush, Push
 
 _LOG = logging.getLogger(__name__)
@@ -58,6 +59,8 @@ class Executor(base_executor.BaseExecutor):
             by = [name for name, ok in (("evaluator", verdict.blessed), ("infra_validator", serving.blessed)) if not ok]
             _LOG.warning("pushed=false reason='not blessed by %s'", " and ".join(by))
             return
+        model = artifact_utils.get_single_instance(input_dict["model"])
+        seal.refuse_changed(path_utils.serving_model_path(model.uri), model.get_string_custom_property(seal.SHA256))
         match push:
             case NoPush():
                 _LOG.info("pushed=false reason='push.kind is none'")
@@ -77,10 +80,12 @@ class Executor(base_executor.BaseExecutor):
 
 
 def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str, Any]) -> None:
+    model = artifact_utils.get_single_instance(input_dict["model"])
     registry.record(
         registry.folder(exec_properties["pipeline_root"], exec_properties["name"]),
         registry.BlessedModel(
-            model_uri=artifact_utils.get_single_uri(input_dict["model"]),
+            model_uri=model.uri,
+            model_sha256=model.get_string_custom_property(seal.SHA256),
             ranker_digest=exec_properties["ranker_digest"],
             blessed_at=datetime.datetime.now(datetime.timezone.utc),
             metrics={task: judged.metrics for task, judged in verdict.tasks.items()},

@@ -4,29 +4,22 @@ import datetime
 import hashlib
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from components.registry import versions
+from components.registry.seal import FileEntry as FileEntry
+from components.registry.seal import list_files as list_files
 from schemas.errors import UserError
 
 FILE_NAME = versions.MANIFEST_FILE
 MODEL_FILE = versions.MODEL_FILE
 CARD_FILE = "MODEL_CARD.md"
 _MAX_PER_DAY = 999
-_CHUNK_BYTES = 2**20
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class FileEntry(_Record):
-    """One file of the model."""
-
-    sha256: str
-    bytes: int
 
 
 class Provenance(_Record):
@@ -107,27 +100,6 @@ def next_version(day: str, taken: Iterable[str]) -> str:
 def versions_of(day: str, taken: Iterable[str]) -> list[str]:
     """Returns the versions of a day, lowest first."""
     return sorted(name for name in taken if re.fullmatch(rf"{day}[0-9]{{3}}", name))
-
-
-def list_files(root: Path) -> dict[str, FileEntry]:
-    """Returns size and sha256 of every file below `root`, by its path relative to it, the manifest left out.
-
-    Raises:
-        UserError: for a link: a push must not copy into a version what lies elsewhere.
-    """
-    try:
-        return {name: _entry(path) for name, path in sorted(versions.model_files(root).items())}
-    except UserError as error:
-        raise UserError(f"{root}: {error}") from None
-
-
-def _entry(path: Path) -> FileEntry:
-    digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            size += len(chunk)
-    return FileEntry(sha256=digest.hexdigest(), bytes=size)
 
 
 def copy_order(files: Iterable[str]) -> list[str]:

@@ -24,6 +24,8 @@ class Base(BaseModel):
         days: that it has learnt from, its own bases' included, oldest first.
         transform_graph_uri: of Transform's graph that its weights belong to.
         inputs_digest: of the declaration that the graph was made from.
+        checkpoint_sha256: of the checkpoint's manifest; empty in records older than it, as the next is.
+        transform_graph_sha256: of the graph's manifest.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,6 +34,8 @@ class Base(BaseModel):
     days: tuple[str, ...]
     transform_graph_uri: str
     inputs_digest: str
+    checkpoint_sha256: str = ""
+    transform_graph_sha256: str = ""
 
     @property
     def last_day(self) -> str:
@@ -68,6 +72,8 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, is_there: Callabl
                 days=model.days,
                 transform_graph_uri=model.transform_graph_uri,
                 inputs_digest=model.inputs_digest,
+                checkpoint_sha256=model.checkpoint_sha256,
+                transform_graph_sha256=model.transform_graph_sha256,
             )
             return Choice(base, tuple(notes))
         notes.append(f"the blessed checkpoint {model.checkpoint_uri} of {model.days[-1]} is gone: it was passed over")

@@ -21,6 +21,9 @@ class BlessedModel(BaseModel):
         days: that the model has learnt from, its bases' included, oldest first; empty for logs without days.
         transform_graph_uri: of the graph of Transform that the model was trained with.
         inputs_digest: of the part of the spec that the graph was made from.
+        model_sha256: of the model's manifest; empty in records older than it, as the next two are.
+        checkpoint_sha256: of the checkpoint's manifest.
+        transform_graph_sha256: of the graph's manifest.
         because: why a person blessed a model that a gate had refused; empty: it passed every gate.
         by: that person.
     """
@@ -35,5 +38,8 @@ class BlessedModel(BaseModel):
     days: tuple[str, ...] = ()
     transform_graph_uri: str = ""
     inputs_digest: str = ""
+    model_sha256: str = ""
+    checkpoint_sha256: str = ""
+    transform_graph_sha256: str = ""
     because: str = ""
     by: str = ""

@@ -13,6 +13,7 @@ from tfx.utils import path_utils
 
 from components.example_gen.report import IngestionReport, read_ingestion
 from components.registry import checkpoint as checkpoints
+from components.registry import seal
 from components.trainer.attempts import run_to_the_end
 from components.trainer.kubernetes.launch import refuse_unshared, run_pods, write_job
 from components.trainer.kubernetes.run import TrainingRun, run_name
@@ -40,6 +41,7 @@ class Executor(base_executor.BaseExecutor):
         """
         ranker = Ranker.model_validate_json(exec_properties["ranker"])
         report = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
+        _refuse_changed(report, input_dict)
         if exec_properties.get("launch"):
             job = _run_pods(ranker, report, input_dict, output_dict, exec_properties)
         else:
@@ -49,11 +51,22 @@ class Executor(base_executor.BaseExecutor):
         for key in ("model", "training"):
             artifact = artifact_utils.get_single_instance(output_dict[key])
             artifact.set_string_custom_property("spec_digest", job["spec_digest"])
+        model = artifact_utils.get_single_instance(output_dict["model"])
+        model.set_string_custom_property(seal.SHA256, seal.seal(job["model_dir"]))
         checkpoint = artifact_utils.get_single_instance(output_dict["checkpoint"])
         checkpoint.set_int_custom_property(checkpoints.STEP, training["checkpoint"]["final_step"])
+        checkpoint.set_string_custom_property(seal.SHA256, checkpoints.sha256_of_manifest(_local(checkpoint.uri)))
         _describe(checkpoint, job, report, input_dict)
         # Last: until here, a rerun would go on from there.
         forget(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
+
+
+def _refuse_changed(report: IngestionReport, input_dict: Artifacts) -> None:
+    """Stops before a graph is loaded that Transform has not written, or a base that was not blessed."""
+    graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
+    seal.refuse_changed(_local(graph.uri), graph.get_string_custom_property(seal.SHA256))
+    if report.base:
+        checkpoints.refuse_other(_local(report.base.checkpoint_uri), report.base.checkpoint_sha256)
 
 
 def _longest_s(ranker: Ranker) -> float:
@@ -159,12 +172,14 @@ def _with_epochs(ranker: Ranker, *, has_base: bool) -> Ranker:
 
 def _describe(checkpoint: Any, job: dict[str, Any], report: IngestionReport, input_dict: Artifacts) -> None:
     """Notes on the checkpoint what a later training and the registry need to know."""
+    graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
     days = sorted({*job["days"], *(report.base.days if report.base else ())})
     for name, text in {
         checkpoints.DAYS: json.dumps(days),
         checkpoints.BASE: report.base.checkpoint_uri if report.base else "",
         checkpoints.SPEC_DIGEST: job["spec_digest"],
-        checkpoints.TRANSFORM_GRAPH: artifact_utils.get_single_uri(input_dict["transform_graph"]),
+        checkpoints.TRANSFORM_GRAPH: graph.uri,
+        checkpoints.TRANSFORM_GRAPH_SHA256: graph.get_string_custom_property(seal.SHA256),
         checkpoints.INPUTS_DIGEST: digest(Ranker.model_validate_json(json.dumps(job["ranker"])).inputs()),
     }.items():
         checkpoint.set_string_custom_property(name, text)

@@ -14,6 +14,7 @@ from tfx.utils import io_utils, json_utils
 from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
 
 from components.example_gen.report import read_ingestion
+from components.registry import seal
 from components.registry.base import Base
 from components.transform.analysis import StatisticsFn, analysed, read_columns
 from components.transform.statistics import read_statistics, write_statistics
@@ -27,6 +28,7 @@ NOTE = "note"
 _STATISTICS_FN = "statistics_fn"
 """In the module of the preprocessing_fn."""
 _TEMPORARY = ".analysis"
+_MEND = "restore it from a backup, or remove it: then all statistics are computed anew, and a note says so"
 
 Artifacts = dict[str, list[Any]]
 
@@ -59,6 +61,7 @@ class Executor(tfx_executor.Executor):
         config["statistics"] = statistics.model_dump_json()
         super().Do(input_dict, output_dict, {**exec_properties, keys.CUSTOM_CONFIG_KEY: json.dumps(config)})
         write_statistics(graph.uri, statistics)
+        graph.set_string_custom_property(seal.SHA256, seal.seal(graph.uri))
         graph.set_string_custom_property(NOTE, "\n".join(comparison.notes(inputs)) if comparison else "")
 
     def _analysed(
@@ -90,6 +93,8 @@ def _comparison(inputs: Inputs, base: Base | None, code: str) -> Comparison | No
     """Returns what of the base's statistics is kept; None without a base."""
     if base is None:
         return None
+    if base.transform_graph_sha256 and fileio.isdir(base.transform_graph_uri):
+        seal.refuse_changed(base.transform_graph_uri, base.transform_graph_sha256, _MEND)
     before, lost = read_statistics(base.transform_graph_uri)
     return compared(inputs, before, code=code, lost=lost)
 

@@ -10,9 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 from tfx.types import standard_artifacts
+from tfx.utils import path_utils
 
 from components.evaluator.executor import Executor
 from components.evaluator.verdict import Verdict
+from components.registry import seal
 from pipelines.beam import BEAM_ARGS
 from schemas.release import Gate
 from schemas.serving import Export
@@ -157,9 +159,10 @@ def examples_artifact(uri: Path) -> Any:
 
 
 def model_artifact(uri: Path) -> Any:
-    """Returns the artifact of `export_model`."""
+    """Returns the artifact of `export_model`, sealed as the trainer does it."""
     artifact = standard_artifacts.Model()
     artifact.uri = str(uri)
+    artifact.set_string_custom_property(seal.SHA256, seal.seal(path_utils.serving_model_path(artifact.uri)))
     return artifact
 
 

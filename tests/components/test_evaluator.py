@@ -248,8 +248,31 @@ def test_a_baseline_that_cannot_be_used_is_told_rather_than_raised(
     from components.evaluator.baseline import usable_baseline
 
     found = usable_baseline(
-        str(models / uri) if uri else None, wanted={"like"}, examples=world.examples_artifact(examples), split="eval"
+        str(models / uri) if uri else None,
+        sealed="",
+        wanted={"like"},
+        examples=world.examples_artifact(examples),
+        split="eval",
     )
     assert found.uri is None
     assert found.tasks == frozenset()
     assert re.search(problem, found.problem)
+
+
+def test_a_candidate_or_a_baseline_that_was_changed_is_not_loaded(world: Any, models: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from components.evaluator.baseline import usable_baseline
+    from components.evaluator.executor import Executor
+    from schemas.errors import UserError
+
+    shutil.copytree(models / "two_tasks", tmp_path / "model")
+    model = world.model_artifact(tmp_path / "model")
+    sealed = model.get_string_custom_property("sha256")
+    [path] = (tmp_path / "model").rglob("saved_model.pb")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    given = {"model": [model], "examples": [world.examples_artifact(tmp_path)]}
+    with pytest.raises(UserError, match=r"got saved_model\.pb: sha256 is .* the next run makes it anew"):
+        Executor().Do(given, {}, {"inputs": world.INPUTS.model_dump_json()})
+    with pytest.raises(UserError, match=r"got saved_model\.pb: sha256 is .* nothing is compared with it"):
+        usable_baseline(model.uri, sealed=sealed, wanted={"like"}, examples=None, split="eval")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from components.registry import seal
 from components.registry.blessed import BlessedModel, folder, record
 from pipelines.beam import BEAM_ARGS
 from schemas.loading import load_spec
@@ -18,6 +19,7 @@ SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
 def build(root: Path, model: Path) -> Any:
     from tfx import v1 as tfx
     from tfx.types import standard_artifacts
+    from tfx.utils import path_utils
 
     from components.evaluator.component import Evaluator
     from schemas.release import Confidence, Evaluation
@@ -37,7 +39,11 @@ def build(root: Path, model: Path) -> Any:
         properties={"split_names": '["eval"]'},
         custom_properties={"payload_format": "FORMAT_TF_EXAMPLE"},
     ).with_id("examples")
-    trained = tfx.dsl.Importer(source_uri=str(model), artifact_type=standard_artifacts.Model).with_id("trained")
+    trained = tfx.dsl.Importer(
+        source_uri=str(model),
+        artifact_type=standard_artifacts.Model,
+        custom_properties={seal.SHA256: seal.seal(path_utils.serving_model_path(str(model)))},
+    ).with_id("trained")
     training = tfx.dsl.Importer(source_uri=f"{model}-training", artifact_type=standard_artifacts.ModelRun)
     training = training.with_id("training")
     evaluator = Evaluator(

@@ -8,7 +8,7 @@ import pytest
 
 from components.evaluator.verdict import TaskVerdict, Verdict
 from components.infra_validator.verdict import Check, ServingVerdict
-from components.registry import versions
+from components.registry import seal, versions
 from schemas.errors import UserError
 from schemas.serving import Load
 
@@ -33,6 +33,7 @@ def run(
     says: bool | None = None,
     infra_says: bool | None = None,
     push: dict[str, str] | None = None,
+    changed: bool = False,
 ) -> Any:
     """Runs the executor on a model in `folder`, which is the pipeline root too, and returns the output artifact.
 
@@ -43,6 +44,7 @@ def run(
         says: the evaluator's blessing, where that is another.
         infra_says: the serving check's blessing, where that is another.
         push: the target.
+        changed: whether a byte of the model is another one since it was exported.
     """
     from tfx.types import standard_artifacts
 
@@ -59,6 +61,9 @@ def run(
     serving = folder / "model" / "Format-Serving"
     serving.mkdir(exist_ok=True)
     (serving / "saved_model.pb").write_text("graph")
+    model.set_string_custom_property(seal.SHA256, seal.seal(str(serving)))
+    if changed:
+        (serving / "saved_model.pb").write_text("grapf")
     examples = artifact(standard_artifacts.Examples, "examples")
     (folder / "examples" / "ingestion.json").write_text(json.dumps(INGESTION))
     evaluation = artifact(standard_artifacts.ModelEvaluation, "evaluation")
@@ -78,6 +83,8 @@ def run(
     )
     (folder / "infra_blessing" / "infra_verdict.json").write_text(serving_verdict.model_dump_json())
     checkpoint = artifact(RankerCheckpoint, "checkpoint")
+    checkpoint.set_string_custom_property("sha256", "c1")
+    checkpoint.set_string_custom_property("transform_graph_sha256", "g1")
     noted = {"days": '["2011-11-29"]', "transform_graph": "graph", "inputs_digest": "i1"}
     for name, value in noted.items():
         checkpoint.set_string_custom_property(name, value)
@@ -125,6 +132,15 @@ def test_what_every_gate_has_blessed_is_registered_once_with_what_a_later_traini
     assert record.metrics == {"like": {"auc": 0.75, "calibration": None}}
     assert (record.checkpoint_uri, record.days) == (str(tmp_path / "checkpoint"), ("2011-11-29",))
     assert (record.transform_graph_uri, record.inputs_digest) == ("graph", "i1")
+    assert (record.checkpoint_sha256, record.transform_graph_sha256) == ("c1", "g1")
+    assert record.model_sha256 == seal.sha256_of(tmp_path / "model" / "Format-Serving" / "manifest.json")
+
+
+def test_a_model_that_was_changed_since_its_export_is_not_pushed(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"Format-Serving: is not what was written there \(got saved_model\.pb"):
+        run(tmp_path, changed=True)
+    assert registered(tmp_path) == []
+    assert not (tmp_path / "serving").exists()
 
 
 @pytest.mark.parametrize("refused", ["blessed", "served"])

@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
+from components.registry import seal
 from schemas.errors import UserError
 from schemas.release import Evaluation
 from schemas.serving import Load, Serving
@@ -224,6 +225,7 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
     monkeypatch.setenv("SANGAM_LOG_DIR", str(tmp_path / "logs"))
     model, training = standard_artifacts.Model(), standard_artifacts.ModelRun()
     model.uri, training.uri = str(made.model.parent), str(made.training)
+    model.set_string_custom_property(seal.SHA256, seal.seal(str(made.model)))
     blessing = standard_artifacts.InfraBlessing()
     blessing.uri = str(tmp_path / "blessing")
     serving = Serving(max_model_size="1kB", load=LOAD)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.registry.base import Base
+from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
 from schemas.statistics import FILE_NAME, Statistics
@@ -107,6 +108,7 @@ def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(
 
     job, inputs, outputs = job_of(tmp_path, base)
     [checkpoint] = outputs["checkpoint"]
+    inputs["transform_graph"][0].set_string_custom_property("sha256", "g1")
     _describe(checkpoint, job, report(base), inputs)
     found = {name: checkpoint.get_string_custom_property(name) for name in ("days", "base", "transform_graph")}
     days = ["2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03"]
@@ -114,3 +116,26 @@ def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(
     assert found["base"] == str(tmp_path / "base")
     assert found["transform_graph"] == str(tmp_path / "transform_graph")
     assert checkpoint.get_string_custom_property("inputs_digest") == digest(RANKER.inputs())
+    assert checkpoint.get_string_custom_property("transform_graph_sha256") == "g1"
+
+
+def test_a_graph_or_a_base_that_was_changed_is_refused_before_anything_starts(tmp_path: Path, base: Base) -> None:
+    from components.registry import seal
+    from components.registry.checkpoint import sha256_of_manifest
+    from components.trainer.executor import _refuse_changed
+
+    inputs, _ = artifacts(tmp_path)
+    [graph] = inputs["transform_graph"]
+    graph.set_string_custom_property("sha256", seal.seal(graph.uri))
+    checkpoint = tmp_path / "base" / "checkpoint" / "manifest.json"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text("{}")
+    blessed = base.model_copy(update={"checkpoint_sha256": sha256_of_manifest(base.checkpoint_uri)})
+    _refuse_changed(report(blessed), inputs)
+    checkpoint.write_text("{ }")
+    with pytest.raises(UserError, match="is not the checkpoint that was blessed"):
+        _refuse_changed(report(blessed), inputs)
+    with Path(graph.uri, FILE_NAME).open("a") as file:
+        file.write(" ")
+    with pytest.raises(UserError, match=rf"transform_graph: is not what was written there \(got {FILE_NAME}"):
+        _refuse_changed(report(None), inputs)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pipelines.beam import BEAM_ARGS
+from schemas.errors import UserError
 from schemas.spec import Inputs
 from schemas.statistics import Boundaries, Scale, Statistics
 from tests.components.small_logs import ROWS, Row, day_logs, write_days
@@ -188,3 +189,25 @@ def test_where_nothing_can_be_kept_all_is_analysed_anew_and_told(
     assert "statistics of half, hour, removed, until_ten were analysed anew, over the new days alone" in note
     assert set(statistics(tmp_path).changed) == {"half", "hour", "removed", "until_ten"}
     assert sum(hours(tmp_path)) == pytest.approx(0, abs=1e-4)
+
+
+def test_statistics_are_taken_from_the_graph_of_the_blessed_base_alone(first: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from components.registry import seal
+    from components.transform.executor import _comparison
+
+    shutil.copytree(first / "graph", tmp_path / "graph")
+    sealed = seal.sha256_of(tmp_path / "graph" / "manifest.json")
+    given = base(tmp_path).model_copy(update={"transform_graph_sha256": sealed})
+    found = _comparison(INPUTS, given, "c")
+    assert found is not None
+    assert "hour" in found.kept
+    path = tmp_path / "graph" / "transform_fn" / "saved_model.pb"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(UserError, match=r"got transform_fn/saved_model\.pb: .* all statistics are computed anew"):
+        _comparison(INPUTS, given, "c")
+    shutil.rmtree(tmp_path / "graph")
+    found = _comparison(INPUTS, given, "c")
+    assert found is not None
+    assert not found.kept

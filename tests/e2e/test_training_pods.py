@@ -38,6 +38,7 @@ def execute(inputs: Path, kind: str, **training: Any) -> Path:
     """Runs the step's executor; returns the folder of its outputs."""
     from tfx.types import artifact_utils, standard_artifacts
 
+    from components.registry import seal
     from components.registry.checkpoint import RankerCheckpoint
     from components.trainer.executor import Executor
 
@@ -57,6 +58,8 @@ def execute(inputs: Path, kind: str, **training: Any) -> Path:
             artifact.uri = str(folder / name)
     for name in ("examples", "transformed_examples"):
         given[name].split_names = artifact_utils.encode_split_names(["train", "eval"])
+    graph = given["transform_graph"]
+    graph.set_string_custom_property(seal.SHA256, seal.seal(graph.uri))
     launch = {
         "launcher": {"kind": kind, "network_interface": "lo"},
         "image": "registry.example/trainer@sha256:" + "0" * 64,

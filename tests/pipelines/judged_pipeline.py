@@ -14,6 +14,7 @@ from tfx.v1.dsl.components import InputArtifact, OutputArtifact, Parameter, comp
 
 from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
 from components.infra_validator.verdict import Check, ServingVerdict
+from components.registry import seal
 from components.registry.checkpoint import RankerCheckpoint
 from pipelines.local.request import ARTIFACTS, METADATA
 from pipelines.local.runner import run_pipeline
@@ -46,6 +47,7 @@ def trainer(
     serving = Path(model.uri) / "Format-Serving"
     serving.mkdir()
     (serving / "saved_model.pb").write_text(content)
+    model.set_string_custom_property(seal.SHA256, seal.seal(str(serving)))
     properties = {"days": '["2024-03-06"]', "transform_graph": "graph", "inputs_digest": "i1"}
     for name, value in properties.items():
         checkpoint.set_string_custom_property(name, value)
