@@ -7,13 +7,16 @@ changed, no file more or less, no link. Loads without TensorFlow and TFX.
 
 import hashlib
 import json
+import os
+import stat
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from components.registry import versions
 from schemas.errors import UserError
 
+MANIFEST_FILE = "manifest.json"
 SHA256 = "sha256"
 """Custom property of a sealed artifact: of its manifest."""
 ANEW = "remove this folder, and the next run makes it anew"
@@ -36,7 +39,7 @@ def list_files(root: Path) -> dict[str, FileEntry]:
         UserError: for a link: what is sealed or pushed must not lie elsewhere.
     """
     try:
-        return {name: _entry(path) for name, path in sorted(versions.model_files(root).items())}
+        return {name: _entry(path) for name, path in sorted(_paths(root).items())}
     except UserError as error:
         raise UserError(f"{root}: {error}") from None
 
@@ -46,7 +49,7 @@ def seal(folder: str) -> str:
     if "://" in folder:
         raise UserError(f"{folder}: is an address (got no path); mount the store, or use a path as pipeline root")
     files = {name: entry.model_dump() for name, entry in list_files(Path(folder)).items()}
-    path = Path(folder, versions.MANIFEST_FILE)
+    path = Path(folder, MANIFEST_FILE)
     path.write_text(json.dumps({"files": files}, indent=2) + "\n", encoding="utf-8")
     return sha256_of(path)
 
@@ -62,8 +65,35 @@ def refuse_changed(folder: str, sealed: str, mend: str = ANEW) -> None:
     Raises:
         UserError: naming the file that differs.
     """
-    if found := _difference(Path(folder), sealed):
+    if found := _change(Path(folder), sealed):
         raise UserError(f"{folder}: is not what was written there (got {found}); {mend}")
+
+
+def difference(folder: Path) -> str | None:
+    """Says what of a folder's files is not as its manifest lists them; None: nothing, or there is no manifest."""
+    try:
+        there = _paths(folder)
+        listed: dict[str, Any] = json.loads((folder / MANIFEST_FILE).read_bytes())["files"]
+        wanted = {name: str(entry["sha256"]) for name, entry in listed.items()}
+    except FileNotFoundError:
+        return None
+    except UserError as error:
+        return str(error)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"{MANIFEST_FILE}: cannot be read ({type(error).__name__}: {error})"
+    # Names come from the folder, not from the manifest: one that leads out of it is never opened.
+    for name in sorted(there.keys() | wanted.keys()):
+        if name not in there:
+            return f"{name}: listed in {MANIFEST_FILE}, no such file"
+        if name not in wanted:
+            return f"{name}: not listed in {MANIFEST_FILE}"
+        try:
+            found = sha256_of(there[name])
+        except OSError as error:
+            return f"{name}: listed in {MANIFEST_FILE}, cannot be read ({error.strerror})"
+        if found != wanted[name]:
+            return f"{name}: sha256 is {found}, in {MANIFEST_FILE} it is {wanted[name]}"
+    return None
 
 
 def sha256_of(path: Path) -> str:
@@ -71,17 +101,39 @@ def sha256_of(path: Path) -> str:
     return _entry(path).sha256
 
 
-def _difference(folder: Path, sealed: str) -> str | None:
+def _change(folder: Path, sealed: str) -> str | None:
     if not sealed:
         return "an artifact without sha256"
-    manifest = folder / versions.MANIFEST_FILE
+    manifest = folder / MANIFEST_FILE
     try:
         found = sha256_of(manifest)
     except OSError as error:
-        return f"{versions.MANIFEST_FILE}: cannot be read ({error.strerror})"
+        return f"{MANIFEST_FILE}: cannot be read ({error.strerror})"
     if found != sealed:
-        return f"{versions.MANIFEST_FILE}: sha256 is {found}, noted was {sealed}"
-    return versions.damage(folder)
+        return f"{MANIFEST_FILE}: sha256 is {found}, noted was {sealed}"
+    return difference(folder)
+
+
+def _paths(folder: Path) -> dict[str, Path]:
+    """Returns every file below a folder by its path relative to it, the manifest left out.
+
+    Raises:
+        UserError: for a link, which may lead anywhere, and for what is neither a file nor a folder; TensorFlow writes
+            neither.
+    """
+    found: dict[str, Path] = {}
+    for parent, folders, names in os.walk(folder):
+        for path in (Path(parent, name) for name in sorted([*folders, *names])):
+            name = path.relative_to(folder).as_posix()
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                raise UserError(f"{name}: is a link (got one to {os.readlink(path)}); a model has files of its own")
+            if stat.S_ISREG(mode):
+                found[name] = path
+            elif not stat.S_ISDIR(mode):
+                raise UserError(f"{name}: is no file (got {stat.filemode(mode)}); a model has files and folders")
+    found.pop(MANIFEST_FILE, None)
+    return found
 
 
 def _entry(path: Path) -> FileEntry:

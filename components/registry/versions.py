@@ -7,25 +7,20 @@ without TensorFlow and TFX: the pusher, the server and the command line share it
 
 import datetime
 import fcntl
-import hashlib
-import json
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from components.registry import moving
+from components.registry import moving, seal
 from schemas.errors import UserError
 
-MODEL_FILE, MANIFEST_FILE, WITHDRAWN = moving.MODEL_FILE, "manifest.json", "withdrawn"
+MODEL_FILE, MANIFEST_FILE, WITHDRAWN = moving.MODEL_FILE, seal.MANIFEST_FILE, "withdrawn"
 # TensorFlow Serving reads versions as 64-bit integers.
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_CHUNK_BYTES = 2**20
 
 
 class Withdrawal(BaseModel):
@@ -76,51 +71,7 @@ def damage(version: Path) -> str | None:
     """
     if _NUMBER.fullmatch(version.name) and version.is_symlink():
         return f"{version.name}: is a link (got one to {os.readlink(version)}); a version is a folder of its own"
-    try:
-        there = model_files(version)
-        listed: dict[str, Any] = json.loads((version / MANIFEST_FILE).read_bytes())["files"]
-        wanted = {name: str(entry["sha256"]) for name, entry in listed.items()}
-    except FileNotFoundError:
-        return None
-    except UserError as error:
-        return str(error)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{MANIFEST_FILE}: cannot be read ({type(error).__name__}: {error})"
-    # Names come from the folder, not from the manifest: one that leads out of it is never opened.
-    for name in sorted(there.keys() | wanted.keys()):
-        if name not in there:
-            return f"{name}: listed in {MANIFEST_FILE}, no such file in the version"
-        if name not in wanted:
-            return f"{name}: not listed in {MANIFEST_FILE}"
-        try:
-            found = _sha256(there[name])
-        except OSError as error:
-            return f"{name}: listed in {MANIFEST_FILE}, cannot be read ({error.strerror})"
-        if found != wanted[name]:
-            return f"{name}: sha256 is {found}, in {MANIFEST_FILE} it is {wanted[name]}"
-    return None
-
-
-def model_files(folder: Path) -> dict[str, Path]:
-    """Returns every file below a model's folder by its path relative to it, the manifest left out.
-
-    Raises:
-        UserError: for a link, which may lead anywhere, and for what is neither a file nor a folder; TensorFlow writes
-            neither.
-    """
-    found: dict[str, Path] = {}
-    for parent, folders, names in os.walk(folder):
-        for path in (Path(parent, name) for name in sorted([*folders, *names])):
-            name = path.relative_to(folder).as_posix()
-            mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode):
-                raise UserError(f"{name}: is a link (got one to {os.readlink(path)}); a model has files of its own")
-            if stat.S_ISREG(mode):
-                found[name] = path
-            elif not stat.S_ISDIR(mode):
-                raise UserError(f"{name}: is no file (got {stat.filemode(mode)}); a model has files and folders")
-    found.pop(MANIFEST_FILE, None)
-    return found
+    return seal.difference(version)
 
 
 @contextmanager
@@ -228,14 +179,6 @@ def _read_withdrawal(folder: Path, version: str) -> Withdrawal:
         return Withdrawal.model_validate_json((folder / f"{version}.json").read_bytes())
     except (OSError, ValueError):
         return Withdrawal(version=version, because="", withdrawn_at=None)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _write(path: Path, text: str) -> None:

@@ -50,7 +50,7 @@ def test_a_file_that_was_added_or_removed_is_refused(folder: Path) -> None:
     assert refusal(folder, sealed) == "more: not listed in manifest.json"
     (folder / "more").unlink()
     (folder / "variables" / "data").unlink()
-    assert refusal(folder, sealed) == "variables/data: listed in manifest.json, no such file in the version"
+    assert refusal(folder, sealed) == "variables/data: listed in manifest.json, no such file"
 
 
 def test_a_changed_file_with_a_manifest_to_match_is_refused(folder: Path) -> None:

@@ -166,7 +166,7 @@ def test_damage_is_told_by_file(folder: Path) -> None:
     version = folder / "20240307001"
     assert damage(version) is None
     (version / "variables" / "data").unlink()
-    assert damage(version) == "variables/data: listed in manifest.json, no such file in the version"
+    assert damage(version) == "variables/data: listed in manifest.json, no such file"
     (version / "manifest.json").write_text("{}")
     assert str(damage(version)).startswith("manifest.json: cannot be read (KeyError")
     (version / "manifest.json").unlink()
