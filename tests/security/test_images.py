@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from components.code_digest import LOCK
 from tests.security.dockerfile import Instruction, environment, last_stage, problems, read
 
 IMAGES = ("pipeline", "trainer")
@@ -79,6 +80,12 @@ def test_both_images_have_one_environment_and_send_docker_only_what_they_copy(re
     for name in IMAGES:
         ignored = (repository / "infra" / "images" / name / "Dockerfile.dockerignore").read_text().splitlines()
         assert {line[1:] for line in ignored if line.startswith("!")} == copied
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_lock_lies_beside_the_packages_where_the_keys_of_steps_look_for_it(repository: Path, name: str) -> None:
+    text = (repository / "infra" / "images" / name / "Dockerfile").read_text()
+    assert f"cp {LOCK} /opt/sangam/lib/python3.10/site-packages/\n" in text
 
 
 @pytest.fixture
