@@ -55,11 +55,9 @@ def compile_(
         check_date(loaded, date)
     for option, name in (("--image", image), ("--trainer-image", trainer_image)):
         _check_image(option, name)
+        if warning := image_warning(option, name):
+            Console(stderr=True).print(warning, markup=False, highlight=False, soft_wrap=True)
     quieten()
-    for option, name in (("--image", image), ("--trainer-image", trainer_image)):
-        if name and "@sha256:" not in name:
-            text = f"{option}: names no digest (got {name}); only NAME@sha256:... can be deployed"
-            Console(stderr=True).print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
     from pipelines.kubeflow import Target, compile_pipeline, write_compiled
     from pipelines.provenance import code_folder, git_commit
 
@@ -74,6 +72,13 @@ def compile_(
     )
     write_compiled(compile_pipeline(loaded, target), output)
     Console().print(f"wrote {output}", markup=False, highlight=False, soft_wrap=True)
+
+
+def image_warning(option: str, name: str) -> str | None:
+    """Returns what is to be told of an image that may be another one tomorrow."""
+    if not name or "@sha256:" in name:
+        return None
+    return f"warning: {option}: names no digest (got {name}); only NAME@sha256:... can be deployed"
 
 
 def _check_image(option: str, name: str) -> None:
