@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from components.evaluator.verdict import FILE_NAME, Verdict
+from components.example_gen.counts import FILE_NAME as INGESTION_FILE
+from components.example_gen.counts import IngestionReport
 from components.infra_validator import verdict as infra_verdicts
 from components.infra_validator.verdict import ServingVerdict
 from pipelines.local.request import RunRequest
@@ -93,9 +95,6 @@ def _step(step: Step) -> StepSummary:
 def _ingested(step: Step | None) -> dict[str, Any]:
     if step is None or "examples" not in step.outputs:
         return {"days": {}, "missing_days": [], "rows": {}, "notes": []}
-    from components.example_gen.counts import FILE_NAME as INGESTION_FILE
-    from components.example_gen.counts import IngestionReport
-
     path = Path(step.outputs["examples"].uri, INGESTION_FILE)
     report = IngestionReport.model_validate_json(path.read_text(encoding="utf-8"))
     rows = {

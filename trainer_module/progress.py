@@ -3,6 +3,7 @@
 A line is a JSON object: numbers of training (`step`, ...), results of a validation, or a sentence (`says`).
 """
 
+import contextlib
 import json
 import threading
 import time
@@ -26,8 +27,13 @@ def say(file: Path, sentence: str, **more: object) -> None:
         sentence: for people.
         more: the same for programs.
     """
-    with file.open("a") as lines:
-        lines.write(json.dumps({"says": sentence, **more}) + "\n")
+    _add(file, {"says": sentence, **more})
+
+
+def _add(file: Path, line: Mapping[str, Any]) -> None:
+    # A disk that is full for a while must not end a training that does without it.
+    with contextlib.suppress(OSError), file.open("a") as lines:
+        lines.write(json.dumps(line) + "\n")
 
 
 def newest_lines(file: Path) -> Iterator[dict[str, Any]]:
@@ -111,5 +117,4 @@ class Progress:
 
     def _write(self, line: Mapping[str, Any]) -> None:
         if self._file:
-            with self._file.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+            _add(self._file, line)

@@ -73,6 +73,11 @@ def full_disk(error: BaseException, request: RunRequest, steps: Sequence[Step], 
     return f"{watch.node}: the disk is full (got {free}); the step needs about {shown_bytes(needed)}: {remedy}"
 
 
+def is_full(path: Path) -> bool:
+    """Says whether nothing more can be written there."""
+    return _free(path) <= _FULL_BELOW_BYTES
+
+
 def _path_of(error: BaseException, root: Path) -> str | None:
     """Returns the path that could not be written, "" where an error says only that the disk is full; else None."""
     for each in _chain(error):

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from components.example_gen.arrival import WAITING_FILE
+from pipelines.local.full_disk import is_full
 from pipelines.local.steps import Step
 from pipelines.local.training_progress import PROGRESS_FILE, Event, TrainingProgress, read_progress
 
@@ -44,6 +45,7 @@ class TerminalProgress:
 
     def __init__(self, console: Console, logs: Path):
         self._console = console
+        self._logs = logs
         self._progress_file = logs / PROGRESS_FILE
         self._waiting_file = logs / WAITING_FILE
         self._step_started_at = 0.0
@@ -113,6 +115,10 @@ class TerminalProgress:
     def _detail(self) -> Event | str:
         if self._word:
             return self._word
+        with contextlib.suppress(OSError):
+            if is_full(self._logs):
+                # Whoever can wait for room, as a rank with a checkpoint, does.
+                return Event(f"the disk is full at {self._logs}: make room")
         with contextlib.suppress(OSError):
             return Event(self._waiting_file.read_text(encoding="utf-8"))
         try:

@@ -25,7 +25,7 @@ from pipelines.outcome import Ending, summarise
 from pipelines.summary import SUMMARY_FILE, Summary, write_summary
 from trainer_module.processes import adopt_orphans, end_with_parent
 
-STOP_S = 1.5
+STOP_S = 1.0
 """From the first signal to the moment when whatever has not ended by itself is killed; the next run tidies up."""
 _POLL_S = 0.05
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

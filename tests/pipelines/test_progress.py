@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipelines.local import progress
+from pipelines.local import full_disk, progress
 from pipelines.local.progress import TerminalProgress
 from pipelines.local.steps import Step
 from pipelines.local.training_progress import TrainingProgress, read_progress
@@ -137,3 +137,21 @@ def test_a_step_that_waits_for_logs_says_so(tmp_path: Path, monkeypatch: pytest.
         time.sleep(0.01)
     observer.step_ended(Step("example_gen", "ran", 1.0, 0))
     assert "running  waits for the logs of 2024-03-07: 4 of 120 minutes" in shown.getvalue()
+
+
+def test_a_full_disk_is_told_while_the_step_still_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(full_disk, "_FULL_BELOW_BYTES", 2**62)
+    shown = io.StringIO()
+    observer = TerminalProgress(Console(file=shown, width=200), tmp_path)
+    observer.step_started("trainer")
+    deadline = time.monotonic() + 10
+    while "full" not in shown.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    observer.step_ended(Step("trainer", "ran", 1.0, 0))
+    assert shown.getvalue().count(f"running  the disk is full at {tmp_path}: make room") == 1
+
+
+def test_a_line_that_the_disk_does_not_take_ends_nothing() -> None:
+    say(Path("/dev/full"), "exporting the model")
