@@ -1,11 +1,14 @@
 """The table at the end of a run."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from components.evaluator.verdict import GateVerdict
 from pipelines.summary import ServingSummary, Summary, TableSummary, TaskSummary, TrainingSummary
+from schemas.data import VALIDATION
 from schemas.quantities import shown_bytes
 
 MAX_TABLES = 12
@@ -20,7 +23,7 @@ def print_report(summary: Summary, console: Console) -> None:
     Of the serving check it prints the numbers, and the reason of each check that failed.
     """
     if summary.training:
-        _print_training(summary.training, console)
+        _print_training(summary.training, summary.days.get(VALIDATION, []), console)
     if summary.tasks:
         console.print(_table(summary.tasks))
     if summary.serving:
@@ -43,7 +46,7 @@ def _refused_by(summary: Summary) -> str:
     return f"refused by the {' and the '.join(refused)}"
 
 
-def _print_training(training: TrainingSummary, console: Console) -> None:
+def _print_training(training: TrainingSummary, validation_days: Sequence[str], console: Console) -> None:
     if training.tables:
         console.print(_embedding_tables(training.tables))
         more = len(training.tables) - MAX_TABLES
@@ -62,6 +65,11 @@ def _print_training(training: TrainingSummary, console: Console) -> None:
         why = f"; {best.reason}" if best.reason else ""
         told = f"model: of epoch {best.best_epoch + 1}, {best.metric} {best.best:.4f} on the validation split{why}"
         _plain(console, told)
+    if training.refit:
+        seen = f"{', '.join(training.refit.days)} as well, {training.refit.passes} passes"
+        _plain(console, f"refit: after that the model was trained on {seen}: it has seen what it was validated on")
+    elif validation_days:
+        _plain(console, f"not learnt from: {', '.join(validation_days)}, the validation days")
     if training.resumed_from_step:
         steps = ", ".join(map(str, training.resumed_from_step))
         _plain(console, f"resumed: training lost a process and went on from step {steps}")

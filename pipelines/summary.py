@@ -132,6 +132,15 @@ class CheckpointSummary(BaseModel):
     passed_over: list[str] = []
 
 
+class RefitSummary(BaseModel):
+    """The validation days that the model has learnt from after its epoch was chosen, and how often."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    days: list[str]
+    passes: int
+
+
 class TrainingSummary(BaseModel):
     """How training went; all of it, however often it was resumed. Read from training.json."""
 
@@ -145,6 +154,7 @@ class TrainingSummary(BaseModel):
     warm_start: WarmStartSummary | None
     early_stopping: EarlyStoppingSummary | None = None
     notes: list[str] = []
+    refit: RefitSummary | None = None
     tables: dict[str, TableSummary]
 
 

@@ -7,6 +7,8 @@ from pydantic import Field
 from schemas.base import Declaration, Name, PositiveFloat, PositiveInt
 from schemas.optimizers import DenseOptimizer, Fraction, NonNegativeFloat, RowOptimizer
 
+SHUFFLE_BUFFER = 20_000
+
 NonNegativeInt = Annotated[int, Field(ge=0)]
 
 
@@ -58,6 +60,10 @@ class GradNormBalance(Declaration):
     learning_rate: PositiveFloat = 0.025
 
 
+Order = Literal["time", "shuffled_within_day", "shuffled"]
+ORDER_OF_DAYS: Order = "shuffled_within_day"
+"""Where none is declared, for logs by day. docs/training.md has the measurement."""
+
 Schedule = Annotated[Constant | Cosine | Stepwise, Field(discriminator="kind")]
 LossBalance = Annotated[FixedBalance | UncertaintyBalance | GradNormBalance, Field(discriminator="kind")]
 
@@ -71,6 +77,9 @@ class EarlyStopping(Declaration):
     patience: PositiveInt = 1
     min_change: NonNegativeFloat = 0.0
     """What counts as better."""
+    refit: bool = False
+    """Then train the best epoch's model on the validation days as well, as often and at the same rates as on the other
+    days. What was validated is no longer quite what is pushed; the gates judge what is."""
 
 
 class Checkpoint(Declaration):
@@ -102,8 +111,12 @@ class Training(Declaration):
     epochs: PositiveInt = 1
     incremental_epochs: PositiveInt | None = None
     """Epochs of a training that starts from a base; `epochs` when left out."""
-    shuffle_buffer: PositiveInt = 20_000
-    """Examples in each data worker's shuffle buffer; 1 keeps the order of the files."""
+    order: Order | None = None
+    """`time`: day after day, each in the order of its logs. `shuffled_within_day`: day after day, the examples of each
+    shuffled. `shuffled`: over all days. Left out: `shuffled_within_day` for logs by day, `shuffled` for named
+    splits."""
+    shuffle_buffer: PositiveInt = SHUFFLE_BUFFER
+    """Examples in each data worker's shuffle buffer; 1 keeps the order of the logs."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
     max_skipped_steps: Annotated[int, Field(ge=0)] = 10
     """Steps in a row whose loss or gradients are not finite that are skipped; one more fails the job."""

@@ -7,9 +7,10 @@ from schemas.models import Aitm, DcnV2, Dlrm, Esmm, SingleTask
 from schemas.problems import Loc, Problem, listed
 from schemas.spec import Ranker, Spec
 from schemas.tasks import BinaryTask
-from schemas.training import FixedBalance, GradNormBalance
+from schemas.training import SHUFFLE_BUFFER, FixedBalance, GradNormBalance
 
 _BALANCE: Loc = ("training", "loss_balance")
+_ORDER: Loc = ("training", "order")
 _STOPPING: Loc = ("training", "early_stopping")
 
 
@@ -17,6 +18,26 @@ def training_problems(spec: Spec) -> Iterator[Problem]:
     """Yields every mistake in how the model is trained."""
     yield from _loss_balance(spec)
     yield from _early_stopping(spec)
+    yield from _refit(spec)
+    yield from _order(spec)
+
+
+def _order(spec: Spec) -> Iterator[Problem]:
+    training = spec.training
+    if training.order in ("time", "shuffled_within_day") and not isinstance(spec.data, DayLogs):
+        yield Problem(_ORDER, f"needs logs by day (got {training.order} of named splits)", "remove it, or use shuffled")
+    elif training.order == "time" and training.shuffle_buffer not in (1, SHUFFLE_BUFFER):
+        yield Problem(
+            ("training", "shuffle_buffer"),
+            f"has no effect: nothing is shuffled (got {training.shuffle_buffer}, and order time)",
+            "remove it, or use order: shuffled_within_day",
+        )
+    elif training.order in ("shuffled_within_day", "shuffled") and training.shuffle_buffer == 1:
+        yield Problem(
+            _ORDER,
+            f"has no effect: a buffer of one example shuffles nothing (got {training.order}, and shuffle_buffer 1)",
+            "raise shuffle_buffer, or use order: time",
+        )
 
 
 def _loss_balance(spec: Spec) -> Iterator[Problem]:
@@ -31,6 +52,18 @@ def _loss_balance(spec: Spec) -> Iterator[Problem]:
             f"gradnorm compares the tasks' gradients of a layer that all share (got model {spec.model.kind}, "
             "whose tasks share embeddings alone)",
             "use uncertainty, another model, or an interaction with weights, such as dcn_v2",
+        )
+
+
+def _refit(spec: Spec) -> Iterator[Problem]:
+    declared = spec.training.early_stopping
+    sampled = [name for name, task in spec.tasks.items() if isinstance(task, BinaryTask) and task.keep_negatives]
+    if declared is not None and declared.refit and sampled:
+        yield Problem(
+            (*_STOPPING, "refit"),
+            f"would train on all negatives of the validation days (got keep_negatives of task '{sampled[0]}', which "
+            "only the other days keep to)",
+            "remove one of them",
         )
 
 
@@ -73,6 +106,12 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
                 "needs examples that are not trained on (got data.validation_days 0)",
                 "declare data.validation_days: 1 or more",
             )
+    elif declared.refit:
+        yield Problem(
+            (*_STOPPING, "refit"),
+            "is for validation days (got named splits, whose validation split is never trained on)",
+            "remove it",
+        )
     elif spec.data.splits.validation is None:
         yield Problem(
             _STOPPING,

@@ -21,7 +21,6 @@ from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.schedule import Schedule
 from trainer_module.checkpoint.writer import Writer
 from trainer_module.early_stopping import Verdict, judge
-from trainer_module.input import own_batches
 from trainer_module.job import TrainJob, read_job
 from trainer_module.loop import EpochReport, NotFiniteError, Trainer
 from trainer_module.precision import settle
@@ -81,30 +80,37 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -
     if precision.note:
         history.note(precision.note)
     progress.resume(step=history.num_steps, examples=history.examples)
+    del trainer  # Only one model's rows are held at a time.
     verdict = _train_epochs(job, schedule, start.position.epoch)
+    if job.refit_days and verdict is not None:
+        _refit(job, schedule, verdict, start.position.epoch)
     with progress.beating():
-        if verdict is not None and not verdict.last_is_best:
-            del trainer  # Only one model's rows are held at a time.
-            trainer = _restored(job, schedule)
+        if verdict is not None and not verdict.last_is_best and not job.refit_days:
+            _restore_best(job, schedule)
+        trainer = schedule.trainer
         schedule.write_final(Path(job.final_checkpoint))
         tables = trainer.statistics()
         write_check(job, trainer)
         collectives.barrier(name="all_written")
     if rank == 0:
-        write_report(job, trainer, history, tables=tables, seconds=history.seconds + schedule.seconds)
+        days, seconds = schedule.manifest.days, history.seconds + schedule.seconds
+        write_report(job, trainer, history, days=days, tables=tables, seconds=seconds)
 
 
 def _train_epochs(job: TrainJob, schedule: Schedule, first: int) -> Verdict | None:
     """Trains from an epoch on until training ends; returns what early stopping says, None where none is declared."""
-    reports, verdict = schedule.history.reports, None
+    history, verdict = schedule.history, None
+    if history.refit_from is not None:
+        return judge(job.ranker, [report.validation for report in history.epochs])
     for epoch in range(first, job.ranker.training.epochs):
-        if epoch == len(reports):
-            reports.append(EpochReport())
+        if epoch == len(history.reports):
+            history.reports.append(EpochReport())
         # A training that is taken up may have ended this epoch, and written its checkpoint.
-        was_over = bool(reports[epoch].validation)
+        was_over = bool(history.reports[epoch].validation)
         if not was_over:
-            _train_epoch(job, schedule, epoch)
-        verdict = judge(job.ranker, [report.validation for report in reports])
+            _train_epoch(schedule, epoch)
+            _validate(job, schedule, epoch)
+        verdict = judge(job.ranker, [report.validation for report in history.reports])
         if verdict is None:
             continue
         if verdict.reason is not None:
@@ -117,21 +123,54 @@ def _train_epochs(job: TrainJob, schedule: Schedule, first: int) -> Verdict | No
     return verdict
 
 
-def _train_epoch(job: TrainJob, schedule: Schedule, epoch: int) -> None:
+def _train_epoch(schedule: Schedule, epoch: int) -> None:
     trainer, progress, report = schedule.trainer, schedule.progress, schedule.history.reports[epoch]
     schedule.begin_epoch()
     batches: Iterable[Batch] | None = schedule.source.batches(epoch, progress.examples)
     while batches is not None:
         trainer.train_epoch(batches, progress, schedule.after_step, report)
         batches = schedule.end_epoch()
-    if job.validation_files:
-        report.validation = trainer.validate(_validation_batches(job, trainer.rank, trainer.ranks), progress)
-        progress.validated(epoch, report.validation)
     _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
 
 
-def _restored(job: TrainJob, schedule: Schedule) -> Trainer:
-    """Returns a trainer with the best epoch's weights and rows in the place of the one that has trained."""
+def _validate(job: TrainJob, schedule: Schedule, epoch: int) -> None:
+    if job.validation_files:
+        results = schedule.validate(epoch)
+        schedule.history.reports[epoch].validation = results
+        schedule.progress.validated(epoch, results)
+
+
+def _refit(job: TrainJob, schedule: Schedule, verdict: Verdict, first: int) -> None:
+    """Trains the best epoch's model on the validation split: as often, and at the same rates, as on the train split.
+
+    Args:
+        job: says the files.
+        schedule: of checkpoints.
+        verdict: of early stopping.
+        first: epoch to go on with if the refit had begun before; its passes are counted on from the epochs.
+    """
+    history = schedule.history
+    if history.refit_from is None:
+        first, step = len(history.reports), schedule.trainer.step
+        if not verdict.last_is_best:
+            with schedule.progress.beating():
+                _restore_best(job, schedule)
+        schedule.trainer.begin_schedule(step=step, pace=history.reports[0].examples / history.validated)
+        schedule.source = schedule.source.then(job.validation_files, first)
+        history.refit_from = first
+    schedule.manifest = schedule.manifest.model_copy(
+        update={"days": tuple(sorted({*schedule.manifest.days, *job.refit_days}))}
+    )
+    passes = verdict.best_epoch + 1
+    _LOG.info("refit passes=%d days=%s", passes, job.refit_days)
+    for epoch in range(first, history.refit_from + passes):
+        if epoch == len(history.reports):
+            history.reports.append(EpochReport())
+        _train_epoch(schedule, epoch)
+
+
+def _restore_best(job: TrainJob, schedule: Schedule) -> None:
+    """Puts a trainer with the best epoch's weights and rows in the place of the one that has trained."""
     schedule.settle()
     rank, ranks, step = schedule.trainer.rank, schedule.trainer.ranks, schedule.history.best_step
     declared = schedule.trainer.ranker.declared
@@ -143,7 +182,6 @@ def _restored(job: TrainJob, schedule: Schedule) -> Trainer:
     trainer.restore(read_snapshot(directory, read_manifest(directory), rank=rank, ranks=ranks))
     schedule.trainer = trainer
     _LOG.info("restored best epoch's step=%d from=%s", step, directory)
-    return trainer
 
 
 def _tidy(job: TrainJob) -> None:
@@ -159,7 +197,8 @@ def _last_minute(job: TrainJob) -> int | None:
     """Returns the end of the last day, minutes since 1970: events that claim to be later have a wrong clock."""
     if not job.days:
         return None
-    return (date.fromisoformat(max(job.days)) + timedelta(days=1) - date(1970, 1, 1)).days * _MINUTES_A_DAY
+    after = date.fromisoformat(max(job.days + job.refit_days)) + timedelta(days=1)
+    return (after - date(1970, 1, 1)).days * _MINUTES_A_DAY
 
 
 def _schedule(
@@ -167,6 +206,7 @@ def _schedule(
 ) -> Schedule:
     source = TrainInput(
         job,
+        job.train_files if start.history.refit_from is None else job.validation_files,
         rank=trainer.rank,
         ranks=trainer.ranks,
         service=service,
@@ -186,12 +226,6 @@ def _schedule(
         keep=declared.keep,
         writer=Writer(trainer.rank),
     )
-
-
-def _validation_batches(job: TrainJob, rank: int, ranks: int) -> Iterable[Batch]:
-    in_order = job.ranker.training.model_copy(update={"shuffle_buffer": 1})
-    declared = job.ranker.model_copy(update={"training": in_order})
-    return own_batches(declared, job.validation_files, epoch=0, rank=rank, ranks=ranks)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ class History:
         passed_over: names of damaged checkpoints that the job did not go on from.
         best_step: of the checkpoint of the best epoch so far; None without early stopping.
         notes: what the user should know of this training, a sentence each.
+        validated: examples of the validation split.
+        refit_from: first of the reports that are of passes over the validation split; None: not begun.
     """
 
     reports: list[EpochReport] = field(default_factory=list)
@@ -41,11 +43,23 @@ class History:
     passed_over: list[str] = field(default_factory=list)
     best_step: int | None = None
     notes: list[str] = field(default_factory=list)
+    validated: int = 0
+    refit_from: int | None = None
 
     def note(self, text: str) -> None:
         """Tells the user something, once however often the job is resumed."""
         if text not in self.notes:
             self.notes.append(text)
+
+    @property
+    def epochs(self) -> list[EpochReport]:
+        """The reports of epochs on the train split."""
+        return self.reports[: self.refit_from]
+
+    @property
+    def refit(self) -> list[EpochReport]:
+        """The reports of passes over the validation split."""
+        return [] if self.refit_from is None else self.reports[self.refit_from :]
 
     @property
     def num_steps(self) -> int:

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from schemas.spec import Ranker
+from schemas.training import Order
 from trainer_module.batch import parser
+from trainer_module.order import Part, files_of_rank, order_of, shuffle_seed, whole
 
-_SHUFFLE_SEED = 0x5A17
+_DAY_SEEDS = 1_000_003
+_FILES_IN_TURN = 8
 
 
 def records(files: Sequence[str]) -> tf.data.Dataset:
@@ -23,18 +26,16 @@ def own_batches(
     The examples come in the same order whatever the number of ranks, batch_size_per_rank * ranks in a global batch.
 
     Args:
-        declared: of the model; says batch size, shuffle buffer and seed.
+        declared: of the model; says batch size, order, shuffle buffer and seed.
         files: of transformed examples.
         epoch: from 0; epochs are shuffled differently.
         rank: of this process.
         ranks: number of them.
         skip: examples of this epoch that have been trained on.
     """
-    training = declared.training
-    dataset = records(sorted(files))
-    if training.shuffle_buffer > 1:
-        dataset = dataset.shuffle(training.shuffle_buffer, seed=shuffle_seed(declared, epoch))
-    dataset = dataset.skip(skip).batch(training.batch_size_per_rank * ranks)
+    order, seed = order_of(declared, files), shuffle_seed(declared, epoch)
+    read = Records([whole(files, order, seed)], order, declared.training.shuffle_buffer, seed)
+    dataset = read.of(tf.constant(0)).skip(skip).batch(declared.training.batch_size_per_rank * ranks)
 
     def rows_of_rank(batch: tf.Tensor) -> tf.Tensor:
         size = tf.size(batch)
@@ -43,9 +44,52 @@ def own_batches(
     return dataset.map(rows_of_rank).map(parser(declared)).prefetch(2)
 
 
-def shuffle_seed(declared: Ranker, epoch: int) -> int:
-    """Returns the seed of an epoch's order."""
-    return _SHUFFLE_SEED + declared.training.seed + epoch
+def validation_batches(declared: Ranker, files: Sequence[str], *, rank: int, ranks: int) -> tf.data.Dataset:
+    """Returns a rank's share of the examples without a pool; it reads no file that others can read alone."""
+    read = Records([(files_of_rank(files, rank, ranks),)], "time", 1, seed=0)
+    batches = read.of(tf.constant(0)).batch(declared.training.batch_size_per_rank)
+    return batches.map(parser(declared)).prefetch(2)
+
+
+class Records:
+    """The serialized examples of parts, each a function of its number.
+
+    Attributes:
+        num_parts: numbered from 0.
+    """
+
+    def __init__(self, parts: Sequence[Part], order: Order, shuffle_buffer: int, seed: int):
+        """Keeps what is to be read as tensors: the graph is one, however many parts and days there are."""
+        self.num_parts = len(parts)
+        segments = [segment for part in parts for segment in part]
+        self._files = tf.ragged.constant([segment.files for segment in segments], tf.string, ragged_rank=1)
+        self._shares = tf.constant([segment.shares for segment in segments], tf.int64)
+        self._share = tf.constant([segment.share for segment in segments], tf.int64)
+        self._ends = tf.cumsum(tf.constant([len(part) for part in parts], tf.int64))
+        self._sizes = tf.constant([len(part) for part in parts], tf.int64)
+        self._kind = compression(segments[0].files)
+        self._order, self._buffer, self._seed = order, shuffle_buffer, seed
+
+    def of(self, part: tf.Tensor) -> tf.data.Dataset:
+        """Returns the serialized examples of a part."""
+        end = self._ends[part]
+        return tf.data.Dataset.range(end - self._sizes[part], end).flat_map(self._of_segment)
+
+    def _of_segment(self, segment: tf.Tensor) -> tf.data.Dataset:
+        if self._order == "time":
+            dataset = tf.data.TFRecordDataset(self._files[segment], compression_type=self._kind)
+        else:
+            dataset = tf.data.Dataset.from_tensor_slices(self._files[segment]).interleave(
+                lambda file: tf.data.TFRecordDataset(file, compression_type=self._kind),
+                cycle_length=_FILES_IN_TURN,
+                block_length=1,
+            )
+        dataset = dataset.shard(self._shares[segment], self._share[segment])
+        if self._order == "time":
+            return dataset
+        seed = segment * _DAY_SEEDS + self._seed
+        # Reshuffled, a part's order would depend on how many parts its worker has read before.
+        return dataset.shuffle(self._buffer, seed=seed, reshuffle_each_iteration=False)
 
 
 def compression(files: Sequence[str]) -> str:

@@ -28,7 +28,8 @@ class TrainJob(Declaration):
         checkpoint_dir: checkpoints on the way; outlives a failed job, so that it is resumed from there.
         base_checkpoint: what training starts from; empty: from nothing.
         changed_features: whose values mean something else than in the base: what it knows of them is left out.
-        days: that are trained on, oldest first, YYYY-MM-DD; empty for logs without days.
+        days: of `train_files`, oldest first, YYYY-MM-DD; empty for logs without days.
+        validation_days: of `validation_files`.
         log_dir: logs, heartbeats, progress; survives a failure.
     """
 
@@ -45,6 +46,7 @@ class TrainJob(Declaration):
     base_checkpoint: str = ""
     changed_features: tuple[str, ...] = ()
     days: tuple[str, ...] = ()
+    validation_days: tuple[str, ...] = ()
     log_dir: str
 
     @cached_property
@@ -64,9 +66,15 @@ class TrainJob(Declaration):
             "files": sorted(files),
             "base": self.base_checkpoint,
             "changed_features": self.changed_features,
-            "days": self.days,
+            "days": [*self.days, *self.refit_days],
         }
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def refit_days(self) -> tuple[str, ...]:
+        """The validation days that are trained on in the end."""
+        stopping = self.ranker.training.early_stopping
+        return self.validation_days if stopping is not None and stopping.refit else ()
 
     @property
     def report_file(self) -> Path:

@@ -2,10 +2,40 @@
 
 import math
 
+import numpy as np
 import tensorflow as tf
 from typing_extensions import assert_never
 
 from schemas.training import Constant, Cosine, Schedule, Stepwise
+from trainer_module.snapshot import Arrays
+
+_START, _PACE = "schedule_start", "schedule_pace"
+
+
+class StepsOfSchedule:
+    """Counts the steps of a schedule: from the step at which it began, some in each step of training."""
+
+    def __init__(self) -> None:
+        self._start = tf.Variable(0, dtype=tf.int64, trainable=False, name=_START)
+        self._pace = tf.Variable(1.0, dtype=tf.float64, trainable=False, name=_PACE)
+
+    def begin(self, *, step: int, pace: float = 1.0) -> None:
+        """Begins anew after a step."""
+        self._start.assign(step)
+        self._pace.assign(pace)
+
+    def at(self, step: tf.Tensor) -> tf.Tensor:
+        """Returns the schedule's step at a step of training: int64 scalar, from 1."""
+        done = tf.cast(step - 1 - self._start, tf.float64) * self._pace
+        return tf.cast(done, tf.int64) + 1
+
+    def snapshot(self) -> Arrays:
+        """Returns what `restore` needs."""
+        return {_START: np.array([int(self._start)], np.int64), _PACE: np.array([float(self._pace)], np.float64)}
+
+    def restore(self, arrays: Arrays, *, step: int) -> None:
+        """Takes a snapshot; it begins with the step where the snapshot does not say when."""
+        self.begin(step=int(arrays.get(_START, [step])[0]), pace=float(arrays.get(_PACE, [1.0])[0]))
 
 
 def factor(declared: Schedule, step: tf.Tensor) -> tf.Tensor | float:

@@ -19,14 +19,14 @@ from trainer_module.embedding.row_optimizers import Now
 from trainer_module.embedding.row_store import RowStore
 from trainer_module.embedding.sharded_tables import ShardedTables, Unique
 from trainer_module.embedding.statistics import statistics
-from trainer_module.learning_rate import factor
+from trainer_module.learning_rate import StepsOfSchedule, factor
 from trainer_module.losses import Balance
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import Arrays, Snapshot, StoredSnapshot
 from trainer_module.validation import metric_of
 
-_WEIGHTS, _SCHEDULE_START = "weights", "schedule_start"
+_WEIGHTS = "weights"
 
 
 class _Gradients(NamedTuple):
@@ -93,7 +93,11 @@ class EpochReport:
 
 
 class Trainer:
-    """A ranker in training: its weights and tables, and one step over all ranks."""
+    """A ranker in training: its weights and tables, and one step over all ranks.
+
+    Attributes:
+        num_validated: examples of all ranks that `validate` has seen last.
+    """
 
     def __init__(self, ranker: Ranker, *, rank: int, ranks: int, last_minute: int | None = None):
         """Makes a trainer whose weights are at their start and whose tables are empty.
@@ -117,10 +121,10 @@ class Trainer:
             stores[name] = RowStore(group, seed=training.seed, expected_rows=expected + expected // 8)
         self.tables = ShardedTables(stores, num_ranks=ranks)
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-        self._schedule_start = tf.Variable(0, dtype=tf.int64, trainable=False, name="schedule_start")
+        self._schedule = StepsOfSchedule()
         self._newest = tf.Variable(0, dtype=tf.int32, trainable=False, name="newest_minute")
         self._last_minute = last_minute
-        self._skipped_in_a_row = 0
+        self._skipped_in_a_row = self.num_validated = 0
         self._empty = empty_batch(ranker.layout)
         spec = ranker.layout.batch_spec()
         self._logits = tf.function(self._read_logits, input_signature=[spec], autograph=False)
@@ -134,6 +138,16 @@ class Trainer:
     def step(self) -> int:
         """Number of updates so far: skipped steps do not count."""
         return int(self._step)
+
+    def begin_schedule(self, *, step: int, pace: float) -> None:
+        """Begins the schedule of learning rates anew.
+
+        Args:
+            step: to count on from: checkpoints are named by it, and must not be taken for earlier ones.
+            pace: steps of the schedule in one step of training.
+        """
+        self._step.assign(step)
+        self._schedule.begin(step=step, pace=pace)
 
     def train_epoch(
         self,
@@ -246,7 +260,7 @@ class Trainer:
 
         def update() -> tf.Tensor:
             step = self._step.assign_add(1)
-            now = Now(step, factor(training.schedule, step - self._schedule_start))
+            now = Now(step, factor(training.schedule, self._schedule.at(step)))
             with tf.name_scope("dense_update"):
                 self.dense.apply(clipped(dense_gradient, training.clip_gradient_norm), now.step, now.factor)
                 self.balance.update(losses_T, tf.reshape(shared, gradients.shared_TS.shape))
@@ -330,7 +344,7 @@ class Trainer:
         groups = {name: snapshot_of(store) for name, store in self.tables.stores.items()}
         extra: Arrays = {
             "newest_minute": np.array([self.newest_minute], np.int32),
-            _SCHEDULE_START: np.array([int(self._schedule_start)], np.int64),
+            **self._schedule.snapshot(),
         }
         return Snapshot(step=self.step, dense=dense, groups=groups, extra=extra | self.balance.snapshot())
 
@@ -349,7 +363,7 @@ class Trainer:
                 restore(store, snapshot.groups[name], rank=self.rank, ranks=self.ranks)
         self.balance.restore(snapshot.extra)
         self._step.assign(snapshot.step)
-        self._schedule_start.assign(int(snapshot.extra.get(_SCHEDULE_START, [snapshot.step])[0]))
+        self._schedule.restore(snapshot.extra, step=snapshot.step)
         if "newest_minute" in snapshot.extra:
             self._newest.assign(int(snapshot.extra["newest_minute"][0]))
 
@@ -361,10 +375,12 @@ class Trainer:
     def validate(self, batches: Iterable[Batch], progress: Progress) -> dict[str, dict[str, float]]:
         """Returns {task: {"auc" or "rmse": value}} over all ranks' batches. All ranks call it together."""
         metrics = {task: metric_of(self.ranker.declared.tasks[task]) for task in self.ranker.tasks}
+        self.num_validated = 0
         for batch in self._until_all_done(batches):
-            num_examples = self.ranker.batch_size(batch)
-            if int(collectives.allreduce_sum(num_examples, name="validation_examples")) == 0:
+            num_examples = collectives.allreduce_sum(self.ranker.batch_size(batch), name="validation_examples")
+            if int(num_examples) == 0:
                 break
+            self.num_validated += int(num_examples)
             progress.beat()
             logits_BT = self._logits(batch)
             predictions, labels_BT = self.ranker.predictions(logits_BT), self.ranker.labels(batch).numpy()

@@ -14,52 +14,43 @@ from numpy.typing import NDArray
 
 from schemas.spec import Ranker
 from trainer_module.batch import Batch, parser
-from trainer_module.input import compression, shuffle_seed
-
-_PARTS_PER_WORKER = 4
-_PART_SEEDS = 1_000_003
-_FILES_IN_TURN = 8
-
-
-def num_parts(declared: Ranker, num_files: int) -> int:
-    """Returns into how many parts the pool cuts the files: some for each worker, and equally many of each file."""
-    wanted = _PARTS_PER_WORKER * declared.cluster.data_workers
-    return wanted if num_files >= wanted else num_files * -(-wanted // num_files)
+from trainer_module.input import Records
+from trainer_module.order import order_of, parts_of_pool, shuffle_seed
 
 
 class LostBatchesError(RuntimeError):
     """The pool has not delivered each batch of an epoch once, however often it was asked; a later attempt gets them."""
 
 
+def training_records(declared: Ranker, files: Sequence[str], epoch: int) -> Records:
+    """Returns what the pool reads in an epoch of training."""
+    order, seed = order_of(declared, files), shuffle_seed(declared, epoch)
+    parts = parts_of_pool(files, order, seed, declared.cluster.data_workers)
+    return Records(parts, order, declared.training.shuffle_buffer, seed)
+
+
+def validation_records(declared: Ranker, files: Sequence[str]) -> Records:
+    """Returns what the pool reads to validate: all examples, as they come."""
+    return Records(parts_of_pool(files, "shuffled", 0, declared.cluster.data_workers), "time", 1, seed=0)
+
+
 class PoolEpoch:
     """One rank's batches of an epoch, and which of them it has trained on."""
 
-    def __init__(
-        self,
-        declared: Ranker,
-        files: Sequence[str],
-        *,
-        epoch: int,
-        service: str,
-        attempt: str,
-        parts: int,
-        trained: NDArray[Any],
-    ):
+    def __init__(self, declared: Ranker, records: Records, *, service: str, name: str, trained: NDArray[Any]):
         """Takes the epoch up.
 
         Args:
-            declared: of the model; says batch size, shuffle buffer and seed.
-            files: of transformed examples.
-            epoch: from 0; epochs are shuffled differently.
+            declared: of the model; says how to parse, and the batch size.
+            records: what is read.
             service: host:port of the dispatcher.
-            attempt: names this attempt of the job; the pool may still know what an earlier one has asked for.
-            parts: into how many the files are cut.
+            name: of what is asked for, the same on all ranks; nothing else of any attempt at the job has it.
             trained: [n, 2] int64, the batches (part, number in part) that all ranks have trained on before.
         """
-        self._dataset_of = functools.partial(served_batches, declared, files, epoch=epoch, service=service, parts=parts)
-        self._name = f"train-{attempt}-epoch-{epoch}"
-        self._dataset = self._dataset_of(name=self._name, trained=trained)
-        self._num_parts = parts
+        self._dataset_of = functools.partial(_served_batches, declared, records, service=service)
+        self._name = name
+        self._dataset = self._dataset_of(name=name, trained=trained)
+        self._num_parts = records.num_parts
         self._taken: list[tuple[int, int]] = []
         self._ends: list[tuple[int, int]] = []
         self._steps = self._passes = 0
@@ -147,14 +138,12 @@ def _described(parts: NDArray[np.int64], delivered: NDArray[np.int64]) -> str:
     return f"{len(parts)} of {len(came)} parts of the epoch (first: part {parts[0]}, {came[parts[0]]} batches)"
 
 
-def served_batches(
+def _served_batches(
     declared: Ranker,
-    files: Sequence[str],
+    records: Records,
     *,
-    epoch: int,
     service: str,
     name: str,
-    parts: int,
     trained: NDArray[Any],
     only: NDArray[Any] | None = None,
 ) -> tf.data.Dataset:
@@ -168,13 +157,11 @@ def served_batches(
     """
     # The pool hands out elements of this first dataset, a few at a time, to its workers. It is not shuffled by
     # tf.data: the first worker to come would take all into its buffer.
-    order = np.random.default_rng(shuffle_seed(declared, epoch)).permutation(parts)
-    if only is not None:
-        order = order[np.isin(order, only)]
-    dataset = tf.data.Dataset.from_tensor_slices(tf.constant(order, tf.int64))
-    dataset = dataset.flat_map(lambda part: _part(declared, files, epoch, parts, part))
+    parts = np.arange(records.num_parts) if only is None else np.sort(only)
+    dataset = tf.data.Dataset.from_tensor_slices(tf.constant(parts, tf.int64))
+    dataset = dataset.flat_map(lambda part: _batches_of_part(records, declared.training.batch_size_per_rank, part))
     if len(trained):
-        is_trained = np.zeros([parts, int(trained[:, 1].max()) + 2], np.bool_)
+        is_trained = np.zeros([records.num_parts, int(trained[:, 1].max()) + 2], np.bool_)
         is_trained[trained[:, 0], trained[:, 1]] = True
         dataset = dataset.filter(lambda part, number, _: (number < 0) | ~_look_up(is_trained, part, number))
     parse = parser(declared)
@@ -193,30 +180,11 @@ def _look_up(is_trained: NDArray[np.bool_], part: tf.Tensor, number: tf.Tensor) 
     return tf.constant(is_trained)[part, tf.clip_by_value(number, 0, is_trained.shape[1] - 1)]
 
 
-def _part(declared: Ranker, files: Sequence[str], epoch: int, parts: int, part: tf.Tensor) -> tf.data.Dataset:
+def _batches_of_part(records: Records, batch_size: int, part: tf.Tensor) -> tf.data.Dataset:
     """Returns (part, number, serialized examples [batch]) of one part, a function of its arguments alone."""
-    training = declared.training
-    dataset = _records_of_part(sorted(files), parts, part)
-    if training.shuffle_buffer > 1:
-        seed = part * _PART_SEEDS + shuffle_seed(declared, epoch)
-        # Reshuffled, a part's order would depend on how many parts its worker has read before.
-        dataset = dataset.shuffle(training.shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
-    dataset = dataset.batch(training.batch_size_per_rank)
     end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
 
     def named(number: tf.Tensor, serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         return part, tf.where(tf.size(serialized) > 0, number, -1 - number), serialized
 
-    return dataset.concatenate(end).enumerate().map(named)
-
-
-def _records_of_part(files: Sequence[str], parts: int, part: tf.Tensor) -> tf.data.Dataset:
-    if len(files) < parts:
-        # Every k-th record of a file, so that even one file feeds all workers; reading is cheap beside parsing.
-        per_file = parts // len(files)
-        file = tf.constant(files)[part // per_file]
-        return tf.data.TFRecordDataset(file, compression_type=compression(files)).shard(per_file, part % per_file)
-    kind = compression(files)
-    return tf.data.Dataset.from_tensor_slices(tf.constant(files)[part::parts]).interleave(
-        lambda file: tf.data.TFRecordDataset(file, compression_type=kind), cycle_length=_FILES_IN_TURN, block_length=1
-    )
+    return records.of(part).batch(batch_size).concatenate(end).enumerate().map(named)

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,23 @@ import numpy as np
 from trainer_module.early_stopping import judge
 from trainer_module.history import History
 from trainer_module.job import TrainJob
-from trainer_module.loop import Trainer
+from trainer_module.loop import EpochReport, Trainer
 
 
 def write_report(
-    job: TrainJob, trainer: Trainer, history: History, *, tables: dict[str, dict[str, Any]], seconds: float
+    job: TrainJob,
+    trainer: Trainer,
+    history: History,
+    *,
+    days: Sequence[str],
+    tables: dict[str, dict[str, Any]],
+    seconds: float,
 ) -> None:
     """Writes both, training.json last and whole."""
     tasks = trainer.ranker.tasks
     np.save(Path(job.output_dir) / "losses.npy", history.losses())
     examples = sum(report.examples for report in history.reports)
-    verdict = judge(job.ranker, [report.validation for report in history.reports])
+    verdict = judge(job.ranker, [report.validation for report in history.epochs])
     document = {
         "spec_digest": job.spec_digest,
         "ranks": trainer.ranks,
@@ -31,9 +38,11 @@ def write_report(
         "examples_per_s": round(examples / seconds, 1),
         "skipped_steps": sum(report.skipped for report in history.reports),
         "tables": tables,
+        "days": list(days),
         "warm_start": history.warm_start,
         "best_epoch": None if verdict is None else verdict.best_epoch,
         "early_stopping": None if verdict is None else verdict.document(),
+        "refit": None if history.refit_from is None else _refit(job, history.refit),
         "resumed_from_step": history.resumed_from,
         "notes": history.notes,
         "checkpoint": {
@@ -55,9 +64,18 @@ def write_report(
                     for task, metrics in report.validation.items()
                 },
             }
-            for report in history.reports
+            for report in history.epochs
         ],
     }
     whole = job.report_file.with_suffix(".tmp")
     whole.write_text(json.dumps(document, indent=2) + "\n")
     os.rename(whole, job.report_file)
+
+
+def _refit(job: TrainJob, passes: Sequence[EpochReport]) -> dict[str, Any]:
+    return {
+        "days": list(job.refit_days),
+        "passes": len(passes),
+        "examples": sum(report.examples for report in passes),
+        "steps": sum(len(report.step_losses) for report in passes),
+    }

@@ -1,6 +1,6 @@
 """The batches that one rank trains on, epoch after epoch, and how far they have been trained on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from trainer_module import collectives
 from trainer_module.batch import Batch
 from trainer_module.checkpoint.manifest import Position
-from trainer_module.input import own_batches
+from trainer_module.input import own_batches, validation_batches
 from trainer_module.job import TrainJob
-from trainer_module.pool_input import PoolEpoch, num_parts
+from trainer_module.pool_input import PoolEpoch, training_records, validation_records
 
 
 def no_batches() -> NDArray[Any]:
@@ -21,11 +21,12 @@ def no_batches() -> NDArray[Any]:
 
 
 class TrainInput:
-    """A job's training examples, from a given position on."""
+    """Examples that a job trains on, from a given position on."""
 
     def __init__(
         self,
         job: TrainJob,
+        files: Sequence[str],
         *,
         rank: int,
         ranks: int,
@@ -37,7 +38,8 @@ class TrainInput:
         """Takes the input up.
 
         Args:
-            job: says the files, and how they are batched.
+            job: says how examples are ordered and batched.
+            files: of examples.
             rank: this one.
             ranks: number of ranks.
             service: host:port of the pool's dispatcher; empty: every rank reads for itself.
@@ -45,12 +47,25 @@ class TrainInput:
             start: where to begin.
             trained: [n, 2], batches of the pool that all ranks have trained on in the epoch of `start`.
         """
-        self._job, self._rank, self._ranks = job, rank, ranks
+        self._job, self._files, self._rank, self._ranks = job, files, rank, ranks
         self._service, self._attempt = service, attempt
         self._start, self._trained = start, trained
         self._epoch, self._examples_before = start.epoch, 0
-        self._parts = num_parts(job.ranker, len(job.train_files)) if service else 0
+        self._parts = start.parts
         self._pool_epoch: PoolEpoch | None = None
+
+    def then(self, files: Sequence[str], epoch: int) -> "TrainInput":
+        """Returns the input that goes on with other files, from an epoch on."""
+        return TrainInput(
+            self._job,
+            files,
+            rank=self._rank,
+            ranks=self._ranks,
+            service=self._service,
+            attempt=self._attempt,
+            start=Position(epoch=epoch),
+            trained=no_batches(),
+        )
 
     def batches(self, epoch: int, examples: int) -> Iterable[Batch]:
         """Returns what is left of an epoch.
@@ -63,19 +78,24 @@ class TrainInput:
         if epoch != self._start.epoch:
             self._trained = no_batches()
         self._epoch, self._examples_before = epoch, examples - done
-        job = self._job
+        ranker = self._job.ranker
         if not self._service:
-            return own_batches(job.ranker, job.train_files, epoch=epoch, rank=self._rank, ranks=self._ranks, skip=done)
+            return own_batches(ranker, self._files, epoch=epoch, rank=self._rank, ranks=self._ranks, skip=done)
+        records = training_records(ranker, self._files, epoch)
+        self._parts = records.num_parts
         self._pool_epoch = PoolEpoch(
-            job.ranker,
-            job.train_files,
-            epoch=epoch,
-            service=self._service,
-            attempt=self._attempt,
-            parts=self._parts,
-            trained=self._trained,
+            ranker, records, service=self._service, name=f"train-{self._attempt}-epoch-{epoch}", trained=self._trained
         )
         return self._pool_epoch
+
+    def validation(self, epoch: int, again: int) -> Iterable[Batch]:
+        """Returns this rank's share of the validation split, to be scored after an epoch, as often as it takes."""
+        ranker, files = self._job.ranker, self._job.validation_files
+        if not self._service:
+            return validation_batches(ranker, files, rank=self._rank, ranks=self._ranks)
+        name = f"validate-{self._attempt}-epoch-{epoch}-{again}"
+        records = validation_records(ranker, files)
+        return PoolEpoch(ranker, records, service=self._service, name=name, trained=no_batches())
 
     def stepped(self) -> None:
         """Says that one more step has been trained."""

@@ -1,13 +1,13 @@
 """The examples of a spec: its own conversion and Transform, run once, written in the order of the logs.
 
-The pipeline's steps write examples in whatever order Beam hands them on. Here they stay in the order of the days, so
-that one pass over them is what daily incremental training sees.
+One file a day, named as the pipeline's steps name theirs, so that every order of training can be measured.
 """
 
 import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from components.transform.analysis import analysed
 from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.data import TRAIN
+from schemas.example_files import file_name
 from schemas.spec import Spec, digest
 from schemas.statistics import Statistics, completed, to_analyse
 from trainer_module.preprocessing import preprocessing_fn, statistics_fn
@@ -45,7 +46,7 @@ def examples(spec: Spec, date: str, data_root: Path, folder: Path) -> Splits:
     """Returns the examples that a run of `date` trains and evaluates on; made on the first call, below `folder`."""
     files = resolve(spec.data, date, str(data_root), LocalStorage())
     listed = "\n".join(f"{file.split} {file.path} {file.facts}" for file in files.files)
-    name = hashlib.sha256(f"{digest(spec.inputs())}\n{listed}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{digest(spec.inputs())}\nby day\n{listed}".encode()).hexdigest()[:16]
     if not (folder / name).exists():
         making = folder / f"{name}.making"
         shutil.rmtree(making, ignore_errors=True)
@@ -53,7 +54,7 @@ def examples(spec: Spec, date: str, data_root: Path, folder: Path) -> Splits:
         _write(spec, {split: files.of_split(split) for split in files.splits}, making)
         shutil.rmtree(making / "temporary")
         making.rename(folder / name)
-    return {split: (str(folder / name / f"{split}.tfrecord.gz"),) for split in files.splits}
+    return {split: tuple(map(str, sorted((folder / name / split).iterdir()))) for split in files.splits}
 
 
 def _write(spec: Spec, files: Mapping[str, Sequence[DataFile]], folder: Path) -> None:
@@ -77,12 +78,14 @@ def _write(spec: Spec, files: Mapping[str, Sequence[DataFile]], folder: Path) ->
         graph = source | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, config))
         _ = graph | tft_beam.WriteTransformFn(str(folder))
     transform = _Transform(folder, TensorAdapter(adapter))
+    options = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=1)
     for split, of_split in files.items():
-        options = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=1)
-        with tf.io.TFRecordWriter(str(folder / f"{split}.tfrecord.gz"), options) as writer:
-            for batch in _batches(spec, of_split):
-                for example in transform(batch):
-                    writer.write(example)
+        (folder / split).mkdir()
+        for day, of_day in groupby(of_split, key=lambda file: file.day):
+            with tf.io.TFRecordWriter(str(folder / split / file_name(day, 0, 0)), options) as writer:
+                for batch in _batches(spec, of_day):
+                    for example in transform(batch):
+                        writer.write(example)
 
 
 def _pipeline() -> beam.Pipeline:

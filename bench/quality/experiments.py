@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ruamel.yaml import YAML
 
 from bench.quality import ids
 from schemas.loading import load_spec
 from schemas.spec import Spec
+from schemas.training import Order
 
 SPECS = Path(__file__).parent / "specs"
 SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -83,7 +84,7 @@ def _one(row: str) -> Callable[[], Mapping[str, Mapping[str, Any]]]:
 def _online_retail() -> dict[str, dict[str, Any]]:
     return {
         "DCN-v2 + MMoE": {},
-        "the same, shuffled": {"training": {"shuffle_buffer": _ALL_ROWS}},
+        "the same, shuffled": {"training": {"order": "shuffled", "shuffle_buffer": _ALL_ROWS}},
         "without the cross of user and item": {"features": {"pair": None}, "tables": {"pairs": None}},
     }
 
@@ -125,6 +126,15 @@ def _noise() -> dict[str, dict[str, Any]]:
     }
 
 
+def _orders(**data: int) -> Callable[[], Mapping[str, Mapping[str, Any]]]:
+    return lambda: {order: {"training": {"order": order}, "data": data} for order in get_args(Order)}
+
+
+def _orders_of_the_feed() -> Mapping[str, Mapping[str, Any]]:
+    ids.logs(WORK / "logs")
+    return _orders(train_days=5)()
+
+
 TABLES = (
     Table(
         name="online_retail",
@@ -150,4 +160,26 @@ TABLES = (
     ),
     Table(name="hash_trick", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_hash_trick),
     Table(name="noise", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_noise, seeds=8),
+    # Each date is before those on which anything else is measured.
+    Table(
+        name="order_retail_september",
+        spec="../../../pipelines/specs/online_retail.yaml",
+        data=SHARED_DATA / "online_retail" / "lines",
+        date="2011-09-30",
+        changes=_orders(train_days=90, eval_days=30),
+    ),
+    Table(
+        name="order_retail_may",
+        spec="../../../pipelines/specs/online_retail.yaml",
+        data=SHARED_DATA / "online_retail" / "lines",
+        date="2011-05-31",
+        changes=_orders(train_days=151, eval_days=31),
+    ),
+    Table(
+        name="order_feed",
+        spec="../../../pipelines/specs/short_video.yaml",
+        data=WORK / "logs",
+        date="2024-03-06",
+        changes=_orders_of_the_feed,
+    ),
 )

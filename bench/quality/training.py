@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from schemas.spec import Ranker as Declared
 from trainer_module import collectives
-from trainer_module.input import own_batches
+from trainer_module.input import own_batches, validation_batches
 from trainer_module.loop import Trainer
 from trainer_module.ranker import Ranker
 
@@ -30,10 +30,9 @@ def aucs(declared: Declared, train: Sequence[str], evaluated: Sequence[str], *, 
     trainer = Trainer(Ranker(declared), rank=0, ranks=1)
     for epoch in range(training.epochs):
         trainer.train_epoch(own_batches(declared, train, epoch=epoch, rank=0, ranks=1), _Quiet())  # type: ignore[arg-type]
-    once = training.model_copy(update={"shuffle_buffer": 1, "batch_size_per_rank": 4096})
-    batches = own_batches(declared.model_copy(update={"training": once}), evaluated, epoch=0, rank=0, ranks=1)
+    large = declared.model_copy(update={"training": training.model_copy(update={"batch_size_per_rank": 4096})})
     labels, scores = [], []
-    for batch in batches:
+    for batch in validation_batches(large, evaluated, rank=0, ranks=1):
         found = trainer.predict(batch)
         labels.append(batch["labels"].numpy())
         scores.append(np.concatenate([found[task] for task in declared.tasks], 1))

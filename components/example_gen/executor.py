@@ -3,10 +3,11 @@
 import json
 import logging
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 from tfx import types
 from tfx.components.util import examples_utils
 from tfx.dsl.components.base import base_beam_executor
@@ -28,8 +29,10 @@ from components.example_gen.readers import formats
 from components.example_gen.report import write_ingestion
 from components.example_gen.request import Request, parse, today_utc
 from components.example_gen.sampling import sampled, sampling_of
+from components.example_gen.sources import Source
 from components.example_gen.start import Start, starting_point
 from components.example_gen.storage import TfxStorage, open_file
+from components.example_gen.writing import ExampleWriter
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -97,63 +100,62 @@ def _require_unchanged(before: Files, after: Files) -> None:
 
 
 def _read_and_write(pipeline: beam.Pipeline, planned: Plan, request: Request, uri: str) -> None:
-    counts = []
     for split in planned.files.splits:
-        paths = [file.path for file in planned.files.of_split(split)]
-        read = (
-            pipeline
-            | f"Files[{split}]" >> beam.Create(paths, reshuffle=False)
-            | f"Spread[{split}]" >> beam.Reshuffle()
-            | f"Read[{split}]" >> beam.ParDo(_ReadFile(request, split)).with_outputs(_COUNTS, main="examples")
-        )
-        counts.append(read[_COUNTS])
-        _ = read["examples"] | f"Write[{split}]" >> beam.io.WriteToTFRecord(
-            posixpath.join(uri, f"Split-{split}", "data_tfrecord"),
-            file_name_suffix=".gz",
-            num_shards=planned.num_shards[split],
-        )
+        fileio.makedirs(_folder(uri, split))
     _ = (
-        counts
-        | "AllCounts" >> beam.Flatten()
+        pipeline
+        | "Sources" >> beam.Create(planned.sources, reshuffle=False)
+        | "Spread" >> beam.Reshuffle()
+        | "ReadAndWrite" >> beam.ParDo(_ReadAndWrite(request, uri))
         | "WriteCounts" >> beam.io.WriteToText(posixpath.join(uri, _COUNTS_FILE), num_shards=1, shard_name_template="")
     )
 
 
-class _ReadFile(beam.DoFn):
-    """Turns a path into serialized Examples and, on a side output, its counts as JSON.
+def _folder(uri: str, split: str) -> str:
+    return posixpath.join(uri, f"Split-{split}")
+
+
+class _ReadAndWrite(beam.DoFn):
+    """Writes the examples of a source in the order of the logs, and returns the counts of each of its files as JSON.
 
     A mistake in the data is one more line of the counts, not an exception: Beam would wrap it, try again, and show the
     first alone. The executor raises it once the pipeline has ended.
     """
 
-    def __init__(self, request: Request, split: str):
-        self._logs = request.logs
-        self._columns = request.columns
+    def __init__(self, request: Request, uri: str):
+        self._request, self._uri = request, uri
         self._limits = limits_of(request.logs, request.date)
-        self._data_root = request.data_root
-        self._sampling = sampling_of(request.inputs, split)
-        self._split = split
 
-    def process(self, path: str) -> Iterable[Any]:
-        counted = FileCounting(self._split, path)
-        file_name = posixpath.relpath(path, self._data_root or ".")
-        try:
-            with open_file(path) as file:
-                for rows in formats.read(self._logs, file, path, self._columns):
-                    first_row = counted.rows_seen
-                    converted = convert(rows.batch, self._columns, path, first_row, self._limits)
-                    counted.add(rows, converted)
-                    batch = converted.batch
-                    if self._sampling:
-                        found = sampled(batch, first_row + converted.rows, self._sampling, file_name)
-                        counted.add_sampled(found)
-                        batch = found.batch
-                    yield from RecordBatchToExamples(batch)
-        except UserError as found_wrong:
-            counted.error = str(found_wrong)
-        except OSError as error:
-            counted.error = f"{path}: cannot be read (got: {error}); see to it that it stays while it is read"
-        yield beam.pvalue.TaggedOutput(_COUNTS, counted.counts().model_dump_json())
+    def process(self, source: Source) -> Iterable[str]:
+        with ExampleWriter(_folder(self._uri, source.split), source) as writer:
+            for path in source.paths:
+                counted = FileCounting(source.split, path)
+                try:
+                    for batch in self._batches(path, counted):
+                        for example in RecordBatchToExamples(batch):
+                            writer.write(example)
+                except UserError as found_wrong:
+                    counted.error = str(found_wrong)
+                except OSError as error:
+                    counted.error = f"{path}: cannot be read (got: {error}); see to it that it stays while it is read"
+                yield counted.counts().model_dump_json()
+
+    def _batches(self, path: str, counted: FileCounting) -> Iterator[pa.RecordBatch]:
+        """Yields a file's rows, converted and sampled."""
+        request = self._request
+        sampling = sampling_of(request.inputs, counted.split)
+        file_name = posixpath.relpath(path, request.data_root or ".")
+        with open_file(path) as file:
+            for rows in formats.read(request.logs, file, path, request.columns):
+                first_row = counted.rows_seen
+                converted = convert(rows.batch, request.columns, path, first_row, self._limits)
+                counted.add(rows, converted)
+                batch = converted.batch
+                if sampling:
+                    found = sampled(batch, first_row + converted.rows, sampling, file_name)
+                    counted.add_sampled(found)
+                    batch = found.batch
+                yield batch
 
 
 def _read_counts(uri: str) -> list[FileCounts]:

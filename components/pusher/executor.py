@@ -5,6 +5,7 @@ import functools
 import json
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from components.pusher.model_card import CardFacts, Rows, model_card
 from components.registry import blessed as registry
 from components.registry import checkpoint as checkpoints
 from components.registry import seal
+from schemas.data import VALIDATION
 from schemas.release import DirectoryPush, Evaluation, NoPush, Push
 
 _LOG = logging.getLogger(__name__)
@@ -102,7 +104,8 @@ def _push(
     exec_properties: dict[str, Any],
 ) -> Pushed:
     ingestion = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
-    provenance = _provenance(ingestion, verdict, exec_properties)
+    learnt = checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"]))["days"]
+    provenance = _provenance(ingestion, learnt, verdict, exec_properties)
     now = datetime.datetime.now(datetime.timezone.utc)
     day = manifest.day_of_version(provenance.days, now.date())
     model = path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict["model"]))
@@ -124,13 +127,16 @@ def _push(
     return directory.push(model=Path(model), target=folder, day=day, provenance=provenance, card=card, now=now)
 
 
-def _provenance(ingestion: IngestionReport, verdict: Verdict, exec_properties: dict[str, Any]) -> Provenance:
+def _provenance(
+    ingestion: IngestionReport, learnt: Sequence[str], verdict: Verdict, exec_properties: dict[str, Any]
+) -> Provenance:
     return Provenance(
         name=exec_properties["name"],
         spec_digest=exec_properties["spec_digest"],
         git_commit=exec_properties["git_commit"],
         days={split: [str(day) for day in days] for split, days in ingestion.days.items()},
         missing_days=[str(day) for day in ingestion.missing_days],
+        refit_days=[day for day in ingestion.days.get(VALIDATION, []) if day in learnt],
         base_days=list(ingestion.base.days) if ingestion.base else [],
         metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
         baseline=verdict.baseline,

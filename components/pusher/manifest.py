@@ -31,6 +31,7 @@ class Provenance(_Record):
         git_commit: of the code.
         days: split to days (YYYY-MM-DD); empty for data without days.
         missing_days: declared days that had no logs.
+        refit_days: validation days that the model has learnt from after it was validated on them.
         base_days: that the checkpoint had learnt from which training started from; empty: it started from nothing.
         metrics: task to metric to value on the evaluation split; None where undefined.
         baseline: uri of the blessed model that this one was compared with.
@@ -42,6 +43,7 @@ class Provenance(_Record):
     git_commit: str
     days: dict[str, list[str]]
     missing_days: list[str]
+    refit_days: list[str] = []
     base_days: list[str] = []
     metrics: dict[str, dict[str, float | None]]
     baseline: str | None

@@ -78,6 +78,11 @@ def _data(facts: CardFacts) -> Iterator[str]:
     yield _table(("split", "days", "rows", "rows left out"), rows)
     if given.missing_days:
         yield f"Days without logs: {_periods(given.missing_days)}."
+    if given.refit_days:
+        yield (
+            f"After the best epoch was chosen on the validation days {_periods(given.refit_days)}, the model was "
+            "trained on them as well: it has seen them."
+        )
     if given.base_days:
         yield f"Training went on from a checkpoint that had learnt from {_periods(given.base_days)}."
     else:

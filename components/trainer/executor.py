@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class Executor(base_executor.BaseExecutor):
         checkpoint = artifact_utils.get_single_instance(output_dict["checkpoint"])
         checkpoint.set_int_custom_property(checkpoints.STEP, training["checkpoint"]["final_step"])
         checkpoint.set_string_custom_property(seal.SHA256, checkpoints.sha256_of_manifest(_local(checkpoint.uri)))
-        _describe(checkpoint, job, report, input_dict)
+        _describe(checkpoint, job, report, training["days"], input_dict)
         # Last: until here, a rerun would go on from there.
         forget(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
 
@@ -150,6 +151,7 @@ def _job(
         "base_checkpoint": base,
         "changed_features": list(_changed_features(input_dict)) if base else [],
         "days": report.days.get(TRAIN, []),
+        "validation_days": report.days.get(VALIDATION, []),
         "log_dir": str(log_dir),
     }
 
@@ -170,12 +172,13 @@ def _with_epochs(ranker: Ranker, *, has_base: bool) -> Ranker:
     )
 
 
-def _describe(checkpoint: Any, job: dict[str, Any], report: IngestionReport, input_dict: Artifacts) -> None:
+def _describe(
+    checkpoint: Any, job: dict[str, Any], report: IngestionReport, days: Sequence[str], input_dict: Artifacts
+) -> None:
     """Notes on the checkpoint what a later training and the registry need to know."""
     graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
-    days = sorted({*job["days"], *(report.base.days if report.base else ())})
     for name, text in {
-        checkpoints.DAYS: json.dumps(days),
+        checkpoints.DAYS: json.dumps(list(days)),
         checkpoints.BASE: report.base.checkpoint_uri if report.base else "",
         checkpoints.SPEC_DIGEST: job["spec_digest"],
         checkpoints.TRANSFORM_GRAPH: graph.uri,

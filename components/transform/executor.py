@@ -17,6 +17,7 @@ from components.example_gen.report import read_ingestion
 from components.registry import seal
 from components.registry.base import Base
 from components.transform.analysis import StatisticsFn, analysed, read_columns
+from components.transform.mapping import map_examples
 from components.transform.statistics import read_statistics, write_statistics
 from schemas.data import TRAIN
 from schemas.spec import Inputs
@@ -59,10 +60,25 @@ class Executor(tfx_executor.Executor):
             changed=tuple(comparison.changed) if comparison else (),
         )
         config["statistics"] = statistics.model_dump_json()
-        super().Do(input_dict, output_dict, {**exec_properties, keys.CUSTOM_CONFIG_KEY: json.dumps(config)})
+        # Without the examples TFX makes the graph alone: in what it writes, the order of the logs is lost.
+        graph_alone = {key: value for key, value in output_dict.items() if key != keys.TRANSFORMED_EXAMPLES_KEY}
+        super().Do(input_dict, graph_alone, {**exec_properties, keys.CUSTOM_CONFIG_KEY: json.dumps(config)})
+        self._map(graph.uri, input_dict, output_dict)
         write_statistics(graph.uri, statistics)
         graph.set_string_custom_property(seal.SHA256, seal.seal(graph.uri))
         graph.set_string_custom_property(NOTE, "\n".join(comparison.notes(inputs)) if comparison else "")
+
+    def _map(self, graph: str, input_dict: Artifacts, output_dict: Artifacts) -> None:
+        """Writes the transformed examples of every split."""
+        examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
+        transformed = artifact_utils.get_single_instance(output_dict[keys.TRANSFORMED_EXAMPLES_KEY])
+        transformed.split_names = examples.split_names
+        splits = {
+            split: (artifact_utils.get_split_uri([examples], split), artifact_utils.get_split_uri([transformed], split))
+            for split in artifact_utils.decode_split_names(examples.split_names)
+        }
+        with self._make_beam_pipeline() as pipeline:
+            map_examples(graph, _schema(input_dict), splits, pipeline)
 
     def _analysed(
         self,
@@ -73,10 +89,8 @@ class Executor(tfx_executor.Executor):
         exec_properties: dict[str, Any],
     ) -> dict[str, Found]:
         """Returns what the training split says of these features."""
-        schema_file = io_utils.get_only_uri_in_dir(artifact_utils.get_single_uri(input_dict[keys.SCHEMA_KEY]))
         raw = os.path.join(artifact_utils.get_split_uri(input_dict[keys.EXAMPLES_KEY], TRAIN), "*")
-        schema = io_utils.SchemaReader().read(schema_file)
-        source = TFExampleRecord(raw, schema=schema, telemetry_descriptors=["Transform"])
+        source = TFExampleRecord(raw, schema=_schema(input_dict), telemetry_descriptors=["Transform"])
         source = source.Project(read_columns(inputs, names))
         directory = os.path.join(graph, _TEMPORARY)
 
@@ -87,6 +101,11 @@ class Executor(tfx_executor.Executor):
         if fileio.isdir(directory):
             io_utils.delete_dir(directory)
         return found
+
+
+def _schema(input_dict: Artifacts) -> Any:
+    file = io_utils.get_only_uri_in_dir(artifact_utils.get_single_uri(input_dict[keys.SCHEMA_KEY]))
+    return io_utils.SchemaReader().read(file)
 
 
 def _comparison(inputs: Inputs, base: Base | None, code: str) -> Comparison | None:

@@ -139,7 +139,11 @@ def remove_checkpoints(trial: Path) -> None:
 def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
     """Returns the job of a trial: always from nothing, on all the days, and never exported."""
     ranker = spec.ranker()
-    training = ranker.training.model_copy(update={"mode": "full", "incremental_epochs": None})
+    changes: dict[str, Any] = {"mode": "full", "incremental_epochs": None}
+    if ranker.training.early_stopping is not None:
+        # Trials are compared by what they have not seen.
+        changes["early_stopping"] = ranker.training.early_stopping.model_copy(update={"refit": False})
+    training = ranker.training.model_copy(update=changes)
     ranker = Ranker.model_validate(ranker.model_copy(update={"training": training}))
     return TrainJob(
         ranker=ranker,

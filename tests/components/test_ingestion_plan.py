@@ -2,13 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from components.example_gen.files import resolve
+from components.example_gen.files import DataFile, FileFacts, Files, resolve
 from components.example_gen.inspection import Plan, plan
 from components.example_gen.local_files import LocalStorage
+from components.example_gen.sources import sources
 from schemas.columns import columns
 from schemas.data import DayLogs
 from schemas.errors import UserError
-from tests.components.small_logs import INPUTS, ROWS, day_logs, write_days
+from tests.components.small_logs import INPUTS, ROWS, SUFFIX, day_logs, write, write_days
 
 DAYS = ["2024-02-28", "2024-02-29", "2024-03-01"]
 
@@ -53,11 +54,38 @@ def test_an_empty_day_is_a_missing_day_where_these_are_skipped(tmp_path: Path, f
     assert files.days() == {"train": ["2024-02-28"], "eval": ["2024-03-01"]}
 
 
-def test_small_splits_have_two_shards(tmp_path: Path) -> None:
-    write_days(tmp_path, "parquet", dict.fromkeys(DAYS, ROWS))
-    assert planned(tmp_path, day_logs()).num_shards == {"train": 2, "eval": 2}
+def written_together(root: Path, logs: DayLogs) -> list[tuple[str, str | None, int, list[str]]]:
+    found = planned(root, logs).sources
+    return [(each.split, each.day, each.number, [Path(path).name for path in each.paths]) for each in found]
 
 
-def test_the_number_of_shards_grows_with_the_rows(tmp_path: Path) -> None:
-    write_days(tmp_path, "parquet", {DAYS[0]: ROWS * 12_500, DAYS[1]: ROWS * 25_000, DAYS[2]: ROWS})
-    assert planned(tmp_path, day_logs()).num_shards == {"train": 3, "eval": 2}
+@pytest.mark.parametrize("format_name", ["parquet", "csv", "tfrecord"])
+def test_small_files_of_a_day_are_written_together_and_never_those_of_two_days(
+    tmp_path: Path, format_name: str
+) -> None:
+    write_days(tmp_path, format_name, dict.fromkeys(DAYS, ROWS))
+    suffix = SUFFIX[format_name]
+    for number in (3, 1, 2):
+        write(tmp_path / DAYS[1] / f"part-{number}.{suffix}", format_name, ROWS)
+    parts = [f"part-{number}.{suffix}" for number in range(4)]
+    assert written_together(tmp_path, day_logs(format_name)) == [
+        ("train", DAYS[0], 0, parts[:1]),
+        ("train", DAYS[1], 1, parts),
+        ("eval", DAYS[2], 0, parts[:1]),
+    ]
+
+
+def test_large_files_are_written_apart_and_cut_into_files_of_as_many_rows(tmp_path: Path) -> None:
+    write_days(tmp_path, "parquet", {DAYS[0]: ROWS * 10_000, DAYS[1]: ROWS * 15_000, DAYS[2]: ROWS})
+    write(tmp_path / DAYS[0] / "part-1.parquet", "parquet", ROWS * 5_000)
+    found = planned(tmp_path, day_logs()).sources
+    assert [len(each.paths) for each in found] == [1, 1, 1, 1]
+    assert {each.rows_per_file for each in found} == {50_000}
+
+
+def test_a_split_has_no_more_than_64_files_and_one_more_a_day() -> None:
+    files = [DataFile(f"{number:03d}", "train", None, FileFacts(1, 1)) for number in range(1_000)]
+    found = sources(Files(None, ("train",), tuple(files)), dict.fromkeys([file.path for file in files], 10_000))
+    assert found[0].rows_per_file == 10_000_000 // 64
+    assert len(found) == 67
+    assert [path for each in found for path in each.paths] == [file.path for file in files]

@@ -90,9 +90,27 @@ def ingested(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return ingest(day_logs(request.param, missing_days="skip", max_dropped_fraction=0.5), root, uri)
 
 
-def test_every_format_gives_the_same_examples(ingested: Any) -> None:
-    assert as_set(written(ingested, "train")) == as_set([expected(row, COLUMNS) for row in ROWS[:3]])
-    assert as_set(written(ingested, "eval")) == as_set([expected(ROWS[3], COLUMNS)])
+def test_every_format_gives_the_same_examples_in_the_order_of_the_logs(ingested: Any) -> None:
+    assert written(ingested, "train") == [expected(row, COLUMNS) for row in ROWS[:3]]
+    assert written(ingested, "eval") == [expected(ROWS[3], COLUMNS)]
+
+
+def test_days_files_and_rows_stay_in_their_order_however_they_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from components.example_gen import sources
+
+    monkeypatch.setattr(sources, "_ROWS_PER_FILE", 5)
+    rows = [{**ROWS[0], "hour": number} for number in range(3 * 7)]
+    for number, (day, part) in enumerate([(DAYS[0], 0), (DAYS[0], 1), (DAYS[1], 0)]):
+        write(tmp_path / "logs" / day / f"part-{part}.parquet", "parquet", rows[7 * number : 7 * number + 7])
+    write_days(tmp_path / "logs", "parquet", {DATE: ROWS})
+    examples = ingest(day_logs(), tmp_path / "logs", tmp_path / "out")
+    assert [row.get("hour", [0])[0] for row in written(examples, "train")] == list(range(3 * 7))
+    names = sorted(path.name for path in (tmp_path / "out" / "Split-train").iterdir())
+    # Seven rows of each file, five in the first of its two files.
+    places = [(DAYS[0], 0), (DAYS[0], 1), (DAYS[1], 2)]
+    assert names == [f"data_tfrecord-{day}-{n:05d}-{part:05d}.gz" for day, n in places for part in (0, 1)]
 
 
 def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
@@ -121,10 +139,8 @@ def test_the_artifact_says_what_it_holds(ingested: Any) -> None:
     assert ingested.get_string_custom_property("date") == DATE
     names = sorted(path.relative_to(ingested.uri).as_posix() for path in Path(ingested.uri).rglob("*.*"))
     assert names == [
-        "Split-eval/data_tfrecord-00000-of-00002.gz",
-        "Split-eval/data_tfrecord-00001-of-00002.gz",
-        "Split-train/data_tfrecord-00000-of-00002.gz",
-        "Split-train/data_tfrecord-00001-of-00002.gz",
+        f"Split-eval/data_tfrecord-{DATE}-00000-00000.gz",
+        f"Split-train/data_tfrecord-{DAYS[0]}-00000-00000.gz",
         "ingestion.json",
     ]
 

@@ -1,5 +1,6 @@
 """The model card: a whole small one, as text, and what it says where little is known."""
 
+import dataclasses
 from typing import Any
 
 from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
@@ -192,3 +193,10 @@ def test_a_model_that_a_person_has_blessed_says_so_above_its_gates() -> None:
     shown = card(verdict=verdict)
     assert "## Gates\n\n**Blessed by hand** by asha, because: the holiday\n\n| task |" in shown
     assert "- blessed by hand by asha at 2024-03-06T07:08:09+00:00" in shown
+
+
+def test_validation_days_that_the_model_has_seen_are_said() -> None:
+    seen = FACTS.provenance.model_copy(update={"refit_days": ["2024-03-04"]})
+    said = "on the validation days 2024-03-04, the model was trained on them as well: it has seen them."
+    assert said in model_card("1", dataclasses.replace(FACTS, provenance=seen))
+    assert "it has seen them" not in model_card("1", FACTS)

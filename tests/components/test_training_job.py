@@ -109,9 +109,9 @@ def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(
     job, inputs, outputs = job_of(tmp_path, base)
     [checkpoint] = outputs["checkpoint"]
     inputs["transform_graph"][0].set_string_custom_property("sha256", "g1")
-    _describe(checkpoint, job, report(base), inputs)
-    found = {name: checkpoint.get_string_custom_property(name) for name in ("days", "base", "transform_graph")}
     days = ["2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03"]
+    _describe(checkpoint, job, report(base), days, inputs)
+    found = {name: checkpoint.get_string_custom_property(name) for name in ("days", "base", "transform_graph")}
     assert json.loads(found["days"]) == days
     assert found["base"] == str(tmp_path / "base")
     assert found["transform_graph"] == str(tmp_path / "transform_graph")

@@ -141,6 +141,22 @@ def second(first: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return root, graph.get_string_custom_property("note")
 
 
+def test_each_file_is_mapped_to_one_of_its_name_row_by_row(first: Path) -> None:
+    import tensorflow as tf
+
+    names = [sorted(path.name for path in (first / of / "Split-train").iterdir()) for of in ("examples", "transformed")]
+    assert names[0] == names[1]
+    assert len(names[0]) == 2
+    for name in names[0]:
+        file = str(first / "transformed" / "Split-train" / name)
+        found = [
+            tf.train.Example.FromString(record).features.feature["hour"].float_list.value[0]
+            for record in tf.data.TFRecordDataset(file, compression_type="GZIP").as_numpy_iterator()
+        ]
+        assert found == sorted(found)
+        assert len(found) == len(ROWS)
+
+
 def test_the_statistics_stand_beside_the_graph_as_plain_data(first: Path) -> None:
     found = statistics(first)
     assert (found.code, found.changed) == ("c", ())

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from schemas.columns import EVENT_TIME
+from schemas.example_files import file_name
 from schemas.spec import Ranker, digest
 from trainer_module.job import TrainJob
 from trainer_module.keys import ID_BITS
@@ -99,6 +100,18 @@ def write_examples(directory: Path, num_files: int = 3) -> tuple[str, ...]:
     for writer in writers:
         writer.close()
     return tuple(files)
+
+
+def write_days(directory: Path, days: tuple[str, ...], files_a_day: int = 1) -> tuple[str, ...]:
+    """Writes the same examples as logs by day, an equal share of them in each file; returns the files."""
+    [whole] = write_examples(directory / "whole", num_files=1)
+    records = list(tf.data.TFRecordDataset(whole, compression_type="GZIP").as_numpy_iterator())
+    names = [file_name(day, number, 0) for day in days for number in range(files_a_day)]
+    for number, name in enumerate(names):
+        with tf.io.TFRecordWriter(str(directory / name), "GZIP") as writer:
+            for record in records[number * len(records) // len(names) : (number + 1) * len(records) // len(names)]:
+                writer.write(record)
+    return tuple(str(directory / name) for name in names)
 
 
 def job(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: Path | None = None) -> TrainJob:

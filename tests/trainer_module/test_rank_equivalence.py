@@ -9,7 +9,7 @@ import pytest
 
 from schemas.spec import Ranker as Declared
 from tests.trainer_module.rank_processes import run_on_ranks
-from tests.trainer_module.small_job import declared, job, read_dense, read_rows, write_examples
+from tests.trainer_module.small_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, write_examples
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +68,7 @@ def _masked(batch: dict[str, Any]) -> dict[str, Any]:
 
 def train(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: one epoch for each optimizer, its results to files; then a job that ends early."""
-    from trainer_module.input import own_batches
+    from trainer_module.input import own_batches, validation_batches
     from trainer_module.loop import Trainer
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
@@ -87,6 +87,10 @@ def train(rank: int, ranks: int, directory: Path) -> None:
             arrays |= {f"keys/{group}": rows.keys, f"rows/{group}": rows.rows}
         np.savez(directory / f"{optimizer}-{rank}.npz", losses=np.array(report.step_losses), **arrays)
         (directory / f"{optimizer}-{rank}.json").write_text(json.dumps(trainer.statistics()))
+    read = list(validation_batches(ranker, files, rank=rank, ranks=ranks))
+    metrics = trainer.validate(read, Progress(job(directory, ranker, files), rank))
+    told = {"metrics": metrics, "all": trainer.num_validated, "own": sum(len(batch["labels"]) for batch in read)}
+    (directory / f"validated-{rank}.json").write_text(json.dumps(told))
     if ranks == 2:
         _end_early(rank, ranks, directory / "ended", files)
 
@@ -142,6 +146,21 @@ def test_ranks_equal_one_process_on_the_same_global_batches(runs: Path, optimize
             np.testing.assert_array_equal(together[name], expected, err_msg=name)
         else:
             np.testing.assert_allclose(together[name], expected, atol=TOLERANCE, rtol=TOLERANCE, err_msg=name)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_validation_is_read_once_by_all_ranks_together_and_gives_what_one_process_gives(runs: Path, ranks: int) -> None:
+    [alone], told = (
+        [json.loads((runs / f"{number}" / f"validated-{rank}.json").read_text()) for rank in range(number)]
+        for number in (1, ranks)
+    )
+    assert alone["own"] == alone["all"] == NUM_EXAMPLES
+    assert [of_rank["all"] for of_rank in told] == [NUM_EXAMPLES] * ranks
+    # Three files: a rank reads one or two of them.
+    assert [of_rank["own"] for of_rank in told] == {2: [669, 334], 3: [335, 334, 334]}[ranks]
+    for task, metrics in alone["metrics"].items():
+        for of_rank in told:
+            assert of_rank["metrics"][task] == pytest.approx(metrics, abs=1e-4)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

@@ -41,14 +41,19 @@ def report_of(directory: Path) -> dict[str, Any]:
 def assert_trained_on_each_example_once_an_epoch(directory: Path, files: tuple[str, ...]) -> None:
     """Compares what a job's tables say with the data."""
     assert [epoch["examples"] for epoch in report_of(directory)["epochs"]] == [NUM_EXAMPLES] * EPOCHS
-    counted = {}
+    assert counted_ids(directory) == {key: EPOCHS * count for key, count in occurrences(files).items()}
+
+
+def counted_ids(directory: Path) -> dict[int, int]:
+    """Returns how often a job's tables have met each key in training."""
+    counted: dict[int, int] = {}
     for group in ("adagrad_4", "adagrad_8"):
         keys, rows = read_rows(directory / "final", group)
         counted |= dict(zip(keys.tolist(), rows[:, -1].copy().view(np.int32).tolist(), strict=True))
-    assert counted == {key: EPOCHS * count for key, count in _occurrences(files).items()}
+    return counted
 
 
-def _occurrences(files: tuple[str, ...]) -> Counter[int]:
+def occurrences(files: tuple[str, ...]) -> Counter[int]:
     """Returns how often each key occurs in the data."""
     found: Counter[int] = Counter()
     for record in tf.data.TFRecordDataset(list(files), compression_type="GZIP").as_numpy_iterator():

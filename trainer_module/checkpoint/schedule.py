@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from trainer_module import collectives
 from trainer_module.batch import Batch
@@ -15,9 +17,9 @@ from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.checkpoint.writer import Contents, Writer
 from trainer_module.history import History
 from trainer_module.loop import Trainer
-from trainer_module.pool_input import broken_parts, refuse_lost
+from trainer_module.pool_input import PoolEpoch, broken_parts, refuse_lost
 from trainer_module.progress import Progress
-from trainer_module.train_input import TrainInput
+from trainer_module.train_input import TrainInput, no_batches
 
 _LOG = logging.getLogger("trainer_module.rank")
 _MOST_TIMES_ASKED_AGAIN = 10
@@ -80,15 +82,40 @@ class Schedule:
         delivered = self.source.delivered()
         if delivered is None:
             return None
-        delivered = collectives.allreduce_sum(tf.constant(delivered), name="delivered").numpy()
-        broken = broken_parts(delivered)
+        broken = self._broken_parts(delivered)
         if len(broken) == 0:
             return None
-        self._times_asked_again += 1
-        if self._times_asked_again > _MOST_TIMES_ASKED_AGAIN:
-            refuse_lost(delivered)
         _LOG.warning("a data worker was lost: parts=%s of the epoch are asked for again", broken.tolist())
         return self.source.ask_again(broken)
+
+    def validate(self, epoch: int) -> dict[str, dict[str, float]]:
+        """Returns the metrics of the validation split after an epoch; all ranks call it.
+
+        Raises:
+            LostBatchesError: on all ranks, when the pool keeps losing some of it.
+        """
+        self._times_asked_again = 0
+        while True:
+            batches = self.source.validation(epoch, self._times_asked_again)
+            results = self.trainer.validate(batches, self.progress)
+            if not isinstance(batches, PoolEpoch) or len(self._broken_parts(batches.delivered(no_batches()))) == 0:
+                self.history.validated = self.trainer.num_validated
+                return results
+            _LOG.warning("a data worker was lost: the validation split is scored again")
+
+    def _broken_parts(self, delivered: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the parts that have not come whole to the ranks together.
+
+        Raises:
+            LostBatchesError: there have been such too often.
+        """
+        delivered = collectives.allreduce_sum(tf.constant(delivered), name="delivered").numpy()
+        broken = broken_parts(delivered)
+        if len(broken):
+            self._times_asked_again += 1
+            if self._times_asked_again > _MOST_TIMES_ASKED_AGAIN:
+                refuse_lost(delivered)
+        return broken
 
     def after_step(self) -> None:
         """Writes a checkpoint where one is due; all ranks call it after every step.

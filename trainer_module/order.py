@@ -1,0 +1,113 @@
+"""In which order examples are trained on, as plain data: which files are read together, and by whom."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.errors import UserError
+from schemas.example_files import by_day, day_of
+from schemas.spec import Ranker
+from schemas.training import ORDER_OF_DAYS, Order
+
+_PARTS_PER_WORKER = 4
+_SHUFFLE_SEED = 0x5A17
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Files that are read together, and which of their records.
+
+    Attributes:
+        files: in the order in which they are opened.
+        shares: into how many the records are dealt, one by one.
+        share: which of these is read, from 0.
+    """
+
+    files: tuple[str, ...]
+    shares: int = 1
+    share: int = 0
+
+
+Part = tuple[Segment, ...]
+"""Segments, one after another. Shuffling goes no further than a segment."""
+
+
+def order_of(declared: Ranker, files: Sequence[str]) -> Order:
+    """Returns the order of a training on these files.
+
+    Raises:
+        UserError: it is one of days, and the files have none.
+    """
+    training = declared.training
+    has_days = all(map(day_of, files))
+    if training.shuffle_buffer == 1:
+        return "time"
+    if training.order in ("time", "shuffled_within_day") and not has_days:
+        raise UserError(
+            f"training.order: the examples have no days (got {training.order}); shuffled is all that they allow"
+        )
+    return training.order or (ORDER_OF_DAYS if has_days else "shuffled")
+
+
+def shuffle_seed(declared: Ranker, epoch: int) -> int:
+    """Returns the seed of an epoch's order."""
+    return _SHUFFLE_SEED + declared.training.seed + epoch
+
+
+def whole(files: Sequence[str], order: Order, seed: int) -> Part:
+    """Returns all examples as one part."""
+    if order == "shuffled":
+        return (Segment(_mixed(files, seed)),)
+    [part] = _in_chunks(by_day(files), order, seed, chunks=1, shares=1)
+    return part
+
+
+def parts_of_pool(files: Sequence[str], order: Order, seed: int, workers: int) -> tuple[Part, ...]:
+    """Returns what the workers of a pool read, in the order in which they take it up.
+
+    Shuffled, a part is as good as any other. In the order of days, `workers` neighbouring parts share the same days, so
+    that the workers are at the same days at the same time; a worker that is faster can be ahead of the others by no
+    more than a quarter of an epoch.
+    """
+    if order == "shuffled":
+        wanted = _PARTS_PER_WORKER * workers
+        if len(files) < 2 * wanted:
+            # Every part has of every file: parts of a file each would be days, one after another.
+            return tuple((Segment(_mixed(files, seed), workers, worker),) for worker in range(workers))
+        in_order, places = sorted(files), np.random.default_rng(seed).permutation(wanted)
+        return tuple((Segment(_mixed(in_order[place::wanted], seed)),) for place in places)
+    return _in_chunks(by_day(files), order, seed, chunks=_PARTS_PER_WORKER, shares=workers)
+
+
+def files_of_rank(files: Sequence[str], rank: int, ranks: int) -> Segment:
+    """Returns what a rank reads of files that all ranks read together: no file that it need not."""
+    in_order = sorted(files)
+    if len(files) >= ranks:
+        return Segment(tuple(in_order[rank::ranks]))
+    file = rank % len(files)
+    return Segment((in_order[file],), shares=len(range(file, ranks, len(files))), share=rank // len(files))
+
+
+def _in_chunks(days: dict[str, list[str]], order: Order, seed: int, *, chunks: int, shares: int) -> tuple[Part, ...]:
+    """Returns `shares` parts of each chunk of neighbouring days."""
+    cut = [part.tolist() for part in np.array_split(list(days), min(chunks, len(days)))]
+    return tuple(
+        tuple(segment for day in chunk for segment in _of_day(days[day], order, seed, shares, share))
+        for chunk in cut
+        for share in range(shares)
+    )
+
+
+def _of_day(files: list[str], order: Order, seed: int, shares: int, share: int) -> list[Segment]:
+    match order:
+        case "time":
+            return [Segment(tuple(files), shares, share)]
+        case _:
+            mixed = _mixed(files, seed)
+            return [Segment(mixed[share::shares]) if len(files) >= shares else Segment(mixed, shares, share)]
+
+
+def _mixed(files: Sequence[str], seed: int) -> tuple[str, ...]:
+    in_order = sorted(files)
+    return tuple(in_order[place] for place in np.random.default_rng(seed).permutation(len(in_order)))
