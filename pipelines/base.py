@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from components.registry.base import base_for
-from components.registry.record import ENTRY, BlessedModel
+from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
+from components.registry.versions import WITHDRAWN
 from components.transform.code import transform_code
 from schemas.errors import UserError
 from schemas.spec import Spec
@@ -67,7 +68,8 @@ def find_base(given: Path, name: str) -> Known:
             f"--base: holds no blessed model of '{name}' (got {given}); give a root that {name} was run in, or the "
             "folder of a run, ROOT/runs/RUN"
         )
-    models = [model for file in sorted(records.iterdir()) if ENTRY.match(file.name) and (model := _read(file))]
+    read = [model for file in sorted(records.iterdir()) if ENTRY.match(file.name) and (model := _read(file))]
+    models = mark_withdrawn(read, lambda target: (found.name for found in (given / target).glob(f"{WITHDRAWN}/*")))
     choice = base_for(models, before=_AFTER_ALL_DAYS, is_there=lambda uri: Path(uri, _CHECKPOINT, MANIFEST).is_file())
     if choice.base is None:
         raise UserError(f"--base: no blessed checkpoint of '{name}' is left (got {given}); the next run trains anew")

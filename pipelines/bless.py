@@ -139,7 +139,6 @@ def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) 
             blessing=written["blessing"],
             contexts=found.contexts,
         )
-        registry.record(blessings, _entry(found.steps, amended, given.when))
         pushed = recorded.pushed or _push(found.steps, written)
         if pushed.get_int_custom_property("pushed") and recorded.pushed is None:
             manual.record_push(handle, recorded, pushed, found.contexts)
@@ -222,24 +221,6 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
     (folder / "evaluation" / verdicts.FILE_NAME).write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
     (folder / "evaluation" / verdicts.TEXT_FILE).write_text(verdict.text(), encoding="utf-8")
     return artifacts
-
-
-def _entry(steps: Mapping[str, Any], verdict: Any, when: str) -> Any:
-    from components.registry import checkpoint as checkpoints
-    from components.registry import seal
-    from components.registry.blessed import BlessedModel
-
-    model = steps["trainer"].outputs["model"]
-    return BlessedModel(
-        model_uri=model.uri,
-        model_sha256=model.get_string_custom_property(seal.SHA256),
-        ranker_digest=steps["pusher"].properties["ranker_digest"],
-        blessed_at=datetime.datetime.fromisoformat(when),
-        metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
-        because=verdict.because,
-        by=verdict.by,
-        **checkpoints.recorded(steps["trainer"].outputs["checkpoint"]),
-    )
 
 
 def _push(steps: Mapping[str, Any], written: Mapping[str, Any]) -> Any:

@@ -13,9 +13,11 @@ from components.example_gen.counts import FILE_NAME as INGESTION_FILE
 from components.example_gen.counts import IngestionReport
 from components.infra_validator import verdict as infra_verdicts
 from components.infra_validator.verdict import ServingVerdict
+from components.registry import versions
 from pipelines.local.request import RunRequest
 from pipelines.local.steps import Step
 from pipelines.summary import (
+    LiveSummary,
     PushedSummary,
     RowsSummary,
     StepSummary,
@@ -24,6 +26,7 @@ from pipelines.summary import (
     TrainingSummary,
     serving_summary,
 )
+from schemas.release import DirectoryPush
 from schemas.spec import digest
 
 TRAINING_FILE = "training.json"
@@ -59,6 +62,7 @@ def summarise(
     notes = [*ingested.pop("notes"), *drifted, *reused, *learnt, *judged.pop("notes")]
     notes += serving.notes if serving else []
     blessed = _both(judged.pop("blessed"), serving.blessed if serving else None)
+    pushed = _pushed(by_node.get("pusher"))
     failed = [step.node for step in steps if step.state in ("failed", "stopped")]
     return Summary(
         run=run_folder.name,
@@ -75,11 +79,27 @@ def summarise(
         serving=serving_summary(serving) if serving else None,
         blessed=blessed,
         notes=notes,
-        pushed=_pushed(by_node.get("pusher")),
+        pushed=pushed,
+        live=live(request, pushed),
         steps={step.node: _step(step) for step in steps},
         total_seconds=round(ending.seconds, 3),
         spec_digest=digest(request.spec),
         git_commit=git_commit,
+    )
+
+
+def live(request: RunRequest, pushed: PushedSummary | None) -> LiveSummary | None:
+    """Returns which version the folder that the spec pushes to has servers take."""
+    push = request.spec.push
+    if not isinstance(push, DirectoryPush):
+        return None
+    folder = request.root / push.path
+    there, version = versions.versions(folder), pushed.version if pushed else ""
+    withdrawal = None if version in there else versions.withdrawn(folder).get(version)
+    return LiveSummary(
+        version=there[-1] if there else None,
+        folder=str(folder),
+        withdrawn=None if withdrawal is None else withdrawal.because,
     )
 
 

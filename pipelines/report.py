@@ -32,11 +32,25 @@ def print_report(summary: Summary, console: Console) -> None:
         console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
     if summary.blessed is not None:
         console.print("[green]blessed[/]" if summary.blessed else f"[yellow]not blessed[/]: {_refused_by(summary)}")
-    if summary.pushed:
-        _plain(console, f"pushed: version {summary.pushed.version} in {summary.pushed.path}")
-    elif summary.status == "succeeded":
-        _plain(console, "pushed: nothing")
+    if summary.pushed or summary.status == "succeeded":
+        _plain(console, f"pushed: {_pushed(summary)}")
+    if summary.live:
+        what = f"version {summary.live.version}" if summary.live.version else "nothing"
+        _plain(console, f"live: {what} in {summary.live.folder}")
     _plain(console, f"{summary.status} after {summary.total_seconds:.0f} s, {_cached(summary)}")
+
+
+def _pushed(summary: Summary) -> str:
+    """Returns what the run's model was pushed as, and why it is not what is live where it is not."""
+    pushed, live = summary.pushed, summary.live
+    if pushed is None:
+        return "nothing"
+    said = f"version {pushed.version} in {pushed.path}"
+    if live is None or live.version == pushed.version:
+        return said
+    if live.withdrawn is not None:
+        return f"nothing: this model was version {pushed.version}, which was rolled back ({live.withdrawn})"
+    return f"{said}, which is not live"
 
 
 def _refused_by(summary: Summary) -> str:

@@ -77,10 +77,24 @@ def serving_summary(verdict: ServingVerdict) -> ServingSummary:
 
 
 class PushedSummary(_Record):
-    """The version that this run's model is served as."""
+    """The version that this run's model was pushed as, by this run or by an earlier one."""
 
     version: str
     path: str
+
+
+class LiveSummary(_Record):
+    """What servers find at the end of a run.
+
+    Attributes:
+        version: the newest in the folder; null if there is none.
+        folder: of versions.
+        withdrawn: why the version that this run's model was pushed as is served no more; null if it was not withdrawn.
+    """
+
+    version: str | None
+    folder: str
+    withdrawn: str | None = None
 
 
 class TableSummary(BaseModel):
@@ -171,7 +185,8 @@ class Summary(_Record):
     """A run, whichever way it ended. What a failed run did not come to is null or empty.
 
     `base` is the checkpoint that training started from, if any, and `base_last_day` the last day that it knows; `days`
-    then has the days of this run alone. `blessed`: by the quality gates and the serving check; null while one of them
+    then has the days of this run alone. `live`: null
+    where the spec pushes nothing. `blessed`: by the quality gates and the serving check; null while one of them
     has not spoken and none has refused.
     """
 
@@ -195,6 +210,7 @@ class Summary(_Record):
     blessed: bool | None
     baseline: str | None
     pushed: PushedSummary | None
+    live: LiveSummary | None = None
     steps: dict[str, StepSummary]
     total_seconds: float
     spec_digest: str

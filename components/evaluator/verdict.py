@@ -96,6 +96,7 @@ class Verdict(_Record):
         tasks: by name.
         because: the reason that a person gave; empty: the gates decided.
         by: that person.
+        when: ISO 8601.
     """
 
     blessed: bool
@@ -104,6 +105,7 @@ class Verdict(_Record):
     tasks: dict[str, TaskVerdict]
     because: str = ""
     by: str = ""
+    when: str = ""
 
     def failures(self) -> list[tuple[str, GateVerdict]]:
         """Returns every gate that did not hold, with its task."""
@@ -125,7 +127,7 @@ class Verdict(_Record):
         """Returns the verdict after a person has overridden it, with a note that says so first."""
         overridden = "; ".join(f"{task}: {gate.reason}" for task, gate in self.failures())
         note = f"blessed by hand by {by} at {when}, because {because} (overridden: {overridden})"
-        update = {"blessed": True, "because": because, "by": by, "notes": [note, *self.notes]}
+        update = {"blessed": True, "because": because, "by": by, "when": when, "notes": [note, *self.notes]}
         return self.model_copy(update=update)
 
 

@@ -9,6 +9,7 @@ from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from components.code_digest import code_digest
+from components.pusher.driver import Driver
 from components.pusher.executor import Executor
 from components.registry.checkpoint import RankerCheckpoint
 from schemas.spec import Spec, digest
@@ -38,6 +39,7 @@ class PusherSpec(ComponentSpec):
         "spec_digest": ExecutionParameter(type=str),
         "git_commit": ExecutionParameter(type=str),
         "code": ExecutionParameter(type=str),
+        "pushes": ExecutionParameter(type=int, optional=True),
     }
 
 
@@ -49,6 +51,7 @@ class Pusher(base_component.BaseComponent):
 
     SPEC_CLASS = PusherSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+    DRIVER_CLASS = Driver
 
     def __init__(
         self,

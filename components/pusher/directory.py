@@ -53,7 +53,8 @@ def target_folder(pipeline_root: str, path: str) -> Path:
 def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
     """Copies a model into the next free version of a day, or returns the version of the day that is this very model.
 
-    The second happens when an earlier run was killed after its push, before the end of its step.
+    The second happens when an earlier run was killed after its push, before the end of its step. A version that another
+    one of its day has taken the place of is not returned but pushed again, to be served.
 
     Args:
         model: the SavedModel's folder.
@@ -112,7 +113,7 @@ def _remove_half_moved(leftover: Path, target: Path) -> None:
 
 
 def _find(target: Path, day: str, files: dict[str, FileEntry]) -> Pushed | None:
-    for version in reversed(manifest.versions_of(day, os.listdir(target))):
+    for version in manifest.to_find(day, versions.versions(target)):
         path = target / version
         if not (path / manifest.MODEL_FILE).is_file():
             continue  # Somebody's copy that has not ended.

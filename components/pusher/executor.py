@@ -5,6 +5,7 @@ import functools
 import json
 import logging
 import os
+import posixpath
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,7 @@ class Executor(base_executor.BaseExecutor):
             return
         model = artifact_utils.get_single_instance(input_dict["model"])
         seal.refuse_changed(path_utils.serving_model_path(model.uri), model.get_string_custom_property(seal.SHA256))
+        place = ""
         match push:
             case NoPush():
                 _LOG.info("pushed=false reason='push.kind is none'")
@@ -76,12 +78,14 @@ class Executor(base_executor.BaseExecutor):
                 pushed_model.set_int_custom_property("pushed", 1)
                 pushed_model.set_string_custom_property("version", pushed.version)
                 pushed_model.set_string_custom_property("path", pushed.path)
+                place = posixpath.join(posixpath.normpath(push.path), pushed.version)
             case _:
                 assert_never(push)
-        _register(input_dict, verdict, exec_properties)
+        _register(input_dict, verdict, exec_properties, place)
 
 
-def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str, Any]) -> None:
+def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str, Any], pushed: str) -> None:
+    when = datetime.datetime.fromisoformat(verdict.when) if verdict.when else None  # Of a blessing by hand.
     model = artifact_utils.get_single_instance(input_dict["model"])
     registry.record(
         registry.folder(exec_properties["pipeline_root"], exec_properties["name"]),
@@ -89,8 +93,12 @@ def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str
             model_uri=model.uri,
             model_sha256=model.get_string_custom_property(seal.SHA256),
             ranker_digest=exec_properties["ranker_digest"],
-            blessed_at=datetime.datetime.now(datetime.timezone.utc),
+            blessed_at=when or datetime.datetime.now(datetime.timezone.utc),
             metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
+            because=verdict.because,
+            by=verdict.by,
+            pushed=pushed,
+            pushes=exec_properties.get("pushes") or 0,  # Kubeflow Pipelines runs no driver.
             **checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"])),
         ),
     )

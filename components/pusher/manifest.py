@@ -3,7 +3,7 @@
 import datetime
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
@@ -99,9 +99,29 @@ def next_version(day: str, taken: Iterable[str]) -> str:
     return f"{day}{highest + 1:03d}"
 
 
+def is_of_later_day(version: str, other: str) -> bool:
+    """Whether a version is of a later day than another one; False for an empty one."""
+    return bool(version) and int(version) // (_MAX_PER_DAY + 1) > int(other) // (_MAX_PER_DAY + 1)
+
+
 def versions_of(day: str, taken: Iterable[str]) -> list[str]:
     """Returns the versions of a day, lowest first."""
     return sorted(name for name in taken if re.fullmatch(rf"{day}[0-9]{{3}}", name))
+
+
+def to_find(day: str, there: Sequence[str]) -> list[str]:
+    """Returns the versions of a day that a push of the same files need not repeat, highest first.
+
+    That is the day's newest; all of them where a later day's version is served anyway.
+
+    Args:
+        day: of the push.
+        there: versions that may be served, lowest first.
+    """
+    of_day = versions_of(day, there)
+    if not (there and of_day and is_of_later_day(there[-1], of_day[-1])):
+        of_day = of_day[-1:]
+    return of_day[::-1]
 
 
 def copy_order(files: Iterable[str]) -> list[str]:

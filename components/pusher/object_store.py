@@ -46,7 +46,8 @@ def push(*, model: str, target: str, day: str, provenance: Provenance, card: Car
         io_utils.copy_dir(model, str(local))
         files = manifest.list_files(local)
         taken, withdrawn = _listed(target), _listed(f"{target}/{WITHDRAWN}")
-        for known in reversed(manifest.versions_of(day, taken)):
+        whole = sorted((name for name in taken if name.isdecimal() and _manifest(f"{target}/{name}")), key=int)
+        for known in manifest.to_find(day, whole):
             path = f"{target}/{known}"
             found = _manifest(path)
             if found is not None and found.model_files == files:

@@ -55,7 +55,7 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, is_there: Callabl
     """Returns the blessed checkpoint that has come furthest, all of its days before the day `before`.
 
     So the base of a date stays the same when the date is run again, and a rejected model is never one: it has no
-    record. Of checkpoints that have come equally far, the one blessed last.
+    record. Nor is one that was rolled back. Of checkpoints that have come equally far, the one blessed last.
 
     Args:
         models: the ranker's blessings, oldest first.
@@ -66,6 +66,9 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, is_there: Callabl
     fitting = [model for model in models if model.checkpoint_uri and model.days and model.days[-1] < before]
     # Sorting is stable: the one blessed last stays last.
     for model in reversed(sorted(fitting, key=lambda found: found.days[-1])):
+        if model.is_withdrawn:
+            notes.append(f"the blessed checkpoint of {model.days[-1]} was rolled back ({model.pushed}): passed over")
+            continue
         if is_there(model.checkpoint_uri):
             base = Base(
                 checkpoint_uri=model.checkpoint_uri,

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 from tfx.dsl.io import fileio
 
-from components.registry.record import ENTRY, BlessedModel
+from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
+from components.registry.versions import WITHDRAWN
 from schemas.errors import UserError
 
 __all__ = ["BlessedModel", "baseline_for", "folder", "read_all", "record"]
@@ -29,7 +30,9 @@ def read_all(directory: str) -> list[BlessedModel]:
         UserError: naming a file that cannot be read: guessing the baseline could let a worse model pass.
     """
     found = [_read(os.path.join(directory, name)) for name in _entries(directory)]
-    return [model for model in found if model is not None]
+    models = [model for model in found if model is not None]
+    root = os.path.dirname(os.path.dirname(directory))
+    return mark_withdrawn(models, lambda target: _listed(os.path.join(root, target, WITHDRAWN)))
 
 
 def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequence[str] = ()) -> str | None:
@@ -37,22 +40,25 @@ def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequ
 
     So a rerun over a model that is blessed by now meets the same baseline as the first run. Newest is the one that has
     learnt from the latest day, as it is with the versions that are pushed; of equally new ones, the one blessed last.
-    A model that has learnt from the days it would be judged on is no measure for one that has not, and passed over.
+    A model that has learnt from the days it would be judged on is no measure for one that has not, and passed over. So
+    is one whose version was rolled back: the one before it is served, and is what a new one must not fall behind.
     """
     first = min(eval_days, default="")
     fair = [model for model in models if not first or not model.days or model.days[-1] < first]
     # Sorting is stable: equally new ones stay in the order of their blessings.
-    uris = [model.model_uri for model in sorted(fair, key=lambda found: found.days[-1:])]
-    before = uris[: uris.index(model_uri)] if model_uri in uris else uris
-    return before[-1] if before else None
+    ordered = sorted(fair, key=lambda found: found.days[-1:])
+    uris = [model.model_uri for model in ordered]
+    before = ordered[: uris.index(model_uri)] if model_uri in uris else ordered
+    served = [model.model_uri for model in before if not model.is_withdrawn]
+    return served[-1] if served else None
 
 
 def record(directory: str, model: BlessedModel) -> None:
-    """Adds a blessing after all others, unless its model is there already."""
+    """Adds a blessing after all others, unless it is there already: of this model, and of this push of it."""
     fileio.makedirs(directory)
     while True:
         names = _entries(directory)
-        if any(known.model_uri == model.model_uri for known in read_all(directory)):
+        if any(_what(known) == _what(model) for known in read_all(directory)):
             return
         path = os.path.join(directory, f"{int(names[-1][:8]) + 1 if names else 1:08d}.json")
         try:
@@ -60,6 +66,14 @@ def record(directory: str, model: BlessedModel) -> None:
             return
         except FileExistsError:
             continue  # Another run took the number between the listing and the write.
+
+
+def _what(model: BlessedModel) -> tuple[str, str, int]:
+    return model.model_uri, model.pushed, model.pushes
+
+
+def _listed(folder: str) -> list[str]:
+    return [name.rstrip("/") for name in fileio.listdir(folder)] if fileio.isdir(folder) else []
 
 
 def _entries(directory: str) -> list[str]:

@@ -1,9 +1,11 @@
 """The record of one blessing. Loads without TFX: `sangam validate --base` reads it."""
 
 import datetime
+import posixpath
 import re
+from collections.abc import Callable, Iterable, Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 ENTRY = re.compile(r"^(\d{8})\.json$")
 """Name of a record's file."""
@@ -26,6 +28,10 @@ class BlessedModel(BaseModel):
         transform_graph_sha256: of the graph's manifest.
         because: why a person blessed a model that a gate had refused; empty: it passed every gate.
         by: that person.
+        pushed: the version that it was pushed as, relative to the pipeline root, so that a root may move; empty: it
+            was pushed nowhere, or by a release that did not record it.
+        pushes: how often this model had been pushed before.
+        is_withdrawn: that version was rolled back; looked up when records are read, never written.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -43,3 +49,22 @@ class BlessedModel(BaseModel):
     transform_graph_sha256: str = ""
     because: str = ""
     by: str = ""
+    pushed: str = ""
+    pushes: int = 0
+    is_withdrawn: bool = Field(default=False, exclude=True)
+
+
+def mark_withdrawn(models: Sequence[BlessedModel], listed: Callable[[str], Iterable[str]]) -> list[BlessedModel]:
+    """Returns the models with `is_withdrawn` filled in.
+
+    Args:
+        models: as they were read.
+        listed: from a folder of versions, relative to the root, to the names in its folder of withdrawn ones: of
+            versions, and of the records beside them, which stay when a version's files are removed.
+    """
+    gone = {
+        f"{target}/{name.removesuffix('.json')}"
+        for target in {posixpath.dirname(model.pushed) for model in models if model.pushed}
+        for name in listed(target)
+    }
+    return [model.model_copy(update={"is_withdrawn": model.pushed in gone}) for model in models]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from components.example_gen.local_files import LocalStorage
+from components.registry.versions import withdraw
 from schemas.errors import UserError
 from tests.components.small_logs import INPUTS, ROWS, day_logs, write_days
 
@@ -17,8 +18,8 @@ DAYS = [f"2024-03-0{day}" for day in range(1, 8)]
 DATE = DAYS[-1]
 
 
-def blessed(root: Path, name: str, *days: str) -> Path:
-    """Registers a model of these days, with a checkpoint."""
+def blessed(root: Path, name: str, *days: str, version: str = "") -> Path:
+    """Registers a model of these days, with a checkpoint, and its version if it was pushed."""
     from components.registry.blessed import BlessedModel, folder, record
 
     checkpoint = root / name
@@ -34,7 +35,11 @@ def blessed(root: Path, name: str, *days: str) -> Path:
         days=days,
         transform_graph_uri="graph",
         inputs_digest="i",
+        pushed=f"serving/{version}" if version else "",
     )
+    if version:
+        (root / "serving" / version).mkdir(parents=True)
+        (root / "serving" / version / "saved_model.pb").write_text(name)
     record(folder(str(root), "tiny"), model)
     return checkpoint
 
@@ -111,6 +116,17 @@ def test_of_equally_new_ones_the_last_blessed_is_the_base(root: Path) -> None:
     for name in ("first", "second"):
         blessed(root, name, *DAYS[:4])
     assert start(root).base.checkpoint_uri == str(root / "second")
+
+
+def test_after_a_rollback_the_day_before_is_the_base_and_the_next_day_learns_both(root: Path) -> None:
+    before = blessed(root, "before", *DAYS[:4], version="20240305001")
+    blessed(root, "withdrawn", *DAYS[:5], version="20240306001")
+    assert train_days(root) == DAYS[5:6]
+    withdraw(root / "serving", because="likes fell", now=datetime.datetime(2024, 3, 6, tzinfo=datetime.timezone.utc))
+    found = json.loads(driven(root)["start"])
+    assert found["base"]["checkpoint_uri"] == str(before)
+    assert found["notes"] == ["the blessed checkpoint of 2024-03-05 was rolled back (serving/20240306001): passed over"]
+    assert train_days(root) == DAYS[4:6]
 
 
 def test_training_of_mode_full_looks_for_no_base(root: Path) -> None:

@@ -3,23 +3,44 @@
 import datetime
 import json
 import multiprocessing
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from components.registry import versions
+
 pytestmark = pytest.mark.slow
 
 
-def make(uri: str, *days: str) -> Any:
+NOW = datetime.datetime(2024, 1, 9, tzinfo=datetime.timezone.utc)
+
+
+def make(uri: str, *days: str, **more: Any) -> Any:
     from components.registry.blessed import BlessedModel
 
     now = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     metrics = {"like": {"auc": 0.7, "rmse": None}}
     checkpoint = f"{uri}-checkpoint" if days else ""
     return BlessedModel(
-        model_uri=uri, ranker_digest="d", blessed_at=now, metrics=metrics, checkpoint_uri=checkpoint, days=days
+        model_uri=uri, ranker_digest="d", blessed_at=now, metrics=metrics, checkpoint_uri=checkpoint, days=days, **more
     )
+
+
+def push(root: Path, uri: str, version: str, *, pushes: int = 0) -> None:
+    """Registers a model as the pusher does, with a version of its own in the folder that servers look into."""
+    from components.registry.blessed import folder, record
+
+    (root / "serving" / version).mkdir(parents=True)
+    (root / "serving" / version / "saved_model.pb").write_text(uri)
+    record(folder(str(root), "tiny"), make(uri, pushed=f"serving/{version}", pushes=pushes))
+
+
+def baseline(root: Path, candidate: str = "new") -> str | None:
+    from components.registry.blessed import baseline_for, folder, read_all
+
+    return baseline_for(candidate, read_all(folder(str(root), "tiny")))
 
 
 def register(directory: str, *uris: str) -> None:
@@ -78,6 +99,41 @@ def test_a_model_that_has_learnt_from_the_evaluation_days_is_no_baseline() -> No
     assert baseline_for("x", models, ["2024-01-01"]) is None
 
 
+def test_after_a_rollback_the_version_before_it_is_the_baseline_and_after_a_second_one_the_one_before_that(
+    tmp_path: Path,
+) -> None:
+    for number, uri in enumerate("abc", start=1):
+        push(tmp_path, uri, f"2024010700{number}")
+    found = [baseline(tmp_path)]
+    for _ in range(2):
+        versions.withdraw(tmp_path / "serving", because="likes fell", now=NOW)
+        found.append(baseline(tmp_path))
+    assert found == ["c", "b", "a"]
+    assert [baseline(tmp_path, of) for of in "abc"] == [None, "a", "a"]
+    push(tmp_path, "d", "20240107004")
+    assert baseline(tmp_path) == "d"
+    versions.restore(tmp_path / "serving", "20240107003")
+    assert [baseline(tmp_path), baseline(tmp_path, "d")] == ["d", "c"]
+
+
+def test_a_model_that_was_pushed_again_is_the_baseline_again_until_that_version_is_rolled_back(tmp_path: Path) -> None:
+    for uri, version, pushes in (("a", "20240107001", 0), ("b", "20240107002", 0), ("a", "20240107003", 1)):
+        push(tmp_path, uri, version, pushes=pushes)
+    assert baseline(tmp_path) == "a"
+    versions.withdraw(tmp_path / "serving", because="likes fell", now=NOW)
+    assert baseline(tmp_path) == "b"
+
+
+def test_a_rollback_is_known_in_a_root_that_was_moved_and_once_the_withdrawn_files_are_gone(tmp_path: Path) -> None:
+    for number, uri in enumerate("ab", start=1):
+        push(tmp_path / "old", uri, f"2024010700{number}")
+    versions.withdraw(tmp_path / "old" / "serving", because="likes fell", now=NOW)
+    moved = (tmp_path / "old").rename(tmp_path / "new")
+    assert baseline(moved) == "a"
+    shutil.rmtree(moved / "serving" / "withdrawn" / "20240107002")
+    assert baseline(moved) == "a"
+
+
 def test_a_record_of_before_checkpoints_is_read(tmp_path: Path) -> None:
     from components.registry.blessed import read_all
 
@@ -134,3 +190,7 @@ def test_driver_puts_the_baseline_into_the_exec_properties(tmp_path: Path) -> No
     assert resolved("new") == ""
     register(folder(str(tmp_path), "tiny"), "a", "b")
     assert [resolved("new"), resolved("b"), resolved("a")] == ["b", "a", ""]
+    for number, uri in enumerate("cd", start=1):
+        push(tmp_path, uri, f"2024010700{number}")
+    versions.withdraw(tmp_path / "serving", because="likes fell", now=NOW)
+    assert resolved("new") == "c"

@@ -89,6 +89,25 @@ def test_another_model_gets_the_next_version_and_leaves_the_first_alone(
     assert {path: path.stat().st_mtime_ns for path in Path(first.path).rglob("*")} == before
 
 
+def test_a_model_that_another_took_the_place_of_is_pushed_again_to_be_served(
+    model: Path, target: Path, tmp_path: Path
+) -> None:
+    other = make_model(tmp_path / "other", "v")
+    assert [pushed(given, target).version for given in (model, other, model, model, other)] == [
+        f"2011113000{number}" for number in (1, 2, 3, 3, 4)
+    ]
+
+
+def test_a_model_of_a_day_in_the_past_is_not_pushed_again_as_a_later_one_is_served(
+    model: Path, target: Path, tmp_path: Path
+) -> None:
+    pushed(model, target)
+    pushed(make_model(tmp_path / "other", "v"), target)
+    make_model(target / "20111201001")
+    (target / "20111201001" / "manifest.json").write_text("{}")
+    assert pushed(model, target).version == "20111130001"
+
+
 def test_a_taken_number_is_never_used_even_if_its_folder_is_empty(model: Path, target: Path) -> None:
     (target / "20111130001").mkdir(parents=True)
     assert pushed(model, target).version == "20111130002"

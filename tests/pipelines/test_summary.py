@@ -1,5 +1,6 @@
 """The record of a run and what is printed of it."""
 
+import datetime
 import io
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
 from components.infra_validator.verdict import Check, Latency, ServingVerdict
+from components.registry.versions import withdraw
 from pipelines.local.request import RunRequest
 from pipelines.local.run import error_text
 from pipelines.local.steps import Artifact, Step
@@ -18,6 +20,7 @@ from pipelines.report import print_report
 from pipelines.summary import Summary, exit_code, write_summary
 from schemas.errors import UserError
 from schemas.loading import load_spec
+from schemas.release import DirectoryPush
 from schemas.serving import Load
 from schemas.spec import digest
 
@@ -119,6 +122,44 @@ def test_a_model_that_is_not_pushed_has_no_version(tmp_path: Path) -> None:
     assert _judged_run(tmp_path, pushed=False).pushed is None
 
 
+@pytest.mark.parametrize(
+    ("there", "is_withdrawn", "lines"),
+    [
+        (["20240307001"], False, ["pushed: version 20240307001 in {folder}/20240307001", "live: version 20240307001"]),
+        (
+            ["20240307001", "20240307002"],
+            False,
+            ["pushed: version 20240307001 in {folder}/20240307001, which is not live", "live: version 20240307002"],
+        ),
+        ([], False, ["pushed: version 20240307001 in {folder}/20240307001, which is not live", "live: nothing"]),
+        (
+            ["20240306001"],
+            True,
+            [
+                "pushed: nothing: this model was version 20240307001, which was rolled back (likes fell)",
+                "live: version 20240306001",
+            ],
+        ),
+    ],
+    ids=["live", "replaced", "deleted", "rolled back"],
+)
+def test_the_end_of_a_run_says_what_is_live(
+    there: list[str], is_withdrawn: bool, lines: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "serving" / "census_income"
+    for version in [*there, *(["20240307001"] if is_withdrawn else [])]:
+        (folder / version).mkdir(parents=True)
+        (folder / version / "saved_model.pb").write_text("graph")
+    if is_withdrawn:
+        withdraw(folder, because="likes fell", now=datetime.datetime(2024, 3, 8, tzinfo=datetime.timezone.utc))
+    push = DirectoryPush(kind="directory", path="serving/census_income")
+    request = RunRequest(SPEC.model_copy(update={"push": push}), None, tmp_path, tmp_path)
+    model = {"pushed": 1, "version": "20240307001", "path": str(folder / "20240307001")}
+    steps = [Step("pusher", "cached", 0.5, 0, {"pushed_model": Artifact("unused", model)})]
+    summary = summarise(request, tmp_path, steps, Ending("succeeded", None, 2.0), None)
+    assert _report(summary)[:2] == [lines[0].format(folder=folder), f"{lines[1]} in {folder}"]
+
+
 def test_a_run_that_failed_before_its_first_step_has_a_summary(tmp_path: Path) -> None:
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
     summary = summarise(request, tmp_path, [], Ending("failed", "ImportError: nothing works", 0.1), None)
@@ -166,7 +207,8 @@ def test_the_report_gives_every_gates_reason_and_the_models_place(tmp_path: Path
         "note: no blessed model yet",
         "note: serving.max_p99_ms is not declared",
         "not blessed: refused by the quality gates",
-        "pushed: version 20240307 in /serving/20240307",
+        "pushed: version 20240307 in /serving/20240307, which is not live",
+        f"live: nothing in {tmp_path}/serving/census_income",
         "succeeded after 2 s, 1 of 3 steps cached, peak memory 3 MiB",
     ]
 

@@ -99,6 +99,7 @@ def test_the_report_has_a_line_for_each_table_the_largest_first(tmp_path: Path) 
         "tags 0 0 B 7 5 4 3",
         "",
         "pushed: nothing",
+        f"live: nothing in {tmp_path}/serving/census_income",
         "succeeded after 2 s, 0 of 1 steps cached, peak memory 0 MiB",
     ]
 
