@@ -44,10 +44,11 @@ bench: setup ## the engine against TFRA and Keras, as ratios within one run; nee
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
 
 .PHONY: bench-serving
-bench-serving: setup ## evaluation, export of ten million rows, and the server under load; 2 quiet cores, 20 minutes
+bench-serving: setup ## evaluation, export of ten million rows, a server of MODEL=a pushed version; 2 quiet cores, 25 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.evaluation
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.export_scale
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving $(MODEL)
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.soak $(MODEL) --minutes 3
 
 .PHONY: bench-quality
 bench-quality: setup ## what the models reach on real data, into docs/quality.md; several seeds, hours on 2 cores

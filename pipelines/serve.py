@@ -40,8 +40,14 @@ def serve(
         int, typer.Option(help="Requests that may wait for others; one more is refused.")
     ] = Options.max_queued,
     rest_timeout_s: Annotated[
-        float, typer.Option(help="Seconds that a REST request may wait; a gRPC request brings its own deadline.")
+        float,
+        typer.Option(
+            help="Seconds that a REST request may take to arrive and wait; a gRPC one brings its own deadline."
+        ),
     ] = Options.rest_timeout_s,
+    max_connections: Annotated[
+        int, typer.Option(help="REST connections; one more closes the one that took longest over its request.")
+    ] = Options.max_connections,
     grace_s: Annotated[
         float, typer.Option(help="Seconds that running requests have to end in, once it is told to stop.")
     ] = Options.grace_s,

@@ -50,7 +50,8 @@ class Admission:
             )
         self.num_waiting += 1
         try:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            # A call of gRPC without a deadline has one in some hundred years, more than a lock can be told.
+            left = None if deadline is None else min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
             if not self._changed.wait_for(lambda: self.num_running < self._max_running, left):
                 raise _late()
         finally:

@@ -20,6 +20,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from components.server.grpc_arrivals import Arrivals
 from components.server.predictor import Observation, Predictor, Target
 from components.server.refused import Code, Refused, invalid
 from components.server.signature import Signature, Tensors
@@ -33,10 +34,18 @@ SERVICES = tuple(
     for service in module.DESCRIPTOR.services_by_name.values()
 )
 _SIGNATURE_DEF = "signature_def"
-_SPARE_THREADS = 8
-"""For what is answered at once: health, status, and refusals when all places are taken."""
 _SPARE_CALLS = 64
-"""Open calls beyond those that run or wait: each may hold a message in memory."""
+"""Open calls beyond those that run or wait, each with a thread and maybe a message in memory: such as are answered at
+once, health, status and refusals, and up to half of them whose message has not arrived."""
+_ARRIVAL_TIMEOUT_S = 30.0
+_TIMES = [
+    # Of a connection that says nothing, not even that it is HTTP/2.
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    # Asks a client that is silent whether it is still there, and closes what it leaves open without a call.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.max_connection_idle_ms", 900_000),
+]
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -135,10 +144,14 @@ class GrpcServer:
         Raises:
             RuntimeError: when it cannot listen there.
         """
+        num_calls = num_requests + _SPARE_CALLS
+        self._arrivals = Arrivals(predictor, max_waiting=_SPARE_CALLS // 2, timeout_s=_ARRIVAL_TIMEOUT_S)
         self._server = grpc.server(
-            futures.ThreadPoolExecutor(num_requests + _SPARE_THREADS, thread_name_prefix="grpc"),
-            maximum_concurrent_rpcs=num_requests + _SPARE_CALLS,
+            futures.ThreadPoolExecutor(num_calls, thread_name_prefix="grpc"),
+            interceptors=[self._arrivals],
+            maximum_concurrent_rpcs=num_calls,
             options=[
+                *_TIMES,
                 ("grpc.max_receive_message_length", predictor.max_bytes),
                 # Two servers on one port would share its clients without a word.
                 ("grpc.so_reuseport", 0),
@@ -156,6 +169,7 @@ class GrpcServer:
 
     def start(self) -> None:
         """Starts to answer."""
+        self._arrivals.start()
         self._server.start()
 
     def set_ready(self, is_ready: bool) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -91,12 +92,10 @@ def _tensor(signature: Signature, name: str, values: Any) -> Any:
         array = _array(name, _bytes(name, values), object, "string")
     else:
         array = _array(name, values, None, dtype.name)
+        if wanted.numpy_dtype.kind in "iu":
+            _check_range(name, values, array, wanted.numpy_dtype)
         if array.size and array.dtype.kind not in _KINDS.get(wanted.numpy_dtype.kind, ""):
             raise invalid(f"inputs.{name}: wrong type (got {_sample(array)}); {dtype.name} is needed")
-        if array.size and array.dtype.kind in "iu" and wanted.numpy_dtype.kind in "iu":
-            limits = np.iinfo(wanted.numpy_dtype)
-            if array.max() > limits.max or array.min() < limits.min:
-                raise invalid(f"inputs.{name}: out of range (got {array.max()}); {dtype.name} is needed")
     if array.size == 0 and array.ndim == 1 and wanted.lengths and len(wanted.lengths) > 1:
         # JSON cannot say how wide no rows are.
         array = array.reshape([0, *(length or 0 for length in wanted.lengths[1:])])
@@ -109,6 +108,29 @@ def _array(name: str, values: Any, dtype: Any, wanted: str) -> NDArray[Any]:
         return np.array(values, dtype=dtype)
     except (ValueError, OverflowError) as error:
         raise invalid(f"inputs.{name}: no tensor (got {error}); lists of {wanted}, equally long, are needed") from None
+
+
+def _check_range(name: str, values: Any, array: NDArray[Any], dtype: Any) -> None:
+    """Refuses numbers that the type cannot hold; NumPy makes floats or objects of those beyond 64 bits."""
+    limits = np.iinfo(dtype)
+    if array.size == 0 or array.dtype.kind not in "iufO":
+        return
+    if array.dtype.kind in "iu":
+        outside = [int(end) for end in (array.max(), array.min()) if not limits.min <= int(end) <= limits.max]
+    else:
+        outside = [value for value in _integers(values) if not limits.min <= value <= limits.max]
+    if outside:
+        raise invalid(
+            f"inputs.{name}: outside {limits.dtype.name} (got {outside[0]}); {limits.min} to {limits.max} are allowed"
+        )
+
+
+def _integers(values: Any) -> Iterator[int]:
+    if isinstance(values, list):
+        for value in values:
+            yield from _integers(value)
+    elif isinstance(values, int) and not isinstance(values, bool):
+        yield values
 
 
 def _bytes(name: str, values: Any) -> Any:

@@ -40,6 +40,13 @@ class Metrics:
         )
         self.in_flight = Gauge("sangam_requests_in_flight", "Requests running.", registry=self.registry)
         self.waiting = Gauge("sangam_requests_waiting", "Requests waiting for a place.", registry=self.registry)
+        self.connections = Gauge("sangam_rest_connections", "REST connections open.", registry=self.registry)
+        self.dropped_connections = Counter(
+            "sangam_dropped_connections",
+            "REST connections closed because no whole request came by them.",
+            ("reason",),
+            registry=self.registry,
+        )
         self.version = Gauge(
             "sangam_version_served", "1 for the version that is served.", ("name", "version"), registry=self.registry
         )

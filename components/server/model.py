@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.python.framework import ops
 from tensorflow_serving.apis import prediction_log_pb2
 
 from components.registry.versions import MODEL_FILE
@@ -60,7 +61,7 @@ class LoadedModel:
         self._folder = folder
         _register_custom_ops(folder)
         try:
-            self._loaded = tf.saved_model.load(str(folder))
+            self._loaded = _load(folder)
             self.signatures = signatures_of(self._loaded)
         except Exception as error:
             raise NotServable("cannot_load", f"{folder}: cannot be loaded ({_one_line(error)})") from error
@@ -155,6 +156,20 @@ class LoadedModel:
             return 0
         _LOG.debug("signature=%s warmup_s=%.2f", signature.name, time.monotonic() - start)
         return 1
+
+
+def _load(folder: Path) -> Any:
+    """Loads a SavedModel without the gradients of its functions.
+
+    TensorFlow registers those for ever, and each holds all graphs of its model: a server would grow with each version.
+    Nothing is trained here.
+    """
+    known = set(ops.gradient_registry.list())
+    try:
+        return tf.saved_model.load(str(folder))
+    finally:
+        for name in set(ops.gradient_registry.list()) - known:
+            del ops.gradient_registry._registry[name]
 
 
 def _release(loaded: Any) -> None:

@@ -30,7 +30,8 @@ class Options:
         max_message_bytes: of a request.
         max_rows: of a request.
         max_queued: requests that may wait.
-        rest_timeout_s: that a REST request may wait.
+        rest_timeout_s: that a REST request may take to arrive and wait for its turn.
+        max_connections: of the REST interface.
         grace_s: that requests have to end in when the server is stopped.
         allow_updates: whether upsert and remove may be called.
         parent_pid: the server ends when this process does; 0: it does not.
@@ -49,6 +50,7 @@ class Options:
     max_rows: int = 10_000
     max_queued: int = 32
     rest_timeout_s: float = 30.0
+    max_connections: int = 512
     grace_s: float = 30.0
     allow_updates: bool = False
     parent_pid: int = 0
@@ -61,7 +63,14 @@ class Options:
         for name in ("grpc_port", "rest_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise UserError(f"{flag(name)}: no port (got {getattr(self, name)}); 0 to 65535, 0 for any free one")
-        for name in ("threads_per_request", "poll_s", "max_message_bytes", "max_rows", "rest_timeout_s"):
+        for name in (
+            "threads_per_request",
+            "poll_s",
+            "max_message_bytes",
+            "max_rows",
+            "rest_timeout_s",
+            "max_connections",
+        ):
             if not getattr(self, name) > 0:
                 raise UserError(f"{flag(name)}: too small (got {getattr(self, name)}); more than 0 is needed")
         for name in ("threads", "max_queued", "grace_s", "parent_pid"):

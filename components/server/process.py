@@ -81,6 +81,12 @@ def _announce(options: Options, serving: "Serving") -> None:
         aside.write_text(json.dumps(addresses) + "\n", encoding="utf-8")
         os.replace(aside, options.address_file)
     print(f"serving {serving.name}: gRPC {addresses['grpc']}, REST http://{addresses['rest']}", flush=True)
+    if not serving.versions.states():
+        print(
+            f"nothing to serve yet: {options.directory} has no version (got an empty folder of versions); requests are "
+            "refused and /readyz says 503 until one is pushed there",
+            flush=True,
+        )
 
 
 def _check_ports(options: Options) -> None:

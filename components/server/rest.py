@@ -12,6 +12,7 @@ from aiohttp import web
 from google.protobuf import json_format
 
 from components.server import json_values
+from components.server.connections import ClientGone, Connection, Connections
 from components.server.predictor import Observation, Predictor, Target
 from components.server.refused import Code, Refused, invalid
 from components.server.statuses import metadata, model_status
@@ -21,8 +22,11 @@ _MODEL = r"/v1/models/{name:[^/:]+}"
 _VERSION = _MODEL + r"/versions/{version:\d{1,18}}"
 _START_TIMEOUT_S = 30
 _ABORT_S = 1.0
+_BACKLOG = 1024
 _SPARE_REQUESTS = 64
-"""Open requests beyond those that run or wait: each may hold a body in memory."""
+"""Requests that have arrived, beyond those that run or wait: each holds a body in memory."""
+_MAX_ARRIVING_BODIES = 8
+"""Of the largest size: what all bodies that have not yet arrived may hold together."""
 
 
 class RestServer:
@@ -32,15 +36,31 @@ class RestServer:
         port: that it listens on.
     """
 
-    def __init__(self, predictor: Predictor, *, host: str, port: int, num_requests: int, timeout_s: float):
-        """Listens on host and port, 0 for any port; a request may wait `timeout_s` for its turn.
+    def __init__(
+        self,
+        predictor: Predictor,
+        *,
+        host: str,
+        port: int,
+        num_requests: int,
+        timeout_s: float,
+        max_connections: int,
+    ):
+        """Listens on host and port, 0 for any port; a request may take `timeout_s` to arrive and wait for its turn.
 
         Raises:
             OSError: when it cannot listen there.
         """
         self._predictor, self._timeout_s = predictor, timeout_s
         self._is_draining = False
-        self._num_open, self._max_open = 0, num_requests + _SPARE_REQUESTS
+        self._num_arrived, self._max_arrived = 0, num_requests + _SPARE_REQUESTS
+        self._connections = Connections(
+            max_open=max_connections,
+            max_body_bytes=predictor.max_bytes,
+            max_bytes=predictor.max_bytes * _MAX_ARRIVING_BODIES,
+            timeout_s=timeout_s,
+            metrics=predictor.metrics,
+        )
         self._workers = futures.ThreadPoolExecutor(num_requests + 2, thread_name_prefix="rest")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rest", daemon=True)
@@ -59,19 +79,22 @@ class RestServer:
 
     async def _listen(self, host: str, port: int) -> int:
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
-        return int(self._runner.addresses[0][1])
+        server = self._runner.server
+        assert server is not None
+        self._listener = await self._loop.create_server(
+            lambda: Connection(self._connections, server, self._loop), host, port, backlog=_BACKLOG
+        )
+        return int(self._listener.sockets[0].getsockname()[1])
 
     async def _stop(self, grace_s: float) -> None:
         deadline = time.monotonic() + grace_s
-        for site in list(self._runner.sites):
-            await site.stop()
-        while self._num_open and time.monotonic() < deadline:
+        self._listener.close()
+        while self._num_arrived and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
         await self._runner.cleanup()
 
     def _application(self) -> web.Application:
-        application = web.Application(client_max_size=self._predictor.max_bytes, middlewares=[self._count])
+        application = web.Application(client_max_size=self._predictor.max_bytes, middlewares=[self._guard])
         routes = application.router
         for path in (_MODEL, _VERSION):
             routes.add_post(path + ":predict", self._predict)
@@ -84,20 +107,20 @@ class RestServer:
         return application
 
     @web.middleware
-    async def _count(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        self._num_open += 1
+    async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        if not request.body_exists:
+            self._connections.arrived(request.protocol)
         try:
             return await handler(request)
         except web.HTTPException as error:  # Of aiohttp itself: no such path, wrong method.
             text = f"{request.method} {request.path}: {error.reason}; see /v1/models/{self._predictor.name}"
             return _json({"error": text}, error.status)
         finally:
-            self._num_open -= 1
+            self._connections.answered(request.protocol)
 
     async def _predict(self, request: web.Request) -> web.Response:
-        deadline = time.monotonic() + self._timeout_s
         return await self._answer(
-            request, "Predict", lambda body, observed: self._run(request, body, observed, deadline)
+            request, "Predict", lambda body, observed, deadline: self._run(request, body, observed, deadline)
         )
 
     async def _status(self, request: web.Request) -> web.Response:
@@ -132,42 +155,43 @@ class RestServer:
         return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def _answer(
-        self, request: web.Request, method: str, work: Callable[[bytes, Observation], bytes]
+        self, request: web.Request, method: str, work: Callable[[bytes, Observation, float], bytes]
     ) -> web.Response:
-        """Does the work on the body in a worker thread; answers with JSON, errors too."""
+        """Does the work on the body in a worker thread, once it has arrived; answers with JSON, errors too."""
+        deadline = time.monotonic() + self._timeout_s
         refused: Refused | None = None
         body = b""
         try:
-            body = await self._read(request)
+            body = await self._read(request, deadline)
         except Refused as error:
             refused = error
+        except ClientGone:
+            return web.Response()
 
         def observed_work() -> bytes:
             with self._predictor.observe(_API, method) as observed:
                 if refused is not None:
                     raise refused
-                return work(body, observed)
+                return work(body, observed, deadline)
 
         try:
-            return _response(await self._loop.run_in_executor(self._workers, observed_work), 200)
+            if refused is not None:  # At once: the worker threads are for those that are not.
+                return _response(observed_work(), 200)
+            self._num_arrived += 1
+            try:
+                return _response(await self._loop.run_in_executor(self._workers, observed_work), 200)
+            finally:
+                self._num_arrived -= 1
         except Refused as error:
             return _json({"error": error.text}, error.http_status)
 
-    async def _read(self, request: web.Request) -> bytes:
+    async def _read(self, request: web.Request, deadline: float) -> bytes:
         if self._is_draining:
             raise Refused(Code.UNAVAILABLE, "server: is being stopped; ask another replica")
-        if self._num_open > self._max_open:
-            raise Refused(
-                Code.RESOURCE_EXHAUSTED, f"server: busy (got {self._num_open} open requests); try again later"
-            )
-        try:
-            return await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            raise Refused(
-                Code.RESOURCE_EXHAUSTED,
-                f"body: too large (got more than {self._predictor.max_bytes} bytes); send fewer rows",
-                http_status=413,
-            ) from None
+        body = await self._connections.body(request, deadline)
+        if self._num_arrived >= self._max_arrived:
+            raise Refused(Code.RESOURCE_EXHAUSTED, f"server: busy (got {self._num_arrived} requests); try again later")
+        return body
 
     def _run(self, request: web.Request, raw: bytes, observed: Observation, deadline: float) -> bytes:
         body = _parse(raw)

@@ -62,6 +62,7 @@ class Serving:
             port=options.rest_port,
             num_requests=num_requests,
             timeout_s=options.rest_timeout_s,
+            max_connections=options.max_connections,
         )
 
     def start(self) -> None:

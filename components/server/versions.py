@@ -16,6 +16,8 @@ from components.server.refused import Code, Refused
 _LOG = logging.getLogger("components.server")
 LOADING, AVAILABLE, END = "LOADING", "AVAILABLE", "END"
 """States of a version, by the names of tensorflow.serving.ModelVersionStatus.State."""
+_WITHDRAWN, _CHANGED = "withdrawn", "changed"
+_NOBODYS_FAULT = (_WITHDRAWN, _CHANGED)
 _MAX_DIGITS = 18
 Fingerprint = tuple[tuple[str, int, int], ...]
 
@@ -38,6 +40,8 @@ class State:
 class Versions:
     """The served version and those tried.
 
+    What was loaded is looked at once more at the moment of the swap: it may have been withdrawn meanwhile.
+
     One thread changes it; requests read `ready` once and keep what they got, so that each runs wholly on one version,
     and a version that was replaced is freed when its last request ends.
     """
@@ -49,6 +53,7 @@ class Versions:
         self._served: LoadedModel | None = None
         self._states: dict[int, State] = {}
         self._refused: dict[int, Fingerprint] = {}
+        self._described: set[int] = set()
         self._stopped = threading.Event()
         self._tried = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="versions", daemon=True)
@@ -129,17 +134,24 @@ class Versions:
         self._forget(number)
         self._states[number] = State(LOADING)
         start = time.monotonic()
+        is_described = folders.is_verified(folder)
         try:
+            if not is_described and number in self._described:
+                raise NotServable("damaged", f"{folder}: its {folders.MANIFEST_FILE}, which it had, is gone")
+            if is_described:
+                self._described.add(number)
             if found := folders.damage(folder):
                 raise NotServable("damaged", f"{folder}: damaged ({found})")
             verified = time.monotonic()
             model = LoadedModel(folder, number)
             loaded = time.monotonic()
             num_warm = model.warm_up()
+            warm = time.monotonic()
+            _check_unchanged(folder, before)
         except NotServable as error:
             self._refuse(number, before, error)
             return False
-        times = (verified - start, loaded - verified, time.monotonic() - loaded)
+        times = (verified - start, loaded - verified, warm - loaded)
         old = self._swap(model)
         self._metrics.load_seconds.set(sum(times))
         _LOG.info(
@@ -147,7 +159,7 @@ class Versions:
             self._name,
             number,
             old or "none",
-            str(folders.is_verified(folder)).lower(),
+            str(is_described).lower(),
             *times,
             num_warm,
         )
@@ -175,7 +187,8 @@ class Versions:
         self._states[number] = State(END, str(error), error.reason)
         self._metrics.refused_version.labels(self._name, str(number), error.reason).set(1)
         kept = self._served.version if self._served else "none"
-        _LOG.error("model=%s version=%d refused=%s served=%s: %s", self._name, number, error.reason, kept, error)
+        level = logging.WARNING if error.reason in _NOBODYS_FAULT else logging.ERROR
+        _LOG.log(level, "model=%s version=%d refused=%s served=%s: %s", self._name, number, error.reason, kept, error)
 
     def _forget(self, number: int) -> None:
         state = self._states.pop(number, None)
@@ -187,8 +200,21 @@ class Versions:
         return self._served is not None and self._served.version == number
 
 
+def _check_unchanged(folder: Path, before: Fingerprint) -> None:
+    """Refuses a version whose files are no longer those that were verified and loaded."""
+    if not folder.is_dir():
+        raise NotServable(_WITHDRAWN, f"{folder}: withdrawn or removed while it was loaded")
+    if _fingerprint(folder) != before:
+        raise NotServable(_CHANGED, f"{folder}: its files changed while it was loaded; the next look tries it again")
+
+
 def _fingerprint(folder: Path) -> Fingerprint:
     """Returns what changes when a file does: a version that was refused is tried again after that."""
     # Of links themselves: one may be what it was refused for.
-    described = [(path, path.lstat()) for path in sorted(folder.rglob("*"))]
+    described = []
+    for path in sorted(folder.rglob("*")):
+        try:
+            described.append((path, path.lstat()))
+        except FileNotFoundError:  # Removed since it was listed.
+            continue
     return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in described)

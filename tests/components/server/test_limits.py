@@ -1,5 +1,6 @@
 """What a server takes on, and what it refuses to."""
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from components.server.admission import Admission
 from tests.components.server.running import Running, refusal, running, wait_until
 from tests.components.server.small_models import candidates, scores
 
@@ -82,6 +84,20 @@ def test_a_deadline_ends_the_wait(strict: Running, in_background: Any) -> None:
     np.testing.assert_array_equal(first.result()["like"], [[2.0]])
     wait_until(lambda: strict.metric("sangam_requests_waiting") == 0, "nothing waits")
     np.testing.assert_array_equal(strict.client.predict("rank", candidates(3), 10)["like"], scores(2, 3))
+
+
+def test_a_call_without_a_deadline_waits_for_its_place(in_background: Any) -> None:
+    admission = Admission(max_running=1, max_waiting=1)
+
+    def ask() -> str:
+        # What grpc says is left to a call that has no deadline.
+        with admission.place(time.monotonic() + 9.3e9):
+            return "ran"
+
+    with admission.place(None):
+        answer = in_background(ask)
+        wait_until(lambda: answer.done() or admission.num_waiting == 1, "the call waits")
+    assert answer.result(10) == "ran"
 
 
 def test_many_clients_at_once_are_never_mixed(server: Running) -> None:

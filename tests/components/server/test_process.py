@@ -66,6 +66,7 @@ def test_a_folder_without_a_version_is_unavailable_until_one_comes(
         assert (code, text) == ("UNAVAILABLE", "model feed: no version is ready (got none); try later")
         assert server.post({"instances": []}).status_code == 503
         assert server.get("/readyz").status_code == 503
+        assert server.log.read_text().count(f"nothing to serve yet: {folder} has no version") == 1
         assert server.get("/healthz").status_code == 200
         assert _health(server.grpc) == health_pb2.HealthCheckResponse.NOT_SERVING
         put(models[1], folder, 20240307001)

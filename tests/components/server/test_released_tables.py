@@ -1,10 +1,12 @@
-"""A version that is not served any more leaves nothing in memory, its hash tables included."""
+"""A version that is not served any more leaves nothing in memory, its hash tables and its graphs included."""
 
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from components.server.model import LoadedModel
 
@@ -38,3 +40,33 @@ def test_tables_are_destroyed_when_the_last_request_has_let_go_of_a_version(tmp_
     gc.collect()
     with pytest.raises(tf.errors.OpError):
         signature.call({"keys": keys})
+
+
+class _WithGradient(tf.Module):
+    """Has a gradient of its own, which TensorFlow registers for ever when it loads the model."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="values")])
+    def serve(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+        @tf.custom_gradient
+        def doubled(values: tf.Tensor) -> Any:
+            return values * 2.0, lambda upstream: upstream * 2.0
+
+        return {"doubled": doubled(values)}
+
+
+def _num_functions() -> int:
+    gc.collect()
+    return len(context.context().list_function_names())
+
+
+def test_graphs_are_freed_with_their_version(tmp_path: Path) -> None:
+    module = _WithGradient()
+    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.serve})
+    before = _num_functions()
+    for version in range(3):
+        model = LoadedModel(tmp_path, version)
+        answer = model.run(model.signature(""), {"values": tf.constant([1.5])})
+        assert answer["doubled"].tolist() == [3.0]
+        assert _num_functions() > before
+        del model
+    assert _num_functions() == before

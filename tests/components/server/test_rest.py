@@ -70,11 +70,15 @@ def test_not_a_number_is_written_as_tensorflow_serving_does(server: Running) -> 
         ({"inputs": {**COLUMNS, "topics_length": [1.5]}, "signature_name": "rank"}, "inputs.topics_length: wrong type"),
         (
             {"inputs": {**COLUMNS, "topics_length": [2**63]}, "signature_name": "rank"},
-            "inputs.topics_length: out of range",
+            "inputs.topics_length: outside int64 (got 9223372036854775808); -9223372036854775808 to 922337203685477580",
+        ),
+        (
+            {"inputs": {**COLUMNS, "topics_length": [1, 2**63, -1]}, "signature_name": "rank"},
+            "inputs.topics_length: outside int64 (got 9223372036854775808)",
         ),
         (
             {"inputs": {**COLUMNS, "topics_length": [2**70]}, "signature_name": "rank"},
-            "inputs.topics_length: wrong type",
+            f"inputs.topics_length: outside int64 (got {2**70})",
         ),
         ({"inputs": {**COLUMNS, "price": ["1"]}, "signature_name": "rank"}, "inputs.price: wrong type (got string)"),
         ({"inputs": {**COLUMNS, "price": [None]}, "signature_name": "rank"}, "inputs.price: wrong type (got null"),
@@ -93,6 +97,21 @@ def test_a_compressed_body_is_read(server: Running) -> None:
         f"{server.rest}{MODEL}:predict", content=body, headers={"Content-Encoding": "gzip"}, timeout=TIMEOUT_S
     )
     assert answer.json() == {"predictions": []}
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br"])
+@pytest.mark.parametrize(
+    "body",
+    [b'{"instances": []}', gzip.compress(b'{"instances": []}', mtime=0)[:-9] + b"x" * 9],
+    ids=["plain", "damaged"],
+)
+def test_a_body_that_is_not_compressed_as_it_says_is_the_clients_mistake(
+    server: Running, encoding: str, body: bytes
+) -> None:
+    headers = {"Content-Encoding": encoding}
+    answer = httpx.post(f"{server.rest}{MODEL}:predict", content=body, headers=headers, timeout=TIMEOUT_S)
+    assert answer.status_code == 400
+    assert "Traceback" not in server.log.read_text()
 
 
 def test_version_in_the_address(server: Running) -> None:

@@ -1,10 +1,12 @@
 """A folder of versions under a server that runs: new ones, damaged ones, withdrawn ones."""
 
+import datetime
 import subprocess
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from components.registry.versions import withdraw
 from components.server.metrics import Metrics
+from components.server.model import LoadedModel
 from components.server.versions import Versions
 from tests.components.server.running import Running, refusal, running, wait_until
 from tests.components.server.small_models import (
@@ -179,6 +183,68 @@ def test_a_replaced_version_answers_to_the_end_and_is_then_freed(models: dict[in
         assert old.run(old.signature("slow"), {"seconds": tf.zeros([1])}) == {"like": 1}
         del old
         assert freed() is None
+    finally:
+        versions.stop()
+
+
+def _withdraw(folder: Path) -> None:
+    withdraw(folder.parent, because="likes fell", now=datetime.datetime(2024, 3, 9, tzinfo=datetime.timezone.utc))
+
+
+def _lose_manifest(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+
+
+@pytest.mark.parametrize("happens", [_withdraw, _lose_manifest])
+def test_what_is_withdrawn_or_loses_its_manifest_while_it_is_loaded_answers_nothing(
+    happens: Callable[[Path], None], models: dict[int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        put(models[number], tmp_path, number)
+    (tmp_path / "2").rename(tmp_path / ".tmp-2")
+    loaded = threading.Event()
+
+    class SlowlyLoaded(LoadedModel):
+        def __init__(self, folder: Path, version: int):
+            super().__init__(folder, version)
+            if version == 2:
+                happens(folder)
+                loaded.set()
+
+    monkeypatch.setattr("components.server.versions.LoadedModel", SlowlyLoaded)
+    versions = Versions(name="feed", folder=tmp_path, poll_s=0.02, metrics=Metrics(), changed=lambda: None)
+    versions.start()
+    try:
+        assert versions.tried(30)
+        (tmp_path / ".tmp-2").rename(tmp_path / "2")
+        assert loaded.wait(30)
+        loaded.clear()
+        end, answers = time.monotonic() + 0.5, set()
+        while time.monotonic() < end:
+            answers.add(versions.ready().version)
+        assert answers == {1}
+        assert not loaded.is_set()
+    finally:
+        versions.stop()
+
+
+def test_a_version_that_lost_its_manifest_is_named(models: dict[int, Path], tmp_path: Path) -> None:
+    put(models[1], tmp_path, 1)
+    versions = Versions(name="feed", folder=tmp_path, poll_s=0.02, metrics=Metrics(), changed=lambda: None)
+    versions.start()
+    try:
+        assert versions.tried(30)
+        put(models[2], tmp_path, 2)
+        wait_until(lambda: versions.ready().version == 2, "the new version is served")
+        for number in (1, 2):
+            _lose_manifest(tmp_path / str(number))
+        put(models[3], tmp_path, 3)
+        wait_until(lambda: versions.ready().version == 3, "the newest version is served")
+        for number in (2, 3):
+            (tmp_path / str(number)).rename(tmp_path / f".away-{number}")
+        wait_until(lambda: 1 in versions.states() and versions.states()[1].state == "END", "it was looked at")
+        assert "which it had, is gone" in versions.states()[1].problem
+        assert versions.ready().version == 3
     finally:
         versions.stop()
 

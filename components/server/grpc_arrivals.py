@@ -1,0 +1,79 @@
+"""Calls whose message has not arrived: a client may open them and send nothing, and each holds a thread of grpc's."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from components.server.predictor import Predictor
+from components.server.refused import Code, Refused, invalid
+
+_SWEEP_S = 0.5
+_PATIENCE_S = 1.0
+"""No call is ended sooner, however many there are: a burst of honest ones needs a moment too."""
+
+
+class Arrivals(grpc.ServerInterceptor):
+    """Gives each unary method its message once it is there, and ends calls whose message does not come.
+
+    To do so it takes them as streams of requests: grpc would wait for the message of a unary one before it tells
+    anybody. Bytes that are no message are the client's mistake; grpc itself calls them one of the server.
+    """
+
+    def __init__(self, predictor: Predictor, *, max_waiting: int, timeout_s: float):
+        """Takes how many may wait for longer than a moment, and for how long."""
+        self._predictor, self._max_waiting, self._timeout_s = predictor, max_waiting, timeout_s
+        self._lock = threading.Lock()
+        self._waiting: dict[int, tuple[float, Any]] = {}
+
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        """Returns the handler of a method."""
+        handler = continuation(details)
+        if handler is None or handler.unary_unary is None:
+            return handler
+        method = details.method.rpartition("/")[2]
+
+        def call(messages: Iterator[bytes], context: Any) -> Any:
+            raw = self._first(messages, context)
+            try:
+                request = handler.request_deserializer(raw)
+            except DecodeError as error:
+                self._refuse(method, context, f"message: no {method} request (got {len(raw)} bytes: {error})")
+            return handler.unary_unary(request, context)
+
+        return grpc.stream_unary_rpc_method_handler(call, None, handler.response_serializer)
+
+    def start(self) -> None:
+        """Starts to end calls."""
+        threading.Thread(target=self._sweep, name="grpc-arrivals", daemon=True).start()
+
+    def _first(self, messages: Iterator[bytes], context: Any) -> bytes:
+        with self._lock:
+            self._waiting[id(context)] = time.monotonic(), context
+        try:
+            return next(messages, b"")
+        finally:
+            with self._lock:
+                self._waiting.pop(id(context), None)
+
+    def _refuse(self, method: str, context: Any, text: str) -> None:
+        try:
+            with self._predictor.observe("grpc", method):
+                raise invalid(f"{text}; send what the service declares")
+        except Refused as refused:
+            context.abort(refused.code, refused.text)
+
+    def _sweep(self) -> None:
+        while True:
+            time.sleep(_SWEEP_S)
+            now = time.monotonic()
+            with self._lock:
+                waiting = list(self._waiting.values())
+            num_over = len(waiting) - self._max_waiting
+            for place, (since, context) in enumerate(waiting):
+                if now - since > (_PATIENCE_S if place < num_over else self._timeout_s):
+                    self._predictor.metrics.requests.labels("grpc", "", "", Code.CANCELLED.name).inc()
+                    context.cancel()
