@@ -34,6 +34,7 @@ def _files(folder: Path) -> list[str]:
 
 def _move(names: list[str], source: Path, target: Path) -> None:
     folders = {target}
+    target.mkdir(parents=True, exist_ok=True)
     for name in names:
         folders.add((target / name).parent)
         (target / name).parent.mkdir(parents=True, exist_ok=True)
