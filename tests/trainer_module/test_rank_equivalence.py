@@ -181,7 +181,7 @@ def test_ranks_keep_the_best_epoch_together(runs: Path) -> None:
     best, values = report["best_epoch"], report["early_stopping"]["values"]
     assert best == int(np.argmin(values)) == len(values) - 2
     step = sum(epoch["steps"] for epoch in report["epochs"][: best + 1])
-    kept = ended / "checkpoints" / f"step-{step:012d}"
+    kept = ended / "checkpoints" / f"step-{step:012d}.best"
     for group in ("adagrad_4", "adagrad_8"):
         for array, expected in zip(read_rows(ended / "final", group), read_rows(kept, group), strict=True):
             np.testing.assert_array_equal(array, expected)
