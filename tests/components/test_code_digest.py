@@ -115,7 +115,7 @@ def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
         ("trainer_module/transforms/__init__.py", {"transform"}),
         ("trainer_module/loop.py", {"trainer"}),
         ("components/server/rest.py", {"infra_validator"}),
-        ("components/registry/versions.py", {"infra_validator", "pusher"}),
+        ("components/registry/versions.py", {"example_gen", "evaluator", "infra_validator", "pusher"}),
         ("components/evaluator/group_metrics.py", {"evaluator"}),
         ("components/example_gen/readers/csv.py", {"example_gen"}),
         ("schemas/tasks.py", set(KEYS) - {"statistics_gen"}),

@@ -297,8 +297,8 @@ def test_a_compiled_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_the_file_and_no_noise(tmp_path: Path) -> None:
-    output = tmp_path / "pipeline.yaml"
-    command = [sys.executable, "-m", "pipelines.cli", "compile", str(SPECS / "short_video.yaml"), "--image", "image:1"]
+    output, image = tmp_path / "pipeline.yaml", f"image@sha256:{64 * '0'}"
+    command = [sys.executable, "-m", "pipelines.cli", "compile", str(SPECS / "short_video.yaml"), "--image", image]
     done = subprocess.run(
         [*command, "--output", str(output)], check=True, cwd=SPECS.parents[1], capture_output=True, text=True
     )
