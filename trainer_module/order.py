@@ -67,8 +67,8 @@ def parts_of_pool(files: Sequence[str], order: Order, seed: int, workers: int) -
     """Returns what the workers of a pool read, in the order in which they take it up.
 
     Shuffled, a part is as good as any other. In the order of days, `workers` neighbouring parts share the same days, so
-    that the workers are at the same days at the same time; a worker that is faster can be ahead of the others by no
-    more than a quarter of an epoch.
+    that the workers are at the same days at the same time; a worker that is up to twice as fast as another is ahead of
+    it by a quarter of an epoch at most.
     """
     if order == "shuffled":
         wanted = _PARTS_PER_WORKER * workers
