@@ -1,4 +1,4 @@
-"""The file of statistics beside Transform's graph.."""
+"""The file of statistics beside Transform's graph."""
 
 import os
 

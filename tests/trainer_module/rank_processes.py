@@ -11,7 +11,7 @@ from typing import Any
 from trainer_module.rendezvous import Rendezvous
 
 
-def run_on_ranks(function: Callable[[int, int, Path], None], ranks: int, directory: Path, seconds: float = 120) -> None:
+def run_on_ranks(function: Callable[[int, int, Path], None], ranks: int, directory: Path, seconds: float = 300) -> None:
     """Runs a function of a test module on ranks that find each other; fails with a log if one of them does."""
     directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", __name__, function.__module__, function.__name__, str(directory)]
