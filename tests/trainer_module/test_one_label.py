@@ -50,7 +50,7 @@ def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
     assert np.isfinite(history.losses()).all()
     assert history.losses()[-1, 0] < history.losses()[0, 0]
     report.validation = trainer.validate(batches, progress)
-    write_report(made, trainer, history, tables={}, seconds=1.0)
+    write_report(made, trainer, history, days=(), tables={}, seconds=1.0)
 
     def refused(constant: str) -> None:
         raise ValueError(f"training.json: no JSON has {constant}")
