@@ -154,4 +154,7 @@ def test_a_full_disk_is_told_while_the_step_still_waits_for_room(
 
 
 def test_a_line_that_the_disk_does_not_take_ends_nothing() -> None:
-    say(Path("/dev/full"), "exporting the model")
+    full = Path("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        full.write_text("a line")
+    assert say(full, "exporting the model") is None
