@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
-from tfx.dsl.components.base import base_driver
-from tfx.orchestration import data_types_utils, metadata
-from tfx.orchestration.portable import base_driver as ir_base_driver
 from tfx.orchestration.portable import data_types
-from tfx.proto.orchestration import driver_output_pb2
 
+from components.driver import AddingDriver
 from components.pusher.directory import target_folder
 from components.pusher.manifest import is_of_later_day
 from components.registry import versions
@@ -22,15 +19,10 @@ _PUSH_TYPE: Any = Push
 _PUSH: TypeAdapter[Any] = TypeAdapter(_PUSH_TYPE)
 
 
-class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
+class Driver(AddingDriver):
     """Adds to the exec properties how often this model was pushed before this push."""
 
-    def __init__(self, metadata_handle: metadata.Metadata) -> None:
-        """Keeps the connection for both of TFX's kinds of drivers; BaseComponent asks for the older one."""
-        base_driver.BaseDriver.__init__(self, metadata_handle)
-        ir_base_driver.BaseDriver.__init__(self, metadata_handle)
-
-    def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
+    def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, int]:
         """Reads the registry and the folder of versions."""
         properties = execution_info.exec_properties
         root, push = properties["pipeline_root"], _PUSH.validate_json(properties["push"])
@@ -43,11 +35,7 @@ class Driver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
                 if model.model_uri == uri and posixpath.dirname(model.pushed) == path
             ]
             pushes = pushes_before(known, versions.versions(target_folder(root, push.path)))
-        result = driver_output_pb2.DriverOutput()
-        for key, value in (properties | {"pushes": pushes}).items():
-            if value is not None:
-                data_types_utils.set_metadata_value(result.exec_properties[key], value)
-        return result
+        return {"pushes": pushes}
 
 
 def pushes_before(known: Sequence[BlessedModel], there: Sequence[str]) -> int:
