@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.contest import Result, compete, measure
 from bench.report import table
-from trainer_module.children import ALLOCATOR
+from trainer_module.launch.children import ALLOCATOR
 
 _SYSTEM = {"TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1"}
 _LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
@@ -91,7 +91,7 @@ def measure_memory(num_rows: int) -> dict[str, int]:
     from bench.ours import batches_of, train
     from bench.scale import all_keys, make_rows, on_one_core, only_store
     from bench.workload import BATCH_SIZE_PER_RANK, pool, ranker
-    from trainer_module.loop import Trainer
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     on_one_core()

@@ -13,8 +13,8 @@ from typing import Any
 
 from bench.contestants import CONTESTANTS
 from bench.workload import BATCH_SIZE_PER_RANK
-from trainer_module.children import ALLOCATOR
-from trainer_module.rendezvous import Rendezvous
+from trainer_module.launch.children import ALLOCATOR
+from trainer_module.launch.rendezvous import Rendezvous
 
 AS_LAUNCHED = {"OMP_NUM_THREADS": "1", **ALLOCATOR}
 """What the launcher of training jobs sets for a rank; every contestant runs with it."""

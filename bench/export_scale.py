@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer_module.children import ALLOCATOR
+from trainer_module.launch.children import ALLOCATOR
 
 DIM = 16
 _MOST_EXPORT_S, _MOST_LOAD_S, _MOST_TABLES = 120.0, 30.0, 3.0

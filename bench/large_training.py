@@ -23,10 +23,10 @@ from trainer_module.checkpoint.manifest import Manifest, Position
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.job import TrainJob
-from trainer_module.keys import id_keys
 from trainer_module.ranker import Ranker as Model
 from trainer_module.serving.writing import served_ranker
 from trainer_module.snapshot import RowsSnapshot, Snapshot
+from trainer_module.transforms.keys import id_keys
 
 DIM, RANKS = 16, 2
 _NUM_CHECKED = 200
@@ -96,7 +96,7 @@ def _write_transform(directory: Path, declared: Ranker) -> None:
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
     from components.transform.analysis import analysed
-    from trainer_module.preprocessing import preprocessing_fn, statistics_fn
+    from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
 
     inputs = declared.inputs()
     types = {"int": tf.int64, "float": tf.float32, "string": tf.string}

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from bench.rivals import Step
 from bench.workload import Pool, ranker
-from trainer_module.batch import Batch
-from trainer_module.loop import Trainer
+from trainer_module.input.batch import Batch
+from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 
 

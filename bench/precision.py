@@ -14,8 +14,8 @@ from sklearn.metrics import roc_auc_score
 from bench.ours import batches_of, train
 from bench.scale import on_one_core
 from bench.workload import BATCH_SIZE_PER_RANK, pool, ranker
-from trainer_module.batch import Batch
-from trainer_module.loop import Trainer
+from trainer_module.input.batch import Batch
+from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 
 _HELD_OUT_BATCHES = 16

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bench.scale import on_one_core
 from bench.workload import BATCH_SIZE_PER_RANK, NUM_FLOATS, NUM_IDS, NUM_TASKS, pool, ranker
-from trainer_module.input import own_batches
+from trainer_module.input.local_reader import own_batches
 
 _BATCHES, _WARM = 12, 2
 

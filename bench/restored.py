@@ -16,7 +16,7 @@ from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.embedding.delta import take_delta
 from trainer_module.embedding.row_store import RowStore
-from trainer_module.loop import Trainer
+from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 
 _SHARES_TOUCHED = (0.001, 0.01, 0.1)

@@ -27,7 +27,7 @@ from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.row_store import RowStore
-from trainer_module.loop import Trainer
+from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 
 _WARM_STEPS, _STEPS = 3, 20

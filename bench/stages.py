@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 STAGES = ("unique", "exchange", "lookup", "dense", "update", "dense_update")
-"""Name scopes of the step: trainer_module/loop.py and trainer_module/embedding/sharded_tables.py."""
+"""Name scopes of the step: trainer_module/loop/trainer.py and trainer_module/embedding/sharded_tables.py."""
 
 OTHER, WAITING, BETWEEN = "other operations", "waiting inside a step", "between steps"
 

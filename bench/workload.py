@@ -12,7 +12,7 @@ from schemas.spec import Ranker
 NUM_IDS, NUM_FLOATS, NUM_TASKS, DIM = 20, 13, 3, 16
 BATCH_SIZE_PER_RANK = 4096
 NUM_EXPERTS, EXPERT_UNITS, TOWER_UNITS = 4, (256, 128), (64,)
-_ID_BITS = 52  # of a key; the table's tag lies above: trainer_module/keys.py
+_ID_BITS = 52  # of a key; the table's tag lies above: trainer_module/transforms/keys.py
 _ZIPF_EXPONENT = 1.05
 # How many ids each feature has, in units to be scaled to the total: from a few very wide ones to many narrow ones.
 _CARDINALITIES = (

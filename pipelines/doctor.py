@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pipelines.provenance import code_folder
 from schemas.errors import UserError
-from trainer_module.loopback import library
-from trainer_module.memory import available_bytes
+from trainer_module.launch.loopback import library
+from trainer_module.launch.memory import available_bytes
 
 LOCK_FILE = "requirements.lock"
 PYTHON = (3, 10)

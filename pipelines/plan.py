@@ -9,7 +9,7 @@ from schemas.errors import UserError
 from schemas.plan import Plan, RankPlan
 from schemas.quantities import shown_bytes, shown_count
 from schemas.sizes import DEVIATIONS
-from trainer_module.memory import available_bytes
+from trainer_module.launch.memory import available_bytes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from schemas.spec import Ranker
 from schemas.tables import CountAdmission, Table
 
 KEY_ID_BITS = 52
-"""Low bits of a key, which are of its id: see `trainer_module.keys`."""
+"""Low bits of a key, which are of its id: see `trainer_module.transforms.keys`."""
 
 BOOK_FLOATS = 2
 """Floats that hold a row's bookkeeping as int32 bits: minutes since 1970 of its newest event, and its occurrences."""

@@ -13,23 +13,23 @@ import tensorflow as tf
 from schemas.errors import UserError
 from schemas.sizes import dense_parts
 from trainer_module import collectives
-from trainer_module.batch import Batch
-from trainer_module.check import write_check
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
-from trainer_module.checkpoint.schedule import Schedule
 from trainer_module.checkpoint.writer import Writer
-from trainer_module.early_stopping import Verdict, judge
+from trainer_module.input.batch import Batch
+from trainer_module.input.train_input import TrainInput
 from trainer_module.job import TrainJob, read_job
-from trainer_module.loop import EpochReport, NotFiniteError, Trainer
-from trainer_module.precision import settle
-from trainer_module.processes import MISTAKE, end_with_parent
-from trainer_module.progress import Progress
+from trainer_module.launch.processes import MISTAKE, end_with_parent
+from trainer_module.loop.check import write_check
+from trainer_module.loop.checkpointing import Schedule
+from trainer_module.loop.early_stopping import Verdict, judge
+from trainer_module.loop.precision import settle
+from trainer_module.loop.progress import Progress
+from trainer_module.loop.report import write_report
+from trainer_module.loop.start import Start, take_up
+from trainer_module.loop.trainer import EpochReport, NotFiniteError, Trainer
 from trainer_module.ranker import Ranker
-from trainer_module.report import write_report
-from trainer_module.start import Start, take_up
-from trainer_module.train_input import TrainInput
 
 _LOG = logging.getLogger("trainer_module.rank")
 _MINUTES_A_DAY = 24 * 60

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer_module.check import read_check
 from trainer_module.job import TrainJob, read_job
-from trainer_module.processes import end_with_parent
+from trainer_module.launch.processes import end_with_parent
+from trainer_module.loop.check import read_check
 from trainer_module.serving.operations import load_operations
 from trainer_module.serving.reduction import labels_of, reductions
 from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of

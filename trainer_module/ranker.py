@@ -1,7 +1,7 @@
 """The model, from keys to predictions. Read this first: the trainer, the export and the tests all run it.
 
-What a batch is, `trainer_module/batch.py` says. The number of operations is one for all features of a kind, not one for
-each feature; but for encoders of sequences.
+`trainer_module/input/batch.py` defines a batch. All features of a kind share one operation, except encoders of
+sequences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from schemas.features import IdsFeature, SequenceFeature
 from schemas.groups import groups_of
 from schemas.spec import Ranker as Declared
 from trainer_module import losses
-from trainer_module.batch import Batch, Layout, size_of
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import FlatWeights, Weights
 from trainer_module.encoders import Encoder, build_encoder
 from trainer_module.encoders.lists import Lists
+from trainer_module.encoders.pooling import COMBINERS, combine, lists_of_values
+from trainer_module.input.batch import Batch, Layout, size_of
 from trainer_module.models import ModelInputs, build_model
-from trainer_module.pooling import COMBINERS, combine, lists_of_values
 
 _SECONDS_A_MINUTE = 60
 
@@ -43,7 +43,7 @@ class Ranker:
         """Lays the model out.
 
         Args:
-            declared: its precision settled, see `trainer_module.precision`: never `auto`.
+            declared: its precision settled, see `trainer_module.loop.precision`: never `auto`.
         """
         self.declared = declared
         self.tasks = tuple(declared.tasks)

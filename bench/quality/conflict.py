@@ -18,8 +18,8 @@ import tensorflow as tf
 from bench.quality.conflicting_tasks import generate
 from schemas.spec import Ranker as Declared
 from trainer_module import collectives
-from trainer_module.batch import Batch
-from trainer_module.loop import Trainer
+from trainer_module.input.batch import Batch
+from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 
 DIM, WIDTH = 100, 4

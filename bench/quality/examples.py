@@ -33,7 +33,7 @@ from schemas.data import TRAIN
 from schemas.example_files import file_name
 from schemas.spec import Spec, digest
 from schemas.statistics import Statistics, completed, to_analyse
-from trainer_module.preprocessing import preprocessing_fn, statistics_fn
+from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
 
 Splits = Mapping[str, tuple[str, ...]]
 """Files of transformed examples by split."""

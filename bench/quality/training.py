@@ -7,8 +7,8 @@ from sklearn.metrics import roc_auc_score
 
 from schemas.spec import Ranker as Declared
 from trainer_module import collectives
-from trainer_module.input import own_batches, validation_batches
-from trainer_module.loop import Trainer
+from trainer_module.input.local_reader import own_batches, validation_batches
+from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 
 

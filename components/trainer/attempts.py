@@ -14,7 +14,7 @@ from components.trainer.process_group import run_group
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
-_LAUNCHER = "trainer_module.launch"
+_LAUNCHER = "trainer_module.launch.launcher"
 FAILURE_FILE = "failure.txt"
 
 

@@ -16,7 +16,7 @@ from schemas.spec import Inputs
 from schemas.statistics import Boundaries, Found, Scale
 
 StatisticsFn = Callable[..., dict[str, tf.Tensor]]
-"""`trainer_module.preprocessing.statistics_fn`, by its dotted path."""
+"""`trainer_module.transforms.preprocessing.statistics_fn`, by its dotted path."""
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
 
 
@@ -38,7 +38,7 @@ def analysed(
     Args:
         pipeline: an empty one.
         dataset: adds the rows to it; returns them and their metadata, as AnalyzeDataset takes them.
-        statistics_fn: see `trainer_module.preprocessing`.
+        statistics_fn: see `trainer_module.transforms.preprocessing`.
         inputs: what the columns mean.
         names: of the features to analyse; none: nothing runs.
         directory: for what is in between, to be removed.

@@ -2,7 +2,7 @@
 
 from components.code_digest import code_digest
 
-PREPROCESSING_FN = "trainer_module.preprocessing.preprocessing_fn"
+PREPROCESSING_FN = "trainer_module.transforms.preprocessing.preprocessing_fn"
 
 
 def transform_code(preprocessing_fn: str = PREPROCESSING_FN) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from components.trainer.process_group import end_group
 from pipelines.local.stopping import GRACE_S, StopSignals
-from trainer_module.processes import end_with_parent
+from trainer_module.launch.processes import end_with_parent
 
 CHILD_GRACE_S = GRACE_S + 5.0
 """A run that is asked to stop kills what is left of itself after its own grace."""

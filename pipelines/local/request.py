@@ -11,7 +11,7 @@ from schemas.days import Day, parse_day, window
 from schemas.errors import UserError
 from schemas.plan import refuse_unfit
 from schemas.spec import Spec, digest
-from trainer_module.memory import available_bytes
+from trainer_module.launch.memory import available_bytes
 
 ARTIFACTS = "artifacts"
 METADATA = "metadata.sqlite"

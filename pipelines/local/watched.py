@@ -23,7 +23,7 @@ from pipelines.local.steps import Artifact, Step
 from pipelines.local.stopping import Stopped, kill_descendants
 from pipelines.outcome import Ending, summarise
 from pipelines.summary import SUMMARY_FILE, Summary, write_summary
-from trainer_module.processes import adopt_orphans, end_with_parent
+from trainer_module.launch.processes import adopt_orphans, end_with_parent
 
 STOP_S = 1.0
 """From the first signal to the moment when whatever has not ended by itself is killed; the next run tidies up."""

@@ -83,7 +83,7 @@ def _identity(spec: Spec, tune: Tuning, run: RunRequest) -> dict[str, Any]:
         "tune": tune.model_dump(mode="json", exclude=_HOW_LONG),
         "--date": str(run.date or ""),
         "--data": str(run.data_root),
-        "code": code_digest("trainer_module.preprocessing", "trainer_module.launch"),
+        "code": code_digest("trainer_module.transforms.preprocessing", "trainer_module.launch.launcher"),
     }
     return dict(_leaves(parts, ""))
 

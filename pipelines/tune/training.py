@@ -18,7 +18,7 @@ from schemas.base import Declaration
 from schemas.spec import Ranker, Spec, digest
 from trainer_module.job import TrainJob
 
-_LAUNCHER = "trainer_module.launch"
+_LAUNCHER = "trainer_module.launch.launcher"
 _CHECKPOINTS, _FINAL = "checkpoints", "final"
 
 

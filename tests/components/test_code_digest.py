@@ -14,7 +14,7 @@ from components import code_digest as digests
 from components.code_digest import code_digest, installed_versions, read_source, source_files, sources_digest
 from schemas.errors import UserError
 
-PREPROCESSING_FN = "trainer_module.preprocessing.preprocessing_fn"
+PREPROCESSING_FN = "trainer_module.transforms.preprocessing.preprocessing_fn"
 KEYS = {
     "example_gen": ["components.example_gen.executor"],
     "schema_gen": ["components.schema_gen.executor"],
@@ -28,10 +28,15 @@ KEYS = {
 }
 """What the components give to `code_digest`, by step."""
 STARTED = {
-    "transform": ["trainer_module.preprocessing"],
+    "transform": ["trainer_module.transforms.preprocessing"],
     "trainer": [
-        *("trainer_module.launch", "trainer_module.__main__", "trainer_module.data_service", "trainer_module.export"),
-        *("trainer_module.coordinator", "trainer_module.host"),
+        *(
+            "trainer_module.launch.launcher",
+            "trainer_module.__main__",
+            "trainer_module.launch.data_service",
+            "trainer_module.export",
+        ),
+        *("trainer_module.launch.coordinator", "trainer_module.launch.host"),
         # The export imports them once it knows what to write.
         *("trainer_module.serving.writing", "trainer_module.serving.stock_table", "trainer_module.serving.tfra_table"),
     ],
@@ -113,7 +118,7 @@ def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
     [
         ("trainer_module/transforms/numbers.py", {"transform"}),
         ("trainer_module/transforms/__init__.py", {"transform"}),
-        ("trainer_module/loop.py", {"trainer"}),
+        ("trainer_module/loop/trainer.py", {"trainer"}),
         ("components/server/rest.py", {"infra_validator"}),
         ("components/registry/versions.py", {"example_gen", "evaluator", "infra_validator", "pusher"}),
         ("components/evaluator/group_metrics.py", {"evaluator"}),

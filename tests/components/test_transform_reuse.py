@@ -80,7 +80,7 @@ def transformed(root: Path, examples: Any, inputs: Inputs = INPUTS, code: str = 
         {"examples": [examples], "schema": [schema]},
         {"transform_graph": [graph], "transformed_examples": [output]},
         {
-            "preprocessing_fn": "trainer_module.preprocessing.preprocessing_fn",
+            "preprocessing_fn": "trainer_module.transforms.preprocessing.preprocessing_fn",
             "custom_config": json.dumps({"inputs": inputs.model_dump_json(), "code": code}),
             "disable_statistics": 1,
         },

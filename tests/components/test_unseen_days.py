@@ -73,7 +73,7 @@ def made(root: Path, logs: Path, mode: str, base: Base | None) -> dict[str, list
         {"examples": [examples], "schema": [schema]},
         {"transform_graph": [graph], "transformed_examples": [transformed]},
         {
-            "preprocessing_fn": "trainer_module.preprocessing.preprocessing_fn",
+            "preprocessing_fn": "trainer_module.transforms.preprocessing.preprocessing_fn",
             "custom_config": json.dumps({"inputs": inputs, "code": ""}),
             "disable_statistics": 1,
         },

@@ -12,7 +12,7 @@ from pipelines.plan import Room, print_plan, refuse_unfit, this_machine
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.plan import Plan, plan
-from trainer_module.memory import available_bytes
+from trainer_module.launch.memory import available_bytes
 
 TOP = Path(__file__).parents[2]
 SPEC = TOP / "pipelines" / "specs" / "short_video.yaml"

@@ -23,7 +23,7 @@ PRELOADED = [
     "components.schema_gen.executor",
     "components.trainer.executor",
     "components.transform.executor",
-    "trainer_module.preprocessing",
+    "trainer_module.transforms.preprocessing",
 ]
 _FORKS = multiprocessing.get_context("forkserver")
 

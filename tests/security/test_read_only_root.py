@@ -54,7 +54,7 @@ def test_the_data_service_serves_and_stops_when_told_to(volume: Path) -> None:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     arguments = ["dispatcher", "--port", str(port), "--journal", "/mnt/volume/journal"]
-    command = command_line(["python", "-m", "trainer_module.data_service", *arguments], [str(volume)])
+    command = command_line(["python", "-m", "trainer_module.launch.data_service", *arguments], [str(volume)])
     service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         deadline = time.monotonic() + 60

@@ -14,7 +14,7 @@ from pipelines.beam import BEAM_ARGS
 from schemas.columns import columns
 from schemas.spec import Inputs
 from schemas.statistics import Statistics, completed, to_analyse
-from trainer_module.preprocessing import preprocessing_fn, statistics_fn
+from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
 
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
 Rows = list[dict[str, list[Any]]]

@@ -247,7 +247,7 @@ def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
     from tests.trainer_module.analysed import config_of, statistics_of
-    from trainer_module.preprocessing import preprocessing_fn
+    from trainer_module.transforms.preprocessing import preprocessing_fn
 
     types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
     parsed = {column.name: tf.io.VarLenFeature(types[column.type]) for column in columns(declared)}

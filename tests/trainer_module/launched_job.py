@@ -15,7 +15,7 @@ from trainer_module.checkpoint.folder import published, step_of
 def launch(job_file: Path, environment: Mapping[str, str] = os.environ) -> "subprocess.Popen[bytes]":
     """Starts a job's launcher as the leader of its own process group."""
     log = (job_file.parent / "launch.log").open("ab")
-    command = [sys.executable, "-m", "trainer_module.launch", str(job_file), str(os.getpid())]
+    command = [sys.executable, "-m", "trainer_module.launch.launcher", str(job_file), str(os.getpid())]
     return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainer_module.rendezvous import Rendezvous
+from trainer_module.launch.rendezvous import Rendezvous
 
 
 def run_on_ranks(function: Callable[[int, int, Path], None], ranks: int, directory: Path, seconds: float = 300) -> None:

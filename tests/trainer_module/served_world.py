@@ -22,8 +22,8 @@ from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.job import TrainJob
-from trainer_module.keys import id_keys
 from trainer_module.snapshot import RowsSnapshot, Snapshot
+from trainer_module.transforms.keys import id_keys
 
 NUM_EXAMPLES = 600
 RANKS = 2
@@ -147,7 +147,7 @@ def write_transform(directory: Path) -> None:
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
     from tests.trainer_module.analysed import config_of, statistics_of
-    from trainer_module.preprocessing import preprocessing_fn
+    from trainer_module.transforms.preprocessing import preprocessing_fn
 
     inputs = declared().inputs()
     config = config_of(inputs, statistics_of(inputs, rows(80)))
@@ -255,8 +255,8 @@ def run_export(job: TrainJob) -> None:
 def make_world(world: Path) -> None:
     """Writes all that training leaves for the export; the ranks' scores come from a trainer that holds the rows."""
     from trainer_module import collectives
-    from trainer_module.check import write_check
-    from trainer_module.loop import Trainer
+    from trainer_module.loop.check import write_check
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker as Model
 
     write_transform(world / "transform")

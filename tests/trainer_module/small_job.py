@@ -14,8 +14,8 @@ from schemas.columns import EVENT_TIME
 from schemas.example_files import file_name
 from schemas.spec import Ranker, digest
 from trainer_module.job import TrainJob
-from trainer_module.keys import ID_BITS
-from trainer_module.rendezvous import Rendezvous
+from trainer_module.launch.rendezvous import Rendezvous
+from trainer_module.transforms.keys import ID_BITS
 
 FIRST_EVENT_S = 1_709_251_200
 """2024-03-01 00:00 UTC."""

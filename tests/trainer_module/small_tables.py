@@ -11,7 +11,7 @@ from schemas.optimizers import Adagrad
 from schemas.tables import Table
 from trainer_module.embedding.row_optimizers import Now
 from trainer_module.embedding.row_store import Observed, RowStore
-from trainer_module.keys import ID_BITS
+from trainer_module.transforms.keys import ID_BITS
 
 DEFAULT_OPTIMIZER = Adagrad(kind="adagrad", learning_rate=0.1, initial_accumulator=0.5)
 

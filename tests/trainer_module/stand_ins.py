@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from trainer_module import coordinator, host
 from trainer_module.checkpoint.manifest import MANIFEST, Manifest, Position, encode
 from trainer_module.job import TrainJob, read_job
-from trainer_module.processes import MISTAKE, end_with_parent
+from trainer_module.launch import coordinator, host
+from trainer_module.launch.processes import MISTAKE, end_with_parent
 
 
 def end_training(job: TrainJob) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.trainer_module.small_job import declared, job
-from trainer_module.children import ALLOCATOR, Child
+from trainer_module.launch.children import ALLOCATOR, Child
 
 pytestmark = pytest.mark.slow
 

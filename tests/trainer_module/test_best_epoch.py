@@ -89,7 +89,7 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
     moment: str,
 ) -> None:
     from trainer_module.checkpoint.folder import published, step_of
-    from trainer_module.checkpoint.schedule import Schedule
+    from trainer_module.loop.checkpointing import Schedule
 
     directory, report = ended
     as_it_is, after_step = getattr(Schedule, moment), Schedule.after_step

@@ -12,11 +12,11 @@ from tests.trainer_module.cluster_job import ClusterJob, processes_of
 from tests.trainer_module.launched_job import failure, wait_until
 from tests.trainer_module.small_job import declared, write_job
 from tests.trainer_module.stand_ins import end_training
-from trainer_module.attempts import conclude
-from trainer_module.deadline import Deadline
 from trainer_module.job import read_job
-from trainer_module.lost import Losses
-from trainer_module.processes import MISTAKE, STOPPED
+from trainer_module.launch.attempts import conclude
+from trainer_module.launch.deadline import Deadline
+from trainer_module.launch.lost import Losses
+from trainer_module.launch.processes import MISTAKE, STOPPED
 
 pytestmark = pytest.mark.slow
 

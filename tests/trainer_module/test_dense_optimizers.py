@@ -90,7 +90,7 @@ def test_adamw_is_adam_whose_matrices_alone_decay() -> None:
     ids=["constant", "warm-up", "cosine", "cosine after a warm-up", "step", "step after a warm-up"],
 )
 def test_schedules_are_these_factors_of_the_first_seven_steps(declared: Schedule, expected: list[float]) -> None:
-    from trainer_module.learning_rate import factor
+    from trainer_module.loop.learning_rate import factor
 
     got = [float(factor(declared, tf.constant(step, tf.int64))) for step in range(1, 8)]
     np.testing.assert_allclose(got, expected, atol=1e-6)

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import UserError
 from schemas.spec import Ranker
-from trainer_module.early_stopping import Verdict, judge
+from trainer_module.loop.early_stopping import Verdict, judge
 
 
 def _judged(aucs: list[float], rmses: list[float] | None = None, *, epochs: int = 9, **stopping: Any) -> Verdict:

@@ -63,7 +63,7 @@ def test_draws_are_even_and_differ_by_stream() -> None:
 
 
 def test_keys_of_two_tables_are_never_equal_and_do_not_depend_on_the_batch() -> None:
-    from trainer_module.keys import id_keys, tags_of
+    from trainer_module.transforms.keys import id_keys, tags_of
 
     text = id_keys(1, tf.constant(["a", "b", "", "ü"])).numpy()
     assert len(set(text)) == 4

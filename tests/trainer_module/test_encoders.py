@@ -35,7 +35,7 @@ def _encoded(encoder: Any, weights: dict[str, Any], lengths: Any, values: Any, t
 
 
 def test_lists_are_combined_by_their_own_rule_and_empty_ones_are_zeros() -> None:
-    from trainer_module.pooling import COMBINERS, combine
+    from trainer_module.encoders.pooling import COMBINERS, combine
 
     values = np.arange(14, dtype=np.float32).reshape(7, 2)
     weights = np.array([1, 2, 3, 1, 5, 2, -2], np.float32)

@@ -78,10 +78,10 @@ def _write_checkpoint(target: Path, trainer: Any) -> None:
 def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
     name: str, world: World, tmp_path: Path
 ) -> None:
-    from trainer_module.batch import parser
-    from trainer_module.check import read_check, write_check
     from trainer_module.export import export
-    from trainer_module.loop import Trainer
+    from trainer_module.input.batch import parser
+    from trainer_module.loop.check import read_check, write_check
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     declared = every_kind.spec(name).ranker()

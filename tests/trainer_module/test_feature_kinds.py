@@ -168,7 +168,7 @@ def _column(transformed: Any, name: str) -> Any:
 
 def _keys(table: str, ids: list[Any]) -> list[int]:
     """Returns keys, `None` standing for a missing value."""
-    from trainer_module.keys import id_keys, missing_key
+    from trainer_module.transforms.keys import id_keys, missing_key
 
     tag = INPUTS.table_tags()[table]
     return [missing_key(tag) if each is None else int(id_keys(tag, tf.constant([each]))[0]) for each in ids]
@@ -311,7 +311,7 @@ def test_a_vector_or_weights_of_another_length_are_refused(transformed: Any, wro
 def _num_operations(times: int) -> int:
     """Returns how many operations so many features of each of these kinds take, their columns not counted."""
     from schemas.columns import columns
-    from trainer_module.preprocessing import preprocessing_fn
+    from trainer_module.transforms.preprocessing import preprocessing_fn
 
     kinds = {
         "scored": {"kind": "numeric", "missing": 0, "clip": [0, 1], "log": True},

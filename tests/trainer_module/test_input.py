@@ -67,7 +67,7 @@ def _ages(batches: Sequence[dict]) -> np.ndarray:  # type: ignore[type-arg]
 
 
 def _own(ranker: Ranker, files: tuple[str, ...], *, ranks: int, skip: int = 0, epoch: int = 0) -> np.ndarray:
-    from trainer_module.input import own_batches
+    from trainer_module.input.local_reader import own_batches
 
     parts = [list(own_batches(ranker, files, epoch=epoch, rank=rank, ranks=ranks, skip=skip)) for rank in range(ranks)]
     return np.concatenate([_ages(of_step) for of_step in zip(*parts, strict=True)])
@@ -86,7 +86,7 @@ def test_read_by_the_ranks_examples_come_in_one_order_whatever_the_number_of_ran
 
 
 def _pool_epoch(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray | None = None):  # type: ignore[no-untyped-def]
-    from trainer_module.pool_input import PoolEpoch, training_records
+    from trainer_module.input.service_reader import PoolEpoch, training_records
 
     return PoolEpoch(
         ranker,
@@ -132,8 +132,8 @@ def _resumed(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trai
 
 def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path, files: tuple[str, ...]) -> None:
     from trainer_module import collectives
-    from trainer_module.pool_input import broken_parts
-    from trainer_module.train_input import TrainInput, no_batches
+    from trainer_module.input.service_reader import broken_parts
+    from trainer_module.input.train_input import TrainInput, no_batches
 
     collectives.start()
     # Batches of 2, of which the worker holds many and its reader few: a kill in the middle must lose some.
@@ -180,7 +180,8 @@ def _worker(folder: Path, dispatcher: str, port: str = "0") -> tuple["subprocess
     file = folder / "address"
     manners = ["--address-file", str(file), "--dispatcher", dispatcher, "--port", port]
     worker = subprocess.Popen(
-        [sys.executable, "-m", "trainer_module.data_service", "worker", *manners], stderr=(folder / "log").open("wb")
+        [sys.executable, "-m", "trainer_module.launch.data_service", "worker", *manners],
+        stderr=(folder / "log").open("wb"),
     )
     wait_until(file.exists, 120, "the worker serves")
     return worker, file.read_text().rpartition(":")[2]
@@ -203,7 +204,7 @@ def _days(places: np.ndarray) -> np.ndarray:
 
 
 def _global_batches(ranker: Ranker, files: tuple[str, ...], *, ranks: int, skip: int = 0) -> list[np.ndarray]:
-    from trainer_module.input import own_batches
+    from trainer_module.input.local_reader import own_batches
 
     parts = [own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks, skip=skip) for rank in range(ranks)]
     return [np.concatenate([_places(batch) for batch in step]) for step in zip(*parts, strict=True)]
@@ -248,8 +249,8 @@ def test_a_worker_of_a_pool_keeps_the_order(day_files: tuple[str, ...], lone_wor
 def test_ranks_share_the_validation_split_and_no_rank_opens_anothers_files(
     day_files: tuple[str, ...], tmp_path: Path, ranks: int
 ) -> None:
-    from trainer_module.input import validation_batches
-    from trainer_module.order import files_of_rank
+    from trainer_module.input.local_reader import validation_batches
+    from trainer_module.input.order import files_of_rank
 
     seen = []
     for rank in range(ranks):
@@ -271,8 +272,8 @@ def test_ranks_share_the_validation_split_and_no_rank_opens_anothers_files(
 def test_of_one_file_each_rank_takes_its_share_and_a_pool_gives_each_example_once(
     files: tuple[str, ...], pool: str
 ) -> None:
-    from trainer_module.input import validation_batches
-    from trainer_module.pool_input import PoolEpoch, validation_records
+    from trainer_module.input.local_reader import validation_batches
+    from trainer_module.input.service_reader import PoolEpoch, validation_records
 
     ranker = _ordered("shuffled", data_workers=2)
     whole = sorted(np.concatenate([_places(b) for b in validation_batches(ranker, files[:1], rank=0, ranks=1)]))
@@ -288,7 +289,7 @@ def test_of_one_file_each_rank_takes_its_share_and_a_pool_gives_each_example_onc
 
 
 def test_a_part_that_did_not_come_whole_is_noticed_whatever_else_came() -> None:
-    from trainer_module.pool_input import LostBatchesError, refuse_lost
+    from trainer_module.input.service_reader import LostBatchesError, refuse_lost
 
     whole = np.array([[3, 2], [1, 1], [3, 2]])
     refuse_lost(whole)

@@ -57,7 +57,7 @@ def test_a_local_job_listens_on_loopback_alone(tmp_path: Path, files: tuple[str,
     wait_until(look, 180, "training has started")
     launched.terminate()
     assert launched.wait(30) == 143
-    assert {"trainer_module.launch", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
+    assert {"trainer_module.launch.launcher", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
     assert set().union(*listening.values()) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}, listening
     assert "listens to other machines" not in (tmp_path / "launch.log").read_text()
 

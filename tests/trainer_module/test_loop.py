@@ -23,20 +23,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 
 def _trainer(ranker: Declared):  # type: ignore[no-untyped-def]
-    from trainer_module.loop import Trainer
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     return Trainer(Ranker(ranker), rank=0, ranks=1)
 
 
 def _batches(ranker: Declared, files: tuple[str, ...]):  # type: ignore[no-untyped-def]
-    from trainer_module.input import own_batches
+    from trainer_module.input.local_reader import own_batches
 
     return own_batches(ranker, files, epoch=0, rank=0, ranks=1)
 
 
 def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
-    from trainer_module.progress import Progress
+    from trainer_module.loop.progress import Progress
 
     (directory / "logs").mkdir()
     trainer = _trainer(ranker)
@@ -67,7 +67,7 @@ def test_predicting_makes_no_rows_and_unknown_ids_read_as_zeros(tmp_path: Path, 
 def test_losses_that_stay_infinite_end_training_with_the_task_and_the_step(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    from trainer_module.loop import NotFiniteError
+    from trainer_module.loop.trainer import NotFiniteError
 
     diverging = declared(dense_optimizer={"kind": "sgd", "learning_rate": 1e30})
     with pytest.raises(NotFiniteError, match=r"not finite 11 steps in a row, after step \d+ \(got .*'watch': .*lower"):
@@ -86,9 +86,9 @@ def test_a_ranker_of_numbers_alone_needs_no_table(tmp_path: Path, files: tuple[s
 def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_expires_nothing(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    from trainer_module.input import own_batches
-    from trainer_module.loop import Trainer
-    from trainer_module.progress import Progress
+    from trainer_module.input.local_reader import own_batches
+    from trainer_module.loop.progress import Progress
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     tables = {"users": {"expire_after_days": 1}, "posts": {"capacity": {"rows": 30}}}
@@ -112,7 +112,7 @@ def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_ex
 def test_the_heart_beats_during_an_eviction_that_lasts_and_the_report_counts_it(
     tmp_path: Path, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module import loop
+    from trainer_module.loop import trainer as loop
 
     ranker = declared(tables={"posts": {"capacity": {"rows": 30}}}, event_time="time")
     heartbeat = job(tmp_path, ranker, files).heartbeat_file(0)
@@ -132,7 +132,7 @@ def test_the_heart_beats_during_an_eviction_that_lasts_and_the_report_counts_it(
 
 
 def test_the_minutes_of_a_time_in_another_unit_do_not_wrap(files: tuple[str, ...]) -> None:
-    from trainer_module.input import own_batches
+    from trainer_module.input.local_reader import own_batches
     from trainer_module.ranker import Ranker
 
     ranker = declared(tables={"users": {"expire_after_days": 1}}, event_time="time")
@@ -143,9 +143,9 @@ def test_the_minutes_of_a_time_in_another_unit_do_not_wrap(files: tuple[str, ...
 
 
 def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, files: tuple[str, ...]) -> None:
-    from trainer_module.input import own_batches
-    from trainer_module.loop import Trainer
-    from trainer_module.progress import Progress
+    from trainer_module.input.local_reader import own_batches
+    from trainer_module.loop.progress import Progress
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     admission = {"kind": "count", "at_least": 3, "counters": 1024}
@@ -185,7 +185,7 @@ def test_dropout_is_of_training_alone(tmp_path: Path, files: tuple[str, ...]) ->
 
 
 def test_watch_times_are_validated_as_times_over_those_who_take_part(tmp_path: Path, files: tuple[str, ...]) -> None:
-    from trainer_module.progress import Progress
+    from trainer_module.loop.progress import Progress
 
     document = declared().model_dump(mode="json", exclude_unset=True)
     document["tasks"]["watch"] = {"kind": "watch_time", "unit": 2.0}

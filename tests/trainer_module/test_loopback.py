@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import UserError
-from trainer_module import loopback
+from trainer_module.launch import loopback
 
 PROGRAM = """
 import socket

@@ -7,9 +7,9 @@ import pytest
 
 from schemas.spec import Ranker
 from trainer_module.checkpoint.manifest import MANIFEST
-from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob
-from trainer_module.lost import Losses
+from trainer_module.launch.failures import JobFailedError
+from trainer_module.launch.lost import Losses
 
 RANKER = Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml"
 

@@ -69,7 +69,7 @@ def examples(ranker: Declared, count: int, *, seed: int) -> Any:
 
 def _trainer(ranker: Declared) -> Any:
     from trainer_module import collectives
-    from trainer_module.loop import Trainer
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     collectives.start()
@@ -88,7 +88,7 @@ def test_the_train_step_has_as_many_operations_with_ten_times_the_features() -> 
 
 
 def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:
-    from trainer_module.batch import parser
+    from trainer_module.input.batch import parser
 
     ranker = declared(4)
     trainer, parse = _trainer(ranker), parser(ranker)
@@ -101,7 +101,7 @@ def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:
 
 
 def test_an_example_without_one_weight_for_each_id_is_refused_by_the_name_of_the_feature() -> None:
-    from trainer_module.batch import Layout
+    from trainer_module.input.batch import Layout
 
     layout, zeros = Layout(declared(1)), tf.zeros([2])
     two, one = (tf.ragged.constant(rows, tf.int64, row_splits_dtype=tf.int64) for rows in ([[7, 8], []], [[7], [8]]))

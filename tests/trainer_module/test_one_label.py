@@ -29,12 +29,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
     tmp_path: Path, files: tuple[str, ...], label: float, balance: dict[str, Any]
 ) -> None:
-    from trainer_module.history import History
-    from trainer_module.input import own_batches
-    from trainer_module.loop import Trainer
-    from trainer_module.progress import Progress
+    from trainer_module.input.local_reader import own_batches
+    from trainer_module.loop.history import History
+    from trainer_module.loop.progress import Progress
+    from trainer_module.loop.report import write_report
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
-    from trainer_module.report import write_report
 
     ranker = declared(loss_balance=balance)
     made = job(tmp_path, ranker, files)

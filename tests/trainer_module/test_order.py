@@ -11,7 +11,7 @@ from schemas.example_files import by_day, day_of, file_name
 from schemas.spec import Ranker, Spec
 from schemas.training import ORDER_OF_DAYS, Order
 from tests.schemas.specs import changed
-from trainer_module.order import Segment, files_of_rank, order_of, parts_of_pool, whole
+from trainer_module.input.order import Segment, files_of_rank, order_of, parts_of_pool, whole
 
 DAYS = [f"2024-02-{day}" for day in range(25, 30)]
 

@@ -21,10 +21,10 @@ from tests.trainer_module.restore_store import write_users
 from tests.trainer_module.small_job import declared as small_ranker
 from tests.trainer_module.small_job import write_job
 from tests.trainer_module.test_models import CHAIN, INTERACTIONS, MODELS
-from trainer_module.children import ALLOCATOR
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.job import read_job
-from trainer_module.processes import MISTAKE
+from trainer_module.launch.children import ALLOCATOR
+from trainer_module.launch.processes import MISTAKE
 from trainer_module.ranker import Ranker
 
 pytestmark = pytest.mark.slow
@@ -138,7 +138,7 @@ def _measured(folder: Path, module: str, *arguments: str) -> dict[str, float]:
 def test_a_job_whose_tables_cannot_fit_starts_no_process(tmp_path: Path) -> None:
     huge = {"users": {"capacity": {"rows": 10**12, "evict": "least_frequent"}}}
     job_file = write_job(tmp_path, small_ranker(tables=huge), ())
-    command = [sys.executable, "-m", "trainer_module.launch", str(job_file), str(os.getpid())]
+    command = [sys.executable, "-m", "trainer_module.launch.launcher", str(job_file), str(os.getpid())]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == MISTAKE
     failure = (Path(read_job(job_file).log_dir) / "failure.txt").read_text()

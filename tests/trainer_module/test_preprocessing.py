@@ -51,7 +51,7 @@ def transformed() -> tuple[list[dict[str, Any]], Any]:
 
 
 def _keys(table: str, ids: list[Any]) -> list[int]:
-    from trainer_module.keys import id_keys
+    from trainer_module.transforms.keys import id_keys
 
     result: list[int] = id_keys(INPUTS.table_tags()[table], tf.constant(ids)).numpy().tolist()
     return result

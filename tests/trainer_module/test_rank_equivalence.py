@@ -68,9 +68,9 @@ def _masked(batch: dict[str, Any]) -> dict[str, Any]:
 
 def train(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: one epoch for each optimizer, its results to files; then a job that ends early."""
-    from trainer_module.input import own_batches, validation_batches
-    from trainer_module.loop import Trainer
-    from trainer_module.progress import Progress
+    from trainer_module.input.local_reader import own_batches, validation_batches
+    from trainer_module.loop.progress import Progress
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     files = tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))
@@ -194,9 +194,9 @@ def skip(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: the last one is given a batch whose feature is infinite, once, then for ever."""
     import tensorflow as tf
 
-    from trainer_module.input import own_batches
-    from trainer_module.loop import NotFiniteError, Trainer
-    from trainer_module.progress import Progress
+    from trainer_module.input.local_reader import own_batches
+    from trainer_module.loop.progress import Progress
+    from trainer_module.loop.trainer import NotFiniteError, Trainer
     from trainer_module.ranker import Ranker
 
     files = tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))

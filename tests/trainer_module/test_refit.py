@@ -90,7 +90,7 @@ def test_a_job_killed_during_the_refit_ends_as_if_nothing_had_been(
     monkeypatch: pytest.MonkeyPatch,
     refit_step: int,
 ) -> None:
-    from trainer_module.checkpoint.schedule import Schedule
+    from trainer_module.loop.checkpointing import Schedule
 
     directory, report = ended
     as_it_is = Schedule.after_step
@@ -122,7 +122,7 @@ def test_a_job_killed_during_the_refit_ends_as_if_nothing_had_been(
 
 
 def test_its_rates_go_through_the_schedule_as_those_of_the_epochs_did() -> None:
-    from trainer_module.learning_rate import StepsOfSchedule
+    from trainer_module.loop.learning_rate import StepsOfSchedule
 
     steps = StepsOfSchedule()
     assert [int(steps.at(tf.constant(step, tf.int64))) for step in (1, 2, 100)] == [1, 2, 100]

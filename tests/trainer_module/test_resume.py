@@ -35,7 +35,7 @@ from tests.trainer_module.trained_examples import (
     report_of,
 )
 from trainer_module.checkpoint.folder import published, step_of
-from trainer_module.processes import MISTAKE
+from trainer_module.launch.processes import MISTAKE
 
 pytestmark = pytest.mark.slow
 

@@ -78,8 +78,8 @@ def batches(layout: Any, rows: Arrays, order: np.ndarray) -> list[Any]:
 def predicted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arrays, Arrays, Arrays]:
     """Returns the logs, those trained on, and the predictions of all logs."""
     from trainer_module import collectives
-    from trainer_module.loop import Trainer
-    from trainer_module.progress import Progress
+    from trainer_module.loop.progress import Progress
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     collectives.start()

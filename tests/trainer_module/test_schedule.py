@@ -68,8 +68,8 @@ class CountingProgress:
 def _schedule(trainer: CountingTrainer, writer, directory: Path):  # type: ignore[no-untyped-def]
     from tests.trainer_module.fabricated import manifest
     from trainer_module import collectives
-    from trainer_module.checkpoint.schedule import Schedule
-    from trainer_module.history import History
+    from trainer_module.loop.checkpointing import Schedule
+    from trainer_module.loop.history import History
 
     collectives.start()
     directory.mkdir(exist_ok=True)

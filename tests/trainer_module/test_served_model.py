@@ -198,7 +198,7 @@ def test_known_ids_are_those_with_a_row(loaded: Any, form: str, stored: str) -> 
 @pytest.mark.parametrize(("form", "stored"), MODELS)
 def test_rows_can_be_changed_in_one_loaded_model_alone(exported: Exported, form: str, stored: str) -> None:
     from tests.trainer_module.served_world import declared, embeddings, encoded, rows
-    from trainer_module.keys import id_keys
+    from trainer_module.transforms.keys import id_keys
 
     path = exported(form, stored).model_dir
     changed, other = tf.saved_model.load(path), tf.saved_model.load(path)
@@ -228,7 +228,7 @@ def test_rows_can_be_changed_in_one_loaded_model_alone(exported: Exported, form:
 def test_requests_at_the_same_time_never_mix_and_insert_nothing(exported: Exported, form: str, stored: str) -> None:
     """Each thread has its own requests and checks its own answers, while other ids' rows come and go."""
     from tests.trainer_module.served_world import declared, ranked, rows
-    from trainer_module.keys import id_keys
+    from trainer_module.transforms.keys import id_keys
 
     model = tf.saved_model.load(exported(form, stored).model_dir)
     signatures = model.signatures

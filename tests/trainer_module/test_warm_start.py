@@ -46,11 +46,11 @@ def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type
     from trainer_module.checkpoint.layout import group_layouts, weight_layouts
     from trainer_module.checkpoint.manifest import Manifest, Position
     from trainer_module.checkpoint.writer import Contents, write
-    from trainer_module.input import own_batches
-    from trainer_module.loop import Trainer
-    from trainer_module.progress import Progress
+    from trainer_module.input.local_reader import own_batches
+    from trainer_module.input.train_input import no_batches
+    from trainer_module.loop.progress import Progress
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
-    from trainer_module.train_input import no_batches
 
     (directory / "logs").mkdir(parents=True)
     trainer = Trainer(Ranker(ranker), rank=0, ranks=1)
@@ -108,7 +108,7 @@ def test_an_equal_spec_takes_over_everything(base: Any) -> None:
 
 
 def test_a_new_feature_and_table_move_tags_and_weights_but_lose_nothing(base: Any, files: tuple[str, ...]) -> None:
-    from trainer_module.loop import Trainer
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     trainer, checkpoint = base
@@ -174,7 +174,7 @@ def test_what_was_learnt_of_a_feature_that_has_changed_starts_anew_and_is_told(b
 
 
 def _batches(files: tuple[str, ...]) -> Any:
-    from trainer_module.input import own_batches
+    from trainer_module.input.local_reader import own_batches
 
     return own_batches(declared(), files, epoch=0, rank=0, ranks=1)
 
@@ -208,9 +208,9 @@ def test_a_new_task_keeps_the_gates_of_the_others(base: Any) -> None:
 def test_a_warm_start_begins_the_schedule_anew_and_keeps_moments_and_the_balance(
     files: tuple[str, ...], tmp_path: Path
 ) -> None:
-    from trainer_module.input import own_batches
-    from trainer_module.loop import Trainer
-    from trainer_module.progress import Progress
+    from trainer_module.input.local_reader import own_batches
+    from trainer_module.loop.progress import Progress
+    from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     settings: dict[str, Any] = {

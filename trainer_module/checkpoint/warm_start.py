@@ -23,10 +23,10 @@ from trainer_module.checkpoint.rows import OwnRows
 from trainer_module.checkpoint.warm_dense import started_from
 from trainer_module.dense.optimizers import moment_starts
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY
-from trainer_module.keys import ID_BITS
 from trainer_module.losses.balance import is_of_balance
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import Arrays, KeysAndRows, RowsOnDisk, StoredSnapshot
+from trainer_module.transforms.keys import ID_BITS
 
 NEWEST_MINUTE = "newest_minute"
 _SKETCH = "sketch_"

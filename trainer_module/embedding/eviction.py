@@ -10,7 +10,7 @@ from schemas.groups import BOOK_FLOATS, Group
 from schemas.tables import Capacity
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY, read_books
 from trainer_module.embedding.row_store import RowStore
-from trainer_module.keys import ID_BITS
+from trainer_module.transforms.keys import ID_BITS
 
 
 def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:

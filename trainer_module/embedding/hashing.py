@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from trainer_module.keys import ID_BITS
+from trainer_module.transforms.keys import ID_BITS
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX1 = 0xBF58476D1CE4E5B9

@@ -20,8 +20,8 @@ from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.removed_keys import RemovedKeys
 from trainer_module.embedding.row_optimizers import Now, row_update
-from trainer_module.keys import NO_ID, tags_of
 from trainer_module.snapshot import KeysAndRows
+from trainer_module.transforms.keys import NO_ID, tags_of
 
 _FIRST_INDEX_SIZE = 1 << 14
 _RESERVED_BYTES = 256 << 20

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainer_module import collectives
 from trainer_module.embedding.row_store import COUNTERS, RowStore
-from trainer_module.keys import ID_BITS
+from trainer_module.transforms.keys import ID_BITS
 
 BYTES_BESIDE_ROW = 8 + 16
 """Of a row: its key, and its entry of the index without the index's free places."""

@@ -1,4 +1,4 @@
-"""Encoders, one file each: from the embeddings of a list to one vector. The mean is `trainer_module/pooling.py`."""
+"""Encoders, one file each: from the embeddings of a list to one vector. The mean is in `pooling`."""
 
 from typing import Protocol
 

@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from schemas.columns import weights_of
-from trainer_module.batch import Columns, ragged
 from trainer_module.dense.weights import Weights
 from trainer_module.encoders.lists import Lists
+from trainer_module.input.batch import Columns, ragged
 from trainer_module.ranker import Ranker
 from trainer_module.serving.table import ServedTable
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.input import records
+from trainer_module.input.local_reader import records
 from trainer_module.job import TrainJob
 
 _LOG = logging.getLogger("trainer_module.export")

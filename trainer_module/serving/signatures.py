@@ -9,7 +9,7 @@ import tensorflow_transform as tft
 from numpy.typing import NDArray
 
 from schemas.columns import Column, feature_columns, is_bias, serving_columns
-from trainer_module.batch import Columns
+from trainer_module.input.batch import Columns
 from trainer_module.ranker import Ranker
 from trainer_module.serving.candidates import candidate_logits
 from trainer_module.serving.raw_columns import TYPES, input_specs, inputs_of, sparse_columns, with_candidates

@@ -8,9 +8,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from schemas.groups import Group
-from trainer_module.keys import ID_BITS, tags_of
 from trainer_module.serving.row_types import Rows, RowType
 from trainer_module.serving.trained_rows import TrainedRows
+from trainer_module.transforms.keys import ID_BITS, tags_of
 
 # Shape suffixes: n keys, D dimension, S width of a stored row.
 
@@ -37,7 +37,7 @@ class ServedTable(tf.Module, ABC):
         """Makes or replaces rows, each whole; returns their number, int64 scalar.
 
         Args:
-            keys_n: int64, each once, as `trainer_module.keys` makes them of ids of this group's tables.
+            keys_n: int64, each once, as `trainer_module.transforms.keys` makes them of ids of this group's tables.
             rows_nD: float32; stored as the declared type.
 
         Raises:
@@ -65,7 +65,8 @@ class ServedTable(tf.Module, ABC):
         tables = ", ".join(sorted(self.group.tags))
         checks = [
             tf.debugging.Assert(
-                is_of_group, [f"{signature}: keys are not of the tables {tables}; make them with trainer_module.keys"]
+                is_of_group,
+                [f"{signature}: keys are not of the tables {tables}; make them with trainer_module.transforms.keys"],
             )
         ]
         if rows_nD is None:

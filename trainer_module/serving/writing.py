@@ -10,11 +10,11 @@ from typing_extensions import assert_never
 
 from schemas.groups import Group
 from schemas.serving import Export
-from trainer_module.check import read_check
 from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_dense
 from trainer_module.job import TrainJob
-from trainer_module.precision import with_precision
+from trainer_module.loop.check import read_check
+from trainer_module.loop.precision import with_precision
 from trainer_module.ranker import Ranker
 from trainer_module.serving.description import description, write_extras
 from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of

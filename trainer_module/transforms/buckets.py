@@ -8,7 +8,7 @@ import tensorflow_transform as tft
 
 from schemas.features import BucketsFeature
 from schemas.statistics import Boundaries
-from trainer_module.keys import NO_ID, id_keys, missing_key
+from trainer_module.transforms.keys import NO_ID, id_keys, missing_key
 from trainer_module.transforms.stacked import Rows
 
 _LARGEST_RANK_ERROR = 0.01

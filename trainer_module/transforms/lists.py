@@ -6,8 +6,8 @@ from dataclasses import replace
 import tensorflow as tf
 
 from schemas.features import IdsFeature, ListFeature, SequenceFeature
-from trainer_module.keys import id_keys
 from trainer_module.transforms.ids import texts_of, with_keys
+from trainer_module.transforms.keys import id_keys
 from trainer_module.transforms.stacked import Values, stacked
 
 # Shape suffixes: F features side by side; n values of all their columns, before and after they are cut.

@@ -16,7 +16,7 @@ DATA_WORKER_PORT = 5051
 COORDINATOR_PORT = 5060
 
 MISTAKE_CODE = 3
-"""The coordinator's exit code for what no retry mends: `trainer_module/coordinator.py`."""
+"""The coordinator's exit code for what no retry mends: `trainer_module/launch/coordinator.py`."""
 GAVE_UP_CODE = 1
 """The coordinator's, once it has retried from the last checkpoint as often as `cluster.retries` says."""
 

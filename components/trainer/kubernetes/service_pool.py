@@ -8,7 +8,7 @@ from lightkube.resources.apps_v1 import StatefulSet
 from components.trainer.kubernetes.pods import from_field, pod_template
 from components.trainer.kubernetes.run import DATA_WORKER_PORT, DISPATCHER_PORT, Component, TrainingRun
 
-_MODULE = "trainer_module.data_service"
+_MODULE = "trainer_module.launch.data_service"
 _JOURNAL = "/journal"
 
 

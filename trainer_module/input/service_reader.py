@@ -13,9 +13,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from schemas.spec import Ranker
-from trainer_module.batch import Batch, parser
-from trainer_module.input import Records
-from trainer_module.order import order_of, parts_of_pool, shuffle_seed
+from trainer_module.input.batch import Batch, parser
+from trainer_module.input.local_reader import Records
+from trainer_module.input.order import order_of, parts_of_pool, shuffle_seed
 
 
 class LostBatchesError(RuntimeError):

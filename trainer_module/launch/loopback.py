@@ -1,4 +1,4 @@
-"""Keeps the processes of a training on one machine from listening to any other: `python -m trainer_module.loopback`.
+"""Binds the processes of a one-machine training to loopback: `python -m trainer_module.launch.loopback`.
 
 TensorFlow has no setting for it, so `loopback.c` replaces bind() in processes that are started from here on. It is
 compiled once, into Python's own folder: when an image is built, or else when it is first needed.

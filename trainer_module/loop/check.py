@@ -7,13 +7,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer_module.batch import Batch, Layout
-from trainer_module.input import records
+from trainer_module.input.batch import Batch, Layout
+from trainer_module.input.local_reader import records
 from trainer_module.job import TrainJob
 
 if TYPE_CHECKING:
     # The export reads what the ranks have left and needs nothing of theirs.
-    from trainer_module.loop import Trainer
+    from trainer_module.loop.trainer import Trainer
 
 NUM_CHECKED = 512
 _EXAMPLES, _SCORES = "check_examples.tfrecord", "check_scores.npz"

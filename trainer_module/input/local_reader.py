@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from schemas.spec import Ranker
 from schemas.training import Order
-from trainer_module.batch import parser
-from trainer_module.order import Part, files_of_rank, order_of, shuffle_seed, whole
+from trainer_module.input.batch import parser
+from trainer_module.input.order import Part, files_of_rank, order_of, shuffle_seed, whole
 
 _DAY_SEEDS = 1_000_003
 _FILES_IN_TURN = 8

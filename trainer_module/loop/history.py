@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer_module.loop import EpochReport
+from trainer_module.loop.trainer import EpochReport
 from trainer_module.snapshot import Arrays
 
 _LOSSES, _EXAMPLES = "history_losses", "history_examples"

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from trainer_module import collectives, history
+from trainer_module import collectives
 from trainer_module.checkpoint import folder, restore
 from trainer_module.checkpoint.choice import agreed_base, agreed_newest, set_aside
 from trainer_module.checkpoint.files import DamagedError, read_bytes
@@ -15,13 +15,14 @@ from trainer_module.checkpoint.layout import group_layouts, refuse_changed_table
 from trainer_module.checkpoint.manifest import Manifest, Position, read_manifest
 from trainer_module.checkpoint.warm_start import warm_start
 from trainer_module.checkpoint.writer import HISTORY
-from trainer_module.history import History
+from trainer_module.input.train_input import no_batches
 from trainer_module.job import TrainJob
-from trainer_module.loop import Trainer
-from trainer_module.progress import say
-from trainer_module.train_input import no_batches
+from trainer_module.loop import history
+from trainer_module.loop.history import History
+from trainer_module.loop.progress import say
+from trainer_module.loop.trainer import Trainer
 
-_LOG = logging.getLogger("trainer_module.start")
+_LOG = logging.getLogger("trainer_module.loop.start")
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from trainer_module.early_stopping import judge
-from trainer_module.history import History
 from trainer_module.job import TrainJob
-from trainer_module.loop import EpochReport, Trainer
+from trainer_module.loop.early_stopping import judge
+from trainer_module.loop.history import History
+from trainer_module.loop.trainer import EpochReport, Trainer
 
 
 def write_report(

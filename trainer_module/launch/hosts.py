@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trainer_module.failures import Cause, Failure, JobFailedError, first_cause
-from trainer_module.messages import Beat, Order
+from trainer_module.launch.failures import Cause, Failure, JobFailedError, first_cause
+from trainer_module.launch.messages import Beat, Order
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from trainer_module import collectives
-from trainer_module.batch import Batch, empty_batch, ids_of
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.optimizers import DenseState, clipped
 from trainer_module.embedding.eviction import evict, rank_share
@@ -19,12 +18,13 @@ from trainer_module.embedding.row_optimizers import Now
 from trainer_module.embedding.row_store import RowStore
 from trainer_module.embedding.sharded_tables import ShardedTables, Unique
 from trainer_module.embedding.statistics import statistics
-from trainer_module.learning_rate import StepsOfSchedule, factor
+from trainer_module.input.batch import Batch, empty_batch, ids_of
+from trainer_module.loop.learning_rate import StepsOfSchedule, factor
+from trainer_module.loop.progress import Progress
+from trainer_module.loop.validation import metric_of
 from trainer_module.losses import Balance
-from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import Arrays, Snapshot, StoredSnapshot
-from trainer_module.validation import metric_of
 
 _WEIGHTS = "weights"
 

@@ -1,9 +1,9 @@
-"""Runs one training job on this machine: `python -m trainer_module.launch JOB_FILE PARENT_PID`.
+"""Runs one training job on this machine: `python -m trainer_module.launch.launcher JOB_FILE PARENT_PID`.
 
 Starts the tf.data service pool and the ranks, watches them, then exports, each as processes of this one's process
 group, so that one signal to the group ends them all. A data worker that is lost is started again; when another process
 is lost, all are, and go on from the last checkpoint. What went wrong in the end is left in `failure.txt` in the log
-folder. On several machines, `trainer_module.coordinator` and `trainer_module.host` do the same.
+folder. On several machines, `trainer_module.launch.coordinator` and `trainer_module.launch.host` do the same.
 """
 
 import logging
@@ -15,18 +15,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from schemas.plan import refuse_unfit
-from trainer_module.attempts import POLL_S, conclude
-from trainer_module.deadline import Deadline
 from trainer_module.job import TrainJob, read_job
-from trainer_module.loopback import keep_children_on_loopback
-from trainer_module.lost import Losses
-from trainer_module.memory import available_bytes
-from trainer_module.pool import Pool
-from trainer_module.processes import end_with_parent, stop_on_sigterm
-from trainer_module.rank_group import RankGroup
-from trainer_module.rendezvous import Rendezvous
+from trainer_module.launch.attempts import POLL_S, conclude
+from trainer_module.launch.deadline import Deadline
+from trainer_module.launch.loopback import keep_children_on_loopback
+from trainer_module.launch.lost import Losses
+from trainer_module.launch.memory import available_bytes
+from trainer_module.launch.pool import Pool
+from trainer_module.launch.processes import end_with_parent, stop_on_sigterm
+from trainer_module.launch.rank_group import RankGroup
+from trainer_module.launch.rendezvous import Rendezvous
 
-_LOG = logging.getLogger("trainer_module.launch")
+_LOG = logging.getLogger("trainer_module.launch.launcher")
 
 
 def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: int, deadline: Deadline) -> None:

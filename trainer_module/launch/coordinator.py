@@ -1,8 +1,8 @@
-"""Leads a training job of several hosts: `python -m trainer_module.coordinator JOB_FILE --hosts N --port P ...`.
+"""Leads a training job of several hosts: `python -m trainer_module.launch.coordinator JOB_FILE --hosts N --port P ...`.
 
 Serves the ranks' meeting point and the hosts' messages on one port, begins attempts when all hosts are there, ends and
 repeats them when a rank or a host is lost, then exports. It may be killed and started again: the hosts wait for it, and
-training goes on from the last checkpoint. See `trainer_module.messages` for how it talks to hosts.
+training goes on from the last checkpoint. See `trainer_module.launch.messages` for how it talks to hosts.
 """
 
 import argparse
@@ -13,16 +13,16 @@ import uuid
 from pathlib import Path
 
 from schemas.errors import UserError
-from trainer_module.attempts import EXPORT_MODULE, POLL_S, conclude, is_trained
-from trainer_module.deadline import Deadline
-from trainer_module.failures import JobFailedError
-from trainer_module.hosts import Hosts
 from trainer_module.job import TrainJob, find_job
-from trainer_module.lost import Losses
-from trainer_module.processes import MISTAKE, STOPPED, Stopped, stop_on_sigterm
-from trainer_module.rendezvous import Rendezvous
+from trainer_module.launch.attempts import EXPORT_MODULE, POLL_S, conclude, is_trained
+from trainer_module.launch.deadline import Deadline
+from trainer_module.launch.failures import JobFailedError
+from trainer_module.launch.hosts import Hosts
+from trainer_module.launch.lost import Losses
+from trainer_module.launch.processes import MISTAKE, STOPPED, Stopped, stop_on_sigterm
+from trainer_module.launch.rendezvous import Rendezvous
 
-_LOG = logging.getLogger("trainer_module.coordinator")
+_LOG = logging.getLogger("trainer_module.launch.coordinator")
 _SAY_WHO_IS_MISSING_S = 30.0
 _FAREWELL_S = 10.0
 _ARRIVAL_S = 3.0
@@ -99,7 +99,7 @@ class Coordinator:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trainer_module.coordinator")
+    parser = argparse.ArgumentParser(prog="trainer_module.launch.coordinator")
     parser.add_argument("job_file", type=Path)
     parser.add_argument("--hosts", type=int, required=True, help="how many there are")
     parser.add_argument("--port", type=int, required=True, help="to serve on")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from schemas.errors import UserError
 from trainer_module.checkpoint.manifest import MANIFEST, read_manifest
-from trainer_module.children import Child, end
-from trainer_module.deadline import Deadline
-from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob
-from trainer_module.lost import Losses
-from trainer_module.processes import MISTAKE, STOPPED, Stopped
-from trainer_module.progress import say
+from trainer_module.launch.children import Child, end
+from trainer_module.launch.deadline import Deadline
+from trainer_module.launch.failures import JobFailedError
+from trainer_module.launch.lost import Losses
+from trainer_module.launch.processes import MISTAKE, STOPPED, Stopped
+from trainer_module.loop.progress import say
 
 _LOG = logging.getLogger(__name__)
 POLL_S = 0.2

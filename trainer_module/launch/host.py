@@ -1,4 +1,4 @@
-"""Runs one host's ranks: `python -m trainer_module.host JOB_FILE --coordinator HOST:PORT --index I --interface NAME`.
+"""Runs one host's ranks: `python -m trainer_module.launch.host JOB_FILE --coordinator HOST:PORT ...`.
 
 It does what the coordinator says, attempt after attempt, and watches its ranks with its own clock. When nobody answers
 it ends its ranks, and waits for the coordinator's replacement. Its ranks end with it, however it ends.
@@ -18,15 +18,15 @@ from pydantic import ValidationError
 
 from schemas.errors import UserError
 from schemas.plan import refuse_unfit
-from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob, find_job
-from trainer_module.memory import available_bytes
-from trainer_module.messages import Beat, Order
-from trainer_module.processes import MISTAKE, STOPPED, Stopped, reap_strangers, stop_on_sigterm
-from trainer_module.rank_group import RANK_MODULE, RankGroup
-from trainer_module.rendezvous import HOST_PATH, MAX_BODY_BYTES, environment, slots_of
+from trainer_module.launch.failures import JobFailedError
+from trainer_module.launch.memory import available_bytes
+from trainer_module.launch.messages import Beat, Order
+from trainer_module.launch.processes import MISTAKE, STOPPED, Stopped, reap_strangers, stop_on_sigterm
+from trainer_module.launch.rank_group import RANK_MODULE, RankGroup
+from trainer_module.launch.rendezvous import HOST_PATH, MAX_BODY_BYTES, environment, slots_of
 
-_LOG = logging.getLogger("trainer_module.host")
+_LOG = logging.getLogger("trainer_module.launch.host")
 _BEAT_S = 0.5
 _REPLY_S = 2.0
 
@@ -208,7 +208,7 @@ def _refuse_unfit_network(index: int, interface: str) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trainer_module.host")
+    parser = argparse.ArgumentParser(prog="trainer_module.launch.host")
     parser.add_argument("job_file", type=Path)
     parser.add_argument("--coordinator", required=True, help="host:port")
     parser.add_argument("--index", type=int, required=True, help="of this host, from 0")

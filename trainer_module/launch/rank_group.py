@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from trainer_module.children import Child, end
-from trainer_module.deadline import Heartbeat
-from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob
+from trainer_module.launch.children import Child, end
+from trainer_module.launch.deadline import Heartbeat
+from trainer_module.launch.failures import JobFailedError
 
 RANK_MODULE = "trainer_module"
 _GLOO_S = 30

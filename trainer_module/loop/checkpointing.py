@@ -11,15 +11,15 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from trainer_module import collectives
-from trainer_module.batch import Batch
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.checkpoint.writer import Contents, Writer
-from trainer_module.history import History
-from trainer_module.loop import Trainer
-from trainer_module.pool_input import PoolEpoch, broken_parts, refuse_lost
-from trainer_module.progress import Progress
-from trainer_module.train_input import TrainInput, no_batches
+from trainer_module.input.batch import Batch
+from trainer_module.input.service_reader import PoolEpoch, broken_parts, refuse_lost
+from trainer_module.input.train_input import TrainInput, no_batches
+from trainer_module.loop.history import History
+from trainer_module.loop.progress import Progress
+from trainer_module.loop.trainer import Trainer
 
 _LOG = logging.getLogger("trainer_module.rank")
 _MOST_TIMES_ASKED_AGAIN = 10

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob
+from trainer_module.launch.failures import JobFailedError
 
 
 class Deadline:

@@ -8,11 +8,11 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from trainer_module import collectives
-from trainer_module.batch import Batch
 from trainer_module.checkpoint.manifest import Position
-from trainer_module.input import own_batches, validation_batches
+from trainer_module.input.batch import Batch
+from trainer_module.input.local_reader import own_batches, validation_batches
+from trainer_module.input.service_reader import PoolEpoch, training_records, validation_records
 from trainer_module.job import TrainJob
-from trainer_module.pool_input import PoolEpoch, training_records, validation_records
 
 
 def no_batches() -> NDArray[Any]:

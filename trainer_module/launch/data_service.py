@@ -1,4 +1,4 @@
-"""One process of the tf.data service pool: `python -m trainer_module.data_service dispatcher|worker ...`.
+"""One process of the tf.data service pool: `python -m trainer_module.launch.data_service dispatcher|worker ...`.
 
 Ends on SIGTERM. On one machine it takes any port, writes its address to a file once it serves, and ends with its
 parent. In a pod of its own it serves where it is told to; a dispatcher with a journal takes up after a restart what it
@@ -10,13 +10,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from trainer_module.processes import Stopped, end_with_parent, stop_on_sigterm
+from trainer_module.launch.processes import Stopped, end_with_parent, stop_on_sigterm
 
 _HEARTBEAT_MS = 1000
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trainer_module.data_service")
+    parser = argparse.ArgumentParser(prog="trainer_module.launch.data_service")
     parser.add_argument("role", choices=["dispatcher", "worker"])
     parser.add_argument("--port", type=int, default=0, help="to serve on; 0 for any")
     parser.add_argument("--journal", type=Path, help="folder of a dispatcher that may be started again")

@@ -6,13 +6,13 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from trainer_module.attempts import POLL_S
-from trainer_module.children import Child, end
-from trainer_module.deadline import Deadline
 from trainer_module.job import TrainJob
-from trainer_module.loopback import open_ports
-from trainer_module.lost import Losses
-from trainer_module.progress import say
+from trainer_module.launch.attempts import POLL_S
+from trainer_module.launch.children import Child, end
+from trainer_module.launch.deadline import Deadline
+from trainer_module.launch.loopback import open_ports
+from trainer_module.launch.lost import Losses
+from trainer_module.loop.progress import say
 
 _LOG = logging.getLogger(__name__)
 _START_S = 120.0
@@ -68,7 +68,7 @@ class Pool:
         file = self._address_file(name)
         file.unlink(missing_ok=True)
         manners = ["--parent-pid", str(os.getpid()), "--address-file", str(file)]
-        self._children[name] = Child(self._job, name, ["trainer_module.data_service", role, *manners, *more])
+        self._children[name] = Child(self._job, name, ["trainer_module.launch.data_service", role, *manners, *more])
 
     def _address_file(self, name: str) -> Path:
         return Path(self._job.log_dir) / f"{name}.address"

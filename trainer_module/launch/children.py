@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from trainer_module.failures import JobFailedError
 from trainer_module.job import TrainJob
-from trainer_module.processes import tail
+from trainer_module.launch.failures import JobFailedError
+from trainer_module.launch.processes import tail
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 5.0

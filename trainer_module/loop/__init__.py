@@ -1,0 +1,1 @@
+"""The training loop: start, steps, validation, early stopping, checkpoints, progress and report."""
