@@ -21,8 +21,8 @@ from tfx.utils import json_utils, proto_utils
 from components.evaluator.eval_config import eval_config
 from components.evaluator.extractors import custom_extractors
 from pipelines.beam import BEAM_ARGS
-from schemas.release import Evaluation
 from schemas.spec import Inputs
+from schemas.spec.release import Evaluation
 
 _NUM_EXAMPLES = 100_000
 _IDS = {"tab": 3, "language": 2, "user": 5_000, "session": 8_000}

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from bench.scale import on_one_core
-from schemas.groups import BOOK_FLOATS, Group
-from schemas.optimizers import Adagrad
-from schemas.tables import Capacity, Table
+from schemas.derived.groups import BOOK_FLOATS, Group
+from schemas.spec.optimizers import Adagrad
+from schemas.spec.tables import Capacity, Table
 from trainer_module.embedding.eviction import evict
 from trainer_module.embedding.row_store import RowStore
 

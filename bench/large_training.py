@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from bench.large_requests import HISTORY, requests
 from pipelines.beam import BEAM_ARGS
-from schemas.columns import columns
-from schemas.groups import groups_of
+from schemas.contracts.statistics import Statistics, completed, to_analyse
+from schemas.derived.columns import columns
+from schemas.derived.groups import groups_of
 from schemas.spec import Ranker, digest
-from schemas.statistics import Statistics, completed, to_analyse
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position
 from trainer_module.checkpoint.writer import Contents, write

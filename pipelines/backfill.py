@@ -18,11 +18,11 @@ from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.request import RunRequest, check_request
 from pipelines.local.stopping import Stopped, StopSignals
 from pipelines.summary import SUMMARY_FILE
-from schemas.data import DayLogs
-from schemas.days import Day, parse_day
+from schemas.derived.days import Day, parse_day
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
+from schemas.spec.data import DayLogs
 
 FAILED = 1
 _BLESSED, _REJECTED = 0, 3

@@ -16,10 +16,10 @@ from components.registry.base import base_for
 from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
 from components.registry.versions import WITHDRAWN
 from components.transform.code import transform_code
+from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analysed
+from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
 from schemas.spec import Spec
-from schemas.statistics import FILE_NAME, Comparison, Statistics, compared, is_analysed
-from schemas.weights import dense_weights
 from trainer_module.checkpoint.fit import Fit, fit
 from trainer_module.checkpoint.layout import weight_layouts
 from trainer_module.checkpoint.manifest import MANIFEST, Manifest, read_manifest

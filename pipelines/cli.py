@@ -185,7 +185,7 @@ def generate(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace days that hold other logs.")] = False,
 ) -> None:
     """Generates seeded logs of a feed of short videos, for the spec pipelines/specs/short_video.yaml."""
-    from schemas.days import parse_day
+    from schemas.derived.days import parse_day
 
     try:
         first = parse_day(first_day)
@@ -232,8 +232,8 @@ def plan(
 ) -> None:
     """Prints the memory that a ranker takes, by table and by rank; exits with 2 if it does not fit."""
     import pipelines.plan as printing
+    from schemas.derived.plan import plan as plan_of
     from schemas.loading import load_spec
-    from schemas.plan import plan as plan_of
     from schemas.quantities import parse_bytes, parse_rows
 
     loaded = load_spec(spec)

@@ -26,8 +26,8 @@ from pipelines.summary import (
     TrainingSummary,
     serving_summary,
 )
-from schemas.release import DirectoryPush
 from schemas.spec import digest
+from schemas.spec.release import DirectoryPush
 
 TRAINING_FILE = "training.json"
 """What the trainer's ranks leave beside the losses."""

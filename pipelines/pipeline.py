@@ -19,8 +19,8 @@ from components.transform.code import PREPROCESSING_FN
 from components.transform.component import Transform
 from pipelines.beam import BEAM_ARGS
 from pipelines.local.request import ARTIFACTS, METADATA
-from schemas.cluster import Launch, LocalLauncher
 from schemas.spec import Spec, digest
+from schemas.spec.cluster import Launch, LocalLauncher
 
 RuntimeString = Any
 """A str, or TFX's RuntimeParameter of type str."""

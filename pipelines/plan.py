@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from schemas.derived.plan import Plan, RankPlan
+from schemas.derived.sizes import DEVIATIONS
 from schemas.errors import UserError
-from schemas.plan import Plan, RankPlan
 from schemas.quantities import shown_bytes, shown_count
-from schemas.sizes import DEVIATIONS
 from trainer_module.launch.memory import available_bytes
 
 

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from components.evaluator.verdict import GateVerdict
 from pipelines.summary import ServingSummary, Summary, TableSummary, TaskSummary, TrainingSummary
-from schemas.data import VALIDATION
 from schemas.quantities import shown_bytes
+from schemas.spec.data import VALIDATION
 
 MAX_TABLES = 12
 """Tables with a line of their own: the largest."""

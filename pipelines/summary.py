@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from components.evaluator.verdict import GateVerdict, Intervals
 from components.infra_validator.verdict import Check, ServingVerdict
-from schemas.serving import Load
+from schemas.spec.serving import Load
 
 SUMMARY_FILE = "summary.json"
 _RESERVED_FILE, _RESERVED_BYTES = ".reserved", 256 * 1024

@@ -12,7 +12,7 @@ from components.alerts import Event, send
 from components.alerts.event import MAX_REASON
 from components.alerts.signing import signature
 from pipelines.schedule.daily import outcome
-from schemas.alerts import Alerts
+from schemas.spec.alerts import Alerts
 from tests.schemas.specs import loaded
 from tests.webhook import webhook
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from schemas.encoders import Encoder
-from schemas.features import Feature
+from schemas.spec.encoders import Encoder
+from schemas.spec.features import Feature
 from tests.schemas.specs import loaded
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from schemas.sizes import dense_parts
+from schemas.derived.sizes import dense_parts
 from schemas.spec import Spec
 from tests.schemas.specs import REMOVED, loaded
 

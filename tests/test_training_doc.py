@@ -7,8 +7,8 @@ from typing import Any, get_args
 import pytest
 from ruamel.yaml import YAML
 
-from schemas import optimizers, tasks, training
 from schemas.loading import load_spec
+from schemas.spec import optimizers, tasks, training
 from tests.schemas.specs import changed, write
 
 

@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 
 from pipelines.tune import request, results
 from schemas.loading import load_spec
-from schemas.tuning import Tuning
+from schemas.spec.tuning import Tuning
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from schemas.derived.sizes import dense_parts
 from schemas.errors import UserError
-from schemas.sizes import dense_parts
 from trainer_module import collectives
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.manifest import read_manifest

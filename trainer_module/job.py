@@ -5,11 +5,11 @@ import json
 from functools import cached_property
 from pathlib import Path
 
-from schemas.base import Declaration
-from schemas.cluster import Cluster
 from schemas.errors import UserError
-from schemas.serving import Export
 from schemas.spec import Ranker
+from schemas.spec.base import Declaration
+from schemas.spec.cluster import Cluster
+from schemas.spec.serving import Export
 
 
 class TrainJob(Declaration):

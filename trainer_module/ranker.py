@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from schemas.encoders import DinEncoder
-from schemas.features import IdsFeature, SequenceFeature
-from schemas.groups import groups_of
+from schemas.derived.groups import groups_of
 from schemas.spec import Ranker as Declared
+from schemas.spec.encoders import DinEncoder
+from schemas.spec.features import IdsFeature, SequenceFeature
 from trainer_module import losses
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import FlatWeights, Weights

@@ -28,11 +28,11 @@ from components.example_gen.local_files import LocalStorage
 from components.example_gen.readers import formats
 from components.transform.analysis import analysed
 from pipelines.beam import BEAM_ARGS
-from schemas.columns import columns
-from schemas.data import TRAIN
-from schemas.example_files import file_name
+from schemas.contracts.example_files import file_name
+from schemas.contracts.statistics import Statistics, completed, to_analyse
+from schemas.derived.columns import columns
 from schemas.spec import Spec, digest
-from schemas.statistics import Statistics, completed, to_analyse
+from schemas.spec.data import TRAIN
 from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
 
 Splits = Mapping[str, tuple[str, ...]]

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from bench.quality import ids
 from schemas.loading import load_spec
 from schemas.spec import Spec
-from schemas.training import Order
+from schemas.spec.training import Order
 
 SPECS = Path(__file__).parent / "specs"
 SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

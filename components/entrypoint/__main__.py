@@ -11,8 +11,8 @@ from components.entrypoint.ending import MISTAKE, Ending
 from components.entrypoint.invocation import artifact_paths, parse_command
 from components.entrypoint.step import Step, execute, prepare
 from components.entrypoint.telling import About, is_due, tell_failure, tell_refusal
-from schemas.alerts import Alerts
 from schemas.errors import UserError
+from schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)
 _PUSHER = "pusher"

@@ -2,7 +2,7 @@
 
 import datetime
 
-from schemas.days import parse_day
+from schemas.derived.days import parse_day
 from schemas.errors import UserError
 
 

@@ -12,7 +12,7 @@ from components.evaluator import verdict as verdicts
 from components.evaluator.verdict import Verdict
 from components.infra_validator import verdict as infra_verdicts
 from components.infra_validator.verdict import ServingVerdict
-from schemas.alerts import Alerts
+from schemas.spec.alerts import Alerts
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from components.evaluator.measured import UNDEFINED, Measured, paired_change
 from components.evaluator.verdict import GateVerdict
-from schemas.metrics import SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL, at_k, direction, needs_weights, without_weights
-from schemas.release import Gate
+from schemas.spec.metrics import SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL, at_k, direction, needs_weights, without_weights
+from schemas.spec.release import Gate
 
 _OF_REGRESSION_ALONE = ("rmse", "mae", "rank_correlation")
 

@@ -12,10 +12,10 @@ from typing_extensions import assert_never
 from components.evaluator import metrics
 from components.evaluator.metrics_settings import Settings, new_id_features, settings_of, slices_of
 from components.evaluator.verdict import BASELINE, CANDIDATE
-from schemas.metrics import new_id_slice
-from schemas.release import Evaluation, Gate
 from schemas.spec import Inputs
-from schemas.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+from schemas.spec.metrics import new_id_slice
+from schemas.spec.release import Evaluation, Gate
+from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 SIGNATURE = "serving_default"
 

@@ -24,10 +24,10 @@ from components.evaluator.reduced_rows import EXPORT_FILE, ReducedRows, reduced_
 from components.evaluator.verdict import FILE_NAME, TEXT_FILE, Baseline, Verdict
 from components.registry import seal
 from components.registry.blessed import BlessedModel, baseline_for, folder, read_all
-from schemas.data import EVAL
-from schemas.release import Evaluation, Gate
-from schemas.serving import Export
 from schemas.spec import Inputs
+from schemas.spec.data import EVAL
+from schemas.spec.release import Evaluation, Gate
+from schemas.spec.serving import Export
 
 _LOG = logging.getLogger(__name__)
 _GATES: TypeAdapter[tuple[Gate, ...]] = TypeAdapter(tuple[Gate, ...])

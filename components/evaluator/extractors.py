@@ -23,7 +23,7 @@ from components.evaluator.metrics_settings import Settings
 from components.evaluator.new_ids import KNOWN_IDS, features_told_by
 from components.evaluator.probe import load_custom_ops
 from components.evaluator.totals_histogram import Floats
-from schemas.metrics import new_id_slice
+from schemas.spec.metrics import new_id_slice
 
 Slicing = list[dict[str, str | None]]
 """Each slice's features with the value that is measured; None: every value."""

@@ -21,9 +21,9 @@ from components.evaluator.verdict import (
     Verdict,
 )
 from schemas.errors import UserError
-from schemas.metrics import new_id_slice, slice_name
-from schemas.release import Evaluation, Gate
 from schemas.spec import Inputs
+from schemas.spec.metrics import new_id_slice, slice_name
+from schemas.spec.release import Evaluation, Gate
 
 MAX_NAMED = 5
 """Slices that a note names one by one."""

@@ -19,9 +19,9 @@ import numpy as np
 
 from components.evaluator.bootstrap import interval
 from components.evaluator.verdict import BASELINE
-from schemas.metrics import slice_name
-from schemas.release import Evaluation
 from schemas.spec import Inputs
+from schemas.spec.metrics import slice_name
+from schemas.spec.release import Evaluation
 
 REPLICATES = "/replicates"
 CALIBRATION_BUCKETS = "calibration_buckets"

@@ -32,7 +32,7 @@ _NewTotals = Callable[[int, int], Totals]
 
 
 class BinaryMetrics(metric_types.Metric):
-    """Metrics of a probability: schemas.metrics says which."""
+    """Metrics of a probability: schemas.spec.metrics says which."""
 
     def __init__(self, settings: dict[str, Any], name: str = "binary_metrics") -> None:
         """Names the metric; `settings` are a Settings' JSON."""
@@ -40,7 +40,7 @@ class BinaryMetrics(metric_types.Metric):
 
 
 class RegressionMetrics(metric_types.Metric):
-    """Metrics of a real number: schemas.metrics says which."""
+    """Metrics of a real number: schemas.spec.metrics says which."""
 
     def __init__(self, settings: dict[str, Any], name: str = "regression_metrics") -> None:
         """Names the metric; `settings` are a Settings' JSON."""

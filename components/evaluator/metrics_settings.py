@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import Field
 
-from schemas.base import Declaration
-from schemas.columns import features_of_new_ids
-from schemas.release import Confidence, Evaluation, Gate, Grouping, Listing
+from schemas.derived.columns import features_of_new_ids
 from schemas.spec import Inputs
+from schemas.spec.base import Declaration
+from schemas.spec.release import Confidence, Evaluation, Gate, Grouping, Listing
 
 Slice = tuple[tuple[str, str | int | None], ...]
 """Features and keys by name, each with the value that is measured; None: every value."""

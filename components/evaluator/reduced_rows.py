@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from components.evaluator.verdict import GateVerdict
-from schemas.serving import Export
-from schemas.tasks import BinaryTask, Task
+from schemas.spec.serving import Export
+from schemas.spec.tasks import BinaryTask, Task
 
 EXPORT_FILE = "export.json"
 """What the export leaves beside the report of training."""

@@ -7,7 +7,7 @@ from components.evaluator.totals import Part, Sums
 from components.evaluator.totals_binary import BinaryTotals
 from components.evaluator.totals_histogram import Floats
 from components.evaluator.totals_regression import RegressionTotals
-from schemas.metrics import SUM_OF_WEIGHTS, WEIGHTED, WEIGHTED_MEAN_LABEL
+from schemas.spec.metrics import SUM_OF_WEIGHTS, WEIGHTED, WEIGHTED_MEAN_LABEL
 
 
 class WeightedTotals:

@@ -11,9 +11,9 @@ from components.example_gen.files import days_of_window, is_complete, marker_pat
 from components.example_gen.listing import Storage
 from components.example_gen.newest import newest_day
 from components.example_gen.request import Request
-from schemas.data import EVAL, Arrival, DayLogs
-from schemas.days import Day
+from schemas.derived.days import Day
 from schemas.errors import UserError
+from schemas.spec.data import EVAL, Arrival, DayLogs
 
 _LOG = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 from typing_extensions import assert_never
 
-from schemas.columns import Column, ColumnType
+from schemas.derived.columns import Column, ColumnType
 
 TARGET: dict[ColumnType, pa.DataType] = {"int": pa.int64(), "float": pa.float32(), "string": pa.binary()}
 """Types of the values that a tf.Example holds."""

@@ -18,7 +18,7 @@ from components.example_gen.column_types import TARGET, type_problem
 from components.example_gen.limits import Limits
 from components.example_gen.lists import Lists, list_arrays, read_lists
 from components.example_gen.times import TimeCounts, check_times
-from schemas.columns import Column
+from schemas.derived.columns import Column
 from schemas.errors import UserError
 
 _INT64_MAX = 2**63 - 1

@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict
 from components.example_gen.files import Files
 from components.example_gen.times import TimeCounts, ranges_of, times_problem
 from components.registry.base import Base
-from schemas.columns import Column
-from schemas.data import Logs
+from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.problems import listed
+from schemas.spec.data import Logs
 
 FILE_NAME = "ingestion.json"
 """Of the report, beside the Examples."""

@@ -11,9 +11,9 @@ from typing_extensions import assert_never
 
 from components.example_gen.listing import FileFacts, Listed, Storage, first_problems
 from components.example_gen.newest import newest_day
-from schemas.data import EVAL, TRAIN, Arrival, DayLogs, Logs, SplitLogs
-from schemas.days import Day, file_pattern, parse_day, window
+from schemas.derived.days import Day, file_pattern, parse_day, window
 from schemas.errors import UserError
+from schemas.spec.data import EVAL, TRAIN, Arrival, DayLogs, Logs, SplitLogs
 
 
 @dataclass(frozen=True)

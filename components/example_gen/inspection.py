@@ -10,9 +10,9 @@ from components.example_gen.listing import THREADS, first_problems
 from components.example_gen.readers import formats
 from components.example_gen.readers.batches import Inspection
 from components.example_gen.sources import Source, sources
-from schemas.columns import Column
-from schemas.data import DayLogs, Logs
+from schemas.derived.columns import Column
 from schemas.errors import UserError
+from schemas.spec.data import DayLogs, Logs
 
 OpenFile = Callable[[str], BinaryIO]
 

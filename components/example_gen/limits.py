@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from components.example_gen.times import TimeRange, ranges_of
-from schemas.columns import TimeKind
-from schemas.data import Logs
+from schemas.derived.columns import TimeKind
+from schemas.spec.data import Logs
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.example_gen.column_types import TARGET
-from schemas.columns import Column
+from schemas.derived.columns import Column
 from schemas.errors import UserError
 
 

@@ -5,8 +5,8 @@ import posixpath
 import re
 
 from components.example_gen.listing import Storage
-from schemas.data import DAY_FIELDS, DayLogs
-from schemas.days import Day
+from schemas.derived.days import Day
+from schemas.spec.data import DAY_FIELDS, DayLogs
 
 
 def newest_day(logs: DayLogs, data_root: str, storage: Storage) -> Day | None:

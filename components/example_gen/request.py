@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from schemas.columns import Column, columns
-from schemas.data import DayLogs, Logs
+from schemas.derived.columns import Column, columns
 from schemas.errors import UserError
 from schemas.spec import Inputs
+from schemas.spec.data import DayLogs, Logs
 
 LOGS, INPUTS, DATE, DATA_ROOT, FINGERPRINT, CODE = "logs", "inputs", "date", "data_root", "fingerprint", "code"
 NAME, MODE, PIPELINE_ROOT, START = "name", "mode", "pipeline_root", "start"

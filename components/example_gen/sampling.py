@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from schemas.data import TRAIN
 from schemas.spec import Inputs
-from schemas.tasks import BinaryTask
+from schemas.spec.data import TRAIN
+from schemas.spec.tasks import BinaryTask
 
 _SALT = b"sangam: negatives that are kept"
 """So that no other use of a hash of the same rows agrees with this one."""

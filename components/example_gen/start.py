@@ -10,8 +10,8 @@ from components.example_gen.request import Request
 from components.registry.base import INCREMENTAL, Base, base_for
 from components.registry.blessed import folder, read_all
 from components.registry.checkpoint import is_there
-from schemas.data import TRAIN, DayLogs
-from schemas.days import Day, parse_day
+from schemas.derived.days import Day, parse_day
+from schemas.spec.data import TRAIN, DayLogs
 
 
 class Start(BaseModel):

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import assert_never
 
 from components.example_gen.files import days_of_window
-from schemas.columns import Column, TimeKind
-from schemas.data import DayLogs, Logs, SplitLogs
-from schemas.days import Day, parse_day
+from schemas.derived.columns import Column, TimeKind
+from schemas.derived.days import Day, parse_day
+from schemas.spec.data import DayLogs, Logs, SplitLogs
 
 _DAY_S = 86_400
 _UNITS: dict[str, tuple[int, int]] = {

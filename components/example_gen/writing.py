@@ -6,7 +6,7 @@ from types import TracebackType
 import tensorflow as tf
 
 from components.example_gen.sources import Source
-from schemas.example_files import file_name
+from schemas.contracts.example_files import file_name
 
 
 class ExampleWriter:

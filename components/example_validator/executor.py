@@ -18,9 +18,9 @@ from components.example_validator.anomalies import DataAnomalies
 from components.example_validator.anomalies import found as anomalies_found
 from components.example_validator.drift import FILE_NAME, distances
 from components.example_validator.labels import alike
-from schemas.data import EVAL, TRAIN
-from schemas.drift import Drift
 from schemas.spec import Inputs
+from schemas.spec.data import EVAL, TRAIN
+from schemas.spec.drift import Drift
 
 _LOG = logging.getLogger(__name__)
 

@@ -2,10 +2,10 @@
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from schemas.columns import label_column
-from schemas.data import TRAIN
+from schemas.derived.columns import label_column
 from schemas.spec import Inputs
-from schemas.tasks import BinaryTask
+from schemas.spec.data import TRAIN
+from schemas.spec.tasks import BinaryTask
 
 
 def alike(inputs: Inputs, split: str, statistics: statistics_pb2.DatasetFeatureStatisticsList) -> list[str]:

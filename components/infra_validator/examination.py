@@ -26,7 +26,7 @@ from components.infra_validator.rows import (
 )
 from components.infra_validator.scores import Scores, not_finite, scores_check, wrong_outputs
 from components.infra_validator.verdict import MEASUREMENTS, Check, Latency, latency_check, least
-from schemas.serving import Serving
+from schemas.spec.serving import Serving
 
 _LOG = logging.getLogger(__name__)
 HOSTILE_ROWS = 4

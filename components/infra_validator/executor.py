@@ -21,8 +21,8 @@ from components.infra_validator.served import serve
 from components.infra_validator.verdict import FILE_NAME, Check, ServingVerdict, notes_on_bounds, size_check
 from components.registry import seal
 from schemas.errors import UserError
-from schemas.release import Evaluation
-from schemas.serving import Serving
+from schemas.spec.release import Evaluation
+from schemas.spec.serving import Serving
 
 _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"

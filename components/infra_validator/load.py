@@ -11,7 +11,7 @@ import numpy as np
 from components.infra_validator.asking import Ask
 from components.infra_validator.rows import RANK, Tensors
 from components.infra_validator.verdict import Latency
-from schemas.serving import Load
+from schemas.spec.serving import Load
 
 WARM_UP_REQUESTS = 5
 """Of every client: the first ones of a shape pay for what TensorFlow prepares once."""

@@ -11,11 +11,11 @@ import pydantic
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.columns import Column, ColumnType, serving_columns
-from schemas.features import AgeFeature, MatchFeature, SequenceFeature, TimeFeature
-from schemas.rank_inputs import LENGTH, MISSING
-from schemas.release import Evaluation
+from schemas.derived.columns import Column, ColumnType, serving_columns
+from schemas.derived.rank_inputs import LENGTH, MISSING
 from schemas.spec import Ranker
+from schemas.spec.features import AgeFeature, MatchFeature, SequenceFeature, TimeFeature
+from schemas.spec.release import Evaluation
 
 DESCRIPTION_FILE = "assets.extra/ranker.json"
 EXAMPLES, RANK, TABLE_SIZE = "serving_default", "rank", "table_size"

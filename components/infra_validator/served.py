@@ -20,7 +20,7 @@ from components.infra_validator.rows import Tensors, Unfit
 from components.server.client import connect
 from components.trainer.process_group import end_group
 from schemas.errors import UserError
-from schemas.serving import Load
+from schemas.spec.serving import Load
 
 _LOG = logging.getLogger(__name__)
 MODULE = "components.server"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from schemas.quantities import shown_bytes
-from schemas.serving import Load, Serving
+from schemas.spec.serving import Load, Serving
 
 FILE_NAME = "infra_verdict.json"
 MEASUREMENTS = 3

@@ -12,7 +12,7 @@ from components.pusher.directory import target_folder
 from components.pusher.manifest import is_of_later_day
 from components.registry import versions
 from components.registry.blessed import BlessedModel, folder, read_all
-from schemas.release import DirectoryPush, Push
+from schemas.spec.release import DirectoryPush, Push
 
 # Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
 _PUSH_TYPE: Any = Push

@@ -30,8 +30,8 @@ from components.pusher.model_card import CardFacts, Rows, model_card
 from components.registry import blessed as registry
 from components.registry import checkpoint as checkpoints
 from components.registry import seal
-from schemas.data import VALIDATION
-from schemas.release import DirectoryPush, Evaluation, NoPush, Push
+from schemas.spec.data import VALIDATION
+from schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
 
 _LOG = logging.getLogger(__name__)
 # Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.

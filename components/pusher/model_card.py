@@ -8,7 +8,7 @@ from components.evaluator.verdict import TaskVerdict, Verdict
 from components.infra_validator.verdict import ServingVerdict
 from components.pusher.manifest import Provenance
 from schemas.quantities import shown_bytes
-from schemas.release import Evaluation
+from schemas.spec.release import Evaluation
 
 WORST_SLICES = 3
 """Of each task."""

@@ -3,7 +3,7 @@
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from schemas.columns import Column, ColumnType, columns
+from schemas.derived.columns import Column, ColumnType, columns
 from schemas.spec import Inputs
 
 _TYPES: dict[ColumnType, int] = {"int": schema_pb2.INT, "float": schema_pb2.FLOAT, "string": schema_pb2.BYTES}

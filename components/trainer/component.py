@@ -62,7 +62,7 @@ class Trainer(base_component.BaseComponent):
             transformed_examples: channel of Transform's examples.
             transform_graph: channel of Transform's graph, which becomes part of the served model.
             pipeline_root: where checkpoints of unfinished trainings lie; a str or a RuntimeParameter.
-            launch: JSON of `schemas.cluster.Launch` for a training job of several pods; "": processes of this step.
+            launch: JSON of `schemas.spec.cluster.Launch` for a training job of several pods; "": local processes.
         """
         super().__init__(
             TrainerSpec(

@@ -20,10 +20,10 @@ from components.trainer.kubernetes.launch import refuse_unshared, run_pods, writ
 from components.trainer.kubernetes.run import TrainingRun, run_name
 from components.trainer.unfinished import begin, checkpoint_dir, forget
 from components.transform.statistics import read_statistics
-from schemas.cluster import Launch
-from schemas.data import EVAL, TRAIN, VALIDATION
 from schemas.errors import UserError
 from schemas.spec import Ranker, digest
+from schemas.spec.cluster import Launch
+from schemas.spec.data import EVAL, TRAIN, VALIDATION
 
 _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"

@@ -16,8 +16,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.serving import Export
 from schemas.spec import Ranker, digest
+from schemas.spec.serving import Export
 
 _LOG = logging.getLogger(__name__)
 _IDENTITY = re.compile(r"[0-9a-f]{32}")

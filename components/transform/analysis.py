@@ -10,10 +10,10 @@ import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 
-from schemas.columns import columns, feature_columns
-from schemas.features import BucketsFeature
+from schemas.contracts.statistics import Boundaries, Found, Scale
+from schemas.derived.columns import columns, feature_columns
 from schemas.spec import Inputs
-from schemas.statistics import Boundaries, Found, Scale
+from schemas.spec.features import BucketsFeature
 
 StatisticsFn = Callable[..., dict[str, tf.Tensor]]
 """`trainer_module.transforms.preprocessing.statistics_fn`, by its dotted path."""

@@ -19,9 +19,9 @@ from components.registry.base import Base
 from components.transform.analysis import StatisticsFn, analysed, read_columns
 from components.transform.mapping import map_examples
 from components.transform.statistics import read_statistics, write_statistics
-from schemas.data import TRAIN
+from schemas.contracts.statistics import Comparison, Found, Statistics, compared, completed, to_analyse
 from schemas.spec import Inputs
-from schemas.statistics import Comparison, Found, Statistics, compared, completed, to_analyse
+from schemas.spec.data import TRAIN
 
 _LOG = logging.getLogger(__name__)
 NOTE = "note"

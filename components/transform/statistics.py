@@ -5,8 +5,8 @@ import os
 import pydantic
 from tfx.dsl.io import fileio
 
+from schemas.contracts.statistics import FILE_NAME, Statistics
 from schemas.errors import UserError
-from schemas.statistics import FILE_NAME, Statistics
 
 
 def write_statistics(graph_uri: str, statistics: Statistics) -> None:

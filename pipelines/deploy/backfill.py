@@ -11,7 +11,7 @@ from pipelines.deploy.printing import duration
 from pipelines.deploy.records import DATE_PARAMETER, Run
 from pipelines.deploy.release import Release, Say
 from pipelines.local.stopping import Stopped, StopSignals
-from schemas.days import Day
+from schemas.derived.days import Day
 from schemas.errors import UserError
 
 POLL_S = 20.0

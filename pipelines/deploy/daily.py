@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schemas.days import Day
+from schemas.derived.days import Day
 from schemas.errors import UserError
 
 _CRON = re.compile(r"^0 ([0-5]?\d) ([01]?\d|2[0-3]) \* \* \*$")

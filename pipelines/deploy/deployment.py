@@ -8,8 +8,8 @@ from pipelines.deploy.daily import Clock, Moment, cron_at, date_of, next_due, ti
 from pipelines.deploy.errors import ApiError
 from pipelines.deploy.records import Schedule
 from pipelines.deploy.release import Release, Say, publish
-from schemas.data import DayLogs
 from schemas.errors import UserError
+from schemas.spec.data import DayLogs
 
 _BEFORE, _AFTER = datetime.timedelta(seconds=120), datetime.timedelta(seconds=60)
 """How near a schedule that is replaced must not be to starting a run. The new one would start the same run again if it

@@ -4,7 +4,7 @@ import datetime
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from schemas.cluster import StepName
+from schemas.spec.cluster import StepName
 
 STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
 """The tasks of a pipeline in order. A run also has tasks of Kubeflow's own: drivers and the like."""

@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 from pipelines.kubeflow.steps import UNCACHED, VERTEX_MAX_S, waits_s
 from pipelines.kubeflow.target import Target
-from schemas.cluster import LocalLauncher, Step, StepName
 from schemas.errors import UserError
 from schemas.spec import Spec
+from schemas.spec.cluster import LocalLauncher, Step, StepName
 
 _LABEL = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
 _RESERVED = (

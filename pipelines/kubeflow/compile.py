@@ -12,8 +12,8 @@ from pipelines.kubeflow.target import Target
 from pipelines.kubeflow.vertex import job_text, mounted_root
 from pipelines.kubeflow.writing import yaml_text
 from pipelines.pipeline import Placement, build
-from schemas.data import DayLogs
 from schemas.spec import Spec
+from schemas.spec.data import DayLogs
 
 __all__ = ["Target", "compile_pipeline"]
 

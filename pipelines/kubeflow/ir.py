@@ -5,9 +5,9 @@ from typing import Any, cast
 from components.entrypoint.invocation import CREATED, ROOT
 from pipelines.kubeflow.steps import caching, container, retry_policy
 from pipelines.kubeflow.target import Target
-from schemas.cluster import StepName
-from schemas.data import DayLogs
 from schemas.spec import Spec
+from schemas.spec.cluster import StepName
+from schemas.spec.data import DayLogs
 
 DATE, DATA_ROOT, PIPELINE_ROOT = "date", "data_root", "pipeline_root"
 """The pipeline's parameters."""

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from schemas.cluster import SpecCluster, Step, StepName, Volume
 from schemas.quantities import parse_bytes
+from schemas.spec.cluster import SpecCluster, Step, StepName, Volume
 
 SHARED_MEMORY = "/dev/shm"
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from pipelines.kubeflow.target import Target
-from schemas.cluster import Retries, Step, StepName
 from schemas.quantities import parse_bytes
 from schemas.spec import Spec
+from schemas.spec.cluster import Retries, Step, StepName
 
 ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1"}
 """Every process needs it before it imports TensorFlow."""

@@ -6,7 +6,7 @@ from components.example_gen.files import require_evaluation_days, resolve
 from components.example_gen.listing import OneListing
 from components.example_gen.local_files import LocalStorage
 from pipelines.local.request import RunRequest
-from schemas.data import DayLogs
+from schemas.spec.data import DayLogs
 
 
 def check_logs(request: RunRequest, today: datetime.date) -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.alerts import target_of
-from schemas.data import DayLogs
-from schemas.days import Day, parse_day, window
+from schemas.derived.days import Day, parse_day, window
+from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
-from schemas.plan import refuse_unfit
 from schemas.spec import Spec, digest
+from schemas.spec.data import DayLogs
 from trainer_module.launch.memory import available_bytes
 
 ARTIFACTS = "artifacts"

@@ -18,10 +18,10 @@ from pipelines.schedule.daily import due, folder_of, last_run, run_daily
 from pipelines.schedule.declared import UTC, Schedule, Timers, checked, date_of, next_start
 from pipelines.schedule.environment import read_environment
 from pipelines.schedule.systemd import SYSTEM_UNITS, Systemd, user_units
-from schemas.data import DayLogs
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
+from schemas.spec.data import DayLogs
 
 app = typer.Typer(no_args_is_help=True, help="Runs a spec every day on this machine, by systemd or cron.")
 

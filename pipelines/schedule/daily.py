@@ -17,8 +17,8 @@ from pipelines.local.stopping import Stopped, StopSignals
 from pipelines.runs import ROOT_IN_USE
 from pipelines.schedule.declared import date_of
 from pipelines.summary import SUMMARY_FILE
-from schemas.data import DayLogs
 from schemas.spec import Spec
+from schemas.spec.data import DayLogs
 
 MAX_LOGS = 30
 """Kept of a schedule; one has a few lines, and one more every half minute of a run."""

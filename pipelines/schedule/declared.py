@@ -10,8 +10,8 @@ from typing import Annotated, Protocol
 import pydantic
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from schemas.base import Name
 from schemas.errors import UserError
+from schemas.spec.base import Name
 
 _AT = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 UTC = datetime.timezone.utc

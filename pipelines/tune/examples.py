@@ -20,8 +20,8 @@ from pipelines.local.stopping import StopSignals
 from pipelines.runs import PLAIN_WIDTH, ROOT_IN_USE
 from pipelines.tune.request import SearchRequest, check_tune
 from pipelines.tune.training import Examples
-from schemas.data import TRAIN, VALIDATION
 from schemas.errors import UserError
+from schemas.spec.data import TRAIN, VALIDATION
 
 _MODULE = "pipelines.tune.examples"
 _TAIL_LINES = 15

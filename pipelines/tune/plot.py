@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pipelines.tune.records import Objective, Trial, best_of
-from schemas.tuning import Choice, Range
+from schemas.spec.tuning import Choice, Range
 
 _PANELS_A_ROW = 3
 _LABEL_LETTERS = 24

@@ -12,7 +12,7 @@ from pipelines.local.request import RunRequest, check_request
 from schemas.errors import UserError
 from schemas.loading import Parsed, parse_spec
 from schemas.spec import Spec
-from schemas.tuning import Tuning
+from schemas.spec.tuning import Tuning
 
 IDENTITY_FILE, STUDY_FILE = "search.json", "study.sqlite"
 _HOW_LONG = {"trials", "timeout_s"}

@@ -14,8 +14,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from pipelines.tune.records import Objective, Trial, ranked
 from pipelines.tune.request import SearchRequest
-from schemas.documents import whole, with_values
 from schemas.loading import load_spec
+from schemas.loading.documents import whole, with_values
 
 BEST_FILE, TABLE_FILE, PAGE_FILE, PLOT_FILE = "best.yaml", "trials.csv", "trials.md", "trials.png"
 

@@ -24,10 +24,10 @@ from pipelines.tune.records import (
 )
 from pipelines.tune.space import draw, own_values, sampler_of
 from pipelines.tune.training import Result, TrialFailed
-from schemas.documents import check_document, whole, with_values
 from schemas.loading import Parsed
+from schemas.loading.documents import check_document, whole, with_values
 from schemas.spec import Spec
-from schemas.tuning import Tuning
+from schemas.spec.tuning import Tuning
 
 HOPELESS_AFTER = 5
 """A search whose first trials have all failed, so many of them, ends: the mistake is in what they share."""

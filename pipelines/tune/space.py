@@ -8,10 +8,10 @@ import numpy as np
 import optuna
 from typing_extensions import assert_never
 
-from schemas.documents import check_document, value_at, whole, with_values
 from schemas.loading import Parsed
+from schemas.loading.documents import check_document, value_at, whole, with_values
 from schemas.spec import digest
-from schemas.tuning import Choice, FloatRange, IntRange, Range, Tuning
+from schemas.spec.tuning import Choice, FloatRange, IntRange, Range, Tuning
 
 Values = dict[str, Any]
 """By dotted path into the spec."""

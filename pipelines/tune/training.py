@@ -14,8 +14,8 @@ from components.trainer.attempts import FAILURE_FILE
 from components.trainer.process_group import end_group
 from pipelines.local.training_progress import read_progress
 from pipelines.tune.records import Validation
-from schemas.base import Declaration
 from schemas.spec import Ranker, Spec, digest
+from schemas.spec.base import Declaration
 from trainer_module.job import TrainJob
 
 _LAUNCHER = "trainer_module.launch.launcher"

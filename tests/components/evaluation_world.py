@@ -16,9 +16,9 @@ from components.evaluator.executor import Executor
 from components.evaluator.verdict import Verdict
 from components.registry import seal
 from pipelines.beam import BEAM_ARGS
-from schemas.release import Gate
-from schemas.serving import Export
 from schemas.spec import Inputs
+from schemas.spec.release import Gate
+from schemas.spec.serving import Export
 
 TABS = ("home", "profil é", "search")
 NUM_ROWS = 1203

@@ -7,8 +7,8 @@ from typing import Any
 from components.evaluator.judge import judge
 from components.evaluator.measured import Measured, SliceResult
 from components.evaluator.verdict import Baseline, GateVerdict, Verdict
-from schemas.release import Evaluation, Gate
 from schemas.spec import Inputs
+from schemas.spec.release import Evaluation, Gate
 
 INPUTS = Inputs.model_validate_json(
     json.dumps(

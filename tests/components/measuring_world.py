@@ -16,8 +16,8 @@ from components.evaluator.eval_config import eval_config
 from components.evaluator.extractors import custom_extractors
 from components.evaluator.measured import SliceResult, read_measured
 from pipelines.beam import BEAM_ARGS
-from schemas.release import Evaluation, Gate
 from schemas.spec import Inputs
+from schemas.spec.release import Evaluation, Gate
 from tests.components.evaluation_world import examples_artifact, model_artifact
 
 NUM_ROWS = 3_000

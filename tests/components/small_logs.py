@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
-from schemas.columns import Column
-from schemas.data import DayLogs
+from schemas.derived.columns import Column
 from schemas.spec import Inputs
+from schemas.spec.data import DayLogs
 
 INPUTS = Inputs.model_validate_json(
     """{

@@ -18,8 +18,8 @@ import pytest
 from components.alerts import Event, send, target_of
 from components.alerts.event import MAX_REASON
 from components.alerts.signing import signature, verify
-from schemas.alerts import Alerts
 from schemas.errors import UserError
+from schemas.spec.alerts import Alerts
 from tests.webhook import HANG, webhook
 
 KEY = "0123456789abcdef-key"

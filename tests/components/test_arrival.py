@@ -17,9 +17,9 @@ from components.example_gen.arrival import WAITING_FILE, wait_for_logs
 from components.example_gen.files import has_files, resolve
 from components.example_gen.local_files import LocalStorage
 from components.example_gen.request import Request, parse
-from schemas.data import DayLogs
 from schemas.errors import UserError
 from schemas.spec import Inputs
+from schemas.spec.data import DayLogs
 
 TODAY = datetime.date(2024, 3, 2)
 DATE = "2024-03-01"

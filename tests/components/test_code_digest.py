@@ -123,7 +123,7 @@ def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
         ("components/registry/versions.py", {"example_gen", "evaluator", "infra_validator", "pusher"}),
         ("components/evaluator/group_metrics.py", {"evaluator"}),
         ("components/example_gen/readers/csv.py", {"example_gen"}),
-        ("schemas/tasks.py", set(KEYS) - {"statistics_gen"}),
+        ("schemas/spec/tasks.py", set(KEYS) - {"statistics_gen"}),
         ("pipelines/pipeline.py", set()),
         ("components/pusher/component.py", set()),
     ],

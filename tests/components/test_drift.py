@@ -16,8 +16,8 @@ from components.example_validator.anomalies import DataAnomalies
 from components.example_validator.drift import STATISTICS, Distance, distances
 from components.example_validator.executor import Executor
 from components.schema_gen.schema import schema_text, tfmd_schema
-from schemas.drift import Drift, DriftBounds
 from schemas.spec import Inputs
+from schemas.spec.drift import Drift, DriftBounds
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schemas.loading import load_spec
-from schemas.release import Confidence, Evaluation, Gate, Grouping, Listing
+from schemas.spec.release import Confidence, Evaluation, Gate, Grouping, Listing
 
 pytestmark = pytest.mark.slow
 

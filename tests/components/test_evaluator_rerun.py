@@ -22,7 +22,7 @@ def build(root: Path, model: Path) -> Any:
     from tfx.utils import path_utils
 
     from components.evaluator.component import Evaluator
-    from schemas.release import Confidence, Evaluation
+    from schemas.spec.release import Confidence, Evaluation
     from tests.components import evaluation_world as world
 
     spec = load_spec(SPECS / "short_video.yaml").model_copy(

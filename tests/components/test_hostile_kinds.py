@@ -100,7 +100,7 @@ def test_both_signatures_agree_on_ordinary_rows(described: Any) -> None:
 
 
 def test_a_request_is_made_of_what_predictions_need(described: Any) -> None:
-    from schemas.release import Evaluation
+    from schemas.spec.release import Evaluation
 
     found, _, _ = described
     # Of a bias feature the spec says the value; labels and weights are known after the event.

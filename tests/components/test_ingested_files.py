@@ -12,8 +12,8 @@ from components.example_gen.digests import digests_of
 from components.example_gen.files import Files, changed_files, days_with_files, fingerprint, resolve, without
 from components.example_gen.listing import OneListing
 from components.example_gen.local_files import LocalStorage
-from schemas.data import Logs, SplitLogs
 from schemas.errors import UserError
+from schemas.spec.data import Logs, SplitLogs
 from tests.components.small_logs import day_logs
 
 DAYS = ["2024-02-28", "2024-02-29", "2024-03-01"]

@@ -9,7 +9,7 @@ import pytest
 
 from components.example_gen.conversion import convert
 from components.example_gen.limits import Limits
-from schemas.columns import Column
+from schemas.derived.columns import Column
 from schemas.errors import UserError
 
 UNLIMITED = Limits()

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from components.example_gen.conversion import convert
-from schemas.columns import Column
+from schemas.derived.columns import Column
 from schemas.errors import UserError
 
 INT = Column("n", "int", is_required=False)

@@ -11,9 +11,9 @@ from components.example_gen.counts import FileCounts, IngestionReport, summed
 from components.example_gen.files import DataFile, Files
 from components.example_gen.limits import limits_of
 from components.example_gen.listing import FileFacts
-from schemas.columns import Column
-from schemas.data import Logs, SplitLogs
+from schemas.derived.columns import Column
 from schemas.errors import UserError
+from schemas.spec.data import Logs, SplitLogs
 from tests.components.small_logs import day_logs
 
 DATE = "2024-03-01"

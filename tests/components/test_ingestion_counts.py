@@ -3,7 +3,7 @@ import pytest
 from components.example_gen.counts import FileCounts, IngestionReport, summed
 from components.example_gen.files import DataFile, Files
 from components.example_gen.listing import FileFacts
-from schemas.columns import Column
+from schemas.derived.columns import Column
 from schemas.errors import UserError
 from tests.components.small_logs import day_logs
 

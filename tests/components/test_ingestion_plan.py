@@ -6,9 +6,9 @@ from components.example_gen.files import DataFile, FileFacts, Files, resolve
 from components.example_gen.inspection import Plan, plan
 from components.example_gen.local_files import LocalStorage
 from components.example_gen.sources import sources
-from schemas.columns import columns
-from schemas.data import DayLogs
+from schemas.derived.columns import columns
 from schemas.errors import UserError
+from schemas.spec.data import DayLogs
 from tests.components.small_logs import INPUTS, ROWS, SUFFIX, day_logs, write, write_days
 
 DAYS = ["2024-02-28", "2024-02-29", "2024-03-01"]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pipelines.beam import BEAM_ARGS
-from schemas.columns import columns
-from schemas.data import DayLogs, Logs
+from schemas.derived.columns import columns
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Inputs
+from schemas.spec.data import DayLogs, Logs
 from tests.components.small_logs import (
     INPUTS,
     ROWS,

@@ -300,7 +300,7 @@ def test_a_task_without_a_gate_is_not_passed_in_silence() -> None:
 
 def test_no_examples_is_an_error() -> None:
     from components.evaluator.judge import judge
-    from schemas.release import Evaluation
+    from schemas.spec.release import Evaluation
     from tests.components.fabricated_measurements import INPUTS, NO_BASELINE
 
     with pytest.raises(UserError, match="not one example was evaluated"):

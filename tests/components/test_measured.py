@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from components.evaluator.measured import Measured, name_of, paired_change
-from schemas.release import Evaluation
+from schemas.spec.release import Evaluation
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 NOISE = {"candidate": 0.5, "baseline": 0.0}

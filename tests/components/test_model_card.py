@@ -7,8 +7,8 @@ from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
 from components.infra_validator.verdict import Check, Latency, ServingVerdict
 from components.pusher.manifest import Provenance
 from components.pusher.model_card import CardFacts, Rows, model_card
-from schemas.release import Confidence, Evaluation
-from schemas.serving import Load
+from schemas.spec.release import Confidence, Evaluation
+from schemas.spec.serving import Load
 
 GATES = [
     GateVerdict(kind="value", metric="auc", bound=0.6, value=0.75, passed=True, reason="auc 0.7500 is at least 0.6000"),

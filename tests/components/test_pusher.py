@@ -10,7 +10,7 @@ from components.evaluator.verdict import TaskVerdict, Verdict
 from components.infra_validator.verdict import Check, ServingVerdict
 from components.registry import seal, versions
 from schemas.errors import UserError
-from schemas.serving import Load
+from schemas.spec.serving import Load
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from components.example_gen.conversion import convert
 from components.example_gen.readers import formats
 from components.example_gen.readers.batches import Inspection
-from schemas.columns import Column, columns
+from schemas.derived.columns import Column, columns
 from schemas.errors import UserError
 from schemas.spec import Inputs
 from tests.components.small_logs import INPUTS, ROWS, Row, day_logs, examples, expected, table, write, write_records

@@ -135,7 +135,7 @@ def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded
 
 
 def test_rows_that_cost_more_than_is_declared_are_refused(world: Any, examples: Path, tmp_path: Path) -> None:
-    from schemas.serving import Export
+    from schemas.spec.serving import Export
 
     loss = {"full": 0.75, "reduced": 0.747, "loss": 0.003}
     small = {"full": 1.0, "reduced": 1.0001, "loss": 0.0001}

@@ -9,7 +9,7 @@ import pytest
 
 from components.example_gen.conversion import convert
 from components.example_gen.sampling import Sampling, sampled, sampling_of, uniform
-from schemas.columns import columns
+from schemas.derived.columns import columns
 from schemas.spec import Inputs
 
 

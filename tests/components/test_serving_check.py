@@ -15,8 +15,8 @@ import pytest
 
 from components.registry import seal
 from schemas.errors import UserError
-from schemas.release import Evaluation
-from schemas.serving import Load, Serving
+from schemas.spec.release import Evaluation
+from schemas.spec.serving import Load, Serving
 
 pytestmark = pytest.mark.slow
 
@@ -191,7 +191,7 @@ def test_an_executor_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     made = make(tmp_path)
     program = (
         "import sys; from pathlib import Path\n"
-        "from components.infra_validator.served import serve\nfrom schemas.serving import Load\n"
+        "from components.infra_validator.served import serve\nfrom schemas.spec.serving import Load\n"
         "with serve(Path(sys.argv[1]), log=Path(sys.argv[2]), load=Load(), timeout_s=60) as server:\n"
         "    print('ready', flush=True)\n    input()\n"
     )

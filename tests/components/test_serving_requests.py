@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from components.infra_validator.verdict import Latency, latency_check, notes_on_bounds, size_check
-from schemas.release import Evaluation
-from schemas.serving import Load, Serving
+from schemas.spec.release import Evaluation
+from schemas.spec.serving import Load, Serving
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from components.registry.base import Base
+from schemas.contracts.statistics import FILE_NAME, Statistics
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
-from schemas.statistics import FILE_NAME, Statistics
 from tests.golden_files import SPECS
 from trainer_module.job import read_job
 

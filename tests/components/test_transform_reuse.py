@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pipelines.beam import BEAM_ARGS
+from schemas.contracts.statistics import Boundaries, Scale, Statistics
 from schemas.errors import UserError
 from schemas.spec import Inputs
-from schemas.statistics import Boundaries, Scale, Statistics
 from tests.components.small_logs import ROWS, Row, day_logs, write_days
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from components.registry.base import Base
 from schemas.spec import Spec, digest
-from schemas.training import Order
+from schemas.spec.training import Order
 from tests.components.evaluation_world import BEAM_ARGS
 from tests.components.small_logs import write_days
 from tests.schemas.specs import changed
@@ -109,7 +109,7 @@ def keys_by_day(inputs: dict[str, list[Any]]) -> dict[str, set[int]]:
     """Returns the keys in the transformed examples of each day."""
     import tensorflow as tf
 
-    from schemas.example_files import day_of
+    from schemas.contracts.example_files import day_of
 
     found: dict[str, set[int]] = {}
     for file in sorted(Path(inputs["transformed_examples"][0].uri).rglob("*.gz")):

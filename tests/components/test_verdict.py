@@ -7,8 +7,8 @@ import pytest
 from components.evaluator.judge import judge
 from components.evaluator.reduced_rows import reduced_rows, rows_verdict
 from components.evaluator.verdict import Verdict
-from schemas.release import Evaluation, Gate
-from schemas.serving import Export
+from schemas.spec.release import Evaluation, Gate
+from schemas.spec.serving import Export
 from tests.components.fabricated_measurements import COMPARED, INPUTS, NO_BASELINE, exactly, judged, metrics, slice_of
 
 INT8 = Export(rows="int8", max_auc_loss=0.001)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import psutil
 from ruamel.yaml import YAML
 
-from schemas.cluster import StepName
+from schemas.spec.cluster import StepName
 
 DATE = "2026-03-05"
 STEPS = list(get_args(StepName))

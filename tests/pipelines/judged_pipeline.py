@@ -19,8 +19,8 @@ from components.registry.checkpoint import RankerCheckpoint
 from pipelines.local.request import ARTIFACTS, METADATA
 from pipelines.local.runner import run_pipeline
 from schemas.loading import load_spec
-from schemas.release import DirectoryPush
-from schemas.serving import Load
+from schemas.spec.release import DirectoryPush
+from schemas.spec.serving import Load
 
 SPEC = Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml"
 INGESTION = {

@@ -15,10 +15,10 @@ from components.infra_validator.verdict import Check
 from pipelines.alerting import event_of
 from pipelines.local.request import check_request
 from pipelines.summary import ServingSummary, Summary, TaskSummary
-from schemas.alerts import Alerts
 from schemas.errors import UserError
 from schemas.loading import load_spec
-from schemas.serving import Load
+from schemas.spec.alerts import Alerts
+from schemas.spec.serving import Load
 from tests.golden_files import SPECS
 from tests.webhook import Webhook, webhook
 

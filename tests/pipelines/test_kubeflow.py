@@ -14,8 +14,8 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from pipelines.kubeflow import compile_pipeline, write_compiled
-from schemas.cluster import Launch
 from schemas.loading import load_spec
+from schemas.spec.cluster import Launch
 from tests.golden_files import check_golden
 from tests.pipelines.compiled_files import HOOK, IMAGE, SPECS, TARGET, TRAINER_IMAGE, changed_spec, compiled
 from tests.pipelines.compiled_pipeline import (

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from pipelines.plan import Room, print_plan, refuse_unfit, this_machine
+from schemas.derived.plan import Plan, plan
 from schemas.errors import UserError
 from schemas.loading import load_spec
-from schemas.plan import Plan, plan
 from trainer_module.launch.memory import available_bytes
 
 TOP = Path(__file__).parents[2]

@@ -8,11 +8,11 @@ import pytest
 
 from pipelines.local.logs import check_logs
 from pipelines.local.request import ARTIFACTS, METADATA, RunRequest, check_request, run_id
-from schemas.data import Arrival
+from schemas.checks.release import OF_THE_ROOT
 from schemas.errors import UserError
 from schemas.loading import load_spec
-from schemas.release_checks import OF_THE_ROOT
 from schemas.spec import Spec, digest
+from schemas.spec.data import Arrival
 
 SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
 

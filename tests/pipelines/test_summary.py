@@ -20,9 +20,9 @@ from pipelines.report import print_report
 from pipelines.summary import Summary, exit_code, write_summary
 from schemas.errors import UserError
 from schemas.loading import load_spec
-from schemas.release import DirectoryPush
-from schemas.serving import Load
 from schemas.spec import digest
+from schemas.spec.release import DirectoryPush
+from schemas.spec.serving import Load
 
 SPEC = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "census_income.yaml")
 GATES = [

@@ -12,11 +12,11 @@ from ruamel.yaml import YAML
 from components.registry.record import BlessedModel
 from components.transform.code import transform_code
 from pipelines.base import difference, find_base, sentences
+from schemas.contracts.statistics import FeatureStatistics, Scale, Statistics, without_analysis
+from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
-from schemas.statistics import FeatureStatistics, Scale, Statistics, without_analysis
-from schemas.weights import dense_weights
 from tests.golden_files import SPECS
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position, encode

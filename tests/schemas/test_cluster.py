@@ -6,8 +6,11 @@ from typing import Any, get_args
 
 import pytest
 
-from schemas.alerts import Alerts
-from schemas.cluster import (
+from schemas.loading import load_spec
+from schemas.problems import SpecError
+from schemas.spec import Ranker, Spec, digest
+from schemas.spec.alerts import Alerts
+from schemas.spec.cluster import (
     Cluster,
     Gpu,
     Launch,
@@ -20,10 +23,7 @@ from schemas.cluster import (
     Toleration,
     Volume,
 )
-from schemas.data import DayLogs
-from schemas.loading import load_spec
-from schemas.problems import SpecError
-from schemas.spec import Ranker, Spec, digest
+from schemas.spec.data import DayLogs
 from tests.schemas.specs import changed, loaded, write
 
 Case = tuple[dict[str, Any], str, str]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.columns import Column, columns, serving_columns
+from schemas.derived.columns import Column, columns, serving_columns
 from tests.schemas.features import EVERY_KIND
 from tests.schemas.specs import loaded
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.data import DayLogs
-from schemas.days import file_pattern, parse_day, window
+from schemas.derived.days import file_pattern, parse_day, window
+from schemas.spec.data import DayLogs
 
 DAYS = st.dates(min_value=datetime.date(1970, 1, 1), max_value=datetime.date(9000, 1, 1))
 ONE_DAY = datetime.timedelta(days=1)

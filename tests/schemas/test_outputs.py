@@ -1,7 +1,7 @@
 """Transform's outputs: which there are, and what they look like."""
 
-from schemas.columns import EVENT_TIME
-from schemas.outputs import Output, outputs
+from schemas.derived.columns import EVENT_TIME
+from schemas.derived.outputs import Output, outputs
 from tests.schemas.features import EVERY_KIND
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UserError
-from schemas.groups import groups_of
-from schemas.plan import Plan, plan, refuse_unfit
-from schemas.sizes import (
+from schemas.derived.groups import groups_of
+from schemas.derived.plan import Plan, plan, refuse_unfit
+from schemas.derived.sizes import (
     INDEX_BYTES_PER_SLOT,
     INDEX_FIXED_BYTES,
     PROCESS_BYTES,
@@ -17,6 +16,7 @@ from schemas.sizes import (
     high_share,
     index_bytes,
 )
+from schemas.errors import UserError
 from schemas.spec import Ranker
 from tests.schemas.specs import loaded
 

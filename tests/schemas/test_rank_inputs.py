@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.columns import Column
-from schemas.rank_inputs import clashes, input_names
+from schemas.derived.columns import Column
+from schemas.derived.rank_inputs import clashes, input_names
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from schemas.loading import load_spec
-from schemas.metrics import direction, new_id_slice, slice_name
 from schemas.problems import SpecError
 from schemas.spec import digest
+from schemas.spec.metrics import direction, new_id_slice, slice_name
 from tests.schemas.specs import REMOVED, changed, loaded, write
 
 KEY = {"session": {"column": "session_id", "type": "int"}}

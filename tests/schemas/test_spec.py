@@ -11,8 +11,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from schemas.loading import load_spec
-from schemas.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
 from schemas.spec import Spec, digest
+from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
 from tests.schemas.specs import VALID, changed, loaded, write
 
 SPECS = ("short_video", "online_retail", "census_income")

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.spec import Inputs
-from schemas.statistics import (
+from schemas.contracts.statistics import (
     Boundaries,
     FeatureStatistics,
     Scale,
@@ -16,6 +15,7 @@ from schemas.statistics import (
     to_analyse,
     without_analysis,
 )
+from schemas.spec import Inputs
 
 PRICE = {"kind": "numeric", "clip": [0, 5]}
 PLAIN = {"kind": "numeric", "normalise": "none"}

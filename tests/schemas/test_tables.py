@@ -7,13 +7,13 @@ import pydantic
 import pytest
 
 from schemas.checks import find_problems
-from schemas.columns import Column, columns
-from schemas.feature_checks import MAX_TABLES
+from schemas.checks.features import MAX_TABLES
+from schemas.derived.columns import Column, columns
 from schemas.loading import load_spec
-from schemas.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd
 from schemas.problems import SpecError
 from schemas.spec import Inputs, digest
-from schemas.tables import Capacity, CountAdmission, RandomAdmission, Table
+from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd
+from schemas.spec.tables import Capacity, CountAdmission, RandomAdmission, Table
 from tests.schemas.specs import REMOVED, changed, loaded, write
 
 # (changes of the valid spec, path of the problem, its text or the start of it)

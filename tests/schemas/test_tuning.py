@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.documents import value_at, whole, with_values
 from schemas.loading import load_spec, parse_spec
+from schemas.loading.documents import value_at, whole, with_values
 from schemas.problems import SpecError
 from schemas.spec import digest
 from tests.schemas.specs import changed, write

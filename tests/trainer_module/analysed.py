@@ -11,9 +11,9 @@ from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, sche
 
 from components.transform import analysis
 from pipelines.beam import BEAM_ARGS
-from schemas.columns import columns
+from schemas.contracts.statistics import Statistics, completed, to_analyse
+from schemas.derived.columns import columns
 from schemas.spec import Inputs
-from schemas.statistics import Statistics, completed, to_analyse
 from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
 
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}

@@ -9,11 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.beam import BEAM_ARGS
-from schemas.base import Declaration
-from schemas.columns import Column, columns
-from schemas.documents import check_document
-from schemas.outputs import outputs
+from schemas.derived.columns import Column, columns
+from schemas.derived.outputs import outputs
+from schemas.loading.documents import check_document
 from schemas.spec import Inputs, Ranker, Spec, digest
+from schemas.spec.base import Declaration
 from trainer_module.job import TrainJob
 
 NUM_EXAMPLES = 96

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from schemas.groups import groups_of
-from schemas.plan import plan
+from schemas.derived.groups import groups_of
+from schemas.derived.plan import plan
 from tests.schemas.test_plan import of_users_and_posts
 from trainer_module.embedding.row_store import RowStore
 

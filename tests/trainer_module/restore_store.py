@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.groups import groups_of
-from schemas.plan import plan
+from schemas.derived.groups import groups_of
+from schemas.derived.plan import plan
 from tests.schemas.test_plan import of_users_and_posts
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.blocks import is_owned

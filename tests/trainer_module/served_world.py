@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.beam import BEAM_ARGS
-from schemas.columns import columns
-from schemas.groups import groups_of
+from schemas.derived.columns import columns
+from schemas.derived.groups import groups_of
 from schemas.spec import Ranker, digest
 from tests import mounted_store
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts

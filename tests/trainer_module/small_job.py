@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from schemas.columns import EVENT_TIME
-from schemas.example_files import file_name
+from schemas.contracts.example_files import file_name
+from schemas.derived.columns import EVENT_TIME
 from schemas.spec import Ranker, digest
 from trainer_module.job import TrainJob
 from trainer_module.launch.rendezvous import Rendezvous

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.models import Model
+from schemas.spec.models import Model
 from trainer_module.dense.weights import FlatWeights, Layer
 from trainer_module.models import ModelInputs, RankingModel, build_model
 

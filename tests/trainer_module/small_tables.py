@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.groups import Group
-from schemas.optimizers import Adagrad
-from schemas.tables import Table
+from schemas.derived.groups import Group
+from schemas.spec.optimizers import Adagrad
+from schemas.spec.tables import Table
 from trainer_module.embedding.row_optimizers import Now
 from trainer_module.embedding.row_store import Observed, RowStore
 from trainer_module.transforms.keys import ID_BITS

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schemas.models import Mmoe
+from schemas.spec.models import Mmoe
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
-from schemas.training import Constant, Cosine, Schedule, Stepwise
+from schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
+from schemas.spec.training import Constant, Cosine, Schedule, Stepwise
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")

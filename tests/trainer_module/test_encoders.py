@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.encoders import DinEncoder, TransformerEncoder
-from schemas.features import SequenceFeature
+from schemas.spec.encoders import DinEncoder, TransformerEncoder
+from schemas.spec.features import SequenceFeature
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -51,7 +51,7 @@ def test_lists_are_combined_by_their_own_rule_and_empty_ones_are_zeros() -> None
 
 
 def test_positional_weights_are_a_softmax_over_the_positions_present() -> None:
-    from schemas.encoders import PositionalEncoder
+    from schemas.spec.encoders import PositionalEncoder
 
     encoder, weights = _built(PositionalEncoder(kind="positional"))
     ((name, logits),) = weights.items()

@@ -108,7 +108,7 @@ def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
 
 def _assert_candidates_score_alike(job: Any, raw: list[bytes], expected: dict[str, np.ndarray]) -> None:
     """Asks for candidates by their columns, all rows apart, and then one user's columns once for all."""
-    from schemas.columns import serving_columns
+    from schemas.derived.columns import serving_columns
     from trainer_module.serving.raw_columns import inputs_of
 
     columns = {column.name: column for column in serving_columns(job.ranker)}

@@ -135,7 +135,7 @@ def test_a_model_that_scores_otherwise_than_the_ranks_is_not_exported(served_wor
 
 def exported_as(rows: str):  # type: ignore[no-untyped-def]
     """Returns an export with smaller rows."""
-    from schemas.serving import Export
+    from schemas.spec.serving import Export
 
     return Export.model_validate({"rows": rows})
 

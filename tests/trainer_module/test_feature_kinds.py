@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.outputs import outputs
+from schemas.contracts.statistics import Boundaries, FeatureStatistics, Scale, Statistics, without_analysis
+from schemas.derived.outputs import outputs
 from schemas.spec import Inputs
-from schemas.statistics import Boundaries, FeatureStatistics, Scale, Statistics, without_analysis
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -241,7 +241,7 @@ def test_ages_are_in_their_unit_and_not_negative(transformed: Any) -> None:
 
 
 def test_the_age_of_a_time_that_is_none_does_not_wrap() -> None:
-    from schemas.features import AgeFeature
+    from schemas.spec.features import AgeFeature
     from trainer_module.transforms.times import ages
 
     feature = AgeFeature(kind="age", since="posted", at="time", unit="days", missing=0)
@@ -270,7 +270,7 @@ def test_a_request_gives_one_user_and_many_candidates(transformed: Any) -> None:
     once = {"user", "seen", "time"}
     types = {"user": tf.string, "tags": tf.string, "item": tf.int64, "seen": tf.int64, "time": tf.int64}
     types |= {"signed_up": tf.int64, "posted": tf.int64}
-    from schemas.columns import serving_columns
+    from schemas.derived.columns import serving_columns
 
     request = {}
     for column in serving_columns(INPUTS):
@@ -297,7 +297,7 @@ def test_a_request_gives_one_user_and_many_candidates(transformed: Any) -> None:
     [({"image": [[1.0]]}, "a vector has 2 floats"), ({"tag_weights": [[]]}, "each id needs its weight")],
 )
 def test_a_vector_or_weights_of_another_length_are_refused(transformed: Any, wrong: Any, told: str) -> None:
-    from schemas.columns import serving_columns
+    from schemas.derived.columns import serving_columns
 
     types = {"float": tf.float32, "int": tf.int64, "string": tf.string}
     request = {
@@ -310,7 +310,7 @@ def test_a_vector_or_weights_of_another_length_are_refused(transformed: Any, wro
 
 def _num_operations(times: int) -> int:
     """Returns how many operations so many features of each of these kinds take, their columns not counted."""
-    from schemas.columns import columns
+    from schemas.derived.columns import columns
     from trainer_module.transforms.preprocessing import preprocessing_fn
 
     kinds = {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from schemas.spec import Ranker
-from schemas.training import Order
+from schemas.spec.training import Order
 from tests.trainer_module import small_job
 from tests.trainer_module.launched_job import wait_until
 from tests.trainer_module.small_job import FIRST_EVENT_S, NUM_EXAMPLES, declared, write_days, write_examples

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from schemas.models import DcnV2, Dlrm
+from schemas.spec.models import DcnV2, Dlrm
 from tests.trainer_module import oracles
 from tests.trainer_module.small_models import INPUTS, NUM_FLOATS, WIDTH, examples, weights_of
 from trainer_module.dense.inputs import ModelInputs

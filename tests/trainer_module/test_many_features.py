@@ -50,7 +50,7 @@ def declared(per_kind: int) -> Declared:
 
 def examples(ranker: Declared, count: int, *, seed: int) -> Any:
     """Returns transformed examples, serialized: [count]."""
-    from schemas.outputs import outputs
+    from schemas.derived.outputs import outputs
 
     generator, found = np.random.default_rng(seed), []
     for _ in range(count):

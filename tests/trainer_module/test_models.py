@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from pydantic import TypeAdapter
 
-from schemas.models import Model
+from schemas.spec.models import Model
 from tests.trainer_module import oracles
 from tests.trainer_module.small_models import TASKS, Small, small
 from trainer_module.dense.noise import Noise

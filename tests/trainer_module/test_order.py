@@ -6,10 +6,10 @@ from itertools import chain
 
 import pytest
 
+from schemas.contracts.example_files import by_day, day_of, file_name
 from schemas.errors import UserError
-from schemas.example_files import by_day, day_of, file_name
 from schemas.spec import Ranker, Spec
-from schemas.training import ORDER_OF_DAYS, Order
+from schemas.spec.training import ORDER_OF_DAYS, Order
 from tests.schemas.specs import changed
 from trainer_module.input.order import Segment, files_of_rank, order_of, parts_of_pool, whole
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from schemas.derived.sizes import dense_parameters, dense_parts, high_share
+from schemas.derived.weights import dense_weights
 from schemas.loading import load_spec
-from schemas.sizes import dense_parameters, dense_parts, high_share
 from schemas.spec import Ranker as Declared
-from schemas.weights import dense_weights
 from tests.schemas.specs import Document, changed, loaded
 from tests.trainer_module.restore_store import write_users
 from tests.trainer_module.small_job import declared as small_ranker

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.columns import EVENT_TIME
+from schemas.derived.columns import EVENT_TIME
 from schemas.spec import Inputs
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from schemas.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd
+from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowOptimizer, RowwiseAdagrad, Sgd
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -75,7 +75,7 @@ CASES: list[tuple[RowOptimizer, RowOptimizer, Oracle]] = [
 def test_rows_follow_numpy_for_six_steps_with_decay_and_a_schedule(
     first: RowOptimizer, second: RowOptimizer, oracle: Oracle, is_mixed: bool
 ) -> None:
-    from schemas.tables import Table
+    from schemas.spec.tables import Table
     from tests.trainer_module.small_tables import Steps, group, keys
     from trainer_module.embedding.row_store import RowStore
 
@@ -106,7 +106,7 @@ def test_rows_follow_numpy_for_six_steps_with_decay_and_a_schedule(
 
 
 def test_ftrl_keeps_the_random_start_until_gradients_move_it_and_l1_gives_zeros() -> None:
-    from schemas.tables import Table
+    from schemas.spec.tables import Table
     from tests.trainer_module.small_tables import Steps, group, keys
     from trainer_module.embedding.row_store import RowStore
 

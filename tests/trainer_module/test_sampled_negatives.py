@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from schemas.columns import columns
+from schemas.derived.columns import columns
 from schemas.spec import Ranker as Declared
 from tests.trainer_module.small_job import job
 

@@ -20,9 +20,9 @@ _TAG = 1 << 52
 
 
 def _group(name: str = "sgd_2", dim: int = 2, **defaults: float):  # type: ignore[no-untyped-def]
-    from schemas.groups import Group
-    from schemas.optimizers import Sgd
-    from schemas.tables import Table
+    from schemas.derived.groups import Group
+    from schemas.spec.optimizers import Sgd
+    from schemas.spec.tables import Table
 
     tables = {table: Table(dim=dim, default_value=value) for table, value in defaults.items()}
     return Group(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.groups import KEY_ID_BITS
+from schemas.derived.groups import KEY_ID_BITS
 
 BLOCK_ROWS = 1 << 14
 _HASH_BITS = 32

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.base import Declaration
 from schemas.errors import UserError
+from schemas.spec.base import Declaration
 
 _CHUNK_BYTES = 4 << 20
 _NPY: Any = np.lib.format  # without types

@@ -33,7 +33,7 @@ def fit(
         manifest: the checkpoint's.
         declared: the spec.
         weights: the layouts of its dense weights.
-        changed: features whose values mean something else than in the base, see `schemas.statistics`.
+        changed: features whose values mean something else than in the base, see `schemas.contracts.statistics`.
         source: the checkpoint, for messages.
 
     Raises:

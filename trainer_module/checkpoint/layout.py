@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from schemas.groups import groups_of
+from schemas.derived.groups import groups_of
+from schemas.derived.weights import DenseWeight
 from schemas.spec import Ranker
-from schemas.weights import DenseWeight
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import GroupLayout, WeightLayout
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from schemas.base import Declaration
+from schemas.spec.base import Declaration
 from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
 
 FORMAT = 2

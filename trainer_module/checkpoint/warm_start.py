@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.groups import BOOK_FLOATS
+from schemas.derived.groups import BOOK_FLOATS
 from trainer_module.checkpoint.fit import Fit, fit, without
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import GroupLayout, Manifest, WeightLayout
@@ -54,7 +54,7 @@ def warm_start(
         ranker: what is to be trained.
         rank: this one.
         ranks: number of all.
-        changed: features whose values mean something else than in the base, see `schemas.statistics`.
+        changed: features whose values mean something else than in the base, see `schemas.contracts.statistics`.
 
     Raises:
         CheckpointError: when a table of the same name has other rows, or a file is damaged.

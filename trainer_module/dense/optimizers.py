@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
+from schemas.spec.optimizers import AdamW, DenseAdagrad, DenseAdam, DenseOptimizer, DenseSgd
 from trainer_module.dense.weights import FlatWeights, Weight
 
 

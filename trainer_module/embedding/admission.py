@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from schemas.groups import Group
-from schemas.tables import CountAdmission, RandomAdmission
+from schemas.derived.groups import Group
+from schemas.spec.tables import CountAdmission, RandomAdmission
 from trainer_module.embedding.hashing import mix64, uniform
 from trainer_module.embedding.per_table import PerTable
 from trainer_module.snapshot import Arrays

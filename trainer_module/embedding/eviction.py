@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.groups import BOOK_FLOATS, Group
-from schemas.tables import Capacity
+from schemas.derived.groups import BOOK_FLOATS, Group
+from schemas.spec.tables import Capacity
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY, read_books
 from trainer_module.embedding.row_store import RowStore
 from trainer_module.transforms.keys import ID_BITS

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.groups import Group
-from schemas.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
+from schemas.derived.groups import Group
+from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
 from trainer_module.embedding.per_table import PerTable
 
 Number = Any

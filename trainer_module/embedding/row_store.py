@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
 
-from schemas.groups import Group
+from schemas.derived.groups import Group
 from trainer_module.embedding.admission import Gatekeeper
 from trainer_module.embedding.bookkeeping import merged_books, new_books
 from trainer_module.embedding.hashing import initial_rows

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from schemas.groups import Group
+from schemas.derived.groups import Group
 from trainer_module import collectives
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.embedding.row_optimizers import Now

@@ -5,8 +5,8 @@ from typing import Protocol
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
-from schemas.features import SequenceFeature
+from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
+from schemas.spec.features import SequenceFeature
 from trainer_module.dense.weights import Weight, Weights
 from trainer_module.encoders.din import DinLists
 from trainer_module.encoders.lists import Lists

@@ -5,7 +5,7 @@ Reference: Zhou et al.: Deep interest network for click-through rate prediction,
 
 import tensorflow as tf
 
-from schemas.encoders import DinEncoder
+from schemas.spec.encoders import DinEncoder
 from trainer_module.dense.layers import Dense, Mlp
 from trainer_module.dense.weights import Weight, Weights
 from trainer_module.encoders.lists import Lists

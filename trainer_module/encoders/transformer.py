@@ -7,7 +7,7 @@ import math
 
 import tensorflow as tf
 
-from schemas.encoders import TransformerEncoder
+from schemas.spec.encoders import TransformerEncoder
 from trainer_module.dense.layers import Dense
 from trainer_module.dense.weights import Layer, Weight, Weights
 from trainer_module.encoders.lists import Lists

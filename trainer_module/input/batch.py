@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
-from schemas.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
-from schemas.encoders import MeanEncoder
-from schemas.features import IdsFeature, SequenceFeature
-from schemas.groups import groups_of
-from schemas.outputs import Output, outputs
+from schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
+from schemas.derived.groups import groups_of
+from schemas.derived.outputs import Output, outputs
 from schemas.spec import Ranker
+from schemas.spec.encoders import MeanEncoder
+from schemas.spec.features import IdsFeature, SequenceFeature
 from trainer_module.dense.weights import Blocks
 
 Batch = dict[str, tf.Tensor]

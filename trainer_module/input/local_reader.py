@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from schemas.spec import Ranker
-from schemas.training import Order
+from schemas.spec.training import Order
 from trainer_module.input.batch import parser
 from trainer_module.input.order import Part, files_of_rank, order_of, shuffle_seed, whole
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schemas.contracts.example_files import by_day, day_of
 from schemas.errors import UserError
-from schemas.example_files import by_day, day_of
 from schemas.spec import Ranker
-from schemas.training import ORDER_OF_DAYS, Order
+from schemas.spec.training import ORDER_OF_DAYS, Order
 
 _PARTS_PER_WORKER = 4
 _SHUFFLE_SEED = 0x5A17

@@ -5,8 +5,8 @@ from typing import Protocol
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.models import DcnV2, Dlrm
-from schemas.models import Interaction as Declared
+from schemas.spec.models import DcnV2, Dlrm
+from schemas.spec.models import Interaction as Declared
 from trainer_module.dense.inputs import ModelInputs
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Blocks, Weight, Weights

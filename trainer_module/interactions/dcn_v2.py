@@ -7,7 +7,7 @@ systems, WWW 2021.
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.models import DcnV2
+from schemas.spec.models import DcnV2
 from trainer_module.dense.layers import Dense, Mlp
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Blocks, Weight, Weights, blocks_of, width_of

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from schemas.models import Dlrm
+from schemas.spec.models import Dlrm
 from trainer_module.dense.inputs import ModelInputs
 from trainer_module.dense.layers import Dense, Mlp
 from trainer_module.dense.noise import Noise

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import Declaration
+from schemas.spec.base import Declaration
 
 Cause = Literal["mistake", "killed", "hung", "lost", "ended", "late", "export"]
 """The first five are what can happen to an attempt, the likeliest to be the first cause of the others coming first.

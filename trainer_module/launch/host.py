@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
-from schemas.plan import refuse_unfit
 from trainer_module.job import TrainJob, find_job
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.memory import available_bytes

@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from schemas.plan import refuse_unfit
+from schemas.derived.plan import refuse_unfit
 from trainer_module.job import TrainJob, read_job
 from trainer_module.launch.attempts import POLL_S, conclude
 from trainer_module.launch.deadline import Deadline

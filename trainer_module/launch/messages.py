@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import Declaration
+from schemas.spec.base import Declaration
 from trainer_module.launch.failures import Failure
 
 Label = Annotated[str, Field(pattern=r"^[a-z0-9-]{0,64}$")]

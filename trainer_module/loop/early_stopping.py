@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.errors import UserError
 from schemas.spec import Ranker
-from schemas.tasks import BinaryTask
+from schemas.spec.tasks import BinaryTask
 
 Validation = Mapping[str, Mapping[str, float]]
 """{task: {metric: value}} after an epoch."""

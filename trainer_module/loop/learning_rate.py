@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.training import Constant, Cosine, Schedule, Stepwise
+from schemas.spec.training import Constant, Cosine, Schedule, Stepwise
 from trainer_module.snapshot import Arrays
 
 _START, _PACE = "schedule_start", "schedule_pace"

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
-from schemas.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 _BINS = 20_000
 _LARGEST_LOGIT = 16.0

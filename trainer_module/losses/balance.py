@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import assert_never
 
 from schemas.spec import Ranker
-from schemas.training import FixedBalance, GradNormBalance, UncertaintyBalance
+from schemas.spec.training import FixedBalance, GradNormBalance, UncertaintyBalance
 from trainer_module.dense.weights import Weight, Weights
 
 # Shape suffixes: T tasks, S floats of the shared weights.

@@ -6,7 +6,7 @@ All are finite, and so are their gradients, for any finite logit and allowed lab
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.tasks import (
+from schemas.spec.tasks import (
     BinaryTask,
     CrossEntropy,
     Focal,

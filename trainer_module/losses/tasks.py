@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.models import Aitm, Esmm
 from schemas.spec import Ranker
-from schemas.tasks import BinaryTask, LogError, RegressionTask, Task, WatchTimeTask
+from schemas.spec.models import Aitm, Esmm
+from schemas.spec.tasks import BinaryTask, LogError, RegressionTask, Task, WatchTimeTask
 from trainer_module.losses.examples import example_losses
 
 # Shape suffixes: B batch, T tasks.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from typing_extensions import assert_never
 
-from schemas.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask
+from schemas.spec.models import Aitm, Esmm, Mmoe, Model, Ple, SharedBottom, SingleTask
 from trainer_module.dense.inputs import ModelInputs
 from trainer_module.dense.weights import Blocks
 from trainer_module.interactions import build_interaction

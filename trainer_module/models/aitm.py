@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.models import Aitm
+from schemas.spec.models import Aitm
 from trainer_module.dense.layers import Dense, Heads, ParallelMlps
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Blocks, Layer, Weight, Weights

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.models import Esmm
+from schemas.spec.models import Esmm
 from trainer_module.dense.layers import Heads, ParallelMlps
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Blocks, Weights

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.models import Mmoe
+from schemas.spec.models import Mmoe
 from trainer_module.dense.layers import Dense, ParallelMlps, Towers
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Blocks, Weights

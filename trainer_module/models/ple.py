@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.models import Ple
+from schemas.spec.models import Ple
 from trainer_module.dense.layers import Dense, ParallelMlps, Towers
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Axis, Blocks, Layer, Weights, width_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.models import SharedBottom
+from schemas.spec.models import SharedBottom
 from trainer_module.dense.layers import ParallelMlps, Towers
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Blocks, Weights

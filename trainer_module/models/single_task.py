@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.models import SingleTask
+from schemas.spec.models import SingleTask
 from trainer_module.dense.layers import Heads, ParallelMlps
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Blocks, Weights

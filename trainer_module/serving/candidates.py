@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from schemas.columns import weights_of
+from schemas.derived.columns import weights_of
 from trainer_module.dense.weights import Weights
 from trainer_module.encoders.lists import Lists
 from trainer_module.input.batch import Columns, ragged

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from schemas.rank_inputs import input_names
+from schemas.derived.rank_inputs import input_names
 from schemas.spec import Ranker
 from trainer_module.serving.signatures import DEFAULT, RANK, ServedRanker
 

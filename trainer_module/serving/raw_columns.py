@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from schemas.columns import Column, ColumnType
-from schemas.rank_inputs import LENGTH, MISSING, clashes, input_names
+from schemas.derived.columns import Column, ColumnType
+from schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 """Of a column's values."""

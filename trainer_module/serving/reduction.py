@@ -9,9 +9,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
-from schemas.columns import task_columns
+from schemas.derived.columns import task_columns
 from schemas.spec import Inputs
-from schemas.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 from trainer_module.serving.scores import Scores
 
 _ABSENT = -1

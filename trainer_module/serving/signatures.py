@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from numpy.typing import NDArray
 
-from schemas.columns import Column, feature_columns, is_bias, serving_columns
+from schemas.derived.columns import Column, feature_columns, is_bias, serving_columns
 from trainer_module.input.batch import Columns
 from trainer_module.ranker import Ranker
 from trainer_module.serving.candidates import candidate_logits

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from schemas.groups import Group
+from schemas.derived.groups import Group
 from trainer_module.serving.row_types import Rows
 from trainer_module.serving.table import ServedTable
 from trainer_module.serving.trained_rows import TrainedRows

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.groups import Group
+from schemas.derived.groups import Group
 from trainer_module.serving.row_types import Rows, RowType
 from trainer_module.serving.trained_rows import TrainedRows
 from trainer_module.transforms.keys import ID_BITS, tags_of

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_recommenders_addons.dynamic_embedding as de
 
-from schemas.groups import Group
+from schemas.derived.groups import Group
 from trainer_module.serving.row_types import Rows
 from trainer_module.serving.table import ServedTable
 from trainer_module.serving.trained_rows import TrainedRows

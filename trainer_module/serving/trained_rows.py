@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.groups import Group
+from schemas.derived.groups import Group
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.checkpoint.restore import read_keys, read_row_blocks

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from typing_extensions import assert_never
 
-from schemas.groups import Group
-from schemas.serving import Export
+from schemas.derived.groups import Group
+from schemas.spec.serving import Export
 from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_dense
 from trainer_module.job import TrainJob

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from schemas.features import BucketsFeature
-from schemas.statistics import Boundaries
+from schemas.contracts.statistics import Boundaries
+from schemas.spec.features import BucketsFeature
 from trainer_module.transforms.keys import NO_ID, id_keys, missing_key
 from trainer_module.transforms.stacked import Rows
 

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import tensorflow as tf
 
-from schemas.features import CrossFeature, IdFeature, ListFeature, MatchFeature
+from schemas.spec.features import CrossFeature, IdFeature, ListFeature, MatchFeature
 from trainer_module.transforms.columns import is_present, one_value
 from trainer_module.transforms.keys import NO_ID, id_keys, missing_key
 from trainer_module.transforms.stacked import Rows, Values, stacked_texts

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import tensorflow as tf
 
-from schemas.features import IdsFeature, ListFeature, SequenceFeature
+from schemas.spec.features import IdsFeature, ListFeature, SequenceFeature
 from trainer_module.transforms.ids import texts_of, with_keys
 from trainer_module.transforms.keys import id_keys
 from trainer_module.transforms.stacked import Values, stacked

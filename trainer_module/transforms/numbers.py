@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from schemas.features import AgeFeature, BucketsFeature, NumericFeature
-from schemas.statistics import Scale
+from schemas.contracts.statistics import Scale
+from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
 from trainer_module.transforms.stacked import Rows, stacked
 
 # Shape suffixes: F features side by side; R rows of all their columns; B batch in training.

@@ -11,7 +11,8 @@ from typing import Any
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.columns import (
+from schemas.contracts.statistics import Boundaries, Scale, Statistics
+from schemas.derived.columns import (
     EVENT_TIME,
     example_weight_of,
     feature_columns,
@@ -20,7 +21,8 @@ from schemas.columns import (
     serving_of,
     weights_of,
 )
-from schemas.features import (
+from schemas.spec import Inputs
+from schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
     CrossFeature,
@@ -34,8 +36,6 @@ from schemas.features import (
     TimeFeature,
     VectorFeature,
 )
-from schemas.spec import Inputs
-from schemas.statistics import Boundaries, Scale, Statistics
 from trainer_module.transforms import buckets, ids, lists, numbers, times
 from trainer_module.transforms.columns import one_value
 from trainer_module.transforms.stacked import Rows, joined, side_by_side
@@ -49,11 +49,11 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
 
     Args:
         inputs: column name to SparseTensor [batch, values].
-        custom_config: `inputs`, the JSON of `schemas.spec.Inputs`; `statistics`, that of `schemas.statistics`, of all
-            features that are made of numbers.
+        custom_config: `inputs`, the JSON of `schemas.spec.Inputs`; `statistics`, the JSON of
+            `schemas.contracts.statistics.Statistics` for all numeric features.
 
     Returns:
-        What `schemas.outputs.outputs` lists; labels, example weights and the event's time where the logs have them.
+        What `schemas.derived.outputs.outputs` lists; labels, example weights and event times where the logs have them.
     """
     declared = Inputs.model_validate_json(custom_config["inputs"])
     statistics = Statistics.model_validate_json(custom_config["statistics"])

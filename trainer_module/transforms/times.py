@@ -5,7 +5,7 @@ import math
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.features import AgeFeature, TimeFeature
+from schemas.spec.features import AgeFeature, TimeFeature
 from trainer_module.transforms.columns import is_present, one_value
 from trainer_module.transforms.ids import keys_of_numbers
 

@@ -3,7 +3,7 @@
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.features import VectorFeature
+from schemas.spec.features import VectorFeature
 from trainer_module.transforms.columns import num_values
 
 # Shape suffixes: R rows of a column, D dimension.

@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 
 from components.example_gen.column_types import TARGET
 from components.example_gen.readers.batches import Inspection, Rows
-from schemas.columns import Column, ColumnType
+from schemas.derived.columns import Column, ColumnType
 from schemas.errors import UserError
 from schemas.problems import listed
 

@@ -7,8 +7,8 @@ from typing_extensions import assert_never
 
 from components.example_gen.readers import csv, parquet, tfrecord
 from components.example_gen.readers.batches import Inspection, Rows
-from schemas.columns import Column
-from schemas.data import Logs
+from schemas.derived.columns import Column
+from schemas.spec.data import Logs
 
 
 def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:

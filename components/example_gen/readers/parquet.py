@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from components.example_gen.column_types import type_problem
 from components.example_gen.readers.batches import BATCH_ROWS, Inspection, Rows
-from schemas.columns import Column
+from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.problems import listed
 

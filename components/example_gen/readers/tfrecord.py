@@ -19,7 +19,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from components.example_gen.column_types import is_list, type_problem
 from components.example_gen.readers.batches import Inspection, Rows
-from schemas.columns import Column
+from schemas.derived.columns import Column
 from schemas.errors import UserError
 
 # Every feature of a record is decoded, declared or not, so batches are smaller than those of columnar files.

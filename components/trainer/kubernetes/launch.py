@@ -15,8 +15,8 @@ from components.trainer.kubernetes.connection import connect
 from components.trainer.kubernetes.lifecycle import carry_out
 from components.trainer.kubernetes.run import TrainingRun
 from components.trainer.kubernetes.timing import Timing
-from schemas.cluster import Launch
 from schemas.errors import UserError
+from schemas.spec.cluster import Launch
 
 _LOG = logging.getLogger(__name__)
 _PATHS = ("transform_graph", "base_checkpoint")

@@ -15,7 +15,7 @@ from components.trainer.kubernetes.mpijob import MPIJob, mpijob
 from components.trainer.kubernetes.network import network_policy, services
 from components.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
 from components.trainer.kubernetes.service_pool import service_pool
-from schemas.cluster import JobSetLauncher, MpiJobLauncher
+from schemas.spec.cluster import JobSetLauncher, MpiJobLauncher
 
 TrainingJob: TypeAlias = MPIJob | JobSet
 Dependent: TypeAlias = NetworkPolicy | Service | StatefulSet

@@ -35,8 +35,8 @@ from components.trainer.kubernetes.run import (
     Component,
     TrainingRun,
 )
-from schemas.cluster import Pod
 from schemas.quantities import parse_bytes
+from schemas.spec.cluster import Pod
 
 USER = 10001
 """Of all processes, and the group of what they write: that of the images."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.cluster import Cluster, Launch, Pod
+from schemas.spec.cluster import Cluster, Launch, Pod
 
 Component = Literal["dispatcher", "data-worker", "coordinator", "host"]
 

@@ -13,7 +13,7 @@ import pytest
 
 from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
 from components.infra_validator.verdict import Check, ServingVerdict
-from schemas.serving import Load
+from schemas.spec.serving import Load
 from tests.webhook import Webhook, webhook
 
 REPOSITORY = Path(__file__).parents[3]

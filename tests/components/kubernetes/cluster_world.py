@@ -18,7 +18,7 @@ from components.trainer.kubernetes.manifests import render
 from components.trainer.kubernetes.objects import Objects
 from components.trainer.kubernetes.run import TrainingRun, run_name
 from components.trainer.kubernetes.timing import Timing
-from schemas.cluster import Cluster, Launch
+from schemas.spec.cluster import Cluster, Launch
 from tests.kubernetes_api import KubernetesApi
 from tests.kubernetes_controllers import Controllers, Life, ScriptedKubelet, finish
 from tests.kubernetes_store import Store

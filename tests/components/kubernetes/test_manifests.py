@@ -10,9 +10,9 @@ import yaml
 
 from components.trainer.kubernetes.manifests import as_dict, render
 from components.trainer.kubernetes.run import TrainingRun, run_name
-from schemas.cluster import Launch
 from schemas.loading import load_spec
 from schemas.spec import Spec
+from schemas.spec.cluster import Launch
 from tests import manifest_schemas
 from tests.golden_files import SPECS, check_golden
 from tests.manifest_schemas import errors

@@ -14,7 +14,7 @@ from pipelines.deploy.deployment import deploy
 from pipelines.deploy.release import Release, publish
 from pipelines.deploy.release_options import ReleaseOptions, make_release
 from pipelines.deploy.transport import Credentials, Transport
-from schemas.days import Day
+from schemas.derived.days import Day
 from schemas.loading import load_spec
 from schemas.spec import Spec, digest
 from tests.golden_files import SPECS

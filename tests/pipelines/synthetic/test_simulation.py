@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from pipelines.synthetic import Scale, SimulatedDay, simulate
-from schemas.columns import columns
+from schemas.derived.columns import columns
 from schemas.loading import load_spec
 
 FIRST_DAY = datetime.date(2024, 2, 26)

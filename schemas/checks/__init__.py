@@ -1,0 +1,103 @@
+"""Mistakes that only the whole spec shows: names that lead nowhere, contradictions, settings without effect."""
+
+from collections.abc import Iterator
+
+from schemas.checks.cluster import cluster_problems
+from schemas.checks.columns import column_problems
+from schemas.checks.data import data_problems
+from schemas.checks.features import feature_problems
+from schemas.checks.models import model_problems
+from schemas.checks.release import release_problems
+from schemas.checks.tasks import task_problems
+from schemas.checks.training import training_problems
+from schemas.derived.columns import feature_columns
+from schemas.problems import Problem, listed
+from schemas.spec import Spec
+from schemas.spec.data import DayLogs, SplitLogs
+
+
+def find_problems(spec: Spec) -> list[Problem]:
+    """Returns every mistake in a spec whose parts are each well formed."""
+    found: list[Problem] = []
+    for check in (
+        feature_problems,
+        task_problems,
+        column_problems,
+        model_problems,
+        _data,
+        data_problems,
+        release_problems,
+        cluster_problems,
+        _time,
+        _eviction,
+        _incremental,
+        training_problems,
+    ):
+        found.extend(check(spec))
+    return found
+
+
+def _data(spec: Spec) -> Iterator[Problem]:
+    lists = [name for name in spec.features if any(column.is_list for column in feature_columns(spec, name))]
+    separator = spec.data.list_separator
+    if separator is None and spec.data.format == "csv" and lists:
+        yield Problem(
+            ("data",), f"CSV needs a list_separator for {listed(lists)} (got none)", "for example list_separator: '|'"
+        )
+    if separator is not None and (spec.data.format != "csv" or not lists):
+        yield Problem(
+            ("data", "list_separator"),
+            f"has no effect (got '{separator}')",
+            "remove it: only CSV with multi-valued features needs it",
+        )
+    if isinstance(spec.data, SplitLogs):
+        seen: dict[str, str] = {}
+        for split, pattern in spec.data.splits.model_dump(exclude_none=True).items():
+            if pattern in seen:
+                yield Problem(
+                    ("data", "splits", split),
+                    f"is the same files as {seen[pattern]} (got '{pattern}')",
+                    "a split must not be trained on and judged on",
+                )
+            seen.setdefault(pattern, split)
+
+
+def _time(spec: Spec) -> Iterator[Problem]:
+    wanting = sorted(name for name, table in spec.tables.items() if table.needs_event_time)
+    if wanting and spec.event_time is None:
+        yield Problem(
+            ("tables", wanting[0]),
+            "rows go by the time of events, and none is declared (got no event_time)",
+            "declare event_time: the column with seconds since 1970; or evict: least_frequent",
+        )
+    if spec.event_time and not wanting:
+        yield Problem(
+            ("event_time",),
+            f"has no effect: no table expires or evicts by time (got '{spec.event_time}')",
+            "remove it, or declare expire_after_days or capacity for a table",
+        )
+    if spec.training.mode == "incremental" and not isinstance(spec.data, DayLogs):
+        yield Problem(
+            ("training", "mode"),
+            f"needs logs by day (got 'incremental' with data of kind {spec.data.kind})",
+            "use full, or declare data of kind days",
+        )
+
+
+def _incremental(spec: Spec) -> Iterator[Problem]:
+    if spec.training.incremental_epochs is not None and spec.training.mode != "incremental":
+        yield Problem(
+            ("training", "incremental_epochs"),
+            f"has no effect with mode {spec.training.mode} (got {spec.training.incremental_epochs})",
+            "remove it, or declare mode: incremental",
+        )
+
+
+def _eviction(spec: Spec) -> Iterator[Problem]:
+    declared = "evict_every_steps" in spec.training.model_fields_set
+    if declared and not any(table.keeps_books for table in spec.tables.values()):
+        yield Problem(
+            ("training", "evict_every_steps"),
+            f"has no effect: no table gives up rows (got {spec.training.evict_every_steps})",
+            "remove it, or declare expire_after_days or capacity for a table",
+        )

@@ -1,0 +1,117 @@
+"""Mistakes in the section `cluster` that only the whole of it shows."""
+
+import re
+from collections.abc import Iterator
+
+from schemas.problems import Loc, Problem
+from schemas.spec import Spec
+from schemas.spec.cluster import LocalLauncher, Pod, PodsLauncher, Step
+from schemas.spec.data import DayLogs
+
+_LOOKS_SECRET = re.compile(r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIALS?)(_|$)", re.IGNORECASE)
+
+
+def cluster_problems(spec: Spec) -> Iterator[Problem]:
+    """Yields every mistake of the section."""
+    cluster = spec.cluster
+    if cluster.heartbeat_timeout_s >= cluster.deadline_s:
+        yield Problem(
+            ("cluster", "heartbeat_timeout_s"),
+            f"has no effect: the deadline comes first (got {cluster.heartbeat_timeout_s})",
+            f"less than deadline_s ({cluster.deadline_s})",
+        )
+    for loc, pod in _pods(spec):
+        yield from _pod_problems(loc, pod)
+        if isinstance(pod, Step):
+            yield from _retry_problems((*loc, "retries"), pod)
+    yield from _volume_problems(spec)
+    yield from _wait_problems(spec)
+    if not isinstance(cluster.launcher, LocalLauncher):
+        yield from _launcher_problems(spec, cluster.launcher)
+
+
+def _pods(spec: Spec) -> Iterator[tuple[Loc, Pod]]:
+    cluster = spec.cluster
+    yield ("cluster", "default"), cluster.default
+    for name, step in cluster.steps.items():
+        yield ("cluster", "steps", name), step
+    if not isinstance(cluster.launcher, LocalLauncher):
+        for role in ("host", "coordinator", "data_worker"):
+            yield ("cluster", "launcher", role), getattr(cluster.launcher, role)
+
+
+def _pod_problems(loc: Loc, pod: Pod) -> Iterator[Problem]:
+    for name in pod.env:
+        if name in pod.secrets:
+            yield Problem((*loc, "env", name), "is given twice (also under secrets)", "give it once")
+        elif _LOOKS_SECRET.search(name):
+            yield Problem(
+                (*loc, "env", name),
+                "looks like a secret, and a spec is no place for one (its value is not shown)",
+                f"write secrets: {{{name}: {{secret: <name of the Secret>, key: <its key>}}}}",
+            )
+    for number, toleration in enumerate(pod.tolerations):
+        if (toleration.operator == "Equal") != (toleration.value is not None):
+            yield Problem(
+                (*loc, "tolerations", number, "value"),
+                f"does not go with operator {toleration.operator} (got {toleration.value!r})",
+                "give a value with Equal, and none with Exists",
+            )
+
+
+def _retry_problems(loc: Loc, step: Step) -> Iterator[Problem]:
+    if step.retries.max_backoff_s < step.retries.backoff_s:
+        yield Problem(
+            (*loc, "max_backoff_s"),
+            f"is less than the first wait (got {step.retries.max_backoff_s})",
+            f"at least backoff_s ({step.retries.backoff_s})",
+        )
+
+
+def _volume_problems(spec: Spec) -> Iterator[Problem]:
+    volumes = list(spec.cluster.volumes.items())
+    for number, (name, volume) in enumerate(volumes):
+        for other, before in volumes[:number]:
+            if f"{volume.path}/".startswith(f"{before.path}/") or f"{before.path}/".startswith(f"{volume.path}/"):
+                yield Problem(
+                    ("cluster", "volumes", name, "path"),
+                    f"lies in the volume '{other}', or around it (got {volume.path}, {before.path})",
+                    "give every volume a folder of its own",
+                )
+
+
+def _wait_problems(spec: Spec) -> Iterator[Problem]:
+    timeout_s = spec.cluster.step("example_gen").timeout_s
+    if isinstance(spec.data, DayLogs) and spec.data.arrival and timeout_s and timeout_s <= spec.data.arrival.wait_s:
+        yield Problem(
+            ("data", "arrival", "wait_s"),
+            f"is cut off: example_gen is ended before (got {spec.data.arrival.wait_s}, timeout_s {timeout_s})",
+            "wait for less, or raise timeout_s of the step",
+        )
+
+
+def _launcher_problems(spec: Spec, launcher: PodsLauncher) -> Iterator[Problem]:
+    cluster = spec.cluster
+    if cluster.ranks % launcher.ranks_per_host:
+        yield Problem(
+            ("cluster", "launcher", "ranks_per_host"),
+            f"does not divide the ranks (got {launcher.ranks_per_host} for {cluster.ranks})",
+            "give every host equally many",
+        )
+    gpu = launcher.host.gpu
+    if gpu is not None and gpu.count < launcher.ranks_per_host:
+        yield Problem(
+            ("cluster", "launcher", "host", "gpu", "count"),
+            f"is less than the ranks of a host (got {gpu.count})",
+            f"one for each rank: {launcher.ranks_per_host}",
+        )
+    if cluster.data_workers == 0 and launcher.data_worker != Pod():
+        yield Problem(
+            ("cluster", "launcher", "data_worker"), "has no effect: data_workers is 0 (got settings)", "remove it"
+        )
+    if not any(not volume.read_only for volume in cluster.volumes.values()):
+        yield Problem(
+            ("cluster", "volumes"),
+            f"hosts meet in shared folders (got {len(cluster.volumes)} volumes, none writable, for {launcher.kind})",
+            "declare a writable one, and have the pipeline root lie on it",
+        )

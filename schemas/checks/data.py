@@ -1,0 +1,63 @@
+"""Mistakes in how the logs are cut into splits."""
+
+from collections.abc import Iterator
+
+from schemas.derived.columns import columns
+from schemas.problems import Problem
+from schemas.spec import Spec
+from schemas.spec.data import DayLogs, SplitLogs
+from schemas.spec.features import IdsFeature, SequenceFeature
+
+
+def data_problems(spec: Spec) -> Iterator[Problem]:
+    """Yields every mistake in the splits of a spec's logs."""
+    yield from _list_lengths(spec)
+    yield from _without_effect(spec)
+    logs = spec.data
+    if isinstance(logs, SplitLogs) and logs.times.latest < logs.times.earliest:
+        yield Problem(
+            ("data", "times", "latest"),
+            f"lies before earliest (got {logs.times.latest}, {logs.times.earliest})",
+            "give the first day and the last",
+        )
+    if isinstance(logs, DayLogs) and logs.validation_days >= logs.train_days:
+        yield Problem(
+            ("data", "validation_days"),
+            f"leave no day to train on (got {logs.validation_days} of {logs.train_days} train_days)",
+            "fewer than train_days, whose newest days they are",
+        )
+
+
+def _without_effect(spec: Spec) -> Iterator[Problem]:
+    read = columns(spec)
+    for name, has_effect, what in (
+        ("times", any(column.time for column in read), "no column holds times"),
+        ("max_list_length", any(column.is_list and not column.length for column in read), "no column holds lists"),
+        ("max_id_bytes", any(column.type == "string" for column in read), "no id is a text"),
+    ):
+        if name in spec.data.model_fields_set and not has_effect:
+            yield Problem(("data", name), f"has no effect: {what} (got {getattr(spec.data, name)})", "remove it")
+
+
+def _list_lengths(spec: Spec) -> Iterator[Problem]:
+    """Ingestion must not cut off what a feature reads: some values from the beginning, some from the end."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for name, feature in spec.features.items():
+        if isinstance(feature, SequenceFeature):
+            ends = last if feature.keep == "last" else first
+            length = feature.max_length
+        elif isinstance(feature, IdsFeature):
+            ends, length = first, feature.max_values
+        else:
+            continue
+        column = spec.column_of(name)
+        ends[column] = max(ends.get(column, 0), length)
+        read = first.get(column, 0) + last.get(column, 0)
+        if read > spec.data.max_list_length:
+            yield Problem(
+                ("data", "max_list_length"),
+                f"is less than the values that features read of column '{column}' (got {spec.data.max_list_length}, "
+                f"they read {read})",
+                f"raise it, or lower what feature '{name}' reads",
+            )

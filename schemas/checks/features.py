@@ -1,0 +1,245 @@
+"""Mistakes in features: numbers that are cut away, tables of two kinds of ids, settings without effect."""
+
+from collections.abc import Iterator
+
+from typing_extensions import assert_never
+
+from schemas.derived.columns import is_bias
+from schemas.problems import Loc, Problem, listed
+from schemas.spec import Spec
+from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
+from schemas.spec.features import (
+    AgeFeature,
+    BucketsFeature,
+    Clip,
+    CrossFeature,
+    Feature,
+    IdFeature,
+    IdsFeature,
+    ListFeature,
+    MatchFeature,
+    NumericFeature,
+    SequenceFeature,
+    TimeFeature,
+    VectorFeature,
+)
+
+MAX_TABLES = 2047
+"""The tag of an id's table has eleven bits of its key."""
+
+
+def feature_problems(spec: Spec) -> Iterator[Problem]:
+    """Yields every mistake in features and in which tables they share."""
+    yield from _tables(spec)
+    yield from _kinds_of_ids(spec)
+    for name, feature in spec.features.items():
+        yield from _feature(spec, name, feature)
+    if all(is_bias(feature) for feature in spec.features.values()):
+        yield Problem(
+            ("features",),
+            f"leave nothing that a prediction depends on: all have at_serving (got {listed(list(spec.features))})",
+            "declare a feature without it",
+        )
+
+
+def _tables(spec: Spec) -> Iterator[Problem]:
+    used = set()
+    for name in spec.features:
+        table = spec.table_of(name)
+        if table is None:
+            continue
+        used.add(table)
+        if table not in spec.tables:
+            yield Problem(
+                ("features", name, "table"),
+                f"no such table (got '{table}')",
+                f"declared tables: {listed(list(spec.tables))}",
+            )
+    if len(spec.tables) > MAX_TABLES:
+        yield Problem(
+            ("tables",), f"are too many (got {len(spec.tables)})", f"at most {MAX_TABLES}; let features share tables"
+        )
+    for name in sorted(set(spec.tables) - used):
+        yield Problem(
+            ("tables", name), f"has no effect: no feature uses it (got '{name}')", "remove it, or name it in a feature"
+        )
+
+
+def _kinds_of_ids(spec: Spec) -> Iterator[Problem]:
+    """A table's rows stand for ids of one kind: hour 3 and bucket 3 would otherwise be one row."""
+    first_of: dict[str, str] = {}
+    for name, feature in spec.features.items():
+        table = spec.table_of(name)
+        if table is None:
+            continue
+        first = first_of.setdefault(table, name)
+        known, kind = _kind_of_ids(spec.features[first]), _kind_of_ids(feature)
+        if known != kind:
+            same = isinstance(feature, IdFeature | ListFeature)
+            yield Problem(
+                ("features", name, "type" if same else "table"),
+                f"table '{table}' holds {known} of feature '{first}' (got {kind.removesuffix(' ids')})",
+                "all features of a table have ids of one type",
+            )
+
+
+def _kind_of_ids(feature: Feature) -> str:
+    match feature:
+        case IdFeature() | IdsFeature() | SequenceFeature():
+            return f"{feature.type} ids"
+        case CrossFeature():
+            return f"pairs of {' and '.join(kind for _, kind in sorted(feature.columns.items()))}"
+        case BucketsFeature():
+            return f"{feature.num_buckets} buckets"
+        case TimeFeature():
+            return f"{feature.part}s"
+        case NumericFeature() | VectorFeature() | AgeFeature() | MatchFeature():
+            return "floats"
+        case _:
+            assert_never(feature)
+
+
+def _feature(spec: Spec, name: str, feature: Feature) -> Iterator[Problem]:
+    loc: Loc = ("features", name)
+    match feature:
+        case NumericFeature():
+            yield from _numeric(loc, feature)
+        case AgeFeature():
+            yield from _age(loc, feature)
+        case BucketsFeature():
+            yield from _missing_twice(loc, feature)
+            yield from _missing_row(loc, feature)
+        case TimeFeature():
+            yield from _missing_row(loc, feature)
+        case IdFeature():
+            yield from _missing_twice(loc, feature)
+            for member in ("missing", "at_serving"):
+                value, wanted = getattr(feature, member), str if feature.type == "string" else int
+                if value is not None and not isinstance(value, wanted):
+                    yield Problem((*loc, member), f"is no {feature.type} (got {value!r})", f"a {feature.type}")
+        case IdsFeature():
+            if feature.combiner != "sum" and feature.max_values == 1:
+                yield Problem(
+                    (*loc, "combiner"),
+                    f"has no effect on one value (got '{feature.combiner}' with max_values 1)",
+                    "use sum, or raise max_values",
+                )
+        case SequenceFeature():
+            yield from _encoder(spec, loc, feature)
+        case MatchFeature():
+            if feature.column == feature.among:
+                yield Problem((*loc, "among"), f"is the id's own column (got '{feature.among}')", "a column of lists")
+        case VectorFeature():
+            if feature.normalise == "l2" and feature.dim == 1:
+                yield Problem(
+                    (*loc, "normalise"), "leaves the sign alone (got 'l2' with dim 1)", "leave it out, or use numeric"
+                )
+        case CrossFeature():
+            pass
+        case _:
+            assert_never(feature)
+
+
+def _numeric(loc: Loc, feature: NumericFeature) -> Iterator[Problem]:
+    if feature.clip and feature.clip[0] >= feature.clip[1]:
+        yield _empty_clip(loc, feature.clip)
+    if feature.log and (feature.clip is None or feature.clip[0] < 0):
+        yield Problem(
+            (*loc, "log"),
+            f"log(1 + x) needs x >= 0 (got clip {list(feature.clip) if feature.clip else None})",
+            "declare clip: [low, high] with low >= 0",
+        )
+    for member, value in (("missing", feature.missing), ("at_serving", feature.at_serving)):
+        yield from _clipped(loc, member, value, feature.clip)
+
+
+def _age(loc: Loc, feature: AgeFeature) -> Iterator[Problem]:
+    if feature.since == feature.at:
+        yield Problem((*loc, "since"), f"is the time of the event: the age is 0 (got '{feature.at}')", "two columns")
+    if feature.clip and feature.clip[0] >= feature.clip[1]:
+        yield _empty_clip(loc, feature.clip)
+    elif feature.clip and feature.clip[0] < 0:
+        yield Problem(
+            (*loc, "clip"), f"starts under 0, where no age is (got {list(feature.clip)})", "write [low, high], low >= 0"
+        )
+    if feature.missing is not None and feature.missing < 0:
+        yield Problem((*loc, "missing"), f"is no age (got {feature.missing:g})", "at least 0, in the feature's unit")
+    else:
+        yield from _clipped(loc, "missing", feature.missing, feature.clip)
+
+
+def _empty_clip(loc: Loc, clip: Clip) -> Problem:
+    return Problem((*loc, "clip"), f"leaves nothing (got {list(clip)})", "write [low, high], low < high")
+
+
+def _clipped(loc: Loc, member: str, value: float | None, clip: Clip | None) -> Iterator[Problem]:
+    if clip and value is not None and not clip[0] <= value <= clip[1]:
+        yield Problem(
+            (*loc, member), f"would be clipped (got {value:g})", f"from {clip[0]:g} to {clip[1]:g}, as clip says"
+        )
+
+
+def _missing_twice(loc: Loc, feature: BucketsFeature | IdFeature) -> Iterator[Problem]:
+    if feature.missing is not None and feature.missing_row:
+        yield Problem(
+            (*loc, "missing_row"),
+            f"has no effect: missing says what stands for a missing value (got both, missing {feature.missing!r})",
+            "declare one of them",
+        )
+
+
+def _missing_row(loc: Loc, feature: BucketsFeature | TimeFeature) -> Iterator[Problem]:
+    if feature.missing_row and feature.table is None:
+        use = "declare a table" if isinstance(feature, TimeFeature) else "declare a table, or missing: a number"
+        yield Problem((*loc, "missing_row"), "needs rows (got true without a table)", use)
+
+
+def _encoder(spec: Spec, loc: Loc, feature: SequenceFeature) -> Iterator[Problem]:
+    loc = (*loc, "encoder")
+    table = spec.tables.get(feature.table)
+    match feature.encoder:
+        case MeanEncoder():
+            pass
+        case PositionalEncoder():
+            if feature.max_length == 1:
+                yield _one_position(loc, "weigh", "positional")
+        case TransformerEncoder(num_heads=heads):
+            if feature.max_length == 1:
+                yield _one_position(loc, "attend to", "transformer")
+            if table and table.dim % heads:
+                yield Problem(
+                    (*loc, "num_heads"),
+                    f"does not divide the width of table '{feature.table}' (got {heads} of {table.dim})",
+                    f"a divisor of {table.dim}",
+                )
+        case DinEncoder(target=target):
+            ones = [name for name, other in spec.features.items() if _is_one_row(spec, name, other)]
+            if target not in ones:
+                yield Problem(
+                    (*loc, "target"),
+                    f"no such feature of one id (got '{target}')",
+                    f"features of one id: {listed(ones)}",
+                )
+                return
+            other = spec.tables.get(str(spec.table_of(target)))
+            if table and other and table.dim != other.dim:
+                yield Problem(
+                    (*loc, "target"),
+                    f"has another width than the sequence (got {other.dim} for '{target}', {table.dim} for the "
+                    f"sequence's table '{feature.table}')",
+                    "give both tables one dim, or use one table",
+                )
+        case _:
+            assert_never(feature.encoder)
+
+
+def _one_position(loc: Loc, verb: str, kind: str) -> Problem:
+    return Problem(
+        loc,
+        f"has no effect: one position has nothing to {verb} (got '{kind}' with max_length 1)",
+        "leave it out, or raise max_length",
+    )
+
+
+def _is_one_row(spec: Spec, name: str, feature: Feature) -> bool:
+    return spec.table_of(name) is not None and not isinstance(feature, ListFeature)

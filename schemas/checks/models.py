@@ -1,0 +1,135 @@
+"""Mistakes in architectures: parts that have nothing to work on, chains that do not fit the tasks."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from typing_extensions import assert_never
+
+from schemas.derived.outputs import outputs
+from schemas.problems import Loc, Problem, listed
+from schemas.spec import Spec
+from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, Mmoe, Ple, SharedBottom, SingleTask
+from schemas.spec.tasks import BinaryTask, CrossEntropy
+
+_LOC: Loc = ("model",)
+
+
+def model_problems(spec: Spec) -> Iterator[Problem]:
+    """Yields every mistake in the model."""
+    yield from _interaction(spec)
+    model = spec.model
+    match model:
+        case Mmoe(top_k=int(top_k)) if top_k >= model.num_experts:
+            yield Problem(
+                (*_LOC, "top_k"),
+                f"leaves no expert out (got {top_k} of {model.num_experts} experts)",
+                "less than num_experts; or leave it out: each gate then uses all",
+            )
+        case Esmm() | Aitm():
+            yield from _chain(spec, model)
+        case SingleTask() | SharedBottom() | Mmoe() | Ple():
+            pass
+        case _:
+            assert_never(model)
+
+
+def _interaction(spec: Spec) -> Iterator[Problem]:
+    declared = spec.model.interaction
+    match declared:
+        case None:
+            pass
+        case DcnV2():
+            yield from _dcn_v2(spec, declared)
+        case Dlrm():
+            yield from _dlrm(spec, declared)
+        case _:
+            assert_never(declared)
+
+
+def _widths(spec: Spec) -> tuple[int, dict[str, int]]:
+    """Returns how many floats features are as they are, and the widths of the embedded ones' tables by feature."""
+    width = {output.name: output.width for output in outputs(spec)}
+    tables = {name: spec.table_of(name) for name in spec.features}
+    floats = sum(width[name] for name, table in tables.items() if table is None)
+    return floats, {name: spec.tables[table].dim for name, table in tables.items() if table in spec.tables and table}
+
+
+def _dcn_v2(spec: Spec, declared: DcnV2) -> Iterator[Problem]:
+    loc: Loc = (*_LOC, "interaction")
+    floats, dims = _widths(spec)
+    width = floats + sum(dims.values())
+    if declared.num_experts > 1 and declared.rank is None:
+        yield Problem(
+            (*loc, "num_experts"),
+            f"needs matrices of low rank (got {declared.num_experts} without a rank)",
+            "declare rank, for example a quarter of the inputs' width",
+        )
+    if declared.rank is not None and width and declared.rank >= width:
+        yield Problem(
+            (*loc, "rank"),
+            f"is no lower than that of the full matrix (got {declared.rank} for inputs of width {width})",
+            f"less than {width}; or leave it out: the matrix is then full",
+        )
+
+
+def _dlrm(spec: Spec, declared: Dlrm) -> Iterator[Problem]:
+    loc: Loc = (*_LOC, "interaction")
+    floats, dims = _widths(spec)
+    if len(set(dims.values())) > 1:
+        pairs = ", ".join(f"{name} {dim}" for name, dim in sorted(dims.items()))
+        yield Problem(loc, f"dot products need vectors of one width (got {pairs})", "give all their tables one dim")
+    if not dims or len(dims) + bool(floats) < 2:
+        yield Problem(
+            loc,
+            f"has no pair to multiply (got {len(dims)} embedded features and {floats} numbers)",
+            "declare two embedded features, or one beside numbers; or another interaction",
+        )
+    if not floats and "bottom_units" in declared.model_fields_set:
+        yield Problem(
+            (*loc, "bottom_units"),
+            f"has no effect: no feature is a number (got {list(declared.bottom_units)})",
+            "remove it",
+        )
+
+
+def _chain(spec: Spec, model: Esmm | Aitm) -> Iterator[Problem]:
+    counts = Counter(model.chain)
+    if set(counts) != set(spec.tasks) or max(counts.values()) > 1:
+        yield Problem(
+            (*_LOC, "chain"),
+            f"must name every task once (got {list(model.chain)})",
+            f"all of {listed(list(spec.tasks))}, in the order in which they happen",
+        )
+    reason = {
+        "esmm": "esmm multiplies the tasks' probabilities",
+        "aitm": "aitm compares the tasks' probabilities",
+    }[model.kind]
+    for name in dict.fromkeys(step for step in model.chain if step in spec.tasks):
+        task, loc = spec.tasks[name], ("tasks", name)
+        if not isinstance(task, BinaryTask):
+            yield Problem((*loc, "kind"), f"{reason} (got {task.kind})", "use binary, or another model")
+            continue
+        if not isinstance(task.loss, CrossEntropy):
+            yield Problem(
+                (*loc, "loss", "kind"),
+                f"{reason}, and this loss bends them (got {task.loss.kind})",
+                "use cross_entropy",
+            )
+        elif task.loss.label_smoothing:
+            yield Problem(
+                (*loc, "loss", "label_smoothing"),
+                f"{reason}, and this bends them (got {task.loss.label_smoothing:g})",
+                "leave it out",
+            )
+        if task.keep_negatives is not None:
+            yield Problem(
+                (*loc, "keep_negatives"),
+                f"{reason}: one that is corrected afterwards does not fit the others (got {task.keep_negatives:g})",
+                "leave it out, or use another model",
+            )
+        if task.only_where is not None:
+            yield Problem(
+                (*loc, "only_where"),
+                f"{model.kind} trains every step of the chain on all examples (got '{task.only_where}')",
+                "leave it out: the chain says that a step needs the one before",
+            )

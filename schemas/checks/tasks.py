@@ -1,0 +1,57 @@
+"""Mistakes in tasks: labels that say nothing, corrections that are not exact, settings without effect."""
+
+from collections.abc import Iterator
+
+from schemas.problems import Loc, Problem
+from schemas.spec import Spec
+from schemas.spec.tasks import BinaryTask, CrossEntropy, Focal
+
+
+def task_problems(spec: Spec) -> Iterator[Problem]:
+    """Yields every mistake in tasks."""
+    for name in sorted(set(spec.features) & set(spec.tasks)):
+        yield Problem(("tasks", name), f"is also the name of a feature (got '{name}')", "give one of them another name")
+    sampled = ""
+    for name, task in spec.tasks.items():
+        loc: Loc = ("tasks", name)
+        if task.only_where == spec.label_of(name):
+            yield Problem(
+                (*loc, "only_where"),
+                f"is the task's own label: all of its examples would have label 1 (got '{task.only_where}')",
+                "name the column of an earlier event, such as the click before a purchase",
+            )
+        if task.example_weight == spec.label_of(name):
+            yield Problem(
+                (*loc, "example_weight"),
+                f"is the task's own label: examples with label 0 would count nothing (got '{task.example_weight}')",
+                "name another column",
+            )
+        if isinstance(task, BinaryTask):
+            yield from _binary(loc, task)
+            if task.keep_negatives is not None and sampled:
+                yield Problem(
+                    (*loc, "keep_negatives"),
+                    f"task '{sampled}' has it too: a row is kept for one task (got {task.keep_negatives:g})",
+                    "declare it for one task",
+                )
+            sampled = sampled or (name if task.keep_negatives is not None else "")
+
+
+def _binary(loc: Loc, task: BinaryTask) -> Iterator[Problem]:
+    if isinstance(task.loss, Focal) and task.loss.gamma == 0 and task.loss.alpha is None:
+        yield Problem(
+            (*loc, "loss", "gamma"),
+            "has no effect: the loss is cross-entropy (got 0 without alpha)",
+            "use cross_entropy",
+        )
+    if task.keep_negatives is None:
+        return
+    exact = "the logit's correction is exact for plain cross-entropy alone"
+    if isinstance(task.loss, Focal):
+        yield Problem((*loc, "keep_negatives"), f"{exact} (got loss focal)", "leave it out, or use cross_entropy")
+    elif isinstance(task.loss, CrossEntropy) and task.loss.label_smoothing:
+        yield Problem(
+            (*loc, "keep_negatives"),
+            f"{exact} (got label_smoothing {task.loss.label_smoothing:g})",
+            "leave one of them out",
+        )

@@ -1,0 +1,120 @@
+"""Mistakes in how a model is trained: balances without anything to balance, early stopping without a metric."""
+
+from collections.abc import Iterator
+
+from schemas.problems import Loc, Problem, listed
+from schemas.spec import Ranker, Spec
+from schemas.spec.data import DayLogs
+from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, SingleTask
+from schemas.spec.tasks import BinaryTask
+from schemas.spec.training import SHUFFLE_BUFFER, FixedBalance, GradNormBalance
+
+_BALANCE: Loc = ("training", "loss_balance")
+_ORDER: Loc = ("training", "order")
+_STOPPING: Loc = ("training", "early_stopping")
+
+
+def training_problems(spec: Spec) -> Iterator[Problem]:
+    """Yields every mistake in how the model is trained."""
+    yield from _loss_balance(spec)
+    yield from _early_stopping(spec)
+    yield from _refit(spec)
+    yield from _order(spec)
+
+
+def _order(spec: Spec) -> Iterator[Problem]:
+    training = spec.training
+    if training.order in ("time", "shuffled_within_day") and not isinstance(spec.data, DayLogs):
+        yield Problem(_ORDER, f"needs logs by day (got {training.order} of named splits)", "remove it, or use shuffled")
+    elif training.order == "time" and training.shuffle_buffer not in (1, SHUFFLE_BUFFER):
+        yield Problem(
+            ("training", "shuffle_buffer"),
+            f"has no effect: nothing is shuffled (got {training.shuffle_buffer}, and order time)",
+            "remove it, or use order: shuffled_within_day",
+        )
+    elif training.order in ("shuffled_within_day", "shuffled") and training.shuffle_buffer == 1:
+        yield Problem(
+            _ORDER,
+            f"has no effect: a buffer of one example shuffles nothing (got {training.order}, and shuffle_buffer 1)",
+            "raise shuffle_buffer, or use order: time",
+        )
+
+
+def _loss_balance(spec: Spec) -> Iterator[Problem]:
+    declared = spec.training.loss_balance
+    if isinstance(declared, FixedBalance):
+        return
+    if len(spec.tasks) == 1:
+        yield Problem(_BALANCE, f"has no effect: there is one task (got {declared.kind})", "remove it")
+    elif isinstance(declared, GradNormBalance) and not shares_a_layer(spec):
+        yield Problem(
+            _BALANCE,
+            f"gradnorm compares the tasks' gradients of a layer that all share (got model {spec.model.kind}, "
+            "whose tasks share embeddings alone)",
+            "use uncertainty, another model, or an interaction with weights, such as dcn_v2",
+        )
+
+
+def _refit(spec: Spec) -> Iterator[Problem]:
+    declared = spec.training.early_stopping
+    sampled = [name for name, task in spec.tasks.items() if isinstance(task, BinaryTask) and task.keep_negatives]
+    if declared is not None and declared.refit and sampled:
+        yield Problem(
+            (*_STOPPING, "refit"),
+            f"would train on all negatives of the validation days (got keep_negatives of task '{sampled[0]}', which "
+            "only the other days keep to)",
+            "remove one of them",
+        )
+
+
+def shares_a_layer(ranker: Ranker) -> bool:
+    """Says whether all tasks share dense weights: GradNorm needs such."""
+    if not isinstance(ranker.model, SingleTask | Esmm | Aitm):
+        return True
+    match ranker.model.interaction:
+        case DcnV2():
+            return True
+        case Dlrm():
+            return any(ranker.table_of(name) is None for name in ranker.features)
+        case _:
+            return False
+
+
+def _early_stopping(spec: Spec) -> Iterator[Problem]:
+    declared, training = spec.training.early_stopping, spec.training
+    if declared is None:
+        return
+    has_binary = any(isinstance(task, BinaryTask) for task in spec.tasks.values())
+    if declared.task is not None and declared.task not in spec.tasks:
+        yield Problem(
+            (*_STOPPING, "task"),
+            f"no such task (got '{declared.task}')",
+            f"declared tasks: {listed(list(spec.tasks))}",
+        )
+    elif declared.task is None and not has_binary:
+        yield Problem(
+            _STOPPING,
+            "goes by the mean AUC of the binary tasks, and there is none (got no task)",
+            f"name the task whose error counts: {listed(list(spec.tasks))}",
+        )
+    if max(training.epochs, training.incremental_epochs or 0) == 1:
+        yield Problem(_STOPPING, "has no effect: there is one epoch (got epochs 1)", "remove it, or raise epochs")
+    if isinstance(spec.data, DayLogs):
+        if spec.data.validation_days == 0:
+            yield Problem(
+                _STOPPING,
+                "needs examples that are not trained on (got data.validation_days 0)",
+                "declare data.validation_days: 1 or more",
+            )
+    elif declared.refit:
+        yield Problem(
+            (*_STOPPING, "refit"),
+            "is for validation days (got named splits, whose validation split is never trained on)",
+            "remove it",
+        )
+    elif spec.data.splits.validation is None:
+        yield Problem(
+            _STOPPING,
+            "needs examples that are not trained on (got no data.splits.validation)",
+            "declare data.splits.validation",
+        )

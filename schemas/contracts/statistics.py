@@ -1,0 +1,188 @@
+"""What Transform has learnt about each feature from the training rows: plain data, in one file beside its graph.
+
+A later training keeps what it finds here for every feature that has not changed: weights are trained for inputs of one
+scale, and rows for buckets of one range.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.problems import listed
+from schemas.spec import Inputs
+from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
+
+FILE_NAME = "statistics.json"
+"""In the folder of Transform's graph."""
+
+_INPUT_FIELDS: dict[str, tuple[str, ...]] = {
+    "numeric": ("clip", "log", "normalise", "missing"),
+    "age": ("since", "at", "unit", "clip", "log", "normalise", "missing"),
+    "buckets": ("num_buckets", "missing"),
+}
+"""What a feature's floats or buckets depend on beside its column and the rows; a table's name is not among it."""
+
+
+class _Found(BaseModel):
+    # A column without any number has a mean that is none.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True, ser_json_inf_nan="constants")
+
+
+class Scale(_Found):
+    """A number is lessened by `offset`, then divided by `width`: mean and deviation, or smallest and range."""
+
+    kind: Literal["scale"] = "scale"
+    offset: float
+    width: float
+
+
+class Boundaries(_Found):
+    """The lowest number of each bucket but the first, ascending."""
+
+    kind: Literal["boundaries"] = "boundaries"
+    lowest: tuple[float, ...]
+
+
+Found = Annotated[Scale | Boundaries, Field(discriminator="kind")]
+
+
+class FeatureStatistics(_Found):
+    """One feature.
+
+    Attributes:
+        declared: all of its declaration that its values depend on.
+        found: in the training rows; None for a number that is not normalised.
+    """
+
+    declared: dict[str, Any]
+    found: Found | None = None
+
+
+class Statistics(_Found):
+    """All features that are made of numbers.
+
+    Attributes:
+        code: digest of what analysed them.
+        features: by name.
+        changed: features of the base whose values mean something else now: what was learnt of them does not hold.
+    """
+
+    code: str
+    features: dict[str, FeatureStatistics]
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What of a base's statistics a spec can go on with, each by name of the feature.
+
+    Attributes:
+        kept: declared as in the base.
+        new: those that the base has not.
+        changed: what is not as in the base, for a person.
+        dropped: those that only the base has.
+        lost: why nothing at all can be kept, or "".
+    """
+
+    kept: dict[str, FeatureStatistics]
+    new: tuple[str, ...]
+    changed: dict[str, str]
+    dropped: tuple[str, ...]
+    lost: str = ""
+
+    def notes(self, inputs: Inputs) -> tuple[str, ...]:
+        """Returns what the user should know, one sentence each; nothing where everything is kept."""
+        anew = "over the new days alone; what the base has learnt of their values starts anew"
+        if self.lost:
+            names = [name for name in self.changed if is_analysed(inputs, name)]
+            return (f"{self.lost}: statistics of {listed(names)} were analysed anew, {anew}",) if names else ()
+        told = []
+        if self.changed:
+            what = "; ".join(f"{name}: {difference}" for name, difference in self.changed.items())
+            told.append(f"features have changed since the base was trained ({what}): they were analysed anew, {anew}")
+        if new := [name for name in self.new if is_analysed(inputs, name)]:
+            told.append(f"new features were analysed over the new days alone: {listed(new)}")
+        return tuple(told)
+
+
+def declared_of(inputs: Inputs, name: str) -> dict[str, Any] | None:
+    """Returns all of a feature's declaration that its values depend on; None for one that is not made of numbers."""
+    feature = inputs.features[name]
+    if not isinstance(feature, NumericFeature | AgeFeature | BucketsFeature):
+        return None
+    fields = feature.model_dump(mode="json")
+    found = {"kind": feature.kind} | {field: fields[field] for field in _INPUT_FIELDS[feature.kind]}
+    return found if isinstance(feature, AgeFeature) else found | {"column": feature.column or name}
+
+
+def is_analysed(inputs: Inputs, name: str) -> bool:
+    """Says whether a feature needs statistics over the training rows."""
+    feature = inputs.features[name]
+    return isinstance(feature, BucketsFeature) or (
+        isinstance(feature, NumericFeature | AgeFeature) and feature.normalise != "none"
+    )
+
+
+def without_analysis(inputs: Inputs) -> dict[str, FeatureStatistics]:
+    """Returns the features that are made of numbers, with nothing found yet."""
+    declared = {name: declared_of(inputs, name) for name in inputs.features}
+    return {name: FeatureStatistics(declared=fields) for name, fields in declared.items() if fields is not None}
+
+
+def completed(
+    inputs: Inputs, known: Mapping[str, FeatureStatistics], found: Mapping[str, Found]
+) -> dict[str, FeatureStatistics]:
+    """Returns all features that are made of numbers: those that are known, and what was found of the others."""
+    features = without_analysis(inputs) | dict(known)
+    new = {name: FeatureStatistics(declared=features[name].declared, found=each) for name, each in found.items()}
+    return features | new
+
+
+def compared(inputs: Inputs, base: Statistics | None, *, code: str, lost: str = "") -> Comparison:
+    """Returns what a spec keeps of its base's statistics.
+
+    Args:
+        inputs: as they are now.
+        base: the base's; None: they are lost.
+        code: digest of what analyses now.
+        lost: why they are, if they are.
+    """
+    now = without_analysis(inputs)
+    if base is not None and base.code != code:
+        lost = "the code of Transform, or a library that it runs on, has changed since the base was trained"
+    if base is None or lost:
+        held = set(base.features) if base else set(now)
+        return Comparison(
+            kept={},
+            new=tuple(name for name in now if name not in held),
+            changed={name: lost for name in now if name in held},
+            dropped=tuple(sorted(held - set(now))),
+            lost=lost,
+        )
+    kept, changed, new = {}, {}, []
+    for name, feature in now.items():
+        before = base.features.get(name)
+        if before is None:
+            new.append(name)
+        elif before.declared == feature.declared:
+            kept[name] = before
+        else:
+            changed[name] = _difference(before.declared, feature.declared)
+    return Comparison(kept, tuple(new), changed, tuple(sorted(set(base.features) - set(now))))
+
+
+def _difference(before: dict[str, Any], after: dict[str, Any]) -> str:
+    fields = (field for field in dict.fromkeys([*after, *before]) if before.get(field) != after.get(field))
+    return ", ".join(f"{field} was {_shown(before.get(field))}, is {_shown(after.get(field))}" for field in fields)
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else str(value)
+
+
+def to_analyse(inputs: Inputs, known: Iterable[str]) -> tuple[str, ...]:
+    """Returns the features that need statistics and have none yet, in the spec's order."""
+    have = set(known)
+    return tuple(name for name in inputs.features if is_analysed(inputs, name) and name not in have)

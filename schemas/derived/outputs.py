@@ -1,0 +1,72 @@
+"""What Transform makes of the columns: named outputs, the contract between Transform, trainer and serving."""
+
+from typing import Literal, NamedTuple
+
+from typing_extensions import assert_never
+
+from schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
+from schemas.spec import Inputs
+from schemas.spec.features import (
+    AgeFeature,
+    BucketsFeature,
+    CrossFeature,
+    Feature,
+    IdFeature,
+    IdsFeature,
+    MatchFeature,
+    NumericFeature,
+    SequenceFeature,
+    TimeFeature,
+    VectorFeature,
+)
+
+
+class Output(NamedTuple):
+    """One output of Transform for a batch of B examples.
+
+    Attributes:
+        name: a feature, a task, `EVENT_TIME`, or what `weights_of`, `serving_of` or `example_weight_of` returns.
+        type: `float`: float32; `key`: int64, a key of an embedding row, or the event's time.
+        width: floats of an example: [B] for 1, otherwise [B, width].
+        is_list: any number of values per example: sparse [B, values].
+    """
+
+    name: str
+    type: Literal["float", "key"]
+    width: int = 1
+    is_list: bool = False
+
+
+def outputs(declared: Inputs) -> list[Output]:
+    """Returns all outputs: of the features in their order, then labels, example weights and the event's time."""
+    found = []
+    for name, feature in declared.features.items():
+        own = _own(name, feature)
+        found.append(own)
+        if isinstance(feature, IdsFeature) and feature.weights:
+            found.append(Output(weights_of(name), "float", is_list=True))
+        if is_bias(feature):
+            found.append(own._replace(name=serving_of(name)))
+    found += [Output(task, "float") for task in declared.tasks]
+    found += [Output(example_weight_of(name), "float") for name, task in declared.tasks.items() if task.example_weight]
+    if declared.event_time:
+        found.append(Output(EVENT_TIME, "key"))
+    return found
+
+
+def _own(name: str, feature: Feature) -> Output:
+    match feature:
+        case NumericFeature() | AgeFeature() | MatchFeature():
+            return Output(name, "float")
+        case BucketsFeature():
+            return Output(name, "key" if feature.table else "float")
+        case TimeFeature():
+            return Output(name, "key") if feature.table else Output(name, "float", width=2)
+        case VectorFeature():
+            return Output(name, "float", width=feature.dim)
+        case IdFeature() | CrossFeature():
+            return Output(name, "key")
+        case IdsFeature() | SequenceFeature():
+            return Output(name, "key", is_list=True)
+        case _:
+            assert_never(feature)

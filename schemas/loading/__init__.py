@@ -1,0 +1,192 @@
+"""From a YAML file to a spec, or to every mistake in it with its line, the value got and what is allowed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from schemas.loading.documents import Document, check_document
+from schemas.loading.tuning_ranges import tuning_problems
+from schemas.problems import Loc, Problem, SpecError
+from schemas.spec import Spec
+
+MAX_FILE_BYTES = 4 * 2**20
+MAX_VALUES = 100_000
+MAX_DEPTH = 30
+
+
+def load_spec(path: Path) -> Spec:
+    """Reads and checks a spec.
+
+    Raises:
+        SpecError: with all problems found; its text has one line for each.
+    """
+    return parse_spec(path).spec
+
+
+class Parsed(NamedTuple):
+    """A spec that was read.
+
+    Attributes:
+        spec: what it says.
+        document: the file as plain data.
+        written: the same with comments and the order of keys, as ruamel.yaml keeps them.
+    """
+
+    spec: Spec
+    document: Document
+    written: CommentedMap
+
+
+def parse_spec(path: Path) -> Parsed:
+    """Reads and checks a spec, and keeps what it was read from.
+
+    Raises:
+        SpecError: see `load_spec`.
+    """
+    written = _parse(path)
+    document = _plain(path, written)
+    spec = check_document(document)
+    problems = spec if isinstance(spec, list) else list(tuning_problems(spec, document))
+    if isinstance(spec, list) or problems:
+        raise SpecError(path, [_with_line(problem, written) for problem in problems])
+    return Parsed(spec, document, written)
+
+
+def json_schema() -> dict[str, Any]:
+    """Returns the JSON Schema of a spec file, for editors."""
+    schema = Spec.model_json_schema() | {"title": "Sangam ranker spec"}
+    for node in _mappings(schema):
+        # Pydantic refuses keys that are no names; its JSON Schema leaves that out.
+        if "patternProperties" in node:
+            node["additionalProperties"] = False
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
+
+
+def _mappings(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _mappings(child)
+
+
+def _parse(path: Path) -> CommentedMap:
+    try:
+        document = YAML(typ="rt").load(_read(path))
+    except UnicodeDecodeError as error:
+        raise _fail(path, f"is not UTF-8 text ({error.reason} at byte {error.start})", "save it as UTF-8") from None
+    except DuplicateKeyError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        what = str(error.problem).split(" with value")[0]
+        raise _fail(path, what, "write every key once", line) from None
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        raise _fail(
+            path, f"is not YAML: {_one_line(error.problem or error.context)}", "mend the syntax", line
+        ) from None
+    except YAMLError as error:
+        raise _fail(path, f"is not YAML: {_one_line(error)}", "mend the syntax") from None
+    except RecursionError:
+        raise _fail(path, "is nested too deeply", f"at most {MAX_DEPTH} levels") from None
+    except (ValueError, NotImplementedError, AttributeError, TypeError, LookupError, AssertionError) as error:
+        # What ruamel.yaml lets through for some malformed numbers, dates, directives and tags.
+        raise _fail(path, f"is not YAML: {_one_line(error)}", "mend the syntax") from None
+    if document is None:
+        raise _fail(path, "is empty", "a spec starts with `name:`")
+    if not isinstance(document, CommentedMap):
+        raise _fail(path, f"is no mapping (got {_kind_of(document)})", "a spec starts with `name:`")
+    return document
+
+
+def _read(path: Path) -> str:
+    try:
+        size = path.stat().st_size
+        if path.is_dir():
+            raise _fail(path, "is a folder", "give the path of a YAML file")
+        if not path.is_file():
+            raise _fail(path, "is no file", "give the path of a YAML file")
+        if size > MAX_FILE_BYTES:
+            raise _fail(path, f"is {size} bytes long", f"at most {MAX_FILE_BYTES}")
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        example = "give the path of a spec, for example pipelines/specs/short_video.yaml"
+        raise _fail(path, "no such file", example) from None
+    except PermissionError:
+        raise _fail(path, "may not be read", "check its permissions") from None
+    except OSError as error:
+        raise _fail(path, f"cannot be read ({error.strerror})", "give the path of a YAML file") from None
+
+
+def _plain(path: Path, document: CommentedMap) -> Any:
+    """Returns the document as JSON has it: dicts, lists, texts, numbers, true, false and null, and no more."""
+    num_values = 0
+
+    def convert(node: Any, loc: Loc) -> Any:
+        nonlocal num_values
+        num_values += 1
+        # An alias counts each time it is used, so that a few lines cannot unfold into gigabytes.
+        if num_values > MAX_VALUES:
+            raise _fail(path, f"has too many values (more than {MAX_VALUES}, aliases unfolded)", "a spec is small")
+        if len(loc) > MAX_DEPTH:
+            raise _fail(path, "is nested too deeply", f"at most {MAX_DEPTH} levels")
+        tag = getattr(getattr(node, "tag", None), "value", None)
+        if tag is not None:
+            raise refused(loc, f"has a tag (got '{_one_line(tag)}')", "a spec holds plain YAML, without tags")
+        if isinstance(node, CommentedMap):
+            for key in node:
+                if not isinstance(key, str):
+                    raise refused(loc, f"has a key that is no text (got {_one_line(key)})", "put quotes round it")
+            return {str(key): convert(value, (*loc, str(key))) for key, value in node.items()}
+        if isinstance(node, CommentedSeq):
+            return [convert(value, (*loc, index)) for index, value in enumerate(node)]
+        if node is None or isinstance(node, bool):
+            return node
+        # ruamel.yaml keeps how numbers and texts were written in subclasses of its own.
+        for kind in (int, float, str):
+            if isinstance(node, kind):
+                return kind(node)
+        raise refused(loc, f"is a {_kind_of(node)} (got {_one_line(node)})", "put quotes round it to make it a text")
+
+    def refused(loc: Loc, what: str, allowed: str) -> SpecError:
+        return SpecError(path, [_with_line(Problem(loc, what, allowed), document)])
+
+    return convert(document, ())
+
+
+def _fail(path: Path, what: str, allowed: str, line: int | None = None) -> SpecError:
+    return SpecError(path, [Problem((), what, allowed, line)])
+
+
+def _one_line(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _kind_of(value: Any) -> str:
+    kinds = {CommentedSeq: "list", bool: "truth value", int: "number", float: "number", str: "text"}
+    return next((name for kind, name in kinds.items() if isinstance(value, kind)), type(value).__name__.lower())
+
+
+def _with_line(problem: Problem, document: CommentedMap) -> Problem:
+    return Problem(problem.loc, problem.what, problem.allowed, _line(document, problem.loc))
+
+
+def _line(document: CommentedMap, loc: Loc) -> int | None:
+    """Returns the line of the innermost part of `loc` that is in the document."""
+    node: Any = document
+    line: int | None = None
+    for part in loc:
+        try:
+            if isinstance(node, CommentedMap):
+                line = node.lc.key(part)[0] + 1
+            elif isinstance(node, CommentedSeq):
+                line = node.lc.item(part)[0] + 1
+            node = node[part]
+        except (KeyError, IndexError, TypeError):
+            break
+    return line

@@ -1,0 +1,150 @@
+"""From pydantic's errors to problems in the terms of the document: its paths, its lines, what it may say instead."""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from schemas.problems import Loc, Problem, listed
+from schemas.spec.kubernetes_names import WORDS
+
+_TYPES = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "a text; put quotes round it if it looks like something else",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_NAME = "lower case letters, digits and _, starting with a letter, at most 63"
+
+
+def explain(errors: Iterable[Any], schema: Mapping[str, Any]) -> list[Problem]:
+    """Returns pydantic's errors as problems, one for each place.
+
+    Args:
+        errors: as `ValidationError.errors()` gives them.
+        schema: the JSON Schema of the model that refused the document.
+    """
+    by_loc: dict[Loc, Problem] = {}
+    for error in errors:
+        if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
+            continue  # Pydantic does not count the items that it has refused, each with an error of its own.
+        problem = _explain(error, schema)
+        known = by_loc.setdefault(problem.loc, problem)
+        # A union without a tag reports each of its members at the same place.
+        if problem.allowed not in known.allowed:
+            by_loc[problem.loc] = Problem(known.loc, known.what, f"{known.allowed}, or {problem.allowed}")
+    # Where a list is too short, pydantic reports both the list and the item that is not there.
+    return [
+        problem
+        for loc, problem in by_loc.items()
+        if not (loc and isinstance(loc[-1], int) and loc[:-1] in by_loc and problem.what == "is missing")
+    ]
+
+
+def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
+    loc, place = _walk(error["loc"], schema)
+    kind, got, context = error["type"], _shown(error["input"]), error.get("ctx", {})
+    match kind:
+        case "extra_forbidden":
+            allowed = list(_walk(error["loc"][:-1], schema)[1].get("properties", {}))
+            close = difflib.get_close_matches(str(loc[-1]), allowed, n=1)
+            hint = f"did you mean '{close[0]}'? " if close else ""
+            return Problem(loc, f"unknown key (got {got})", f"{hint}allowed: {listed(allowed)}")
+        case "missing":
+            return Problem(loc, "is missing", "it must be declared")
+        case "union_tag_not_found":
+            key = context["discriminator"].strip("'")
+            tags = place.get("discriminator", {}).get("mapping", {})
+            return Problem((*loc, key), "is missing", f"one of: {', '.join(repr(tag) for tag in tags)}")
+        case "union_tag_invalid":
+            key = context["discriminator"].strip("'")
+            return Problem(
+                (*loc, key), f"unknown {key} (got {_shown(context['tag'])})", f"one of: {context['expected_tags']}"
+            )
+        case "literal_error":
+            return Problem(loc, f"not allowed (got {got})", f"one of: {context['expected'].replace(' or ', ', ')}")
+        case "value_error":
+            return Problem(loc, f"not allowed (got {got})", str(context["error"]))
+        case "string_pattern_mismatch" if context["pattern"] in WORDS:
+            return Problem(loc, f"not allowed (got {got})", WORDS[context["pattern"]])
+        case "string_pattern_mismatch":
+            return Problem(loc, f"not a name (got {got})", _NAME)
+        case "too_short" | "too_long":
+            return Problem(loc, f"has {_counted(context['actual_length'])} (got {got})", _length(place))
+        case _:
+            return Problem(loc, f"not allowed (got {got})", _TYPES.get(kind, _lower_first(error["msg"])))
+
+
+def _walk(loc: Loc, schema: Mapping[str, Any]) -> tuple[Loc, Mapping[str, Any]]:
+    """Follows pydantic's location through the JSON Schema.
+
+    Pydantic names the member of each union on the way; the document does not, so those parts are left out.
+
+    Returns:
+        The location in the document, and the JSON Schema of that place ({} where the schema knows none).
+    """
+    kept: list[str | int] = []
+    node: Mapping[str, Any] = _resolved(schema, schema)
+    for part in loc:
+        tags = node.get("discriminator", {}).get("mapping", {})
+        if part in tags:
+            node = _resolved({"$ref": tags[part]}, schema)
+            continue
+        if part == "[key]" or "anyOf" in node:
+            continue
+        kept.append(part)
+        node = _resolved(_child(node, part), schema)
+    return tuple(kept), node
+
+
+def _child(node: Mapping[str, Any], part: str | int) -> Mapping[str, Any]:
+    child: Any
+    if isinstance(part, int):
+        prefix = node.get("prefixItems", ())
+        child = prefix[part] if part < len(prefix) else node.get("items")
+    elif part in node.get("properties", {}):
+        child = node["properties"][part]
+    else:
+        child = next(iter(node.get("patternProperties", {}).values()), None)
+    return child if isinstance(child, Mapping) else {}
+
+
+def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    options = [option for option in node.get("anyOf", []) if option.get("type") != "null"]
+    if len(options) == 1:
+        node = options[0]
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return node
+
+
+def _length(place: Mapping[str, Any]) -> str:
+    low = place.get("minItems", place.get("minProperties"))
+    high = place.get("maxItems", place.get("maxProperties"))
+    if low == high and low is not None:
+        return f"exactly {_counted(low)}"
+    return f"at least {_counted(low)}" if low is not None else f"at most {_counted(high or 0)}"
+
+
+def _counted(number: int) -> str:
+    return f"{number} item" if number == 1 else f"{number} items"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        text = f"a mapping of {listed([str(key) for key in value])}"
+    else:
+        text = json.dumps(value, default=str) if not isinstance(value, str) else f"'{value}'"
+    # One problem is one line, whatever the value holds.
+    text = " ".join(text.split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]

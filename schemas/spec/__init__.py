@@ -1,0 +1,105 @@
+"""The declaration of a ranker, whole."""
+
+import hashlib
+import json
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.spec.alerts import Alerts
+from schemas.spec.base import ColumnName, Declaration, Name
+from schemas.spec.cluster import Cluster, SpecCluster
+from schemas.spec.data import Logs
+from schemas.spec.drift import Drift
+from schemas.spec.features import AgeFeature, CrossFeature, Feature, Key, MatchFeature, NumericFeature, VectorFeature
+from schemas.spec.models import Model
+from schemas.spec.optimizers import RowOptimizer
+from schemas.spec.release import Evaluation, Gate, Push
+from schemas.spec.serving import Export, Serving
+from schemas.spec.tables import Table
+from schemas.spec.tasks import Task
+from schemas.spec.training import Training
+from schemas.spec.tuning import Tuning
+
+
+class Inputs(Declaration):
+    """The part of a spec that says what an example is: all that ingestion's columns and Transform depend on."""
+
+    features: Annotated[dict[Name, Feature], Field(min_length=1)]
+    tasks: Annotated[dict[Name, Task], Field(min_length=1)]
+    event_time: ColumnName | None = None
+    """Column with the time of the event, seconds since 1970 (UTC): rows expire by it."""
+    keys: dict[Name, Key] = Field(default_factory=dict)
+
+    def column_of(self, name: str) -> str:
+        """Returns the column of the logs that holds the values of a feature or a key.
+
+        Raises:
+            ValueError: for a feature made of two columns.
+        """
+        declared = self.keys[name] if name in self.keys else self.features[name]
+        if isinstance(declared, CrossFeature | AgeFeature | MatchFeature):
+            raise ValueError(f"features.{name}: has no column of its own (got kind {declared.kind}); it is made of two")
+        return declared.column or name
+
+    def label_of(self, task: str) -> str:
+        """Returns the column of the logs that holds a task's label."""
+        return self.tasks[task].label or task
+
+    def table_of(self, feature: str) -> str | None:
+        """Returns the table of an embedded feature, None for one that is floats as it is."""
+        declared = self.features[feature]
+        if isinstance(declared, NumericFeature | VectorFeature | AgeFeature | MatchFeature):
+            return None
+        return declared.table
+
+    def inputs(self) -> "Inputs":
+        """Returns this part alone."""
+        return Inputs(features=self.features, tasks=self.tasks, event_time=self.event_time, keys=self.keys)
+
+    def table_tags(self) -> dict[str, int]:
+        """Returns a number from 1 for every table that a feature reads, by name: the high bits of its ids' keys."""
+        tables = {table for table in map(self.table_of, self.features) if table}
+        return {table: tag for tag, table in enumerate(sorted(tables), start=1)}
+
+
+class Ranker(Inputs):
+    """The part of a spec that a trained model depends on. Changing a gate or the push target retrains nothing."""
+
+    name: Name
+    tables: dict[Name, Table] = Field(default_factory=dict)
+    model: Model
+    training: Training
+    cluster: Cluster = Cluster()
+    export: Export = Export()
+
+    def optimizer_of(self, table: str) -> RowOptimizer:
+        """Returns the optimizer of a table's rows."""
+        return self.tables[table].optimizer or self.training.embedding_optimizer
+
+
+class Spec(Ranker):
+    """A ranker: its data, features, tasks, model, training, export, gates and push target."""
+
+    data: Logs
+    cluster: SpecCluster = SpecCluster()
+    drift: Drift | None = None
+    evaluation: Evaluation = Evaluation()
+    gates: Annotated[tuple[Gate, ...], Field(min_length=1)]
+    serving: Serving = Serving()
+    push: Push
+    alerts: Alerts | None = None
+    tune: Tuning | None = None
+    intended_use: str = ""
+    """For the model card: who is to use the model for what."""
+
+    def ranker(self) -> Ranker:
+        """Returns the part that a trained model depends on."""
+        parts = {key: getattr(self, key) for key in Ranker.model_fields}
+        return Ranker.model_validate({**parts, "cluster": self.cluster.job()})
+
+
+def digest(part: Declaration) -> str:
+    """Returns the sha256 of a declaration's canonical JSON: equal for equal meaning, whatever the YAML looked like."""
+    canonical = json.dumps(part.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()

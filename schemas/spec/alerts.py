@@ -1,0 +1,23 @@
+"""Who is told when a run fails or a gate refuses its model."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.spec.base import Declaration, PositiveInt
+from schemas.spec.kubernetes_names import EnvironmentName
+
+
+class Alerts(Declaration):
+    """A webhook: JSON by HTTP POST, signed with HMAC-SHA256. Address and key stay out of the spec.
+
+    On Kubeflow the two variables come from `cluster.default.secrets`.
+    """
+
+    url_env: EnvironmentName = "SANGAM_ALERT_URL"
+    """Environment variable with the webhook's address."""
+    key_env: EnvironmentName = "SANGAM_ALERT_KEY"
+    """Environment variable with the key that bodies are signed with."""
+    on: Annotated[tuple[Literal["failed", "refused"], ...], Field(min_length=1)] = ("failed", "refused")
+    timeout_s: PositiveInt = 10
+    """For one try; there are three."""

@@ -1,0 +1,44 @@
+"""How a sequence of embeddings becomes one vector."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.spec.base import Declaration, Name, PositiveInt, Units
+
+
+class MeanEncoder(Declaration):
+    """The mean of the embeddings."""
+
+    kind: Literal["mean"]
+
+
+class PositionalEncoder(Declaration):
+    """A weighted mean; the weights of the positions are learned and normalised over those present (a softmax)."""
+
+    kind: Literal["positional"]
+
+
+class DinEncoder(Declaration):
+    """Attention to a target: each embedding is weighted by what an MLP makes of it and the target's (Zhou et al.: Deep
+    interest network, KDD 2018, equation 3)."""
+
+    kind: Literal["din"]
+    target: Name
+    """A feature of one id whose table has the sequence's width, such as the candidate."""
+    units: Units = (36,)
+    """Of the hidden layers of the activation unit."""
+
+
+class TransformerEncoder(Declaration):
+    """Self-attention over the sequence, then the mean over its positions (Vaswani et al.: Attention is all you need,
+    NIPS 2017; positions are learned)."""
+
+    kind: Literal["transformer"]
+    num_layers: PositiveInt = 1
+    num_heads: PositiveInt = 2
+    """Divides the table's width."""
+    feed_forward_units: PositiveInt = 64
+
+
+Encoder = Annotated[MeanEncoder | PositionalEncoder | DinEncoder | TransformerEncoder, Field(discriminator="kind")]

@@ -1,0 +1,117 @@
+"""What is measured of a task, and how a slice of the examples is named: known to specs, evaluator and reports.
+
+Of a task are measured the examples that take part in it (`only_where`, `missing_label`), each counting once; where
+the task declares an `example_weight`, also as `weighted_<metric>`, each counting by its weight. A watch time is
+measured as the real number it is.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+from typing_extensions import assert_never
+
+from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+
+Direction = Literal["higher", "lower", "target"]
+"""Which values are better; `target`: the nearer to 1, so that a gate is a band."""
+
+_BINARY: dict[str, Direction] = {
+    "auc": "higher",
+    "pr_auc": "higher",
+    "log_loss": "lower",
+    "normalised_entropy": "lower",
+    "calibration": "target",
+    "calibration_error": "lower",
+    "gauc": "higher",
+}
+_REGRESSION: dict[str, Direction] = {
+    "rmse": "lower",
+    "mae": "lower",
+    "rank_correlation": "higher",
+    "calibration": "target",
+}
+WEIGHTED = "weighted_"
+"""Before the name of a metric for which each example counts by its weight."""
+SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL = "sum_of_weights", "weighted_mean_label"
+"""What is told of the weights beside these metrics."""
+_NOT_WEIGHTED = ("gauc", "rank_correlation")
+"""Groups have weights of their own, and ranks none; neither have lists, of which the metrics at k are."""
+_AT_K = re.compile(r"^(ndcg|recall)_at_([1-9]\d{0,3})$")
+_LARGEST = {"auc": 1.0, "pr_auc": 1.0, "calibration_error": 1.0, "gauc": 1.0, "rank_correlation": 1.0}
+
+
+def metrics_of(task: Task) -> list[str]:
+    """Returns the metrics that a gate of a task can bind, those at k as `ndcg_at_<k>`."""
+    names = [*_of(task), "ndcg_at_<k>", "recall_at_<k>"] if isinstance(task, BinaryTask) else list(_of(task))
+    return [*names, *_weighted(task)] if task.example_weight else names
+
+
+def fits(metric: str, task: Task) -> bool:
+    """Says whether a metric is measured for a kind of task."""
+    if needs_weights(metric):
+        return task.example_weight is not None and metric in _weighted(task)
+    return metric in _of(task) or (isinstance(task, BinaryTask) and at_k(metric) is not None)
+
+
+def _weighted(task: Task) -> list[str]:
+    return [WEIGHTED + name for name in _of(task) if name not in _NOT_WEIGHTED]
+
+
+def needs_weights(metric: str) -> bool:
+    """Says whether a metric is one for which each example counts by its weight."""
+    return metric.startswith(WEIGHTED)
+
+
+def without_weights(metric: str) -> str:
+    """Returns the metric that counts each example once."""
+    return metric.removeprefix(WEIGHTED)
+
+
+def _of(task: Task) -> dict[str, Direction]:
+    match task:
+        case BinaryTask():
+            return _BINARY
+        case RegressionTask() | WatchTimeTask():
+            return _REGRESSION
+        case _:
+            assert_never(task)
+
+
+def at_k(metric: str) -> tuple[str, int] | None:
+    """Returns name and k of `ndcg_at_5`, None for a metric without k."""
+    match = _AT_K.match(metric)
+    return (match[1], int(match[2])) if match else None
+
+
+def direction(metric: str) -> Direction:
+    """Returns which values of a metric are better."""
+    return "higher" if at_k(metric) else (_BINARY | _REGRESSION)[without_weights(metric)]
+
+
+def largest(metric: str) -> float | None:
+    """Returns the largest value that a metric can have, None where there is none."""
+    return 1.0 if at_k(metric) else _LARGEST.get(without_weights(metric))
+
+
+def _known(metric: str) -> str:
+    every = sorted(_BINARY | _REGRESSION)
+    weighted = [WEIGHTED + name for name in every if name not in _NOT_WEIGHTED]
+    if metric not in (*every, *weighted) and not at_k(metric):
+        raise ValueError(f"one of: {', '.join(every)}, ndcg_at_<k>, recall_at_<k>, {', '.join(weighted)}")
+    return metric
+
+
+Metric = Annotated[str, AfterValidator(_known)]
+
+
+def slice_name(values: Mapping[str, str | int] | Sequence[tuple[str, str | int]]) -> str:
+    """Returns `tab=home,language=hi` for the values of a slice's features in their order; "" for all examples."""
+    pairs = values.items() if isinstance(values, Mapping) else values
+    return ",".join(f"{feature}={value}" for feature, value in pairs)
+
+
+def new_id_slice(feature: str) -> str:
+    """Returns the name of the slice of examples whose id of a feature the model has no row for."""
+    return f"new {feature}"

@@ -1,0 +1,103 @@
+"""What stands between a trained model and its users: what is measured, the gates, and where a blessed model goes."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.spec.base import Declaration, Name, PositiveInt
+from schemas.spec.data import FilePattern
+from schemas.spec.metrics import Metric
+
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class Grouping(Declaration):
+    """GAUC: the AUC within each group, averaged over groups that have both classes (Zhou et al., KDD 2018, eq. 6)."""
+
+    by: Name
+    """A feature of kind `id`, or a key: examples with one value are a group."""
+    weigh: Literal["examples", "positives", "groups"] = "examples"
+    """What a group counts by in the mean; `groups`: all equally."""
+
+
+class Listing(Declaration):
+    """NDCG and recall at k: the examples with one value of `by` are a list, ranked by the score."""
+
+    by: Name
+    """A feature of kind `id`, or a key."""
+    k: Annotated[tuple[Annotated[int, Field(gt=0, le=9999)], ...], Field(min_length=1)]
+
+
+class Confidence(Declaration):
+    """Intervals by the Poisson bootstrap (Chamandy et al., 2012): percentiles of metrics over re-weighted examples."""
+
+    replicates: Annotated[int, Field(ge=0, le=1000)] = 100
+    """0: no intervals."""
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    by: Name | None = None
+    """Feature of kind `id`, or key, whose examples are drawn together, as one user's are not independent. Left out:
+    every example by itself."""
+
+
+class Evaluation(Declaration):
+    """What the evaluator measures."""
+
+    slices: tuple[tuple[Name, ...], ...] = ()
+    """Each slice is a list of features of kind `id`, or keys; metrics are given per value (or combination)."""
+    new_ids: tuple[Name, ...] | None = None
+    """Features of kind `id`, each for a slice of the examples whose id the model has no row for; left out: all."""
+    group: Grouping | None = None
+    list: Listing | None = None
+    confidence: Confidence = Confidence()
+    min_slice_examples: PositiveInt = 100
+    """A gate does not judge a slice of fewer examples."""
+
+
+class Gate(Declaration):
+    """Bounds of one metric of one task: on all examples, or on a slice.
+
+    Give at least one bound. `at_least` and `at_most` bind the metric itself, both together as a band; the others bind
+    its change against the last blessed model, both scored on the same examples.
+    """
+
+    task: Name
+    metric: Metric
+    slice: Annotated[dict[Name, str | int], Field(min_length=1)] | None = None
+    """Feature to value: the slice that is judged."""
+    each: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    """Features: every slice by their values is judged."""
+    new_id: Name | None = None
+    """Feature: the examples whose id the model has no row for are judged."""
+    at_least: float | None = None
+    at_most: float | None = None
+    max_drop: NotNegative | None = None
+    """Largest loss, where higher is better."""
+    max_rise: NotNegative | None = None
+    """Largest growth, where lower is better."""
+    min_gain: NotNegative | None = None
+    """Least improvement: growth where higher is better, loss where lower is."""
+    judge: Literal["point", "bound"] = "point"
+    """`bound`: the worse end of the confidence interval must hold, not only the value."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether it compares with the blessed model."""
+        return any(bound is not None for bound in (self.max_drop, self.max_rise, self.min_gain))
+
+
+class DirectoryPush(Declaration):
+    """A folder of numbered versions, as TensorFlow Serving reads it."""
+
+    kind: Literal["directory"]
+    path: FilePattern
+    """Relative to the pipeline root."""
+
+
+class NoPush(Declaration):
+    """Train and judge only."""
+
+    kind: Literal["none"]
+
+
+Push = Annotated[DirectoryPush | NoPush, Field(discriminator="kind")]

@@ -1,0 +1,67 @@
+"""Embedding tables: how wide, how they learn, which ids get a row and for how long."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.spec.base import Declaration, PositiveInt
+from schemas.spec.optimizers import NonNegativeFloat, RowOptimizer
+
+
+class CountAdmission(Declaration):
+    """An id gets a row in the step of its `at_least`-th occurrence."""
+
+    kind: Literal["count"]
+    at_least: Annotated[int, Field(ge=2, lt=2**31)]
+    counters: Annotated[int, Field(ge=1024, le=2**30)] = 1 << 20
+    """Cells in each of the four rows of every rank's count-min sketch, 16 bytes together. Fewer than ids in waiting:
+    some are counted together with others and admitted early. After eight occurrences a cell all counts are halved, so
+    that ids of the past make room."""
+
+
+class RandomAdmission(Declaration):
+    """An id without a row gets one with this probability at each occurrence (McMahan et al., KDD 2013, section 4.1.1:
+    Poisson inclusion)."""
+
+    kind: Literal["random"]
+    probability: Annotated[float, Field(gt=0, lt=1)]
+
+
+Admission = Annotated[CountAdmission | RandomAdmission, Field(discriminator="kind")]
+
+
+class Capacity(Declaration):
+    """The most rows a table has after eviction, over all ranks."""
+
+    rows: PositiveInt
+    evict: Literal["least_recent", "least_frequent"] = "least_recent"
+    """What goes first: the id seen longest ago by event time, or the one seen least often since it has a row."""
+
+
+class Table(Declaration):
+    """An embedding table: one row of `dim` floats for every id that its features have met in training."""
+
+    dim: Annotated[int, Field(gt=0, le=1024)]
+    optimizer: RowOptimizer | None = None
+    """Of the rows; training.embedding_optimizer when left out."""
+    admission: Admission | None = None
+    """Which ids get a row; every one when left out."""
+    default_value: float = 0.0
+    """Every float of the vector that an id without a row reads as, in training, evaluation and serving."""
+    l2: NonNegativeFloat = 0.0
+    """l2 * w is added to the gradient of every row met in a step."""
+    expire_after_days: PositiveInt | None = None
+    """A row goes when its id was last seen so long before the newest event trained on."""
+    capacity: Capacity | None = None
+
+    @property
+    def needs_event_time(self) -> bool:
+        """Whether rows go by the time of events."""
+        return self.expire_after_days is not None or (
+            self.capacity is not None and self.capacity.evict == "least_recent"
+        )
+
+    @property
+    def keeps_books(self) -> bool:
+        """Whether a row must remember when and how often its id was seen."""
+        return self.expire_after_days is not None or self.capacity is not None

@@ -1,0 +1,90 @@
+"""What is predicted, and which loss is minimised for it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.spec.base import ColumnName, Declaration, PositiveFloat
+from schemas.spec.optimizers import NonNegativeFloat
+
+
+class CrossEntropy(Declaration):
+    """Sigmoid cross-entropy."""
+
+    kind: Literal["cross_entropy"]
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """y becomes y (1 - s) + s / 2 (Szegedy et al., CVPR 2016, section 7)."""
+
+
+class Focal(Declaration):
+    """-alpha_t (1 - p_t)^gamma log p_t (Lin et al., ICCV 2017, equation 5)."""
+
+    kind: Literal["focal"]
+    gamma: NonNegativeFloat = 2.0
+    alpha: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Weight of the positives; 1 - alpha of the negatives. Both 1 when left out."""
+
+
+class SquaredError(Declaration):
+    """(prediction - label)^2."""
+
+    kind: Literal["squared"]
+
+
+class Huber(Declaration):
+    """e^2 / 2 up to |e| = delta, then delta (|e| - delta / 2) (Huber, 1964)."""
+
+    kind: Literal["huber"]
+    delta: PositiveFloat = 1.0
+
+
+class LogError(Declaration):
+    """(z - log(1 + label))^2, and exp(z) - 1 is predicted. Labels are not negative."""
+
+    kind: Literal["log"]
+
+
+class _Task(Declaration):
+    label: ColumnName | None = None
+    """Column of the logs; the task's own name when left out."""
+    weight: PositiveFloat = 1.0
+    """Factor of this task's mean loss in the sum that training minimises."""
+    example_weight: ColumnName | None = None
+    """Column with a float of at least 0 by which an example's loss of this task is multiplied. A row without it is an
+    anomaly; with `only_where` or `missing_label: mask` it takes no part in the task instead."""
+    only_where: ColumnName | None = None
+    """Column with 0 or 1, known after the event, such as the click before a purchase: examples with 0 or without a
+    value take no part in this task, neither in training nor in its metrics."""
+    missing_label: Literal["drop", "mask"] = "drop"
+    """`drop`: a row without the label is left out of the examples. `mask`: it takes no part in this task alone."""
+
+
+class BinaryTask(_Task):
+    """A probability; label 0 or 1."""
+
+    kind: Literal["binary"]
+    loss: Annotated[CrossEntropy | Focal, Field(discriminator="kind")] = CrossEntropy(kind="cross_entropy")
+    keep_negatives: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of this task's negatives that ingestion keeps in the train split; one task at most. Its served logit is
+    corrected, z + log(keep) (He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014,
+    section 6.3); other tasks weigh the kept ones by 1 / keep."""
+
+
+class RegressionTask(_Task):
+    """A real number."""
+
+    kind: Literal["regression"]
+    loss: Annotated[SquaredError | Huber | LogError, Field(discriminator="kind")] = SquaredError(kind="squared")
+
+
+class WatchTimeTask(_Task):
+    """A time of at least 0, by weighted logistic regression: an example with time t > 0 is a positive of weight t, one
+    with 0 a negative of weight 1; the odds exp(z) are the expected time (Covington et al.: Deep neural networks for
+    YouTube recommendations, RecSys 2016, section 4.2)."""
+
+    kind: Literal["watch_time"]
+    unit: PositiveFloat = 1.0
+    """What counts as one, in units of the label: 60 for minutes of a label in seconds. Sets the scale of the loss."""
+
+
+Task = Annotated[BinaryTask | RegressionTask | WatchTimeTask, Field(discriminator="kind")]
