@@ -18,8 +18,8 @@ from tfx.components.evaluator import executor as tfx_executor
 from tfx.types import standard_artifacts
 from tfx.utils import json_utils, proto_utils
 
-from components.evaluator.eval_config import eval_config
-from components.evaluator.extractors import custom_extractors
+from components.steps.evaluator.eval_config import eval_config
+from components.steps.evaluator.slices.extractors import custom_extractors
 from pipelines.beam import BEAM_ARGS
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation

@@ -95,7 +95,7 @@ def _write_transform(directory: Path, declared: Ranker) -> None:
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-    from components.transform.analysis import analysed
+    from components.steps.transform.analysis import analysed
     from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
 
     inputs = declared.inputs()

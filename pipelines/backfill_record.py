@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from components.code_digest import code_digest
+from components.caching.code_digest import code_digest
 from pipelines.local.request import RunRequest
 from schemas.errors import UserError
 from schemas.spec import digest

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from components.registry.base import base_for
 from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
 from components.registry.versions import WITHDRAWN
-from components.transform.code import transform_code
+from components.steps.transform.code import transform_code
 from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analysed
 from schemas.derived.weights import dense_weights
 from schemas.errors import UserError

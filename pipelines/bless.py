@@ -111,8 +111,8 @@ def _check_summary(folder: Path) -> None:
 def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) -> Blessed:
     from tfx.orchestration import metadata
 
-    from components.evaluator import manual
     from components.registry import blessed as registry
+    from components.steps.evaluator.judge import manual
     from pipelines.local.recorded_run import read_run
 
     with metadata.Metadata(metadata.sqlite_metadata_connection_config(str(root / METADATA))) as handle:
@@ -159,8 +159,8 @@ def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
     from tfx.components.util import model_utils
     from tfx.utils import path_utils
 
-    from components.evaluator import verdict as verdicts
-    from components.infra_validator import verdict as infra_verdicts
+    from components.steps.evaluator import verdict as verdicts
+    from components.steps.infra_validator import verdict as infra_verdicts
 
     infra = steps["infra_validator"].outputs.get("blessing") if "infra_validator" in steps else None
     if infra is None:
@@ -206,8 +206,8 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
     """Writes the blessing and the overridden verdict as the pusher reads them; returns the pusher's artifacts."""
     from tfx.types import standard_artifacts as kinds
 
-    from components.evaluator import blessing as blessings
-    from components.evaluator import verdict as verdicts
+    from components.steps.evaluator import verdict as verdicts
+    from components.steps.evaluator.judge import blessing as blessings
 
     kind = {"blessing": kinds.ModelBlessing, "evaluation": kinds.ModelEvaluation, "pushed_model": kinds.PushedModel}
     artifacts = {}
@@ -225,7 +225,7 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
 
 def _push(steps: Mapping[str, Any], written: Mapping[str, Any]) -> Any:
     """Runs the pusher as the run did, on the overridden verdict; returns the artifact that it has filled in."""
-    from components.pusher.executor import Executor
+    from components.steps.pusher.executor import Executor
 
     inputs = {
         "examples": steps["example_gen"].outputs["examples"],

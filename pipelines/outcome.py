@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from components.evaluator.verdict import FILE_NAME, Verdict
-from components.example_gen.counts import FILE_NAME as INGESTION_FILE
-from components.example_gen.counts import IngestionReport
-from components.infra_validator import verdict as infra_verdicts
-from components.infra_validator.verdict import ServingVerdict
 from components.registry import versions
+from components.steps.evaluator.verdict import FILE_NAME, Verdict
+from components.steps.example_gen.counts import FILE_NAME as INGESTION_FILE
+from components.steps.example_gen.counts import IngestionReport
+from components.steps.infra_validator import verdict as infra_verdicts
+from components.steps.infra_validator.verdict import ServingVerdict
 from pipelines.local.request import RunRequest
 from pipelines.local.steps import Step
 from pipelines.summary import (

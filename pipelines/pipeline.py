@@ -6,17 +6,17 @@ from typing import Any
 import tensorflow_data_validation as tfdv
 from tfx import v1 as tfx
 
-from components.evaluator.component import Evaluator
-from components.example_gen.component import ExampleGen
-from components.example_validator import drift
-from components.example_validator.component import ExampleValidator
-from components.infra_validator.component import InfraValidator
-from components.pusher.component import Pusher
-from components.schema_gen.component import SchemaGen
-from components.statistics_gen.component import StatisticsGen
-from components.trainer.component import Trainer
-from components.transform.code import PREPROCESSING_FN
-from components.transform.component import Transform
+from components.steps.evaluator.component import Evaluator
+from components.steps.example_gen.component import ExampleGen
+from components.steps.example_validator import drift
+from components.steps.example_validator.component import ExampleValidator
+from components.steps.infra_validator.component import InfraValidator
+from components.steps.pusher.component import Pusher
+from components.steps.schema_gen.component import SchemaGen
+from components.steps.statistics_gen.component import StatisticsGen
+from components.steps.trainer.component import Trainer
+from components.steps.transform.code import PREPROCESSING_FN
+from components.steps.transform.component import Transform
 from pipelines.beam import BEAM_ARGS
 from pipelines.local.request import ARTIFACTS, METADATA
 from schemas.spec import Spec, digest

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from components.evaluator.verdict import GateVerdict, Intervals
-from components.infra_validator.verdict import Check, ServingVerdict
+from components.steps.evaluator.verdict import GateVerdict, Intervals
+from components.steps.infra_validator.verdict import Check, ServingVerdict
 from schemas.spec.serving import Load
 
 SUMMARY_FILE = "summary.json"

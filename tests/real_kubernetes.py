@@ -30,11 +30,11 @@ from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Namespace
 from lightkube.resources.rbac_authorization_v1 import Role, RoleBinding
 
-from components.trainer.kubernetes.connection import connect
-from components.trainer.kubernetes.manifests import render
-from components.trainer.kubernetes.objects import Objects
-from components.trainer.kubernetes.timing import Timing
-from components.trainer.kubernetes.verdict import coordinator_job
+from components.steps.trainer.kubernetes.connection import connect
+from components.steps.trainer.kubernetes.manifests import render
+from components.steps.trainer.kubernetes.objects import Objects
+from components.steps.trainer.kubernetes.timing import Timing
+from components.steps.trainer.kubernetes.verdict import coordinator_job
 from tests.components.kubernetes.cluster_world import ROLE, training_run
 from tests.manifest_schemas import MPIJOB_CRD
 

@@ -22,11 +22,11 @@ from tfx_bsl.tfxio.tensor_adapter import TensorAdapter, TensorAdapterConfig
 from tfx_bsl.tfxio.tensor_representation_util import InferTensorRepresentationsFromMixedSchema
 from tfx_bsl.tfxio.tensor_to_arrow import TensorsToRecordBatchConverter
 
-from components.example_gen.conversion import convert
-from components.example_gen.files import DataFile, resolve
-from components.example_gen.local_files import LocalStorage
-from components.example_gen.readers import formats
-from components.transform.analysis import analysed
+from components.steps.example_gen.conversion import convert
+from components.steps.example_gen.files import DataFile, resolve
+from components.steps.example_gen.local_files import LocalStorage
+from components.steps.example_gen.readers import formats
+from components.steps.transform.analysis import analysed
 from pipelines.beam import BEAM_ARGS
 from schemas.contracts.example_files import file_name
 from schemas.contracts.statistics import Statistics, completed, to_analyse

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from components.evaluator.verdict import GateVerdict
-from components.infra_validator.verdict import Check
+from components.steps.evaluator.verdict import GateVerdict
+from components.steps.infra_validator.verdict import Check
 
 
 def refusal(gates: Iterable[tuple[str, GateVerdict]], checks: Iterable[Check]) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from components.entrypoint.invocation import CREATED, ROOT
+from components.kfp_entrypoint.invocation import CREATED, ROOT
 from pipelines.kubeflow.steps import caching, container, retry_policy
 from pipelines.kubeflow.target import Target
 from schemas.spec import Spec

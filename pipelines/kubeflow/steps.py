@@ -67,7 +67,7 @@ def waits_s(retries: Retries) -> list[float]:
 
 
 def _entrypoint(name: StepName, spec: Spec) -> list[str]:
-    command = ["python", "-m", "components.entrypoint", "--pipeline", spec.name, "--step", name]
+    command = ["python", "-m", "components.kfp_entrypoint", "--pipeline", spec.name, "--step", name]
     command += ["--retries", str(spec.cluster.step(name).retries.count)]
     if spec.alerts:
         command += ["--alerts", spec.alerts.model_dump_json()]

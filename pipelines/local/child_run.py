@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.trainer.process_group import end_group
+from components.steps.trainer.process_group import end_group
 from pipelines.local.stopping import GRACE_S, StopSignals
 from trainer_module.launch.processes import end_with_parent
 

@@ -2,9 +2,9 @@
 
 import datetime
 
-from components.example_gen.files import require_evaluation_days, resolve
-from components.example_gen.listing import OneListing
-from components.example_gen.local_files import LocalStorage
+from components.steps.example_gen.files import require_evaluation_days, resolve
+from components.steps.example_gen.listing import OneListing
+from components.steps.example_gen.local_files import LocalStorage
 from pipelines.local.request import RunRequest
 from schemas.spec.data import DayLogs
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.code_digest import code_digest
+from components.caching.code_digest import code_digest
 from pipelines.local.request import RunRequest, check_request
 from schemas.errors import UserError
 from schemas.loading import Parsed, parse_spec

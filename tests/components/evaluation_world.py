@@ -12,9 +12,9 @@ import tensorflow as tf
 from tfx.types import standard_artifacts
 from tfx.utils import path_utils
 
-from components.evaluator.executor import Executor
-from components.evaluator.verdict import Verdict
 from components.registry import seal
+from components.steps.evaluator.executor import Executor
+from components.steps.evaluator.verdict import Verdict
 from pipelines.beam import BEAM_ARGS
 from schemas.spec import Inputs
 from schemas.spec.release import Gate

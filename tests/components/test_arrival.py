@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from components.example_gen.arrival import WAITING_FILE, wait_for_logs
-from components.example_gen.files import has_files, resolve
-from components.example_gen.local_files import LocalStorage
-from components.example_gen.request import Request, parse
+from components.steps.example_gen.arrival import WAITING_FILE, wait_for_logs
+from components.steps.example_gen.files import has_files, resolve
+from components.steps.example_gen.local_files import LocalStorage
+from components.steps.example_gen.request import Request, parse
 from schemas.errors import UserError
 from schemas.spec import Inputs
 from schemas.spec.data import DayLogs
@@ -252,7 +252,7 @@ def _properties(root: Path, logs: DayLogs, date: str) -> dict[str, Any]:
 def test_the_driver_takes_the_fingerprint_after_the_logs_have_come(tmp_path: Path) -> None:
     from tfx.orchestration.portable.data_types import ExecutionInfo
 
-    from components.example_gen.driver import Driver
+    from components.steps.example_gen.driver import Driver
 
     today = datetime.datetime.now(datetime.timezone.utc).date()
     days = [str(today - datetime.timedelta(days=back)) for back in (3, 2, 1)]
@@ -281,7 +281,7 @@ def test_the_driver_takes_the_fingerprint_after_the_logs_have_come(tmp_path: Pat
 def test_the_executor_waits_too_where_no_driver_runs(tmp_path: Path) -> None:
     from tfx.types import standard_artifacts
 
-    from components.example_gen.executor import Executor
+    from components.steps.example_gen.executor import Executor
 
     examples = standard_artifacts.Examples()
     examples.uri = str(tmp_path / "out")

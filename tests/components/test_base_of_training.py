@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.example_gen.local_files import LocalStorage
 from components.registry.versions import withdraw
+from components.steps.example_gen.local_files import LocalStorage
 from schemas.errors import UserError
 from tests.components.small_logs import INPUTS, ROWS, day_logs, write_days
 
@@ -59,14 +59,14 @@ def properties(root: Path, **settings: Any) -> dict[str, Any]:
 
 
 def start(root: Path, **settings: Any) -> Any:
-    from components.example_gen.request import parse
-    from components.example_gen.start import starting_point
+    from components.steps.example_gen.request import parse
+    from components.steps.example_gen.start import starting_point
 
     return starting_point(parse(properties(root, **settings), datetime.date(2024, 3, 9)), LocalStorage())
 
 
 def train_days(root: Path, **settings: Any) -> list[str]:
-    from components.example_gen.files import resolve
+    from components.steps.example_gen.files import resolve
 
     logs = day_logs(train_days=4, **settings.get("logs", {}))
     after = start(root, **settings).after
@@ -183,7 +183,7 @@ def test_days_before_the_base_may_be_gone(root: Path) -> None:
 def driven(root: Path) -> dict[str, str]:
     from tfx.orchestration.portable.data_types import ExecutionInfo
 
-    from components.example_gen.driver import Driver
+    from components.steps.example_gen.driver import Driver
 
     output = Driver(None).run(ExecutionInfo(exec_properties=properties(root)))
     return {name: value.string_value for name, value in output.exec_properties.items()}
@@ -203,8 +203,8 @@ def test_the_driver_makes_the_base_part_of_the_cache_key(root: Path) -> None:
 def test_the_artifact_and_its_report_name_the_base(root: Path, has_driver: bool) -> None:
     from tfx.types import standard_artifacts
 
-    from components.example_gen.executor import Executor
-    from components.example_gen.report import read_ingestion
+    from components.steps.example_gen.executor import Executor
+    from components.steps.example_gen.report import read_ingestion
     from pipelines.beam import BEAM_ARGS
 
     blessed(root, "base", *DAYS[:4])

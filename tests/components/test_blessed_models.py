@@ -175,8 +175,8 @@ def test_driver_puts_the_baseline_into_the_exec_properties(tmp_path: Path) -> No
     from tfx.orchestration.portable.data_types import ExecutionInfo
     from tfx.types import standard_artifacts
 
-    from components.evaluator.driver import Driver
     from components.registry.blessed import folder
+    from components.steps.evaluator.driver import Driver
 
     def resolved(uri: str) -> str:
         model = standard_artifacts.Model()

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from components.evaluator.bootstrap import interval, mixed, weights
+from components.steps.evaluator.metrics.bootstrap import interval, mixed, weights
 
 UNITS = mixed(np.arange(40_000, dtype=np.uint64))
 

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from components import code_digest as digests
-from components.code_digest import code_digest, installed_versions, read_source, source_files, sources_digest
+from components.caching import code_digest as digests
+from components.caching.code_digest import code_digest, installed_versions, read_source, source_files, sources_digest
 from schemas.errors import UserError
 
 PREPROCESSING_FN = "trainer_module.transforms.preprocessing.preprocessing_fn"
 KEYS = {
-    "example_gen": ["components.example_gen.executor"],
-    "schema_gen": ["components.schema_gen.executor"],
+    "example_gen": ["components.steps.example_gen.executor"],
+    "schema_gen": ["components.steps.schema_gen.executor"],
     "statistics_gen": [],
-    "example_validator": ["components.example_validator.executor"],
-    "transform": ["components.transform.executor", PREPROCESSING_FN],
-    "trainer": ["components.trainer.executor"],
-    "evaluator": ["components.evaluator.executor"],
-    "infra_validator": ["components.infra_validator.executor"],
-    "pusher": ["components.pusher.executor"],
+    "example_validator": ["components.steps.example_validator.executor"],
+    "transform": ["components.steps.transform.executor", PREPROCESSING_FN],
+    "trainer": ["components.steps.trainer.executor"],
+    "evaluator": ["components.steps.evaluator.executor"],
+    "infra_validator": ["components.steps.infra_validator.executor"],
+    "pusher": ["components.steps.pusher.executor"],
 }
 """What the components give to `code_digest`, by step."""
 STARTED = {
@@ -121,11 +121,11 @@ def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
         ("trainer_module/loop/trainer.py", {"trainer"}),
         ("components/server/rest.py", {"infra_validator"}),
         ("components/registry/versions.py", {"example_gen", "evaluator", "infra_validator", "pusher"}),
-        ("components/evaluator/group_metrics.py", {"evaluator"}),
-        ("components/example_gen/readers/csv.py", {"example_gen"}),
+        ("components/steps/evaluator/metrics/group_metrics.py", {"evaluator"}),
+        ("components/steps/example_gen/readers/csv.py", {"example_gen"}),
         ("schemas/spec/tasks.py", set(KEYS) - {"statistics_gen"}),
         ("pipelines/pipeline.py", set()),
-        ("components/pusher/component.py", set()),
+        ("components/steps/pusher/component.py", set()),
     ],
 )
 def test_an_edit_changes_these_keys(path: str, steps: set[str]) -> None:

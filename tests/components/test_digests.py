@@ -8,9 +8,9 @@ from typing import BinaryIO
 
 import pytest
 
-from components.example_gen.digests import CACHE_FILE, digests_of, forget
-from components.example_gen.files import DataFile
-from components.example_gen.listing import FileFacts
+from components.steps.example_gen.digests import CACHE_FILE, digests_of, forget
+from components.steps.example_gen.files import DataFile
+from components.steps.example_gen.listing import FileFacts
 from schemas.errors import UserError
 
 OLD_NS = 10**18

@@ -12,10 +12,10 @@ from scipy.spatial.distance import jensenshannon
 from tensorflow_data_validation.statistics import stats_impl
 from tfx.types import standard_artifacts
 
-from components.example_validator.anomalies import DataAnomalies
-from components.example_validator.drift import STATISTICS, Distance, distances
-from components.example_validator.executor import Executor
-from components.schema_gen.schema import schema_text, tfmd_schema
+from components.steps.example_validator.anomalies import DataAnomalies
+from components.steps.example_validator.drift import STATISTICS, Distance, distances
+from components.steps.example_validator.executor import Executor
+from components.steps.schema_gen.schema import schema_text, tfmd_schema
 from schemas.spec import Inputs
 from schemas.spec.drift import Drift, DriftBounds
 

@@ -27,7 +27,7 @@ def slicing(config: Any) -> list[dict[str, str | None]]:
 def test_equals_the_golden_file(name: str) -> None:
     from google.protobuf import json_format
 
-    from components.evaluator.eval_config import eval_config
+    from components.steps.evaluator.eval_config import eval_config
     from tests.golden_files import check_golden
 
     spec = load_spec(SPECS / f"{name}.yaml")
@@ -39,7 +39,7 @@ def test_equals_the_golden_file(name: str) -> None:
 
 
 def test_without_a_baseline_there_is_one_model(spec: Any) -> None:
-    from components.evaluator.eval_config import eval_config
+    from components.steps.evaluator.eval_config import eval_config
 
     config = eval_config(inputs=spec.inputs(), evaluation=spec.evaluation, gates=spec.gates)
     assert [model.name for model in config.model_specs] == [""]
@@ -48,14 +48,14 @@ def test_without_a_baseline_there_is_one_model(spec: Any) -> None:
 def test_tfma_is_given_no_thresholds_as_the_verdict_is_the_judges(spec: Any) -> None:
     import tensorflow_model_analysis as tfma
 
-    from components.evaluator.eval_config import eval_config
+    from components.steps.evaluator.eval_config import eval_config
 
     config = eval_config(inputs=spec.inputs(), evaluation=spec.evaluation, gates=spec.gates)
     assert not tfma.metrics.metric_thresholds_from_metrics_specs(config.metrics_specs, eval_config=config)
 
 
 def test_slices_are_those_declared_those_that_gates_name_and_new_ids(spec: Any) -> None:
-    from components.evaluator.eval_config import eval_config
+    from components.steps.evaluator.eval_config import eval_config
 
     evaluation = Evaluation(slices=(("tab", "author"), ("author",)), new_ids=("user",))
     gates = (
@@ -76,7 +76,7 @@ def test_slices_are_those_declared_those_that_gates_name_and_new_ids(spec: Any) 
 
 
 def test_new_ids_of_every_feature_of_kind_id_are_slices_unless_the_spec_names_some(spec: Any) -> None:
-    from components.evaluator.eval_config import eval_config
+    from components.steps.evaluator.eval_config import eval_config
 
     def new_ids(evaluation: Evaluation) -> list[str]:
         config = eval_config(inputs=spec.inputs(), evaluation=evaluation, gates=())
@@ -88,8 +88,8 @@ def test_new_ids_of_every_feature_of_kind_id_are_slices_unless_the_spec_names_so
 
 
 def test_the_configuration_carries_the_columns_of_all_that_slices_groups_and_is_drawn(spec: Any) -> None:
-    from components.evaluator.eval_config import eval_config
-    from components.evaluator.metrics import binary_tasks, settings_in
+    from components.steps.evaluator.eval_config import eval_config
+    from components.steps.evaluator.metrics.tfma_metrics import binary_tasks, settings_in
 
     evaluation = Evaluation(
         slices=(("tab",),),
@@ -105,8 +105,8 @@ def test_the_configuration_carries_the_columns_of_all_that_slices_groups_and_is_
 
 
 def test_the_settings_name_the_tasks_in_which_not_every_example_takes_part(spec: Any) -> None:
-    from components.evaluator.eval_config import eval_config
-    from components.evaluator.metrics import binary_tasks, settings_in
+    from components.steps.evaluator.eval_config import eval_config
+    from components.steps.evaluator.metrics.tfma_metrics import binary_tasks, settings_in
     from schemas.spec import Inputs
 
     def config(**tasks: Any) -> Any:

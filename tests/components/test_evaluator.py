@@ -245,7 +245,7 @@ def test_a_baseline_that_cannot_be_used_is_told_rather_than_raised(
 ) -> None:
     import re
 
-    from components.evaluator.baseline import usable_baseline
+    from components.steps.evaluator.models.baseline import usable_baseline
 
     found = usable_baseline(
         str(models / uri) if uri else None,
@@ -262,8 +262,8 @@ def test_a_baseline_that_cannot_be_used_is_told_rather_than_raised(
 def test_a_candidate_or_a_baseline_that_was_changed_is_not_loaded(world: Any, models: Path, tmp_path: Path) -> None:
     import shutil
 
-    from components.evaluator.baseline import usable_baseline
-    from components.evaluator.executor import Executor
+    from components.steps.evaluator.executor import Executor
+    from components.steps.evaluator.models.baseline import usable_baseline
     from schemas.errors import UserError
 
     shutil.copytree(models / "two_tasks", tmp_path / "model")

@@ -21,7 +21,7 @@ def build(root: Path, model: Path) -> Any:
     from tfx.types import standard_artifacts
     from tfx.utils import path_utils
 
-    from components.evaluator.component import Evaluator
+    from components.steps.evaluator.component import Evaluator
     from schemas.spec.release import Confidence, Evaluation
     from tests.components import evaluation_world as world
 

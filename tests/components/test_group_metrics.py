@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.evaluator.bootstrap import mixed, weights
-from components.evaluator.group_metrics import Groups, MeanSums, at_k, draws, gauc, grouped
+from components.steps.evaluator.metrics.bootstrap import mixed, weights
+from components.steps.evaluator.metrics.group_metrics import Groups, MeanSums, at_k, draws, gauc, grouped
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 

@@ -15,7 +15,7 @@ tf = pytest.importorskip("tensorflow")
 @pytest.fixture(scope="module")
 def described() -> Any:
     """Returns what a server says of itself, its signatures, and a few rows."""
-    from components.infra_validator import rows as rows_module
+    from components.steps.infra_validator import rows as rows_module
     from tests.trainer_module.analysed import analysed
     from tests.trainer_module.test_feature_kinds import INPUTS, ROWS
     from trainer_module.ranker import Ranker as Model
@@ -66,7 +66,7 @@ def asked(signatures: Any, signature: str, tensors: Any) -> dict[str, Any] | Non
 
 
 def test_every_request_ends_in_finite_scores_or_a_clean_error(described: Any) -> None:
-    from components.infra_validator.hostile import hostile_requests
+    from components.steps.infra_validator.hostile import hostile_requests
 
     found, signatures, rows = described
     requests = list(hostile_requests(rows, found))
@@ -85,7 +85,7 @@ def test_every_request_ends_in_finite_scores_or_a_clean_error(described: Any) ->
 
 
 def test_both_signatures_agree_on_ordinary_rows(described: Any) -> None:
-    from components.infra_validator import rows as module
+    from components.steps.infra_validator import rows as module
 
     found, signatures, rows = described
     rankable = module.pick(rows, module.rankable(rows, found.columns))
@@ -111,7 +111,7 @@ def test_a_request_is_made_of_what_predictions_need(described: Any) -> None:
 
 
 def test_what_is_no_number_counts_as_missing(described: Any) -> None:
-    from components.infra_validator.hostile import hostile_requests
+    from components.steps.infra_validator.hostile import hostile_requests
 
     found, signatures, rows = described
     nan = [request for request in hostile_requests(rows, found) if request.kind == "NaN"]

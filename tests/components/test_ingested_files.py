@@ -8,10 +8,10 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from components.example_gen.digests import digests_of
-from components.example_gen.files import Files, changed_files, days_with_files, fingerprint, resolve, without
-from components.example_gen.listing import OneListing
-from components.example_gen.local_files import LocalStorage
+from components.steps.example_gen.digests import digests_of
+from components.steps.example_gen.files import Files, changed_files, days_with_files, fingerprint, resolve, without
+from components.steps.example_gen.listing import OneListing
+from components.steps.example_gen.local_files import LocalStorage
 from schemas.errors import UserError
 from schemas.spec.data import Logs, SplitLogs
 from tests.components.small_logs import day_logs

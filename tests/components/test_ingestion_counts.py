@@ -1,8 +1,8 @@
 import pytest
 
-from components.example_gen.counts import FileCounts, IngestionReport, summed
-from components.example_gen.files import DataFile, Files
-from components.example_gen.listing import FileFacts
+from components.steps.example_gen.counts import FileCounts, IngestionReport, summed
+from components.steps.example_gen.files import DataFile, Files
+from components.steps.example_gen.listing import FileFacts
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from tests.components.small_logs import day_logs

@@ -53,7 +53,7 @@ def ingest(logs: Logs, root: Path, uri: Path, **settings: Any) -> Any:
     """Runs the executor; returns the Examples artifact."""
     from tfx.types import standard_artifacts
 
-    from components.example_gen.executor import Executor
+    from components.steps.example_gen.executor import Executor
 
     examples = standard_artifacts.Examples()
     examples.uri = str(uri)
@@ -98,7 +98,7 @@ def test_every_format_gives_the_same_examples_in_the_order_of_the_logs(ingested:
 def test_days_files_and_rows_stay_in_their_order_however_they_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.example_gen import sources
+    from components.steps.example_gen import sources
 
     monkeypatch.setattr(sources, "_ROWS_PER_FILE", 5)
     rows = [{**ROWS[0], "hour": number} for number in range(3 * 7)]
@@ -114,7 +114,7 @@ def test_days_files_and_rows_stay_in_their_order_however_they_are_cut(
 
 
 def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
-    from components.example_gen.report import read_ingestion
+    from components.steps.example_gen.report import read_ingestion
 
     report = read_ingestion(ingested.uri)
     assert report.date == DATE
@@ -146,7 +146,7 @@ def test_the_artifact_says_what_it_holds(ingested: Any) -> None:
 
 
 def test_negatives_are_sampled_in_the_train_split_alone_and_the_same_wherever_the_data_lies(tmp_path: Path) -> None:
-    from components.example_gen.report import read_ingestion
+    from components.steps.example_gen.report import read_ingestion
 
     task = {"click": {"kind": "binary", "keep_negatives": 0.25}}
     inputs = Inputs.model_validate({"features": {"n": {"kind": "numeric", "type": "int"}}, "tasks": task})
@@ -192,7 +192,7 @@ def test_too_many_unreadable_records_end_the_run(tmp_path: Path) -> None:
 def test_files_that_changed_since_the_run_began_end_it(tmp_path: Path) -> None:
     from tfx.types import standard_artifacts
 
-    from components.example_gen.executor import Executor
+    from components.steps.example_gen.executor import Executor
 
     write_days(tmp_path, "parquet", dict.fromkeys(DAYS, ROWS))
     examples = standard_artifacts.Examples()
@@ -206,7 +206,7 @@ def test_files_that_changed_since_the_run_began_end_it(tmp_path: Path) -> None:
 def test_a_file_that_is_written_while_it_is_read_ends_the_run_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.example_gen import executor
+    from components.steps.example_gen import executor
 
     write_days(tmp_path / "logs", "parquet", dict.fromkeys(DAYS, ROWS))
     planned = executor.plan
@@ -227,9 +227,9 @@ def test_a_store_that_beam_knows_is_listed_once_a_day_with_sizes_and_times(tmp_p
     from apache_beam.io.filesystem import FileMetadata, MatchResult
     from apache_beam.io.localfilesystem import LocalFileSystem
 
-    from components.example_gen.files import days_with_files, resolve
-    from components.example_gen.listing import FileFacts, OneListing
-    from components.example_gen.storage import TfxStorage
+    from components.steps.example_gen.files import days_with_files, resolve
+    from components.steps.example_gen.listing import FileFacts, OneListing
+    from components.steps.example_gen.storage import TfxStorage
 
     asked = []
 
@@ -256,7 +256,7 @@ def test_a_store_that_beam_knows_is_listed_once_a_day_with_sizes_and_times(tmp_p
 def driven(root: Path, logs: DayLogs, date: str = DATE) -> dict[str, str]:
     from tfx.orchestration.portable.data_types import ExecutionInfo
 
-    from components.example_gen.driver import Driver
+    from components.steps.example_gen.driver import Driver
 
     output = Driver(None).run(ExecutionInfo(exec_properties=properties(logs, root, date=date)))
     return {name: value.string_value for name, value in output.exec_properties.items()}
@@ -281,7 +281,7 @@ def test_without_a_date_the_driver_takes_yesterday(tmp_path: Path) -> None:
 
 
 def test_the_component_declares_what_the_executor_reads() -> None:
-    from components.example_gen.component import ExampleGen
+    from components.steps.example_gen.component import ExampleGen
 
     component = ExampleGen(spec=load_spec(SPECS / "online_retail.yaml"), date=DATE, data_root="d", pipeline_root="p")
     assert set(component.exec_properties) >= {"logs", "inputs", "date", "data_root", "mode", "code"}
@@ -291,7 +291,7 @@ def test_the_component_declares_what_the_executor_reads() -> None:
 def test_a_file_of_any_file_system_is_a_whole_file_object(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    from components.example_gen.storage import remote_file
+    from components.steps.example_gen.storage import remote_file
 
     path = write(tmp_path / "data", "parquet", ROWS)
     with remote_file(str(path)) as file:
@@ -304,7 +304,7 @@ def write_statistics(rows: list[Row], path: Path, inputs: Inputs) -> None:
     import tensorflow_data_validation as tfdv
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamples
 
-    from components.example_gen.conversion import convert
+    from components.steps.example_gen.conversion import convert
 
     (batch,) = table(rows).to_batches()
     serialized = RecordBatchToExamples(convert(batch, columns(inputs), "rows").batch)
@@ -323,8 +323,8 @@ def validate(rows: list[Row], root: Path, inputs: Inputs = INPUTS) -> None:
     """Validates the statistics of rows against the schema of the spec."""
     from tfx.types import artifact_utils, standard_artifacts
 
-    from components.example_validator.executor import Executor
-    from components.schema_gen.executor import Executor as SchemaGenExecutor
+    from components.steps.example_validator.executor import Executor
+    from components.steps.schema_gen.executor import Executor as SchemaGenExecutor
 
     statistics, schema = standard_artifacts.ExampleStatistics(), standard_artifacts.Schema()
     anomalies = standard_artifacts.ExampleAnomalies()
@@ -351,7 +351,7 @@ def test_nulls_and_empty_lists_where_they_are_allowed_are_no_anomaly(tmp_path: P
 
 
 def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
-    from components.example_validator.anomalies import DataAnomalies
+    from components.steps.example_validator.anomalies import DataAnomalies
 
     with pytest.raises(DataAnomalies) as error:
         validate([*ROWS, {**ROWS[0], "hour": None, "user": None}], tmp_path)
@@ -364,7 +364,7 @@ def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
 
 
 def test_a_vector_may_be_missing_where_that_is_declared_and_nowhere_else(tmp_path: Path) -> None:
-    from components.example_validator.anomalies import DataAnomalies
+    from components.steps.example_validator.anomalies import DataAnomalies
 
     def declared(**missing: float) -> Inputs:
         features = {"v": {"kind": "vector", "dim": 2} | missing}
@@ -381,7 +381,7 @@ def test_a_missing_real_day_is_counted(tmp_path: Path) -> None:
     lines = REAL_DATA / "online_retail" / "lines"
     if not lines.exists():
         pytest.skip(f"no {lines}")
-    from components.example_gen.report import read_ingestion
+    from components.steps.example_gen.report import read_ingestion
 
     spec = load_spec(SPECS / "online_retail.yaml")
     assert isinstance(spec.data, DayLogs)

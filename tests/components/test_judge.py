@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.evaluator.measured import Measured
+from components.steps.evaluator.metrics.measured import Measured
 from schemas.errors import UserError
 from tests.components.fabricated_measurements import declared, exactly, judged, metrics, slice_of
 
@@ -299,7 +299,7 @@ def test_a_task_without_a_gate_is_not_passed_in_silence() -> None:
 
 
 def test_no_examples_is_an_error() -> None:
-    from components.evaluator.judge import judge
+    from components.steps.evaluator.judge.judge import judge
     from schemas.spec.release import Evaluation
     from tests.components.fabricated_measurements import INPUTS, NO_BASELINE
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.evaluator.measured import UNDEFINED, Measured
+from components.steps.evaluator.metrics.measured import UNDEFINED, Measured
 from tests.components.fabricated_measurements import COMPARED, declared, exactly, judged, metrics, slice_of
 
 AUC = {"task": "like", "metric": "auc"}

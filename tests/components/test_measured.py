@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.evaluator.measured import Measured, name_of, paired_change
+from components.steps.evaluator.metrics.measured import Measured, name_of, paired_change
 from schemas.spec.release import Evaluation
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
@@ -191,8 +191,8 @@ def test_scores_that_are_no_numbers_are_counted_and_disturb_no_other_task(
 def test_replicates_weigh_users_as_their_hash_says_alike_for_both_models(
     results: Any, world: Any, columns: dict[str, np.ndarray]
 ) -> None:
-    from components.evaluator.bootstrap import weights
-    from components.evaluator.metrics_block import keys
+    from components.steps.evaluator.metrics.block import keys
+    from components.steps.evaluator.metrics.bootstrap import weights
 
     drawn = weights(keys(columns["user_id"].tolist()), 20, seed=1)
     chosen = rows_of("tab=home", world, columns)
@@ -237,7 +237,7 @@ def test_calibration_is_given_by_tenths_of_the_examples(results: Any) -> None:
 
 @pytest.mark.slow
 def test_a_model_that_cannot_tell_new_ids_is_measured_without_their_slices(world: Any, folder: Path) -> None:
-    from components.evaluator.new_ids import features_told_by
+    from components.steps.evaluator.slices.new_ids import features_told_by
 
     assert features_told_by(str(folder / "candidate" / "Format-Serving")) == {"user", "language"}
     assert features_told_by(str(folder / "baseline" / "Format-Serving")) == frozenset()

@@ -6,12 +6,12 @@ import pickle
 import numpy as np
 import pytest
 
-from components.evaluator.bootstrap import mixed
-from components.evaluator.group_metrics import MeanSums
-from components.evaluator.metrics_block import Block, column, keys
-from components.evaluator.metrics_tally import Result, Tally
-from components.evaluator.totals import Part
-from components.evaluator.totals_binary import BinaryTotals
+from components.steps.evaluator.metrics.block import Block, column, keys
+from components.steps.evaluator.metrics.bootstrap import mixed
+from components.steps.evaluator.metrics.group_metrics import MeanSums
+from components.steps.evaluator.metrics.tally import Result, Tally
+from components.steps.evaluator.metrics.totals import Part
+from components.steps.evaluator.metrics.totals_binary import BinaryTotals
 
 pyarrow = pytest.importorskip("pyarrow")
 NUM_ROWS = 150_000

@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Any
 
-from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
-from components.infra_validator.verdict import Check, Latency, ServingVerdict
-from components.pusher.manifest import Provenance
-from components.pusher.model_card import CardFacts, Rows, model_card
+from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
+from components.steps.infra_validator.verdict import Check, Latency, ServingVerdict
+from components.steps.pusher.manifest import Provenance
+from components.steps.pusher.model_card import CardFacts, Rows, model_card
 from schemas.spec.release import Confidence, Evaluation
 from schemas.spec.serving import Load
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from components.pusher.directory import Pushed, push, target_folder
-from components.pusher.manifest import CARD_FILE, Provenance, list_files
 from components.registry import versions
+from components.steps.pusher.directory import Pushed, push, target_folder
+from components.steps.pusher.manifest import CARD_FILE, Provenance, list_files
 from schemas.errors import UserError
 
 NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)

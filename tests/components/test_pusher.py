@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.evaluator.verdict import TaskVerdict, Verdict
-from components.infra_validator.verdict import Check, ServingVerdict
 from components.registry import seal, versions
+from components.steps.evaluator.verdict import TaskVerdict, Verdict
+from components.steps.infra_validator.verdict import Check, ServingVerdict
 from schemas.errors import UserError
 from schemas.spec.serving import Load
 
@@ -48,8 +48,8 @@ def run(
     """
     from tfx.types import standard_artifacts
 
-    from components.pusher.executor import Executor
     from components.registry.checkpoint import RankerCheckpoint
+    from components.steps.pusher.executor import Executor
 
     def artifact(kind: Any, name: str) -> Any:
         made = kind()
@@ -209,8 +209,8 @@ def test_a_target_behind_a_link_that_leads_out_is_refused(tmp_path: Path) -> Non
 def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> None:
     import datetime
 
-    from components.pusher import object_store
-    from components.pusher.manifest import Provenance, list_files
+    from components.steps.pusher import object_store
+    from components.steps.pusher.manifest import Provenance, list_files
 
     model = tmp_path / "model"
     (model / "variables").mkdir(parents=True)
@@ -251,7 +251,7 @@ def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc", ".", "s3://other/bucket"])
 def test_a_remote_target_outside_the_pipeline_root_is_refused(path: str) -> None:
-    from components.pusher.object_store import target_uri
+    from components.steps.pusher.object_store import target_uri
 
     with pytest.raises(UserError, match=r"push\.path: leads out of the pipeline root"):
         target_uri("s3://bucket/root", path)
@@ -261,10 +261,10 @@ def test_components_can_be_built_from_a_spec() -> None:
     from tfx import types
     from tfx.types import standard_artifacts as kinds
 
-    from components.evaluator.component import Evaluator
-    from components.infra_validator.component import InfraValidator
-    from components.pusher.component import Pusher
     from components.registry.checkpoint import RankerCheckpoint
+    from components.steps.evaluator.component import Evaluator
+    from components.steps.infra_validator.component import InfraValidator
+    from components.steps.pusher.component import Pusher
     from schemas.loading import load_spec
 
     spec = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml")

@@ -126,7 +126,7 @@ def test_a_model_that_asks_for_a_package_that_is_not_ours_is_refused(
 def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded(tmp_path: Path) -> None:
     import sys
 
-    from components.evaluator.probe import load_custom_ops
+    from components.steps.evaluator.models.probe import load_custom_ops
 
     (tmp_path / "assets.extra").mkdir()
     (tmp_path / "assets.extra" / "ranker.json").write_text('{"custom_ops": "tensorflow_recommenders_addons"}')

@@ -1,7 +1,7 @@
 import pytest
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from components.schema_gen.schema import schema_text, tfmd_schema
+from components.steps.schema_gen.schema import schema_text, tfmd_schema
 from schemas.loading import load_spec
 from schemas.spec import Inputs
 from tests.components.small_logs import INPUTS

@@ -33,7 +33,7 @@ def judged(folder: Path, defect: Any = "none", serving: Serving = SERVING, *, ro
 
 
 def judged_made(made: Any, serving: Serving, log: Path) -> Any:
-    from components.infra_validator.executor import judge_model
+    from components.steps.infra_validator.executor import judge_model
 
     verdict = judge_model(
         model_dir=made.model, training_dir=made.training, serving=serving, evaluation=BY_USER, log=log
@@ -180,7 +180,7 @@ def test_a_server_that_another_model_would_not_help_is_an_error(
     from tests.components.served_models import make
 
     made = make(tmp_path)
-    monkeypatch.setattr("components.infra_validator.served.MODULE", "tests.components.killed_server")
+    monkeypatch.setattr("components.steps.infra_validator.served.MODULE", "tests.components.killed_server")
     with pytest.raises(UserError, match=r"the server could not work here \(got SIGKILL\); this says nothing of the"):
         judged_made(made, SERVING, tmp_path / "log")
 
@@ -191,7 +191,7 @@ def test_an_executor_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     made = make(tmp_path)
     program = (
         "import sys; from pathlib import Path\n"
-        "from components.infra_validator.served import serve\nfrom schemas.spec.serving import Load\n"
+        "from components.steps.infra_validator.served import serve\nfrom schemas.spec.serving import Load\n"
         "with serve(Path(sys.argv[1]), log=Path(sys.argv[2]), load=Load(), timeout_s=60) as server:\n"
         "    print('ready', flush=True)\n    input()\n"
     )
@@ -218,7 +218,7 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
     from tfx.components.util import model_utils
     from tfx.types import standard_artifacts
 
-    from components.infra_validator.executor import Executor
+    from components.steps.infra_validator.executor import Executor
     from tests.components.served_models import make
 
     made = make(tmp_path)
@@ -250,7 +250,7 @@ def test_a_refusal_changes_the_cache_key_of_its_model_alone(tmp_path: Path) -> N
     from tfx.orchestration.portable import data_types
     from tfx.types import standard_artifacts
 
-    from components.infra_validator.driver import Driver
+    from components.steps.infra_validator.driver import Driver
 
     kind = metadata_store_pb2.ArtifactType(name="InfraBlessing")
     connection = metadata.Metadata(metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite")))

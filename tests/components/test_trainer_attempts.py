@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.trainer.attempts import TrainingFailed, run_to_the_end
-from components.trainer.unfinished import begin, checkpoint_dir, forget
+from components.steps.trainer.attempts import TrainingFailed, run_to_the_end
+from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
 from schemas.loading import load_spec
 from tests.golden_files import SPECS
 

@@ -20,7 +20,7 @@ RANKER = load_spec(SPECS / "short_video.yaml").ranker()
 
 
 def report(base: Base | None) -> Any:
-    from components.example_gen.report import IngestionReport
+    from components.steps.example_gen.report import IngestionReport
 
     days = {"train": ["2024-03-02", "2024-03-03"], "eval": ["2024-03-04"]}
     return IngestionReport(date="2024-03-04", days=days, missing_days=[], splits={}, base=base)
@@ -57,7 +57,7 @@ def artifacts(root: Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
 def job_of(
     root: Path, base: Base | None, pipeline_root: str = ""
 ) -> tuple[dict[str, Any], dict[str, list[Any]], dict[str, list[Any]]]:
-    from components.trainer.executor import _job
+    from components.steps.trainer.executor import _job
 
     inputs, outputs = artifacts(root)
     properties = {"ranker": RANKER.model_dump_json(), "pipeline_root": pipeline_root or str(root), "code": "c"}
@@ -84,7 +84,7 @@ def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_
 
 
 def test_a_training_from_a_base_takes_its_own_number_of_epochs(tmp_path: Path, base: Base) -> None:
-    from components.trainer.executor import _with_epochs
+    from components.steps.trainer.executor import _with_epochs
 
     training = RANKER.training.model_copy(update={"mode": "incremental", "epochs": 3, "incremental_epochs": 1})
     ranker = RANKER.model_copy(update={"training": training})
@@ -104,7 +104,7 @@ def test_checkpoints_on_the_way_lie_on_this_machine_where_the_root_is_an_object_
 
 
 def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(tmp_path: Path, base: Base) -> None:
-    from components.trainer.executor import _describe
+    from components.steps.trainer.executor import _describe
 
     job, inputs, outputs = job_of(tmp_path, base)
     [checkpoint] = outputs["checkpoint"]
@@ -122,7 +122,7 @@ def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(
 def test_a_graph_or_a_base_that_was_changed_is_refused_before_anything_starts(tmp_path: Path, base: Base) -> None:
     from components.registry import seal
     from components.registry.checkpoint import sha256_of_manifest
-    from components.trainer.executor import _refuse_changed
+    from components.steps.trainer.executor import _refuse_changed
 
     inputs, _ = artifacts(tmp_path)
     [graph] = inputs["transform_graph"]

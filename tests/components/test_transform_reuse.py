@@ -44,8 +44,8 @@ def ingested(root: Path, hour: int, base: Any = None) -> Any:
     """Writes Examples whose hours are around the given one; the report names the base."""
     from tfx.types import standard_artifacts
 
-    from components.example_gen.executor import Executor
-    from components.example_gen.start import Start
+    from components.steps.example_gen.executor import Executor
+    from components.steps.example_gen.start import Start
 
     rows: list[Row] = [{**row, "hour": hour + number} for number, row in enumerate(ROWS)]
     write_days(root / "logs", "parquet", dict.fromkeys(["2024-03-01", "2024-03-02", "2024-03-03"], rows))
@@ -70,8 +70,8 @@ def transformed(root: Path, examples: Any, inputs: Inputs = INPUTS, code: str = 
     """Runs the executor; returns the artifact of the graph. The Examples lie in `root / "transformed"`."""
     from tfx.types import standard_artifacts
 
-    from components.schema_gen.executor import Executor as SchemaGenExecutor
-    from components.transform.executor import Executor
+    from components.steps.schema_gen.executor import Executor as SchemaGenExecutor
+    from components.steps.transform.executor import Executor
 
     schema, graph, output = standard_artifacts.Schema(), standard_artifacts.TransformGraph(), type(examples)()
     schema.uri, graph.uri, output.uri = str(root / "schema"), str(root / "graph"), str(root / "transformed")
@@ -211,7 +211,7 @@ def test_statistics_are_taken_from_the_graph_of_the_blessed_base_alone(first: Pa
     import shutil
 
     from components.registry import seal
-    from components.transform.executor import _comparison
+    from components.steps.transform.executor import _comparison
 
     shutil.copytree(first / "graph", tmp_path / "graph")
     sealed = seal.sha256_of(tmp_path / "graph" / "manifest.json")

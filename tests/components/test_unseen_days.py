@@ -45,10 +45,10 @@ def made(root: Path, logs: Path, mode: str, base: Base | None) -> dict[str, list
     """Runs ingestion and Transform for the last day; returns their artifacts."""
     from tfx.types import standard_artifacts as kinds
 
-    from components.example_gen.executor import Executor as ExampleGen
-    from components.example_gen.start import Start
-    from components.schema_gen.executor import Executor as SchemaGen
-    from components.transform.executor import Executor as Transform
+    from components.steps.example_gen.executor import Executor as ExampleGen
+    from components.steps.example_gen.start import Start
+    from components.steps.schema_gen.executor import Executor as SchemaGen
+    from components.steps.transform.executor import Executor as Transform
 
     declared = spec("time", STOPPING)
     inputs = declared.inputs().model_dump_json()
@@ -85,9 +85,9 @@ def trained(root: Path, inputs: dict[str, list[Any]], declared: Spec) -> Path:
     """Trains as the trainer's step does; returns the final checkpoint."""
     from tfx.types import standard_artifacts as kinds
 
-    from components.example_gen.report import read_ingestion
     from components.registry.checkpoint import RankerCheckpoint
-    from components.trainer.executor import _job
+    from components.steps.example_gen.report import read_ingestion
+    from components.steps.trainer.executor import _job
     from trainer_module import collectives
     from trainer_module.__main__ import train
     from trainer_module.job import TrainJob
@@ -183,7 +183,7 @@ def test_an_incremental_training_learns_from_the_days_after_its_base(
 
 
 def test_a_search_compares_its_trials_by_days_that_none_has_seen(tmp_path: Path, window: dict[str, list[Any]]) -> None:
-    from components.trainer.executor import _files
+    from components.steps.trainer.executor import _files
     from pipelines.tune.training import Examples, job_of
 
     files = {split: tuple(_files(window["transformed_examples"], split)) for split in ("train", "validation")}

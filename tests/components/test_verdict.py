@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from components.evaluator.judge import judge
-from components.evaluator.reduced_rows import reduced_rows, rows_verdict
-from components.evaluator.verdict import Verdict
+from components.steps.evaluator.judge.judge import judge
+from components.steps.evaluator.judge.reduced_rows import reduced_rows, rows_verdict
+from components.steps.evaluator.verdict import Verdict
 from schemas.spec.release import Evaluation, Gate
 from schemas.spec.serving import Export
 from tests.components.fabricated_measurements import COMPARED, INPUTS, NO_BASELINE, exactly, judged, metrics, slice_of

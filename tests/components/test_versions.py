@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from components.pusher.manifest import copy_order, day_of_version, list_files, next_version
+from components.steps.pusher.manifest import copy_order, day_of_version, list_files, next_version
 from schemas.errors import UserError
 
 TODAY = datetime.date(2024, 2, 29)

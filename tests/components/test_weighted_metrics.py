@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.evaluator.bootstrap import mixed, weights
-from components.evaluator.metrics_tally import Tally
-from components.evaluator.totals import Part
-from components.evaluator.totals_binary import BinaryTotals
-from components.evaluator.totals_regression import RegressionTotals
-from components.evaluator.totals_weighted import WeightedTotals
+from components.steps.evaluator.metrics.bootstrap import mixed, weights
+from components.steps.evaluator.metrics.tally import Tally
+from components.steps.evaluator.metrics.totals import Part
+from components.steps.evaluator.metrics.totals_binary import BinaryTotals
+from components.steps.evaluator.metrics.totals_regression import RegressionTotals
+from components.steps.evaluator.metrics.totals_weighted import WeightedTotals
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 REPLICATES = 8

@@ -40,7 +40,7 @@ def execute(inputs: Path, kind: str, **training: Any) -> Path:
 
     from components.registry import seal
     from components.registry.checkpoint import RankerCheckpoint
-    from components.trainer.executor import Executor
+    from components.steps.trainer.executor import Executor
 
     root = inputs / kind
     given = {

@@ -12,10 +12,10 @@ from tfx import v1 as tfx
 from tfx.types import standard_artifacts as kinds
 from tfx.v1.dsl.components import InputArtifact, OutputArtifact, Parameter, component
 
-from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
-from components.infra_validator.verdict import Check, ServingVerdict
 from components.registry import seal
 from components.registry.checkpoint import RankerCheckpoint
+from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
+from components.steps.infra_validator.verdict import Check, ServingVerdict
 from pipelines.local.request import ARTIFACTS, METADATA
 from pipelines.local.runner import run_pipeline
 from schemas.loading import load_spec
@@ -89,7 +89,7 @@ def judged_run(
     with_serving_check: bool = True,
 ) -> Path:
     """Runs the pipeline and leaves the run's folder with a summary, as `sangam run` does; returns the folder."""
-    from components.pusher.component import Pusher
+    from components.steps.pusher.component import Pusher
 
     spec = load_spec(SPEC).model_copy(update={"push": DirectoryPush(kind="directory", path="serving/tiny")})
     ingested = example_gen().with_id("example_gen")

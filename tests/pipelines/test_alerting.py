@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from components.evaluator.verdict import GateVerdict
-from components.infra_validator.verdict import Check
+from components.steps.evaluator.verdict import GateVerdict
+from components.steps.infra_validator.verdict import Check
 from pipelines.alerting import event_of
 from pipelines.local.request import check_request
 from pipelines.summary import ServingSummary, Summary, TaskSummary

@@ -225,7 +225,7 @@ def test_every_step_starts_through_the_entry_point_and_is_told_of_the_root(every
     for name in tasks:
         task = task_of(everything, name)
         command, arguments = task.container["command"], task.container["args"]
-        assert command[:3] == ["python", "-m", "components.entrypoint"]
+        assert command[:3] == ["python", "-m", "components.kfp_entrypoint"]
         assert command[command.index("--step") + 1] == name.replace("-", "_")
         assert json.loads(command[command.index("--alerts") + 1])["url_env"] == "SANGAM_ALERT_URL"
         assert command[-1] == "--"

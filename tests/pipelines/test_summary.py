@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
-from components.infra_validator.verdict import Check, Latency, ServingVerdict
 from components.registry.versions import withdraw
+from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
+from components.steps.infra_validator.verdict import Check, Latency, ServingVerdict
 from pipelines.local.request import RunRequest
 from pipelines.local.run import error_text
 from pipelines.local.steps import Artifact, Step

@@ -15,23 +15,23 @@ from pathlib import Path
 
 PRELOADED = [
     "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
-    "components.evaluator.executor",
-    "components.example_gen.executor",
-    "components.example_validator.executor",
-    "components.infra_validator.executor",
-    "components.pusher.executor",
-    "components.schema_gen.executor",
-    "components.trainer.executor",
-    "components.transform.executor",
+    "components.steps.evaluator.executor",
+    "components.steps.example_gen.executor",
+    "components.steps.example_validator.executor",
+    "components.steps.infra_validator.executor",
+    "components.steps.pusher.executor",
+    "components.steps.schema_gen.executor",
+    "components.steps.trainer.executor",
+    "components.steps.transform.executor",
     "trainer_module.transforms.preprocessing",
 ]
 _FORKS = multiprocessing.get_context("forkserver")
 
 
 def start(words: Sequence[str], environment: Mapping[str, str], log: Path, timeout_s: float) -> int:
-    """Runs `python -m components.entrypoint ...` to its end and returns its exit code."""
+    """Runs `python -m components.kfp_entrypoint ...` to its end and returns its exit code."""
     _FORKS.set_forkserver_preload(PRELOADED)
-    assert list(words[1:3]) == ["-m", "components.entrypoint"]
+    assert list(words[1:3]) == ["-m", "components.kfp_entrypoint"]
     process = _FORKS.Process(target=_entrypoint, args=(list(words[3:]), dict(environment), str(log)))
     process.start()
     process.join(timeout_s)
@@ -47,8 +47,8 @@ def stop() -> None:
 
 
 def _entrypoint(arguments: list[str], environment: dict[str, str], log: str) -> None:
-    from components.entrypoint import __main__ as entrypoint
-    from components.entrypoint import step
+    from components.kfp_entrypoint import __main__ as entrypoint
+    from components.kfp_entrypoint import step
 
     file = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(file, 1)
@@ -60,9 +60,9 @@ def _entrypoint(arguments: list[str], environment: dict[str, str], log: str) -> 
 
 
 def _run(command: "object", name: str) -> "object":
-    """Stands for `components.entrypoint.process.run`."""
-    from components.entrypoint import child
-    from components.entrypoint.ending import Report, ending_of
+    """Stands for `components.kfp_entrypoint.process.run`."""
+    from components.kfp_entrypoint import child
+    from components.kfp_entrypoint.ending import Report, ending_of
 
     with tempfile.TemporaryDirectory(prefix="sangam-step-") as folder:
         report = Path(folder) / "report.json"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.code_digest import LOCK
+from components.caching.code_digest import LOCK
 from tests.security.dockerfile import Instruction, environment, last_stage, problems, read
 
 IMAGES = ("pipeline", "trainer")

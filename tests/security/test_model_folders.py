@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from components.pusher.manifest import list_files, versions_of
 from components.registry.versions import damage, is_verified, versions, withdraw
+from components.steps.pusher.manifest import list_files, versions_of
 from schemas.errors import UserError
 from tests.components.test_push_directory import make_model, pushed
 

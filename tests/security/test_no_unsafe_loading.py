@@ -14,8 +14,8 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.pop
 FORBIDDEN_CALLS |= {"pty.spawn", "tempfile.mktemp", "subprocess.getoutput", "subprocess.getstatusoutput"}
 FORBIDDEN_CALLS |= {"pandas.read_pickle", "pd.read_pickle", "os.execl", "os.execlp", "importlib.reload"}
 ALLOWED_IMPORTS_BY_NAME = {
-    "components/evaluator/probe.py": "one of two packages, by comparison with their names",
-    "components/transform/executor.py": "the module of preprocessing_fn, which TFX itself imports by our parameter",
+    "components/steps/evaluator/models/probe.py": "one of two packages, by comparison with their names",
+    "components/steps/transform/executor.py": "the module of preprocessing_fn, which TFX imports by our parameter",
 }
 
 

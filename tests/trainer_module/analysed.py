@@ -9,7 +9,7 @@ import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-from components.transform import analysis
+from components.steps.transform import analysis
 from pipelines.beam import BEAM_ARGS
 from schemas.contracts.statistics import Statistics, completed, to_analyse
 from schemas.derived.columns import columns

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from components.entrypoint.date import resolve
-from components.entrypoint.notes import Notes
+from components.kfp_entrypoint.date import resolve
+from components.kfp_entrypoint.notes import Notes
 from schemas.errors import UserError
 
 NOW = datetime.datetime(2024, 3, 9, 0, 10, tzinfo=datetime.timezone.utc)

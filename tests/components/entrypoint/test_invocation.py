@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from components.entrypoint.invocation import Command, globalised, localised, parse_command
-from components.entrypoint.uris import Places
+from components.kfp_entrypoint.invocation import Command, globalised, localised, parse_command
+from components.kfp_entrypoint.uris import Places
 from schemas.errors import UserError
 
 PLACES = Places("/r/artifacts")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from components.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
-from components.infra_validator.verdict import Check, ServingVerdict
+from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
+from components.steps.infra_validator.verdict import Check, ServingVerdict
 from schemas.spec.serving import Load
 from tests.webhook import Webhook, webhook
 
@@ -55,7 +55,7 @@ class Pod:
         tfx = ["python", "-m", "tests.components.entrypoint.pretend_executor"]
         tfx += ["--json_serialized_invocation_args", json.dumps(self.asked())]
         tfx += ["--json_serialized_inputs_spec_args", json.dumps(declared)]
-        return [sys.executable, "-m", "components.entrypoint", *options, "--", *tfx]
+        return [sys.executable, "-m", "components.kfp_entrypoint", *options, "--", *tfx]
 
     def start(self) -> "subprocess.Popen[str]":
         """Starts the process."""

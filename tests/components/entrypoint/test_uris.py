@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.entrypoint.uris import Places, base_of, run_folder
+from components.kfp_entrypoint.uris import Places, base_of, run_folder
 from schemas.errors import UserError
 
 PARTS = st.text(string.ascii_letters + string.digits + "-_.=+ äé", min_size=1, max_size=12).filter(

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.trainer.kubernetes.connection import connect
-from components.trainer.kubernetes.launch import run_pods
-from components.trainer.kubernetes.lifecycle import carry_out
-from components.trainer.kubernetes.manifests import render
-from components.trainer.kubernetes.objects import Objects
-from components.trainer.kubernetes.run import TrainingRun, run_name
-from components.trainer.kubernetes.timing import Timing
+from components.steps.trainer.kubernetes.connection import connect
+from components.steps.trainer.kubernetes.launch import run_pods
+from components.steps.trainer.kubernetes.lifecycle import carry_out
+from components.steps.trainer.kubernetes.manifests import render
+from components.steps.trainer.kubernetes.objects import Objects
+from components.steps.trainer.kubernetes.run import TrainingRun, run_name
+from components.steps.trainer.kubernetes.timing import Timing
 from schemas.spec.cluster import Cluster, Launch
 from tests.kubernetes_api import KubernetesApi
 from tests.kubernetes_controllers import Controllers, Life, ScriptedKubelet, finish

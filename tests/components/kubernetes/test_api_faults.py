@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from components.trainer.kubernetes.api import Api
-from components.trainer.kubernetes.connection import connect
+from components.steps.trainer.kubernetes.api import Api
+from components.steps.trainer.kubernetes.connection import connect
 from schemas.errors import UserError
 from tests.components.kubernetes.cluster_world import DONE, NAME, QUICK, ROLE, World, training_run, wait_until, world
 from tests.kubernetes_api import Fault, granted
@@ -62,11 +62,11 @@ def test_a_server_that_asks_for_time_is_given_it(tmp_path: Path, monkeypatch: py
             waits.append(seconds)
             await sleep(0)
 
-        monkeypatch.setattr("components.trainer.kubernetes.api.asyncio.sleep", noted)
+        monkeypatch.setattr("components.steps.trainer.kubernetes.api.asyncio.sleep", noted)
 
         async def main() -> None:
             async with connect(replace(QUICK, max_backoff_s=15)) as api:
-                from components.trainer.kubernetes.jobset import JobSet
+                from components.steps.trainer.kubernetes.jobset import JobSet
 
                 assert await api.get(JobSet, NAME) is None
 
@@ -83,7 +83,7 @@ def test_a_server_that_does_not_recover_ends_the_step(tmp_path: Path, monkeypatc
 
 
 def test_an_answer_that_never_comes_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.trainer.kubernetes.connection._TIMEOUT", httpx.Timeout(0.5))
+    monkeypatch.setattr("components.steps.trainer.kubernetes.connection._TIMEOUT", httpx.Timeout(0.5))
     with world(tmp_path, monkeypatch, coordinator=[DONE]) as cluster:
         cluster.api.faults = [Fault("create", "jobsets", delay_s=1.5)]
         cluster.launch(training_run())

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 def launched(folder: Path, monkeypatch: pytest.MonkeyPatch, *, volumes: dict[str, Any], root: str = "") -> Any:
     """Returns the run and the log folder that the executor launches, and the fields of the job file."""
-    from components.trainer import executor
+    from components.steps.trainer import executor
 
     found: list[Any] = []
     monkeypatch.setattr(executor, "run_pods", lambda *given: found.append(given))
@@ -39,7 +39,7 @@ def test_logs_and_checkpoints_lie_on_the_shared_volume_under_the_same_name(
 
 
 def test_another_try_of_the_step_launches_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from components.trainer.kubernetes.launch import write_job
+    from components.steps.trainer.kubernetes.launch import write_job
 
     written = write_job(tmp_path, {"log_dir": "a"})
     assert write_job(tmp_path, {"log_dir": "a"}) == written

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from components.trainer.attempts import TrainingFailed
+from components.steps.trainer.attempts import TrainingFailed
 from tests.components.kubernetes.cluster_world import DONE, NAME, World, training_run, wait_until, world
 from tests.kubernetes_controllers import Life, finish, set_condition
 

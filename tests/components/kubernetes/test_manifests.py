@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.trainer.kubernetes.manifests import as_dict, render
-from components.trainer.kubernetes.run import TrainingRun, run_name
+from components.steps.trainer.kubernetes.manifests import as_dict, render
+from components.steps.trainer.kubernetes.run import TrainingRun, run_name
 from schemas.loading import load_spec
 from schemas.spec import Spec
 from schemas.spec.cluster import Launch

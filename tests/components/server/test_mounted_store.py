@@ -12,8 +12,8 @@ _PROGRAM = """
 import datetime, os, sys
 from pathlib import Path
 
-from components.pusher.directory import push
-from components.pusher.manifest import Provenance
+from components.steps.pusher.directory import push
+from components.steps.pusher.manifest import Provenance
 from components.registry import blessed, versions
 
 root, *models = map(Path, sys.argv[1:])

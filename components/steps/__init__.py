@@ -1,0 +1,1 @@
+"""The steps of the pipeline that TFX lacks: a folder each, with a `component.py`."""

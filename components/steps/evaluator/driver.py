@@ -1,0 +1,19 @@
+"""Resolves the blessed model to compare with before the cache is asked: a new baseline means a new evaluation."""
+
+from tfx.orchestration.portable import data_types
+
+from components.caching.driver import AddingDriver
+from components.registry.blessed import baseline_for, folder, read_all
+from components.steps.evaluator.models.baseline_days import evaluation_days
+
+
+class Driver(AddingDriver):
+    """Adds `baseline_uri` to the exec properties; empty without a blessed model."""
+
+    def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, str]:
+        """Reads the registry."""
+        properties = execution_info.exec_properties
+        models = read_all(folder(properties["pipeline_root"], properties["name"]))
+        inputs = execution_info.input_dict
+        baseline = baseline_for(inputs["model"][0].uri, models, evaluation_days(inputs["examples"][0]))
+        return {"baseline_uri": baseline or ""}

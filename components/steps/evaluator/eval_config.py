@@ -1,0 +1,93 @@
+"""From a spec to TFMA's configuration: what is measured, of which models, and on which slices.
+
+Slices go by the names of features and keys, not by their columns. TFMA gets no thresholds: the verdict is the judge's.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+
+import tensorflow_model_analysis as tfma
+from typing_extensions import assert_never
+
+from components.steps.evaluator.metrics import tfma_metrics as metrics
+from components.steps.evaluator.metrics.settings import Settings, new_id_features, settings_of, slices_of
+from components.steps.evaluator.verdict import BASELINE, CANDIDATE
+from schemas.spec import Inputs
+from schemas.spec.metrics import new_id_slice
+from schemas.spec.release import Evaluation, Gate
+from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+
+SIGNATURE = "serving_default"
+
+
+def eval_config(
+    *, inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate], baseline_tasks: Collection[str] = ()
+) -> tfma.EvalConfig:
+    """Returns what TFMA is to compute.
+
+    Args:
+        inputs: tasks, features and keys.
+        evaluation: the slices, groups and intervals.
+        gates: the slices that they name are measured too.
+        baseline_tasks: the tasks for which a blessed model is scored on the same examples; none without such a model.
+    """
+    settings = settings_of(inputs, evaluation, gates)
+    return tfma.EvalConfig(
+        model_specs=_model_specs(inputs, baseline_tasks),
+        slicing_specs=list(_slicing_specs(inputs, evaluation, gates)),
+        metrics_specs=[
+            _metrics_spec(task, declared, settings, has_baseline=task in baseline_tasks)
+            for task, declared in inputs.tasks.items()
+        ],
+    )
+
+
+def _slicing_specs(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -> Iterable[tfma.SlicingSpec]:
+    yield tfma.SlicingSpec()
+    for slice_ in slices_of(evaluation, gates):
+        yield tfma.SlicingSpec(
+            feature_keys=[name for name, value in slice_ if value is None],
+            feature_values={name: str(value) for name, value in slice_ if value is not None},
+        )
+    for feature in new_id_features(inputs, evaluation):
+        yield tfma.SlicingSpec(feature_keys=[new_id_slice(feature)])
+
+
+def _model_specs(inputs: Inputs, baseline_tasks: Collection[str]) -> Iterable[tfma.ModelSpec]:
+    yield _model_spec(
+        # TFMA drops the name of an only model; written so, the config says what is run.
+        CANDIDATE if baseline_tasks else "",
+        inputs,
+        list(inputs.tasks),
+    )
+    if baseline_tasks:
+        spec = _model_spec(BASELINE, inputs, [task for task in inputs.tasks if task in baseline_tasks])
+        spec.is_baseline = True
+        yield spec
+
+
+def _model_spec(name: str, inputs: Inputs, tasks: list[str]) -> tfma.ModelSpec:
+    return tfma.ModelSpec(
+        name=name,
+        # Not left for TFMA to find out: it would load the whole model as Keras' to see.
+        model_type=tfma.TF_GENERIC,
+        signature_name=SIGNATURE,
+        label_keys={task: inputs.label_of(task) for task in tasks},
+    )
+
+
+def _metrics_spec(task: str, declared: Task, settings: Settings, *, has_baseline: bool) -> tfma.MetricsSpec:
+    match declared:
+        case BinaryTask():
+            metrics_class = metrics.BinaryMetrics
+        case RegressionTask() | WatchTimeTask():
+            metrics_class = metrics.RegressionMetrics
+        case _:
+            assert_never(declared)
+    metric = tfma.MetricConfig(
+        class_name=metrics_class.__name__,
+        module=metrics.__name__,
+        config=json.dumps({"settings": settings.document()}, sort_keys=True),
+    )
+    names = [CANDIDATE, BASELINE] if has_baseline else [CANDIDATE]
+    return tfma.MetricsSpec(model_names=names, output_names=[task], metrics=[metric])

@@ -1,0 +1,1 @@
+"""Which gates hold, and the verdict."""

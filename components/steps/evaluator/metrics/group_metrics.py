@@ -1,0 +1,183 @@
+"""GAUC, NDCG and recall at k of examples that are together in groups or lists, all groups at once.
+
+In the bootstrap a group is drawn whole: with what its examples are drawn by if that is the same for all of them, as
+when users are drawn and the groups are users; else by itself. A list of which some examples are there twice and others
+not at all would be another list, and the mean of its NDCG another number.
+
+Arrays carry shape suffixes: N examples sorted by group and falling score, T runs of equal scores within a group, G
+groups, R for 1 + replicates, of which the first is the data as they are.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.steps.evaluator.metrics.bootstrap import weights
+from components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
+
+Weigh = Literal["examples", "positives", "groups"]
+
+
+@dataclass(frozen=True)
+class MeanSums:
+    """A weighted mean over groups, still as its two sums, which add up over sets of groups.
+
+    Attributes:
+        parts: sum of value times weight, [R].
+        wholes: sum of weights, [R].
+        counted: groups with a value.
+        skipped: groups without one, such as those of one class.
+    """
+
+    parts: Floats
+    wholes: Floats
+    counted: int
+    skipped: int
+
+    def plus(self, other: "MeanSums") -> "MeanSums":
+        """Returns the sums over both sets of groups."""
+        return MeanSums(
+            self.parts + other.parts,
+            self.wholes + other.wholes,
+            self.counted + other.counted,
+            self.skipped + other.skipped,
+        )
+
+    def mean(self) -> Floats:
+        """Returns the mean, NaN without a group that has a value."""
+        return ratio(self.parts, self.wholes)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Examples of one task and one model, sorted by group and falling score.
+
+    Attributes:
+        drawn_GR: how often each group counts.
+        negatives_T: negatives of a run of equal scores.
+        positives_T: its positives.
+        before_T: examples of its group that rank above it.
+        negatives_before_T: the negatives among them.
+        of_group_G: where each group's runs begin.
+    """
+
+    drawn_GR: Floats
+    negatives_T: Floats
+    positives_T: Floats
+    before_T: Floats
+    negatives_before_T: Floats
+    of_group_G: Ints
+
+    def per_group(self, values_T: Floats) -> Floats:
+        """Returns the sum over each group's runs, [G]."""
+        return np.add.reduceat(values_T, self.of_group_G)
+
+
+def grouped(*, groups: NDArray[np.uint64], drawn_GR: Floats, is_positive: NDArray[np.bool_], scores: Floats) -> Groups:
+    """Returns the groups of examples.
+
+    Args:
+        groups: hash of the group of each example, at least one.
+        drawn_GR: how often each group counts, by rising hash: see `draws`.
+        is_positive: label of each example.
+        scores: of each example, finite.
+    """
+    order = np.lexsort((-scores, groups))
+    is_new_group = _is_start(groups[order])
+    starts = np.flatnonzero(is_new_group | _is_start(scores[order]))
+    of_group = np.flatnonzero(is_new_group[starts])
+    positives = np.add.reduceat(is_positive[order].astype(np.float64), starts)
+    sizes = np.diff(np.append(starts, len(groups))).astype(np.float64)
+    return Groups(
+        drawn_GR=drawn_GR,
+        negatives_T=sizes - positives,
+        positives_T=positives,
+        before_T=_before(sizes, of_group),
+        negatives_before_T=_before(sizes - positives, of_group),
+        of_group_G=of_group,
+    )
+
+
+def draws(groups: NDArray[np.uint64], units: NDArray[np.uint64], replicates: int, seed: int) -> Floats:
+    """Returns how often each group counts, by rising hash of the group: [G, R].
+
+    Args:
+        groups: hash of the group of each example, at least one.
+        units: hash of what each example is drawn by.
+        replicates: of the bootstrap.
+        seed: of the bootstrap.
+    """
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(_is_start(groups[order]))
+    lowest, highest = (edge.reduceat(units[order], starts) for edge in (np.minimum, np.maximum))
+    units_G = np.where(lowest == highest, lowest, groups[order][starts])
+    return weights(units_G, replicates, seed).astype(np.float64)
+
+
+def gauc(groups: Groups, weigh: Weigh) -> MeanSums:
+    """Returns the mean over groups of the AUC within the group; groups of one class are skipped.
+
+    Reference: Zhou et al., Deep Interest Network, 2018, equation 6.
+    """
+    negatives, positives = groups.per_group(groups.negatives_T), groups.per_group(groups.positives_T)
+    # Of the pairs with a run's positives, those with negatives above it are in the wrong order.
+    wrong = groups.per_group(groups.positives_T * (groups.negatives_before_T + groups.negatives_T / 2))
+    counts_by = {"examples": negatives + positives, "positives": positives, "groups": np.ones_like(positives)}
+    return _mean(groups, 1 - ratio(wrong, negatives * positives), counts_by[weigh])
+
+
+def at_k(groups: Groups, ks: Sequence[int]) -> dict[str, MeanSums]:
+    """Returns `ndcg_at_<k>` and `recall_at_<k>`, means over lists that have a positive; the others are skipped."""
+    metrics: dict[str, Callable[[Groups, int], Floats]] = {"ndcg": _ndcg, "recall": _recall}
+    ones = np.ones(len(groups.of_group_G))
+    return {f"{name}_at_{k}": _mean(groups, metric(groups, k), ones) for k in ks for name, metric in metrics.items()}
+
+
+def _ndcg(groups: Groups, k: int) -> Floats:
+    """Returns NDCG@k with gains of 0 and 1.
+
+    Equal scores share the mean of their places' discounts, as in scikit-learn's ndcg_score.
+
+    Reference: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, 2002.
+    """
+    discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))])
+    ideal = discounts[_places(groups.per_group(groups.positives_T), k)]
+    return ratio(_at_places(groups, k, discounts), ideal)
+
+
+def _recall(groups: Groups, k: int) -> Floats:
+    """Returns the share of a list's positives that rank among its first k; of equal scores, the share that fits."""
+    found = _at_places(groups, k, np.arange(k + 1, dtype=np.float64))
+    return ratio(found, groups.per_group(groups.positives_T))
+
+
+def _at_places(groups: Groups, k: int, worth: Floats) -> Floats:
+    """Returns the sum over a group's positives of what their places are worth, `worth` being cumulative to k."""
+    size = groups.negatives_T + groups.positives_T
+    worth_T = worth[_places(groups.before_T + size, k)] - worth[_places(groups.before_T, k)]
+    return groups.per_group(groups.positives_T * worth_T / size)
+
+
+def _places(counts: Floats, k: int) -> Ints:
+    return np.minimum(counts, k).astype(np.int64)
+
+
+def _mean(groups: Groups, values_G: Floats, counts_by_G: Floats) -> MeanSums:
+    has_value = np.isfinite(values_G)
+    wholes = counts_by_G[has_value]
+    drawn_GR = groups.drawn_GR[has_value]
+    parts = (values_G[has_value] * wholes) @ drawn_GR
+    return MeanSums(parts, wholes @ drawn_GR, int(has_value.sum()), int((~has_value).sum()))
+
+
+def _before(values_T: Floats, of_group_G: Ints) -> Floats:
+    """Returns the sum of what comes before each run in its group."""
+    before = np.cumsum(values_T) - values_T
+    return before - np.repeat(before[of_group_G], np.diff(np.append(of_group_G, len(values_T))))
+
+
+def _is_start(ordered: NDArray[np.generic]) -> NDArray[np.bool_]:
+    return np.concatenate([[True], ordered[1:] != ordered[:-1]])

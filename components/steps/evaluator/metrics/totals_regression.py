@@ -1,0 +1,55 @@
+"""The totals of a task of real numbers, and its metrics."""
+
+import numpy as np
+
+from components.steps.evaluator.metrics.totals import CHUNK, Part, Sums, times, weighted
+from components.steps.evaluator.metrics.totals_histogram import Floats, ratio
+from components.steps.evaluator.metrics.totals_ranks import RankSample
+
+
+class RegressionTotals:
+    """Totals of examples with a real label and a real score."""
+
+    def __init__(self, replicates: int, seed: int, *, by_weight: bool = False) -> None:
+        """Begins empty; `by_weight`: each example counts by its own weight instead of once, and none is ranked."""
+        self.sums = Sums(5, replicates)
+        self.seed = seed
+        self.by_weight = by_weight
+        self.sample = RankSample()
+
+    def add(self, part: Part) -> None:
+        """Counts examples."""
+        part = self.sums.count(part)
+        if not self.by_weight:
+            self.sample.add(part.ids, part.units, part.labels, part.scores)
+        for start in range(0, len(part), CHUNK):
+            chunk = part.where(slice(start, start + CHUNK))
+            errors = chunk.scores - chunk.labels
+            columns = [np.ones(len(chunk)), chunk.labels, chunk.scores, errors**2, np.abs(errors)]
+            times_NR = times(chunk, self.sums.replicates, self.seed, by_weight=self.by_weight)
+            self.sums.values += weighted(columns, times_NR)
+
+    def merge(self, other: "RegressionTotals") -> None:
+        """Adds the totals of other examples."""
+        self.sums.merge(other.sums)
+        self.sample.merge(other.sample)
+
+    def metrics(self) -> dict[str, Floats]:
+        """Returns each metric as it is and per replicate, [R]; NaN where it is undefined."""
+        counts, labels, scores, squares, distances = self.sums.values
+        metrics = {
+            "rmse": np.sqrt(ratio(squares, counts)),
+            "mae": ratio(distances, counts),
+            "calibration": ratio(scores, labels),
+        }
+        if not self.by_weight:
+            metrics["rank_correlation"] = self.sample.correlations(self.sums.replicates, self.seed)
+        return metrics if self.sums.is_defined else {name: values * np.nan for name, values in metrics.items()}
+
+    def report(self) -> dict[str, float]:
+        """Returns counts and means."""
+        return self.sums.report(float(self.sums.values[2, 0]))
+
+    def buckets(self) -> list[dict[str, float]]:
+        """Returns nothing: tenths are of probabilities."""
+        return []

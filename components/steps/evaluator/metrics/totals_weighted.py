@@ -1,0 +1,48 @@
+"""The totals of a task whose examples have weights: its metrics, and those that can be weighted a second time."""
+
+from collections.abc import Callable
+from typing import Any
+
+from components.steps.evaluator.metrics.totals import Part, Sums
+from components.steps.evaluator.metrics.totals_binary import BinaryTotals
+from components.steps.evaluator.metrics.totals_histogram import Floats
+from components.steps.evaluator.metrics.totals_regression import RegressionTotals
+from schemas.spec.metrics import SUM_OF_WEIGHTS, WEIGHTED, WEIGHTED_MEAN_LABEL
+
+
+class WeightedTotals:
+    """Totals in which each example counts once, and totals in which it counts by its weight."""
+
+    def __init__(self, new: Callable[..., Any], replicates: int, seed: int) -> None:
+        """Begins empty; `new` makes the totals of a kind of task."""
+        self.plain: BinaryTotals | RegressionTotals = new(replicates, seed)
+        self.by_weight: BinaryTotals | RegressionTotals = new(replicates, seed, by_weight=True)
+
+    @property
+    def sums(self) -> Sums:
+        """Those in which each example counts once."""
+        return self.plain.sums
+
+    def add(self, part: Part) -> None:
+        """Counts examples."""
+        self.plain.add(part)
+        self.by_weight.add(part)
+
+    def merge(self, other: "WeightedTotals") -> None:
+        """Adds the totals of other examples of the same kind of task."""
+        self.plain.merge(other.plain)  # type: ignore[arg-type]
+        self.by_weight.merge(other.by_weight)  # type: ignore[arg-type]
+
+    def metrics(self) -> dict[str, Floats]:
+        """Returns each metric as it is and per replicate, [R]; NaN where it is undefined."""
+        return self.plain.metrics() | {WEIGHTED + name: found for name, found in self.by_weight.metrics().items()}
+
+    def report(self) -> dict[str, float]:
+        """Returns counts and means, those of the weights among them."""
+        weights, labels = self.by_weight.sums.values[:2, 0].tolist()
+        mean = labels / weights if weights else float("nan")
+        return self.plain.report() | {SUM_OF_WEIGHTS: weights, WEIGHTED_MEAN_LABEL: mean}
+
+    def buckets(self) -> list[dict[str, float]]:
+        """Returns the calibration by tenths of the examples, each counting once."""
+        return self.plain.buckets()

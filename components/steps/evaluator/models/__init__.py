@@ -1,0 +1,1 @@
+"""Loads and checks the models to compare: the candidate and its baseline."""

@@ -1,0 +1,1 @@
+"""From batches of serialized examples to scored blocks, one slice each."""

@@ -1,0 +1,207 @@
+"""What was read, written and left out: of a file, of a split, of a run."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from components.registry.base import Base
+from components.steps.example_gen.files import Files
+from components.steps.example_gen.times import TimeCounts, ranges_of, times_problem
+from schemas.derived.columns import Column
+from schemas.errors import UserError
+from schemas.problems import listed
+from schemas.spec.data import Logs
+
+FILE_NAME = "ingestion.json"
+"""Of the report, beside the Examples."""
+
+UNREADABLE = "not a tf.Example"
+_ERRORS_SHOWN = 10
+
+
+class _Report(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileCounts(_Report):
+    """What became of one file's rows.
+
+    Attributes:
+        split: that they went to.
+        path: of the file.
+        rows_read: records met.
+        rows_written: Examples made.
+        dropped: rows left out, by reason.
+        ignored: values taken for missing, clipped or cut off, by reason and column.
+        times: of each column of times.
+        negatives: of the task whose negatives are sampled, before that; 0 where none are.
+        negatives_sampled_out: of these, left out.
+        columns: declared columns that some row of the file had.
+        error: why reading stopped; the counts are worth nothing then.
+    """
+
+    split: str
+    path: str
+    rows_read: int = 0
+    rows_written: int = 0
+    dropped: dict[str, int] = {}
+    ignored: dict[str, int] = {}
+    times: dict[str, TimeCounts] = {}
+    negatives: int = 0
+    negatives_sampled_out: int = 0
+    columns: list[str] = []
+    error: str | None = None
+
+
+class SplitReport(_Report):
+    """What a split was made of.
+
+    Attributes:
+        num_files: read.
+        rows_read: `rows_written`, all of `dropped` and `negatives_sampled_out`.
+        rows_written: Examples in the split.
+        dropped: rows left out, by reason, for example "label missing: like".
+        ignored: values taken for missing, clipped or cut off, by reason and column, for example "not finite: price".
+        negatives: rows with label 0 of the task that declares keep_negatives, before sampling; 0 where nothing is
+            sampled.
+        negatives_sampled_out: of these, left out on purpose.
+    """
+
+    num_files: int
+    rows_read: int
+    rows_written: int
+    dropped: dict[str, int]
+    ignored: dict[str, int] = {}
+    negatives: int = 0
+    negatives_sampled_out: int = 0
+
+    @property
+    def kept_negatives(self) -> float | None:
+        """Share of the negatives that was kept; None where nothing is sampled."""
+        return 1 - self.negatives_sampled_out / self.negatives if self.negatives else None
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """All that was read and not written, by reason."""
+        if self.kept_negatives is None:
+            return self.dropped
+        reason = f"negatives sampled out (kept {self.kept_negatives:.4g} of {self.negatives:,})"
+        return {**self.dropped, reason: self.negatives_sampled_out}
+
+
+class IngestionReport(_Report):
+    """What a run was made of.
+
+    Attributes:
+        date: YYYY-MM-DD, None for logs without dates.
+        days: that each split has, empty for logs without dates.
+        missing_days: days of the window without rows.
+        splits: by name.
+        base: the checkpoint that training starts from, because of which `days` holds only the days after it; None:
+            training starts from nothing.
+        notes: what the user should know about that.
+    """
+
+    date: str | None
+    days: dict[str, list[str]]
+    missing_days: list[str]
+    splits: dict[str, SplitReport]
+    base: Base | None = None
+    notes: list[str] = []
+
+
+def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]) -> IngestionReport:
+    """Adds the files' counts up and judges them.
+
+    Raises:
+        UserError: for the errors of files, a column that no record has, times that are none, no rows, or too many
+            dropped.
+    """
+    _raise_errors(files, counts)
+    splits = {}
+    times: list[str] = []
+    for split in files.splits:
+        of_split = [count for count in counts if count.split == split]
+        _require_columns(split, of_split, columns)
+        times += _times_problems(split, of_split, logs, columns, files.date or "")
+        splits[split] = SplitReport(
+            num_files=len(of_split),
+            rows_read=sum(count.rows_read for count in of_split),
+            rows_written=sum(count.rows_written for count in of_split),
+            dropped=_sum([count.dropped for count in of_split]),
+            ignored=_sum([count.ignored for count in of_split]),
+            negatives=sum(count.negatives for count in of_split),
+            negatives_sampled_out=sum(count.negatives_sampled_out for count in of_split),
+        )
+    if times:
+        raise UserError("\n".join(times))
+    _require_rows(splits, logs.max_dropped_fraction)
+    days = files.days() if files.date else {}
+    return IngestionReport(date=files.date, days=days, missing_days=list(files.missing_days), splits=splits)
+
+
+def _raise_errors(files: Files, counts: Sequence[FileCounts]) -> None:
+    order = {(file.split, file.path): position for position, file in enumerate(files.files)}
+    failed = sorted((order[count.split, count.path], count.error) for count in counts if count.error)
+    if failed:
+        more = len(failed) - _ERRORS_SHOWN
+        rest = [f"... and {more} more files"] if more > 0 else []
+        raise UserError("\n".join([error for _, error in failed[:_ERRORS_SHOWN]] + rest))
+    unread = sorted(set(order) - {(count.split, count.path) for count in counts})
+    if unread:
+        raise RuntimeError(f"ingestion lost track of {len(unread)} files, first {unread[0]}")
+
+
+def _require_columns(split: str, counts: Sequence[FileCounts], columns: Sequence[Column]) -> None:
+    """Files of records have no header: a column is missing if no record of the split has it."""
+    seen = {name for count in counts for name in count.columns}
+    for column in columns:
+        if column.name not in seen:
+            raise UserError(
+                f"{counts[0].path}: column '{column.name}': is missing from every record of this file and the other "
+                f"{len(counts) - 1} of split '{split}' (got {listed(sorted(seen))}); add it to the logs"
+            )
+
+
+def _times_problems(
+    split: str, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column], date: str
+) -> Iterator[str]:
+    ranges = ranges_of(logs, date)
+    for column in columns:
+        of_column = [(count.path, count.times[column.name]) for count in counts if column.name in count.times]
+        if column.time is None or not of_column:
+            continue
+        total = sum((times for _, times in of_column), TimeCounts())
+        problem = times_problem(column, total, ranges[column.time], logs.times.max_outside_fraction)
+        if problem:
+            worst, _ = max(of_column, key=lambda found: found[1].outside)
+            yield f"split '{split}', for example {worst}: {problem}"
+
+
+def _require_rows(splits: Mapping[str, SplitReport], max_dropped_fraction: float) -> None:
+    problems = []
+    for split, report in splits.items():
+        num_dropped = report.rows_read - report.rows_written - report.negatives_sampled_out
+        fraction = num_dropped / report.rows_read if report.rows_read else 1.0
+        if fraction > max_dropped_fraction:
+            reasons = ", ".join(f"{reason} ({count})" for reason, count in sorted(report.dropped.items()))
+            problems.append(
+                f"data.max_dropped_fraction: {num_dropped} of {report.rows_read} rows of split '{split}' cannot be "
+                f"used: {reasons or 'there are none'} (got {fraction:.4g}); at most {max_dropped_fraction:g}: "
+                "mend the logs, or raise it if so many may be lost"
+            )
+        elif not report.rows_written:
+            problems.append(
+                f"data: split '{split}' has no row left (got {report.negatives_sampled_out} negatives sampled out of "
+                f"{report.rows_read} rows); raise keep_negatives, or bring rows with other labels"
+            )
+    if problems:
+        raise UserError("\n".join(problems))
+
+
+def _sum(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return dict(sorted(total.items()))

@@ -1,0 +1,129 @@
+"""What is in a file, as the sha256 of its bytes: read once, and kept with the file's size and time of change.
+
+Other bytes of the same size and time are not noticed before everything is read again: `sangam run --reread`.
+"""
+
+import hashlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import TypeAdapter, ValidationError
+
+from components.steps.example_gen.files import DataFile
+from components.steps.example_gen.listing import THREADS, FileFacts, first_problems
+from schemas.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+
+CACHE_FILE = Path("ingestion", "digests.json")
+"""Below the pipeline root."""
+_MOST_KEPT = 200_000
+_SETTLED_NS = 2 * 10**9
+"""A file changed so lately may be changed again at the same time, where times are coarse: it is read again."""
+_CHUNK_BYTES = 2**18
+
+_Kept = dict[str, tuple[int, int, str]]
+_KEPT = TypeAdapter(_Kept)
+
+
+def digests_of(
+    files: Sequence[DataFile],
+    pipeline_root: str,
+    open_file: Callable[[str], BinaryIO],
+    now_ns: Callable[[], int] = time.time_ns,
+) -> dict[str, str]:
+    """Returns the sha256 of each file's content, by path.
+
+    Args:
+        files: to read, but for those that are known.
+        pipeline_root: local folder, below which digests are kept.
+        open_file: opens a path for reading.
+        now_ns: since 1970.
+
+    Raises:
+        UserError: for files that cannot be read, or are written meanwhile (the first ten).
+    """
+    cache = Path(pipeline_root) / CACHE_FILE
+    known = _read(cache)
+    found = {file.path: digest for file in files if (digest := _known(known, file))}
+    rest = [file for file in files if file.path not in found]
+    if rest:
+        _LOG.info("event=digesting num_files=%d bytes=%d", len(rest), sum(file.facts.size_bytes for file in rest))
+    began_ns = now_ns()
+    errors = []
+    settled: _Kept = {}
+    with ThreadPoolExecutor(THREADS) as threads:
+        for file, (digest, error) in zip(rest, threads.map(lambda file: _digest(file, open_file), rest), strict=True):
+            found[file.path] = digest
+            errors += [error] if error else []
+            if not error and file.facts.mtime_ns < began_ns - _SETTLED_NS:
+                settled[file.path] = (file.facts.size_bytes, file.facts.mtime_ns, digest)
+    if errors:
+        raise UserError("\n".join(first_problems(errors)))
+    if settled:
+        _keep(cache, settled)
+    return found
+
+
+def forget(pipeline_root: Path) -> None:
+    """Forgets what is kept, so that the next run reads every file."""
+    (pipeline_root / CACHE_FILE).unlink(missing_ok=True)
+
+
+def _known(known: _Kept, file: DataFile) -> str:
+    size, mtime, digest = known.get(file.path, (None, None, ""))
+    return digest if FileFacts(size or 0, mtime or 0) == file.facts else ""
+
+
+def _digest(file: DataFile, open_file: Callable[[str], BinaryIO]) -> tuple[str, str]:
+    """Returns the digest, and what went wrong or nothing."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        with open_file(file.path) as opened:
+            while chunk := opened.read(_CHUNK_BYTES):
+                digest.update(chunk)
+                size += len(chunk)
+    except OSError as error:
+        return "", f"{file.path}: cannot be opened (got: {error}); check its permissions"
+    if size != file.facts.size_bytes:
+        return "", (
+            f"{file.path}: is being written (got {size} bytes, listed with {file.facts.size_bytes}); run it again when "
+            "the logs of the window are complete"
+        )
+    return digest.hexdigest(), ""
+
+
+def _read(cache: Path) -> _Kept:
+    try:
+        return _KEPT.validate_json(cache.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValidationError) as error:
+        # Only a cache: whatever it lacks is read again.
+        _LOG.warning("event=digests_unreadable path=%s error=%s", cache, str(error).splitlines()[0])
+        return {}
+
+
+def _keep(cache: Path, new: Mapping[str, tuple[int, int, str]]) -> None:
+    """Writes the cache whole or not at all; what another run writes at the same time is lost, and read again."""
+    # The newest last, so that what has not been read for long goes first.
+    kept = {path: row for path, row in _read(cache).items() if path not in new} | dict(new)
+    kept = dict(list(kept.items())[-_MOST_KEPT:])
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        handle, written = tempfile.mkstemp(dir=cache.parent, prefix=f".{cache.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_KEPT.dump_json(kept))
+            os.replace(written, cache)
+        except BaseException:
+            Path(written).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        _LOG.warning("event=digests_not_kept path=%s error=%s", cache, error)

@@ -1,0 +1,313 @@
+"""From a declaration, a date and a data folder to the files of each split, or to every reason why not."""
+
+import glob
+import hashlib
+import json
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from typing_extensions import assert_never
+
+from components.steps.example_gen.listing import FileFacts, Listed, Storage, first_problems
+from components.steps.example_gen.newest import newest_day
+from schemas.derived.days import Day, file_pattern, parse_day, window
+from schemas.errors import UserError
+from schemas.spec.data import EVAL, TRAIN, Arrival, DayLogs, Logs, SplitLogs
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file to read.
+
+    Attributes:
+        path: whole path or URI.
+        split: that its rows go to.
+        day: YYYY-MM-DD, None for logs without dates.
+        facts: when it was listed.
+    """
+
+    path: str
+    split: str
+    day: str | None
+    facts: FileFacts
+
+
+@dataclass(frozen=True)
+class Files:
+    """What one run reads.
+
+    Attributes:
+        date: YYYY-MM-DD, None for logs without dates.
+        splits: names, in order.
+        files: by split, then day, then path.
+        missing_days: days of the window that have nothing to read, in order.
+    """
+
+    date: str | None
+    splits: tuple[str, ...]
+    files: tuple[DataFile, ...]
+    missing_days: tuple[str, ...] = ()
+
+    def of_split(self, split: str) -> list[DataFile]:
+        """Returns the files of one split."""
+        return [file for file in self.files if file.split == split]
+
+    def days(self) -> dict[str, list[str]]:
+        """Returns the days that each split has, none for logs without dates."""
+        return {split: sorted({file.day for file in self.of_split(split) if file.day}) for split in self.splits}
+
+
+def resolve(logs: Logs, date: str, data_root: str, storage: Storage, *, after: str = "") -> Files:
+    """Returns the files that a run reads.
+
+    Args:
+        logs: the declaration.
+        date: YYYY-MM-DD; not looked at for logs without dates.
+        data_root: folder that the patterns are relative to.
+        storage: where to look.
+        after: YYYY-MM-DD: train only on later days of the window, as an earlier training knows the others.
+
+    Raises:
+        UserError: for a date that is none, days or splits without files (all of them at once), what is no regular file,
+            files in two places.
+    """
+    match logs:
+        case DayLogs():
+            return _resolve_days(logs, date, data_root, storage, after)
+        case SplitLogs():
+            return _resolve_splits(logs, data_root, storage)
+        case _:
+            assert_never(logs)
+
+
+def days_of_window(logs: DayLogs, date: str) -> dict[str, list[Day]]:
+    """Returns the days of each split for a run of `date`, oldest first.
+
+    Raises:
+        UserError: for a date that is none.
+    """
+    try:
+        day = parse_day(date)
+    except ValueError as error:
+        raise UserError(f"date: {error}") from None
+    try:
+        return window(logs, day)
+    except OverflowError:
+        raise UserError(f"date: {logs.train_days} days before it there is no calendar (got {date})") from None
+
+
+def days_with_files(logs: DayLogs, days: Iterable[Day], data_root: str, storage: Storage) -> list[Day]:
+    """Returns the days for which there is anything to read, in order."""
+    days = list(days)
+    return [day for day, found in zip(days, _listed_days(logs, days, data_root, storage), strict=True) if found]
+
+
+def require_evaluation_days(logs: DayLogs, date: str, data_root: str, storage: Storage) -> None:
+    """Looks at the days to evaluate on alone, for a run of which no more is known.
+
+    Raises:
+        UserError: for a date that is none, and days without files.
+    """
+    days = days_of_window(logs, date)[EVAL]
+    present = days_with_files(logs, days, data_root, storage)
+    missing = [str(day) for day in days if day not in present]
+    if not present:
+        raise UserError(_no_files(logs, missing, data_root, storage))
+    if missing and logs.missing_days == "error":
+        raise UserError(_missing_days(logs, missing, data_root))
+
+
+def has_files(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
+    """Says whether there is anything to read for a day."""
+    return bool(days_with_files(logs, [day], data_root, storage))
+
+
+def is_complete(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
+    """Says whether a day's marker is there, or none is declared."""
+    return logs.arrival is None or _is_marked(storage.match([_pattern(logs.arrival.marker, day, data_root)])[0])
+
+
+def _is_marked(found: Sequence[Listed]) -> bool:
+    # A file: of a folder nobody knows when it is whole.
+    return any(each.facts for each in found)
+
+
+def marker_path(arrival: Arrival, day: Day, data_root: str) -> str:
+    """Returns where a day's marker is looked for."""
+    return posixpath.join(data_root, file_pattern(arrival.marker, day))
+
+
+def without(files: Files, logs: Logs, empty_paths: Iterable[str]) -> Files:
+    """Returns the files less those that hold no rows; a day that is left with none is a missing day.
+
+    Raises:
+        UserError: if a day or a split that must have rows has none.
+    """
+    empty = frozenset(empty_paths)
+    kept = replace(files, files=tuple(file for file in files.files if file.path not in empty))
+    if not isinstance(logs, DayLogs):
+        return kept
+    lost = {file.day for file in files.files if file.day} - {file.day for file in kept.files}
+    missing = tuple(sorted({*files.missing_days, *(day for day in lost if day)}))
+    _require_days(logs, kept, missing)
+    return replace(kept, missing_days=missing)
+
+
+def fingerprint(files: Files, data_root: str, digests: Mapping[str, str]) -> str:
+    """Returns a hash over every file's relative path and content.
+
+    Args:
+        files: of the run.
+        data_root: that paths are relative to.
+        digests: of the files' content, by path.
+    """
+    rows = [
+        [file.split, file.day, posixpath.relpath(file.path, data_root or "."), digests[file.path]]
+        for file in files.files
+    ]
+    return hashlib.sha256(json.dumps([files.date, rows]).encode()).hexdigest()
+
+
+def changed_files(before: Files, after: Files) -> list[str]:
+    """Returns what became of files between two listings, a text each."""
+    first = {file.path: file.facts for file in before.files}
+    second = {file.path: file.facts for file in after.files}
+    texts = {path: "was added" for path in second.keys() - first.keys()}
+    texts |= {path: "was removed" for path in first.keys() - second.keys()}
+    for path in first.keys() & second.keys():
+        if first[path] != second[path]:
+            texts[path] = f"was written (got {first[path].size_bytes} bytes, then {second[path].size_bytes})"
+    return [f"{path}: {texts[path]}" for path in sorted(texts)]
+
+
+def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, after: str) -> Files:
+    days_of = days_of_window(logs, date)
+    days_of[TRAIN] = [each for each in days_of[TRAIN] if each.isoformat() > after]
+    places = [(split, each) for split, days in days_of.items() for each in days]
+    listed = _listed_days(logs, [each for _, each in places], data_root, storage)
+    _require_regular(each for of_day in listed for each in of_day)
+    found = [
+        DataFile(each.path, split, day.isoformat(), each.facts)
+        for (split, day), of_day in zip(places, listed, strict=True)
+        for each in of_day
+        if each.facts
+    ]
+    _require_no_file_twice(found)
+    present = {file.day for file in found}
+    all_days = [each.isoformat() for days in days_of.values() for each in days]
+    files = Files(date=date, splits=tuple(days_of), files=tuple(found))
+    missing = tuple(sorted(each for each in all_days if each not in present))
+    if not found:
+        raise UserError(_no_files(logs, missing, data_root, storage))
+    if missing:
+        _require_days(logs, files, missing, data_root)
+    return replace(files, missing_days=missing)
+
+
+def _no_files(logs: DayLogs, missing: Sequence[str], data_root: str, storage: Storage) -> str:
+    newest = newest_day(logs, data_root, storage)
+    hint = f"the newest logs are of {newest}: " if newest else ""
+    days = f"from {missing[0]} to {missing[-1]}" if len(missing) > 1 else f"for {missing[0]}"
+    return (
+        f"data.pattern: {posixpath.join(data_root, logs.pattern)}: no {_rows(logs)} on any day of the window (got none "
+        f"{days}); {hint}check the date (or the clock that gave it), the data folder and the pattern"
+    )
+
+
+def _missing_days(logs: DayLogs, missing: Sequence[str], data_root: str) -> str:
+    return (
+        f"data.pattern: {posixpath.join(data_root, logs.pattern)}: {len(missing)} of the window's days have no "
+        f"{_rows(logs)} (got none for {', '.join(missing)}); bring these days, or declare `missing_days: skip` "
+        "under data to do without them"
+    )
+
+
+def _rows(logs: DayLogs) -> str:
+    return f"rows, or no marker {logs.arrival.marker}" if logs.arrival else "rows"
+
+
+def _listed_days(logs: DayLogs, days: Sequence[Day], data_root: str, storage: Storage) -> list[list[Listed]]:
+    """Returns what each day has; nothing before its marker is there: it may be half of what is to come."""
+    patterns = [_pattern(logs.pattern, day, data_root) for day in days]
+    markers = [_pattern(logs.arrival.marker, day, data_root) for day in days] if logs.arrival else []
+    found = storage.match([*patterns, *markers])
+    listed = [_shown(of_day, logs.pattern) for of_day in found[: len(days)]]
+    if logs.arrival:
+        listed = [of_day if _is_marked(mark) else [] for of_day, mark in zip(listed, found[len(days) :], strict=True)]
+    return listed
+
+
+def _pattern(pattern: str, day: Day, data_root: str) -> str:
+    # Only the pattern may hold wildcards: a bracket in the data folder's own name is no wildcard.
+    return posixpath.join(glob.escape(data_root), file_pattern(pattern, day))
+
+
+def _require_days(logs: DayLogs, files: Files, missing: tuple[str, ...], data_root: str = "") -> None:
+    place = f"data.pattern: {posixpath.join(data_root, logs.pattern)}"
+    rows = _rows(logs)
+    if not files.files:
+        raise UserError(f"{place}: no {rows} on any day of the window (got none from {missing[0]} to {missing[-1]})")
+    if missing and logs.missing_days == "error":
+        raise UserError(_missing_days(logs, missing, data_root))
+    for split in files.splits:
+        if not files.of_split(split):
+            raise UserError(
+                f"{place}: split '{split}' has no day left (got no {rows} for {', '.join(missing)}); "
+                "each split needs at least one day, also with `missing_days: skip`"
+            )
+
+
+def _resolve_splits(logs: SplitLogs, data_root: str, storage: Storage) -> Files:
+    patterns: Mapping[str, str] = logs.splits.model_dump(exclude_none=True)
+    # The order in which the splits are used: validation stands before eval.
+    names = tuple(name for name in ("train", "validation", "eval") if name in patterns)
+    found: list[DataFile] = []
+    problems = []
+    listed = storage.match([posixpath.join(glob.escape(data_root), patterns[split]) for split in names])
+    shown = [_shown(of_split, patterns[split]) for split, of_split in zip(names, listed, strict=True)]
+    _require_regular(each for of_split in shown for each in of_split)
+    for split, of_split in zip(names, shown, strict=True):
+        found += [DataFile(each.path, split, None, each.facts) for each in of_split if each.facts]
+        if not of_split:
+            place = f"data.splits.{split}"
+            problems.append(
+                f"{place}: no file matches (got {posixpath.join(data_root, patterns[split])}); "
+                "check the data folder and the pattern"
+            )
+    if problems:
+        raise UserError("\n".join(problems))
+    _require_no_file_twice(found)
+    return Files(date=None, splits=names, files=tuple(found))
+
+
+def _shown(found: Iterable[Listed], pattern: str) -> list[Listed]:
+    return [each for each in found if not _is_hidden(each.path, pattern)]
+
+
+def _require_regular(found: Iterable[Listed]) -> None:
+    problems = [f"{each.path}: {each.problem}" for each in found if each.problem]
+    if problems:
+        raise UserError("\n".join(first_problems(problems)))
+
+
+def _is_hidden(path: str, pattern: str) -> bool:
+    """Says whether a wildcard met a marker or a temporary file, such as _SUCCESS, .part.crc or _temporary/."""
+    literal = pattern.split("/")
+    parts = path.split("/")[-len(literal) :]
+    return any(part.startswith(("_", ".")) and part != wanted for part, wanted in zip(parts, literal, strict=False))
+
+
+def _require_no_file_twice(files: Iterable[DataFile]) -> None:
+    seen: dict[str, DataFile] = {}
+    for file in files:
+        first = seen.setdefault(file.path, file)
+        if first is not file:
+            raise UserError(
+                f"{file.path}: matches twice (got {_where(first)} and {_where(file)}); "
+                "a row must be read once, and never be both trained on and judged on: narrow the pattern"
+            )
+
+
+def _where(file: DataFile) -> str:
+    return f"{file.split} {file.day}" if file.day else file.split

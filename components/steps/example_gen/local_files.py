@@ -1,0 +1,85 @@
+"""The local file system alone, for those who would rather not wait for TensorFlow's."""
+
+import fnmatch
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from components.steps.example_gen.listing import THREADS, FileFacts, Listed
+
+_ESCAPED = re.compile(r"\[([*?[])\]")
+_WILDCARD = re.compile(r"[*?[]")
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class LocalStorage:
+    """See `files.Storage`. A mounted network store is one too: what may wait is done by many threads at a time.
+
+    Attributes:
+        scan: lists a folder.
+        look: tells of one file what the listing does not.
+    """
+
+    def __init__(self, scan: Callable[[str], Any] = os.scandir, look: Callable[[str], os.stat_result] = os.stat):
+        self._scan = scan
+        self._look = look
+
+    def match(self, patterns: Sequence[str]) -> list[list[Listed]]:
+        """Returns what matches each pattern, by path."""
+        with ThreadPoolExecutor(THREADS) as threads:
+            names = list(threads.map(lambda pattern: list(self._names("", pattern.split("/"))), patterns))
+            listed = threads.map(self._listed, [name for of_pattern in names for name in of_pattern])
+            found = [[next(listed) for _ in of_pattern] for of_pattern in names]
+        return [sorted(filter(None, of_pattern), key=lambda each: each.path) for of_pattern in found]
+
+    def _names(self, folder: str, parts: Sequence[str]) -> Iterator[str | Listed]:
+        """Yields the paths below a folder that match, and folders that cannot be listed."""
+        while parts and not _WILDCARD.search(_ESCAPED.sub("", parts[0])):
+            folder = posixpath.join(folder, _ESCAPED.sub(r"\1", parts[0]) or "/") if parts[0] or not folder else folder
+            parts = parts[1:]
+        if not parts:
+            yield folder
+            return
+        matches = re.compile(fnmatch.translate(parts[0])).match
+        try:
+            with self._scan(folder or ".") as entries:
+                found = [entry for entry in entries if matches(entry.name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            yield Listed(folder, None, f"cannot be listed (got: {error.strerror}); check its permissions")
+            return
+        for entry in found:
+            path = posixpath.join(folder, entry.name)
+            if len(parts) == 1:
+                yield path
+            elif entry.is_dir():
+                yield from self._names(path, parts[1:])
+
+    def _listed(self, path: str | Listed) -> Listed | None:
+        if isinstance(path, Listed):
+            return path
+        try:
+            found = self._look(path)
+        except NotADirectoryError:
+            return None
+        except FileNotFoundError:
+            if not os.path.islink(path):
+                return None
+            return Listed(path, None, f"is a link to nothing (got {os.readlink(path)}); mend or remove it")
+        except OSError as error:
+            return Listed(path, None, f"cannot be looked at (got: {error.strerror}); mend or remove it")
+        if stat.S_ISREG(found.st_mode):
+            return Listed(path, FileFacts(size_bytes=found.st_size, mtime_ns=found.st_mtime_ns))
+        kind = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "something else")
+        return Listed(path, None, f"is no regular file (got {kind}); remove it, or narrow the pattern")

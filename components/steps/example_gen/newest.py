@@ -1,0 +1,35 @@
+"""The newest day of the logs, for whoever has asked for a day that has none."""
+
+import glob
+import posixpath
+import re
+
+from components.steps.example_gen.listing import Storage
+from schemas.derived.days import Day
+from schemas.spec.data import DAY_FIELDS, DayLogs
+
+
+def newest_day(logs: DayLogs, data_root: str, storage: Storage) -> Day | None:
+    """Returns the newest day that has a file, or a folder for files, by their names; None if none has."""
+    parts = logs.pattern.split("/")
+    last = max(index for index, part in enumerate(parts) if any(field in part for field in DAY_FIELDS))
+    pattern = "/".join(parts[: last + 1])
+    anything = pattern
+    for name, digits in zip(DAY_FIELDS, (4, 2, 2), strict=True):
+        anything = anything.replace(name, "[0-9]" * digits)
+    [found] = storage.match([posixpath.join(glob.escape(data_root), anything)])
+    days = (_day_of("/".join(each.path.split("/")[-last - 1 :]), pattern) for each in found)
+    return max((day for day in days if day), default=None)
+
+
+def _day_of(path: str, pattern: str) -> Day | None:
+    """Returns the day in a path that matches a pattern; None if it is none, such as 2024-13-01."""
+    wildcards = {"*": "[^/]*", "?": "[^/]", "{YYYY}": r"(?P<year>\d{4})", "{MM}": r"(?P<month>\d\d)"}
+    wildcards["{DD}"] = r"(?P<day>\d\d)"
+    pieces = re.split(r"(\{[YMD]+\}|\*|\?|\[.[^]]*\])", pattern)
+    text = "".join(wildcards.get(piece) or ("." if piece[:1] == "[" else re.escape(piece)) for piece in pieces)
+    found = re.fullmatch(text, path)
+    try:
+        return Day(*(int(found[name]) for name in ("year", "month", "day"))) if found else None
+    except ValueError:
+        return None

@@ -1,0 +1,51 @@
+"""Parquet, row group by row group."""
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from components.steps.example_gen.column_types import type_problem
+from components.steps.example_gen.readers.batches import BATCH_ROWS, Inspection, Rows
+from schemas.derived.columns import Column
+from schemas.errors import UserError
+from schemas.problems import listed
+
+
+def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
+    """Checks columns, types and the number of rows in the footer."""
+    try:
+        parquet = pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        return Inspection(problems=(f"{path}: is no Parquet file, or is cut off (got: {error}); write it again",))
+    schema = parquet.schema_arrow
+    problems = []
+    for column in columns:
+        count = schema.names.count(column.name)
+        if count == 0:
+            problems.append(
+                f"{path}: column '{column.name}': is missing (got {listed(schema.names)}); add it to the logs"
+            )
+        elif count > 1:
+            problems.append(f"{path}: column '{column.name}': is there {count} times; a name must be unique")
+        else:
+            problem = type_problem(column, schema.field(column.name).type)
+            if problem:
+                problems.append(f"{path}: column '{column.name}': {problem}")
+    num_rows = parquet.metadata.num_rows
+    return Inspection(problems=tuple(problems), is_empty=num_rows == 0, num_rows=num_rows)
+
+
+def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
+    """Yields the declared columns.
+
+    Raises:
+        UserError: if the file is corrupt.
+    """
+    names = [column.name for column in columns]
+    try:
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=BATCH_ROWS, columns=names):
+            yield Rows(batch)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: is corrupt or cut off (got: {error}); write it again") from error

@@ -1,0 +1,79 @@
+"""What an incremental training starts from, and hence which days are left to read."""
+
+import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from components.registry.base import INCREMENTAL, Base, base_for
+from components.registry.blessed import folder, read_all
+from components.registry.checkpoint import is_there
+from components.steps.example_gen.files import days_of_window, days_with_files
+from components.steps.example_gen.listing import Storage
+from components.steps.example_gen.request import Request
+from schemas.derived.days import Day, parse_day
+from schemas.spec.data import TRAIN, DayLogs
+
+
+class Start(BaseModel):
+    """Where training starts.
+
+    Attributes:
+        base: the checkpoint; None: from nothing.
+        notes: what the user should know about the choice.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base: Base | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def after(self) -> str:
+        """The last day that is not trained on any more, empty where all are."""
+        return self.base.last_day if self.base else ""
+
+
+def starting_point(request: Request, storage: Storage) -> Start:
+    """Returns what the driver has found, or looks itself where no driver runs, as on Kubeflow Pipelines.
+
+    Raises:
+        UserError: for a date that is none, and for a record of the registry that cannot be read.
+    """
+    if request.mode != INCREMENTAL or not isinstance(request.logs, DayLogs):
+        return Start()
+    if request.start:
+        return Start.model_validate_json(request.start)
+    days = days_of_window(request.logs, request.date)[TRAIN]
+    # The newest day with logs: a base that knows it would leave nothing to train on.
+    present = days_with_files(request.logs, days, request.data_root, storage)
+    if not present:
+        return Start()  # Listing the files will say what is missing.
+    newest = present[-1]
+    blessings = read_all(folder(request.pipeline_root, request.name))
+    choice = base_for(blessings, before=newest.isoformat(), is_there=is_there)
+    if choice.base is None:
+        return Start(notes=choice.notes)
+    notes = (*choice.notes, *_between(choice.base, days[0]), *_late(choice.base, days, present))
+    return Start(base=choice.base, notes=notes)
+
+
+def _between(base: Base, first: Day) -> list[str]:
+    """Returns a note if there are days after the base and before the window."""
+    follows = parse_day(base.last_day) + datetime.timedelta(days=1)
+    if follows >= first:
+        return []
+    before = first - datetime.timedelta(days=1)
+    return [
+        f"{follows} to {before} were not trained on: they lie between the last day of the base and the window "
+        "(data.train_days)"
+    ]
+
+
+def _late(base: Base, days: list[Day], present: list[Day]) -> list[str]:
+    """Returns a note if logs have come for days that the base has passed over."""
+    passed = [day for day in days if base.days[0] < day.isoformat() < base.last_day]
+    unknown = [day for day in passed if day.isoformat() not in base.days]
+    late = [str(day) for day in unknown if day in present]
+    if not late:
+        return []
+    return [f"{', '.join(late)} had no rows when training passed them and are left out now; mode: full takes them in"]

@@ -1,0 +1,179 @@
+"""Times that cannot be right: of which unit they look, and what becomes of those outside their range.
+
+A time in milliseconds is a valid integer, and everything after it computes: rows look centuries old, and expire.
+"""
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+from typing_extensions import assert_never
+
+from components.steps.example_gen.files import days_of_window
+from schemas.derived.columns import Column, TimeKind
+from schemas.derived.days import Day, parse_day
+from schemas.spec.data import DayLogs, Logs, SplitLogs
+
+_DAY_S = 86_400
+_UNITS: dict[str, tuple[int, int]] = {
+    "nanoseconds": (10**9, 1),
+    "microseconds": (10**6, 1),
+    "milliseconds": (10**3, 1),
+    "minutes": (1, 60),
+    "hours": (1, 3600),
+    "days": (1, _DAY_S),
+}
+"""How many of them are how many seconds."""
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """From the first second of a day to the last of another.
+
+    Attributes:
+        first: day.
+        last: day.
+        usual: day from which most times are: what lies before may be seconds, and is more likely another unit.
+    """
+
+    first: Day
+    last: Day
+    usual: Day
+
+    @property
+    def seconds(self) -> tuple[int, int]:
+        """First and last second since 1970."""
+        return _second(self.first), _second(self.last) + _DAY_S - 1
+
+    @property
+    def usual_seconds(self) -> tuple[int, int]:
+        """The same from the day from which most times are."""
+        return _second(self.usual), self.seconds[1]
+
+    def __str__(self) -> str:
+        return f"{self.first} to {self.last}"
+
+
+_PLAUSIBLE = TimeRange(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1), datetime.date(1990, 1, 1))
+"""Of times that are not the event's, such as somebody's birth or the end of a contract."""
+
+
+class TimeCounts(BaseModel):
+    """The times of a column.
+
+    Attributes:
+        known: that are there.
+        outside: of these, outside the range.
+        looks_like: of these, how many would be usual times in another unit, by unit.
+        example: one that is outside or unusual; None: none is.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    known: int = 0
+    outside: int = 0
+    looks_like: dict[str, int] = {}
+    example: int | None = None
+
+    def __add__(self, other: "TimeCounts") -> "TimeCounts":
+        return TimeCounts(
+            known=self.known + other.known,
+            outside=self.outside + other.outside,
+            looks_like=dict(Counter(self.looks_like) + Counter(other.looks_like)),
+            example=other.example if self.example is None else self.example,
+        )
+
+
+def ranges_of(logs: Logs, date: str) -> dict[TimeKind, TimeRange]:
+    """Returns where times must lie, for a run of `date`.
+
+    Raises:
+        UserError: for a date that is none.
+    """
+    match logs:
+        case DayLogs():
+            days = [day for of_split in days_of_window(logs, date).values() for day in of_split]
+            tolerance = datetime.timedelta(days=logs.times.tolerance_days)
+            first = min(days) - min(tolerance, min(days) - datetime.date.min)
+            last = max(days) + min(tolerance, datetime.date.max - max(days))
+        case SplitLogs():
+            first, last = parse_day(logs.times.earliest), parse_day(logs.times.latest)
+        case _:
+            assert_never(logs)
+    return {"event": TimeRange(first, last, usual=first), "other": _PLAUSIBLE}
+
+
+@dataclass(frozen=True)
+class CheckedTimes:
+    """A column's times, those outside clipped.
+
+    Attributes:
+        values: int64, null where there is no time.
+        is_outside: of each row, as it was logged.
+        wrong: number of times before and after the range, by what is wrong.
+        counts: for the judgement on the whole split.
+    """
+
+    values: pa.Array
+    is_outside: NDArray[np.bool_]
+    wrong: Mapping[str, int]
+    counts: TimeCounts
+
+
+def check_times(values: pa.Array, column: Column, allowed: TimeRange) -> CheckedTimes:
+    """Counts the times of a batch that cannot be right, and clips them."""
+    known = np.asarray(values.is_valid(), dtype=bool)
+    times: NDArray[Any] = np.asarray(values.fill_null(0))
+    (first, last), (usual, _) = allowed.seconds, allowed.usual_seconds
+    is_before, is_after = known & (times < first), known & (times > last)
+    is_outside = is_before | is_after
+    sides = {f"before {allowed.first}": is_before, f"after {allowed.last}": is_after}
+    wrong = {f"{column.name} {side}": int(mask.sum()) for side, mask in sides.items() if mask.any()}
+    counts = TimeCounts(
+        known=int(known.sum()),
+        outside=int(is_outside.sum()),
+        looks_like=_looks_like(times[known], allowed),
+        example=int(unusual[0]) if len(unusual := times[is_outside | (known & (times < usual))]) else None,
+    )
+    if wrong:
+        values = pa.array(np.clip(times, first, last), pa.int64(), mask=~known)
+    return CheckedTimes(values, is_outside, wrong, counts)
+
+
+def _looks_like(times: NDArray[Any], allowed: TimeRange) -> dict[str, int]:
+    """Returns how many of the times that are unusual as seconds would be usual in another unit, by unit."""
+    first, last = allowed.usual_seconds
+    unusual = times[(times < first) | (times > last)]
+    found = {}
+    for unit, (number, seconds) in _UNITS.items() if len(unusual) else ():
+        # Python's integers, cut to what int64 holds: no unit of a day wraps.
+        low, high = -(-first * number // seconds), last * number // seconds
+        fits = int(np.count_nonzero((unusual >= max(low, -(2**63))) & (unusual <= min(high, 2**63 - 1))))
+        if fits:
+            found[unit] = fits
+    return found
+
+
+def times_problem(column: Column, counts: TimeCounts, allowed: TimeRange, max_outside_fraction: float) -> str | None:
+    """Returns what is wrong with the times of a split, None if they can be used."""
+    unit, fits = max(counts.looks_like.items(), key=lambda found: found[1], default=("", 0))
+    is_other_unit = 2 * fits > counts.known
+    if not is_other_unit and counts.outside <= max_outside_fraction * counts.known:
+        return None
+    looks = f"; they look like {unit}: log seconds since 1970" if 2 * fits > counts.outside and fits else ""
+    mend = looks or (
+        f"; at most {max_outside_fraction:g} of them may: mend the logs, or declare data.times if they are right"
+    )
+    where = f"outside {allowed}" if counts.outside else f"before {allowed.usual}"
+    number = counts.outside or fits
+    return f"column '{column.name}': {number} of {counts.known} times lie {where} (got {counts.example}){mend}"
+
+
+def _second(day: Day) -> int:
+    return (day - datetime.date(1970, 1, 1)).days * _DAY_S

@@ -1,0 +1,55 @@
+"""Declaration of the validation step."""
+
+from tfx import types
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from components.caching.code_digest import code_digest
+from components.steps.example_validator.executor import Executor
+from schemas.spec import Spec
+
+
+class ExampleValidatorSpec(ComponentSpec):
+    """What goes in and out, under the names that TFX's executor looks for."""
+
+    PARAMETERS = {
+        "inputs": ExecutionParameter(type=str),
+        "drift": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+    }
+    INPUTS = {
+        "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics),
+        "schema": ChannelParameter(type=standard_artifacts.Schema),
+    }
+    OUTPUTS = {"anomalies": ChannelParameter(type=standard_artifacts.ExampleAnomalies)}
+
+
+class ExampleValidator(base_component.BaseComponent):
+    """Compares statistics with the schema, and the evaluation split's with the training split's.
+
+    Output: `anomalies`, with `drift.json` where drift is declared. Anomalies end the run; so does drift, or it becomes
+    the artifact's custom property `note`, as declared.
+    """
+
+    SPEC_CLASS = ExampleValidatorSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+
+    def __init__(self, *, spec: Spec, statistics: types.Channel, schema: types.Channel):
+        """Declares the step.
+
+        Args:
+            spec: its inputs and its drift section matter.
+            statistics: of the Examples.
+            schema: of the spec.
+        """
+        super().__init__(
+            ExampleValidatorSpec(
+                statistics=statistics,
+                schema=schema,
+                inputs=spec.inputs().model_dump_json(),
+                drift=spec.drift.model_dump_json() if spec.drift else "",
+                code=code_digest(Executor.__module__),
+                anomalies=types.Channel(type=standard_artifacts.ExampleAnomalies),
+            )
+        )

@@ -1,0 +1,28 @@
+"""What a server can be asked, and in which ways that fails."""
+
+from collections.abc import Callable
+
+from components.steps.infra_validator.rows import Tensors
+
+Ask = Callable[[str, Tensors], Tensors]
+"""From a signature and its inputs to its outputs; raises RequestFailed or Unfit."""
+
+
+class RequestFailed(Exception):
+    """The server, which goes on, answered with an error.
+
+    Attributes:
+        code: of gRPC, for example INVALID_ARGUMENT.
+        text: what the server said.
+    """
+
+    def __init__(self, code: str, text: str):
+        super().__init__(f"{code}: {in_short(text)}")
+        self.code = code
+        self.text = text
+
+
+def in_short(text: str, limit: int = 200) -> str:
+    """Returns one line of a text, cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

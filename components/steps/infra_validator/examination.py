@@ -1,0 +1,209 @@
+"""Asks a server about a model, check by check, so that every reason for a refusal is known."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+
+from components.steps.infra_validator.asking import Ask, RequestFailed
+from components.steps.infra_validator.hostile import CLEAN_CODES, HostileRequest, hostile_requests
+from components.steps.infra_validator.load import Connect, measure
+from components.steps.infra_validator.rows import (
+    EXAMPLES,
+    RANK,
+    TABLE_SIZE,
+    Description,
+    Rows,
+    Tensors,
+    Unfit,
+    asked_by_columns,
+    asked_by_examples,
+    num_rows,
+    pick,
+    rankable,
+    read_rows,
+    with_once,
+)
+from components.steps.infra_validator.scores import Scores, not_finite, scores_check, wrong_outputs
+from components.steps.infra_validator.verdict import MEASUREMENTS, Check, Latency, latency_check, least
+from schemas.spec.serving import Serving
+
+_LOG = logging.getLogger(__name__)
+HOSTILE_ROWS = 4
+LOAD_REQUESTS = 8
+"""Requests of different rows, sent in turn."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Examples, and what the model must say of them.
+
+    Attributes:
+        examples: serialized.
+        scores: of the examples.
+        whose: for the sentence: `the trainer's`.
+    """
+
+    examples: list[bytes]
+    scores: Scores
+    whose: str
+
+
+@dataclass
+class Examination:
+    """One model, asked in stages; a stage that finds the server gone ends it.
+
+    Attributes:
+        connect: opens a connection to the server.
+        described: what the model says of itself.
+        reference: what it must say of real examples.
+        serving: the bounds.
+        once: columns of which a request has one row, whatever the number of candidates.
+        checks: the verdicts so far.
+        notes: what was not checked, and why.
+        latency: once it is measured.
+    """
+
+    connect: Connect
+    described: Description
+    reference: Reference
+    serving: Serving
+    once: Sequence[str]
+    checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    latency: Latency | None = None
+
+    def run(self) -> None:
+        """Makes all checks."""
+        stages: dict[str, Callable[[Ask], Iterator[Check]]] = {
+            EXAMPLES: self._examples,
+            RANK: self._rank,
+            "broadcast": self._broadcast,
+            "hostile requests": self._hostile,
+            "latency": self._latency,
+        }
+        with self.connect() as ask:
+            for number, (name, stage) in enumerate(stages.items(), start=1):
+                try:
+                    for check in stage(ask):
+                        _LOG.info("check=%r passed=%s reason=%r", check.name, check.passed, check.reason)
+                        self.checks.append(check)
+                except RequestFailed as error:
+                    self.checks.append(Check(name=name, passed=False, reason=f"an ordinary request failed: {error}"))
+                except Unfit as error:
+                    self.checks.append(Check(name=name, passed=False, reason=str(error)))
+                    left = list(islice(stages, number, None))
+                    if left:
+                        self.notes.append(f"not checked after that: {', '.join(left)}")
+                    return
+
+    def _examples(self, ask: Ask) -> Iterator[Check]:
+        reference = self.reference
+        served = ask(EXAMPLES, asked_by_examples(reference.examples))
+        yield from self._scored(EXAMPLES, served, len(reference.examples))
+        what = f"{EXAMPLES}'s scores of {len(reference.examples)} evaluation examples"
+        yield scores_check("scores", what, served, reference.scores, reference.whose)
+
+    def _rank(self, ask: Ask) -> Iterator[Check]:
+        rows, scores = self._rankable()
+        served = ask(RANK, asked_by_columns(rows, self.described.columns))
+        yield from self._scored(RANK, served, num_rows(rows))
+        if scores is None:
+            self.notes.append(f"every evaluation example lacks an integer column: {RANK}'s scores were not compared")
+            return
+        left_out = len(self.reference.examples) - num_rows(rows)
+        but = f" (all but {left_out}, which lack an integer column)" if left_out else ""
+        what = f"{RANK}'s scores of {num_rows(rows)} evaluation examples{but}"
+        yield scores_check(RANK, what, served, scores, self.reference.whose)
+
+    def _broadcast(self, ask: Ask) -> Iterator[Check]:
+        rows, _ = self._rankable()
+        broadcast, repeated = with_once(rows, self.once or sorted(self.described.columns)[:1])
+        columns = self.described.columns
+        once, again = (ask(RANK, asked_by_columns(said, columns)) for said in (broadcast, repeated))
+        what = f"{RANK}'s scores of {num_rows(rows)} candidates with one context row"
+        yield scores_check("broadcast", what, once, again, "those with the row repeated")
+
+    def _hostile(self, ask: Ask) -> Iterator[Check]:
+        rows, _ = self._rankable()
+        rows = pick(rows, range(min(HOSTILE_ROWS, num_rows(rows))))
+        before = self._ordinary(ask)
+        tables = self._table_sizes(ask)
+        for kind, requests in groupby(hostile_requests(rows, self.described), key=lambda request: request.kind):
+            found = [self._answer(ask, request) for request in requests]
+            after = scores_check("", "ordinary scores", self._ordinary(ask), before, "those before")
+            wrong = [text for text, is_wrong in found if is_wrong] + ([] if after.passed else [f"then {after.reason}"])
+            reason = "; ".join(wrong) if wrong else "; ".join(dict.fromkeys(text for text, _ in found))
+            yield Check(name=f"hostile: {kind}", passed=not wrong, reason=reason)
+        if tables is None:
+            self.notes.append(f"the model has no signature {TABLE_SIZE}: nothing says whether requests insert ids")
+            return
+        grown = self._table_sizes(ask)
+        reason = "no request changed a table" if grown == tables else f"rows before {tables}, after {grown}"
+        yield Check(name="tables", passed=grown == tables, reason=reason)
+
+    def _latency(self, ask: Ask) -> Iterator[Check]:
+        del ask  # Clients under load have connections of their own.
+        requests = self._load_requests()
+        measured: list[Latency] = []
+        while len(measured) < MEASUREMENTS:
+            measured.append(measure(self.connect, requests, self.serving.load))
+            check = latency_check(measured, self.serving)
+            if check is None or check.passed:
+                break
+        self.latency = least(measured)
+        if check is not None:
+            yield check
+
+    def _load_requests(self) -> list[Tensors]:
+        rows, _ = self._rankable()
+        count, candidates = num_rows(rows), self.serving.load.candidates
+        found = []
+        for number in range(LOAD_REQUESTS):
+            first = number * count // LOAD_REQUESTS
+            chosen = pick(rows, [(first + offset) % count for offset in range(candidates)])
+            found.append(asked_by_columns(with_once(chosen, self.once)[0], self.described.columns))
+        return found
+
+    def _rankable(self) -> tuple[Rows, Scores | None]:
+        """Returns the examples that `rank` can be asked about, as rows, and their scores.
+
+        If there are none, all examples with zeros for the integers they lack, and no scores.
+        """
+        rows = read_rows(self.reference.examples, self.described.columns)
+        indices = rankable(rows, self.described.columns)
+        if not indices:
+            return rows, None
+        return pick(rows, indices), {task: scores[indices] for task, scores in self.reference.scores.items()}
+
+    def _scored(self, signature: str, served: Scores, count: int) -> Iterator[Check]:
+        wrong = wrong_outputs(served, self.described.ranker.tasks, count)
+        right = f"{signature} gives {', '.join(self.described.ranker.tasks)}, float32 of {[count, 1]}"
+        reason = f"{signature}: {'; '.join(wrong)}" if wrong else right
+        yield Check(name=f"{signature} outputs", passed=not wrong, reason=reason)
+        bad = not_finite(served)
+        counted = ", ".join(f"{number} of {task}" for task, number in bad.items())
+        reason = f"{signature}: not finite: {counted}, of {count} examples" if bad else f"all {count} are finite"
+        yield Check(name=f"{signature} finite", passed=not bad, reason=reason)
+
+    def _ordinary(self, ask: Ask) -> Scores:
+        return ask(EXAMPLES, asked_by_examples(self.reference.examples[:HOSTILE_ROWS]))
+
+    def _table_sizes(self, ask: Ask) -> dict[str, int] | None:
+        if TABLE_SIZE not in self.described.signatures:
+            return None
+        return {group: int(rows) for group, rows in ask(TABLE_SIZE, {}).items()}
+
+    def _answer(self, ask: Ask, request: HostileRequest) -> tuple[str, bool]:
+        """Returns what came of a hostile request in words, and whether that is wrong."""
+        try:
+            served = ask(request.signature, request.tensors)
+        except RequestFailed as error:
+            wrong = request.must_score or error.code not in CLEAN_CODES
+            return f"{request.signature} refused it with {error if wrong else error.code}", wrong
+        except Unfit as error:
+            raise Unfit(f"{request.kind}, {request.signature}: {error}") from None
+        bad = not_finite(served)
+        if bad:
+            return f"{request.signature} gave scores that are not finite: {', '.join(bad)}", True
+        return f"{request.signature} gave finite scores", False

@@ -1,0 +1,152 @@
+"""Serves the exported model in a process of its own, asks it, and says whether it may be pushed."""
+
+import logging
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tfx.components.infra_validator.executor import _BLESSED_FILENAME, _NOT_BLESSED_FILENAME
+from tfx.dsl.components.base import base_executor
+from tfx.types import artifact_utils
+from tfx.utils import path_utils
+
+from components.registry import seal
+from components.steps.infra_validator.driver import MODEL
+from components.steps.infra_validator.examination import Examination, Reference
+from components.steps.infra_validator.rows import Unfit, read_description
+from components.steps.infra_validator.scores import Scores, difference
+from components.steps.infra_validator.served import serve
+from components.steps.infra_validator.verdict import FILE_NAME, Check, ServingVerdict, notes_on_bounds, size_check
+from schemas.errors import UserError
+from schemas.spec.release import Evaluation
+from schemas.spec.serving import Serving
+
+_LOG = logging.getLogger(__name__)
+LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
+CHECK_EXAMPLES, CHECK_SCORES, SERVED_SCORES = "check_examples.tfrecord", "check_scores.npz", "served_scores.npz"
+"""What training leaves in its report's folder."""
+
+Artifacts = dict[str, list[Any]]
+
+
+class Executor(base_executor.BaseExecutor):
+    """The serving check."""
+
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
+        """Writes the verdict and the blessing. A model that is refused is no error; what keeps a server away is."""
+        candidate = artifact_utils.get_single_instance(input_dict["model"])
+        model_dir = _local(path_utils.serving_model_path(candidate.uri))
+        seal.refuse_changed(model_dir, candidate.get_string_custom_property(seal.SHA256))
+        verdict = judge_model(
+            model_dir=Path(model_dir),
+            training_dir=Path(_local(artifact_utils.get_single_uri(input_dict["training"]))),
+            serving=Serving.model_validate_json(exec_properties["serving"]),
+            evaluation=Evaluation.model_validate_json(exec_properties["evaluation"]),
+            log=_log_dir() / "serving_check.log",
+        )
+        blessing = artifact_utils.get_single_instance(output_dict["blessing"])
+        blessing.set_string_custom_property(MODEL, candidate.uri)
+        blessing.set_int_custom_property("blessed", int(verdict.blessed))
+        folder = Path(_local(blessing.uri))
+        # KFP, unlike a local run, does not make the folder.
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / FILE_NAME).write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        (folder / (_BLESSED_FILENAME if verdict.blessed else _NOT_BLESSED_FILENAME)).touch()
+        for note in verdict.notes:
+            _LOG.warning("note=%r", note)
+        _LOG.info("blessed=%s checks=%d", verdict.blessed, len(verdict.checks))
+
+
+def judge_model(
+    *, model_dir: Path, training_dir: Path, serving: Serving, evaluation: Evaluation, log: Path
+) -> ServingVerdict:
+    """Returns the verdict on an exported model.
+
+    Args:
+        model_dir: the SavedModel.
+        training_dir: the training's report.
+        serving: the bounds.
+        evaluation: says whose candidates a request holds.
+        log: the server's output is added to it.
+
+    Raises:
+        UserError: when something other than the model kept the server away.
+    """
+    model_bytes = sum(path.stat().st_size for path in model_dir.rglob("*") if path.is_file())
+    size = size_check(model_bytes, serving)
+    checks, notes = [size] if size else [], notes_on_bounds(serving)
+    facts: dict[str, Any] = {}
+    try:
+        described = read_description(model_dir)
+        reference = read_reference(training_dir, described.ranker.export.rows)
+        facts["once"] = described.once(evaluation)
+        with serve(model_dir, log=log, load=serving.load, timeout_s=serving.timeout_s) as server:
+            facts["load_s"] = server.load_s
+            checks.append(Check(name="load", passed=True, reason=f"the server was ready after {server.load_s:.1f} s"))
+            examination = Examination(
+                connect=server.connect,
+                described=described,
+                reference=reference,
+                serving=serving,
+                once=facts["once"],
+                checks=checks,
+                notes=notes,
+            )
+            examination.run()
+            facts["latency"] = examination.latency
+    except Unfit as error:
+        checks.append(Check(name="load", passed=False, reason=str(error)))
+        notes.append("nothing could be asked: only what is listed was checked")
+    blessed = all(check.passed for check in checks)
+    return ServingVerdict(
+        blessed=blessed, model_bytes=model_bytes, load=serving.load, checks=checks, notes=notes, **facts
+    )
+
+
+def read_reference(training_dir: Path, rows: str) -> Reference:
+    """Returns evaluation examples and the scores that the server must give.
+
+    Args:
+        training_dir: the training's report.
+        rows: how the model's rows are stored. With float16 and int8 the trainer's scores, which are of full rows, are
+            no measure to 1e-5: the export's own are.
+    """
+    path = training_dir / CHECK_EXAMPLES
+    if not path.exists():
+        raise UserError(f"{path}: no such file; this training left no scores to compare with: train again")
+    examples = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    if not examples:
+        raise UserError(f"{path}: holds no examples (got 0); the eval split must hold rows")
+    trained = _read_scores(training_dir / CHECK_SCORES)
+    if rows == "float32":
+        return Reference(examples, trained, "the trainer's")
+    exported = _read_scores(training_dir / SERVED_SCORES)
+    _, gap = difference(exported, trained)
+    whose = f"the export's own (its rows are {rows}; the trainer's, of full rows, differ from those by {gap:.2g})"
+    return Reference(examples, exported, whose)
+
+
+def _read_scores(path: Path) -> Scores:
+    if not path.exists():
+        raise UserError(f"{path}: no such file; this training left no scores to compare with: train again")
+    with np.load(path) as stored:
+        return dict(stored)
+
+
+def _log_dir() -> Path:
+    """Returns a folder outside the outputs, which TFX deletes when a step fails."""
+    given = os.environ.get(LOG_DIR_VARIABLE)
+    directory = Path(given) if given else Path(tempfile.mkdtemp(prefix="sangam-serving-check-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory.absolute()
+
+
+def _local(uri: str) -> str:
+    if "://" in uri:
+        raise UserError(
+            f"infra_validator: works on mounted paths (got {uri}); mount the store, or use a path as pipeline root"
+        )
+    return os.path.abspath(uri)

@@ -1,0 +1,78 @@
+"""Measures how long requests take under the declared load."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from components.steps.infra_validator.asking import Ask
+from components.steps.infra_validator.rows import RANK, Tensors
+from components.steps.infra_validator.verdict import Latency
+from schemas.spec.serving import Load
+
+WARM_UP_REQUESTS = 5
+"""Of every client: the first ones of a shape pay for what TensorFlow prepares once."""
+
+Connect = Callable[[], AbstractContextManager[Ask]]
+"""Opens a connection of its own."""
+
+
+@dataclass
+class _Client:
+    """One connection that sends one request after the other."""
+
+    seconds: list[float] = field(default_factory=list)
+    error: Exception | None = None
+
+    def run(self, connect: Connect, requests: Sequence[Tensors], start: threading.Barrier, load_s: float) -> None:
+        try:
+            with connect() as ask:
+                for number in range(WARM_UP_REQUESTS):
+                    ask(RANK, requests[number % len(requests)])
+                start.wait()
+                end = time.perf_counter() + load_s
+                while not self.seconds or time.perf_counter() < end:
+                    started = time.perf_counter()
+                    ask(RANK, requests[len(self.seconds) % len(requests)])
+                    self.seconds.append(time.perf_counter() - started)
+        except threading.BrokenBarrierError:
+            pass  # Another client has the error.
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
+            self.error = error
+            start.abort()
+
+
+def measure(connect: Connect, requests: Sequence[Tensors], load: Load) -> Latency:
+    """Returns the latency of `rank` requests, sent in turn by every client for `load.seconds`.
+
+    Args:
+        connect: opens a connection.
+        requests: inputs, of `load.candidates` rows each.
+        load: the number of clients and the time.
+
+    Raises:
+        Exception: what the first failing request raised.
+    """
+    clients = [_Client() for _ in range(load.clients)]
+    start = threading.Barrier(load.clients)
+    threads = [
+        threading.Thread(target=client.run, args=(connect, requests, start, load.seconds), daemon=True)
+        for client in clients
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for client in clients:
+        if client.error is not None:
+            raise client.error
+    return latency_of([seconds for client in clients for seconds in client.seconds])
+
+
+def latency_of(seconds: Sequence[float]) -> Latency:
+    """Returns the percentiles of times; p99 of fewer than a hundred is the longest."""
+    p50, p99 = np.percentile(np.array(seconds) * 1000, (50, 99), method="higher")
+    return Latency(p50_ms=round(float(p50), 3), p99_ms=round(float(p99), 3), requests=len(seconds))

@@ -1,0 +1,196 @@
+"""A server in a process of its own, for as long as somebody asks it."""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+
+from components.server.client import connect
+from components.steps.infra_validator.asking import Ask, RequestFailed, in_short
+from components.steps.infra_validator.rows import Tensors, Unfit
+from components.steps.trainer.process_group import end_group
+from schemas.errors import UserError
+from schemas.spec.serving import Load
+
+_LOG = logging.getLogger(__name__)
+MODULE = "components.server"
+_NAME = "candidate"
+_POLL_S = 0.05
+_REQUEST_S = 60.0
+"""For one request, of the time for all."""
+_GONE_S = 2.0
+"""From a broken connection to the end of the process that broke it."""
+_GRACE_S = 5.0
+_NOT_THE_MODELS_FAULT = (
+    "MemoryError",
+    "ResourceExhaustedError",
+    "bad_alloc",
+    "No space left",
+    "Too many open files",
+    "to bind",
+)
+_REFUSAL = re.compile(r" refused=\w+ served=\w+: (.*)")
+"""What the server logs of a model that it cannot serve."""
+
+
+class Server:
+    """A server that is ready.
+
+    Attributes:
+        load_s: from its start until it was ready.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: "_Log", address: str, load_s: float, timeout_s: float):
+        self.load_s = load_s
+        self._process, self._log, self._address = process, log, address
+        self._timeout_s, self._end = timeout_s, time.monotonic() + timeout_s
+
+    @contextmanager
+    def connect(self) -> Iterator[Ask]:
+        """Opens a connection."""
+        with connect(self._address, _NAME) as client:
+
+            def ask(signature: str, tensors: Tensors) -> Tensors:
+                try:
+                    outputs = client.predict(signature, tensors, self._time_for_a_request())
+                    # A message keeps its outputs in no order; sentences about them should have one.
+                    return dict(sorted(outputs.items()))
+                except grpc.RpcError as error:
+                    raise self._failure(error) from error
+
+            yield ask
+
+    def _time_for_a_request(self) -> float:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise Unfit(f"the checks did not end within serving.timeout_s {self._timeout_s:g}")
+        return min(left, _REQUEST_S)
+
+    def _failure(self, error: grpc.RpcError) -> Exception:
+        if error.code() == grpc.StatusCode.UNAVAILABLE:
+            try:
+                code = self._process.wait(_GONE_S)
+            except subprocess.TimeoutExpired:
+                pass
+            else:
+                _raise_if_killed(code, self._log)
+                return Unfit(f"the server ended ({_how(code)}) at a request; its log ends with: {self._log.tail()}")
+        self._time_for_a_request()
+        return RequestFailed(error.code().name, error.details() or "")
+
+
+class _Log:
+    """What one process adds to a file."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._start = path.stat().st_size if path.exists() else 0
+
+    def text(self) -> str:
+        with self.path.open("rb") as file:
+            file.seek(max(self._start, self.path.stat().st_size - 65536))
+            return file.read().decode(errors="replace")
+
+    def refusal(self) -> str:
+        """Returns the server's last word on a model that it cannot serve; empty if there is none."""
+        found = _REFUSAL.findall(self.text())
+        return in_short(found[-1], 600) if found else ""
+
+    def tail(self) -> str:
+        """Returns the last lines in one."""
+        return in_short(" | ".join(self.text().strip().splitlines()[-3:]), 600) or "(nothing)"
+
+
+@contextmanager
+def serve(model_dir: Path, *, log: Path, load: Load, timeout_s: float) -> Iterator[Server]:
+    """Starts a server on ports that the kernel chooses, and leaves nothing of it behind.
+
+    A server whose parent is killed is killed by the kernel.
+
+    Args:
+        model_dir: the SavedModel.
+        log: the server's output is added to it.
+        load: that it must admit.
+        timeout_s: for the server to be ready; and again for all requests.
+
+    Raises:
+        Unfit: when the server cannot serve this model.
+        UserError: when it could not serve any.
+    """
+    with tempfile.TemporaryDirectory(prefix="sangam-serving-check-") as scratch:
+        address_file, started = Path(scratch) / "address.json", time.monotonic()
+        kept = _Log(log)
+        process = _start(model_dir, address_file, log, load)
+        try:
+            addresses = _wait(process, address_file, kept, timeout_s)
+            yield Server(process, kept, addresses["grpc"], time.monotonic() - started, timeout_s)
+        finally:
+            end_group(process, grace_s=_GRACE_S)
+
+
+def _start(model_dir: Path, address_file: Path, log: Path, load: Load) -> "subprocess.Popen[bytes]":
+    arguments = {
+        "--name": _NAME,
+        "--grpc-port": 0,
+        "--rest-port": 0,
+        "--address-file": address_file,
+        "--parent-pid": os.getpid(),
+        "--grace-s": 2,
+        "--max-rows": max(10_000, load.candidates),
+        "--max-queued": max(32, load.clients),
+    }
+    words = [str(word) for pair in arguments.items() for word in pair]
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", MODULE, str(model_dir), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    _LOG.info("server_pid=%d model=%s log=%s", process.pid, model_dir, log)
+    return process
+
+
+def _wait(process: "subprocess.Popen[bytes]", address_file: Path, log: _Log, timeout_s: float) -> dict[str, str]:
+    """Returns the addresses of the server once it is ready."""
+    end = time.monotonic() + timeout_s
+    while not address_file.exists():
+        code = process.poll()
+        if code is not None:
+            _raise_if_killed(code, log)
+            raise Unfit(f"the server could not load the model: {log.refusal() or f'{_how(code)}; {log.tail()}'}")
+        if time.monotonic() > end:
+            raise Unfit(f"the server was not ready within serving.timeout_s {timeout_s:g}; log: {log.tail()}")
+        time.sleep(_POLL_S)
+    addresses: dict[str, str] = json.loads(address_file.read_text(encoding="utf-8"))
+    return addresses
+
+
+def _raise_if_killed(code: int, log: _Log) -> None:
+    """Raises for an end that another model would have met too: no memory, no port, no room, a fault of the server's."""
+    text = log.text()
+    found = next((word for word in _NOT_THE_MODELS_FAULT if word in text), None)
+    # A model can make the server refuse it, or TensorFlow crash. SIGKILL is most often the kernel's, out of memory.
+    is_the_models_fault = log.refusal() if code > 0 else code != -signal.SIGKILL
+    if is_the_models_fault and found is None:
+        return
+    raise UserError(
+        f"infra_validator: the server could not work here (got {found or _how(code)}); this says nothing of the model: "
+        f"see the log, give the machine more room if it needs it, and run again. Log: {log.path}, which ends with: "
+        f"{log.tail()}"
+    )
+
+
+def _how(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -1,0 +1,93 @@
+"""Declares the pusher: a blessed model becomes a version that servers can load."""
+
+from typing import ClassVar
+
+from tfx import types
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration import data_types
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from components.caching.code_digest import code_digest
+from components.registry.checkpoint import RankerCheckpoint
+from components.steps.pusher.driver import Driver
+from components.steps.pusher.executor import Executor
+from schemas.spec import Spec, digest
+
+
+class PusherSpec(ComponentSpec):
+    """Inputs, outputs and parameters of the pusher."""
+
+    INPUTS: ClassVar[dict[str, ChannelParameter]] = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "model": ChannelParameter(type=standard_artifacts.Model),
+        "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing),
+        "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing),
+        "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
+        "checkpoint": ChannelParameter(type=RankerCheckpoint),
+    }
+    OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
+        "pushed_model": ChannelParameter(type=standard_artifacts.PushedModel)
+    }
+    PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
+        "name": ExecutionParameter(type=str),
+        "push": ExecutionParameter(type=str),
+        "evaluation_declared": ExecutionParameter(type=str),
+        "intended_use": ExecutionParameter(type=str),
+        "ranker_digest": ExecutionParameter(type=str),
+        "pipeline_root": ExecutionParameter(type=str),
+        "spec_digest": ExecutionParameter(type=str),
+        "git_commit": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+        "pushes": ExecutionParameter(type=int, optional=True),
+    }
+
+
+class Pusher(base_component.BaseComponent):
+    """Pushes the model if the quality gates and the serving check have blessed it, and registers it as blessed.
+
+    Output: `pushed_model` with the custom properties `pushed` (0 or 1), `version` and `path`.
+    """
+
+    SPEC_CLASS = PusherSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+    DRIVER_CLASS = Driver
+
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        examples: types.BaseChannel,
+        model: types.BaseChannel,
+        blessing: types.BaseChannel,
+        infra_blessing: types.BaseChannel,
+        evaluation: types.BaseChannel,
+        checkpoint: types.BaseChannel,
+        pipeline_root: str | data_types.RuntimeParameter,
+        spec_digest: str,
+        git_commit: str,
+    ) -> None:
+        """Takes the push target from the spec; digest and commit go into the manifest, the rest into the model card.
+
+        The checkpoint goes into the record of the blessed model, for an incremental training to start from.
+        """
+        super().__init__(
+            spec=PusherSpec(
+                examples=examples,
+                model=model,
+                blessing=blessing,
+                infra_blessing=infra_blessing,
+                evaluation=evaluation,
+                checkpoint=checkpoint,
+                name=spec.name,
+                push=spec.push.model_dump_json(),
+                evaluation_declared=spec.evaluation.model_dump_json(),
+                intended_use=spec.intended_use,
+                ranker_digest=digest(spec.ranker()),
+                pipeline_root=pipeline_root,
+                spec_digest=spec_digest,
+                git_commit=git_commit,
+                code=code_digest(Executor.__module__),
+                pushed_model=types.Channel(type=standard_artifacts.PushedModel),
+            )
+        )

@@ -1,0 +1,173 @@
+"""Pushes a model that every gate has blessed, and nothing else."""
+
+import datetime
+import functools
+import json
+import logging
+import os
+import posixpath
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+from tfx.components.util import model_utils
+from tfx.dsl.components.base import base_executor
+from tfx.dsl.io import fileio
+from tfx.types import artifact_utils
+from tfx.utils import path_utils
+from typing_extensions import assert_never
+
+from components.registry import blessed as registry
+from components.registry import checkpoint as checkpoints
+from components.registry import seal
+from components.steps.evaluator import verdict as verdicts
+from components.steps.evaluator.verdict import Verdict
+from components.steps.example_gen.report import IngestionReport, read_ingestion
+from components.steps.infra_validator import verdict as infra_verdicts
+from components.steps.infra_validator.verdict import ServingVerdict
+from components.steps.pusher import directory, manifest, object_store
+from components.steps.pusher.directory import Pushed
+from components.steps.pusher.manifest import Provenance
+from components.steps.pusher.model_card import CardFacts, Rows, model_card
+from schemas.spec.data import VALIDATION
+from schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
+
+_LOG = logging.getLogger(__name__)
+# Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
+_PUSH_TYPE: Any = Push
+_PUSH: TypeAdapter[Any] = TypeAdapter(_PUSH_TYPE)
+
+Artifacts = dict[str, list[Any]]
+
+
+class Executor(base_executor.BaseExecutor):
+    """Copies a model that passed every gate to the declared target, as a new version with a manifest and a card.
+
+    It also registers the model: what one of the gates refused is no baseline, and no base of a later training.
+    """
+
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
+        """Pushes, or marks the output as not pushed."""
+        pushed_model = artifact_utils.get_single_instance(output_dict["pushed_model"])
+        pushed_model.set_int_custom_property("pushed", 0)
+        push: Push = _PUSH.validate_json(exec_properties["push"])
+        verdict = Verdict.model_validate_json(_read(input_dict["evaluation"], verdicts.FILE_NAME))
+        serving = ServingVerdict.model_validate_json(_read(input_dict["infra_blessing"], infra_verdicts.FILE_NAME))
+        blessing = artifact_utils.get_single_instance(input_dict["blessing"])
+        _agree(blessing, model_utils.is_model_blessed(blessing), verdict.blessed)
+        infra_blessing = artifact_utils.get_single_instance(input_dict["infra_blessing"])
+        _agree(infra_blessing, model_utils.is_infra_validated(infra_blessing), serving.blessed)
+        if not (verdict.blessed and serving.blessed):
+            by = [name for name, ok in (("evaluator", verdict.blessed), ("infra_validator", serving.blessed)) if not ok]
+            _LOG.warning("pushed=false reason='not blessed by %s'", " and ".join(by))
+            return
+        model = artifact_utils.get_single_instance(input_dict["model"])
+        seal.refuse_changed(path_utils.serving_model_path(model.uri), model.get_string_custom_property(seal.SHA256))
+        place = ""
+        match push:
+            case NoPush():
+                _LOG.info("pushed=false reason='push.kind is none'")
+            case DirectoryPush():
+                pushed = _push(push, input_dict, verdict, serving, exec_properties)
+                # A copy for whoever follows the artifact; the version's own one is what counts.
+                # KFP, unlike a local run, does not make the folder.
+                fileio.makedirs(pushed_model.uri)
+                with fileio.open(os.path.join(pushed_model.uri, manifest.FILE_NAME), "w") as file:
+                    file.write(pushed.manifest.text())
+                pushed_model.set_int_custom_property("pushed", 1)
+                pushed_model.set_string_custom_property("version", pushed.version)
+                pushed_model.set_string_custom_property("path", pushed.path)
+                place = posixpath.join(posixpath.normpath(push.path), pushed.version)
+            case _:
+                assert_never(push)
+        _register(input_dict, verdict, exec_properties, place)
+
+
+def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str, Any], pushed: str) -> None:
+    when = datetime.datetime.fromisoformat(verdict.when) if verdict.when else None  # Of a blessing by hand.
+    model = artifact_utils.get_single_instance(input_dict["model"])
+    registry.record(
+        registry.folder(exec_properties["pipeline_root"], exec_properties["name"]),
+        registry.BlessedModel(
+            model_uri=model.uri,
+            model_sha256=model.get_string_custom_property(seal.SHA256),
+            ranker_digest=exec_properties["ranker_digest"],
+            blessed_at=when or datetime.datetime.now(datetime.timezone.utc),
+            metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
+            because=verdict.because,
+            by=verdict.by,
+            pushed=pushed,
+            pushes=exec_properties.get("pushes") or 0,  # Kubeflow Pipelines runs no driver.
+            **checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"])),
+        ),
+    )
+
+
+def _push(
+    push: DirectoryPush,
+    input_dict: Artifacts,
+    verdict: Verdict,
+    serving: ServingVerdict,
+    exec_properties: dict[str, Any],
+) -> Pushed:
+    ingestion = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
+    learnt = checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"]))["days"]
+    provenance = _provenance(ingestion, learnt, verdict, exec_properties)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    day = manifest.day_of_version(provenance.days, now.date())
+    model = path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict["model"]))
+    facts = CardFacts(
+        provenance=provenance,
+        rows={name: Rows(split.rows_written, split.left_out) for name, split in ingestion.splits.items()},
+        verdict=verdict,
+        serving=serving,
+        evaluation=Evaluation.model_validate_json(exec_properties["evaluation_declared"]),
+        intended_use=exec_properties["intended_use"],
+        model=_described(model),
+    )
+    card = functools.partial(model_card, facts=facts)
+    root = exec_properties["pipeline_root"]
+    if "://" in root or "://" in model:
+        target = object_store.target_uri(root, push.path)
+        return object_store.push(model=model, target=target, day=day, provenance=provenance, card=card, now=now)
+    folder = directory.target_folder(root, push.path)
+    return directory.push(model=Path(model), target=folder, day=day, provenance=provenance, card=card, now=now)
+
+
+def _provenance(
+    ingestion: IngestionReport, learnt: Sequence[str], verdict: Verdict, exec_properties: dict[str, Any]
+) -> Provenance:
+    return Provenance(
+        name=exec_properties["name"],
+        spec_digest=exec_properties["spec_digest"],
+        git_commit=exec_properties["git_commit"],
+        days={split: [str(day) for day in days] for split, days in ingestion.days.items()},
+        missing_days=[str(day) for day in ingestion.missing_days],
+        refit_days=[day for day in ingestion.days.get(VALIDATION, []) if day in learnt],
+        base_days=list(ingestion.base.days) if ingestion.base else [],
+        metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
+        baseline=verdict.baseline,
+        notes=verdict.notes,
+    )
+
+
+def _agree(blessing: Any, blessed: bool, said: bool) -> None:
+    if blessed != said:
+        raise RuntimeError(f"{blessing.uri}: blessed={blessed} contradicts the verdict blessed={said}")
+
+
+def _described(model: str) -> dict[str, Any]:
+    """Returns what the model says of itself; the serving check has refused it if that is missing."""
+    path = os.path.join(model, "assets.extra", "ranker.json")
+    if not fileio.exists(path):
+        return {}
+    with fileio.open(path, "rb") as file:
+        described: dict[str, Any] = json.loads(file.read())
+    return described
+
+
+def _read(artifacts: list[Any], name: str) -> bytes:
+    with fileio.open(os.path.join(artifact_utils.get_single_uri(artifacts), name), "rb") as file:
+        contents: bytes = file.read()
+    return contents

@@ -1,0 +1,219 @@
+"""`MODEL_CARD.md`: what a person who meets a pushed version should know of it, in words."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from components.steps.evaluator.verdict import TaskVerdict, Verdict
+from components.steps.infra_validator.verdict import ServingVerdict
+from components.steps.pusher.manifest import Provenance
+from schemas.quantities import shown_bytes
+from schemas.spec.release import Evaluation
+
+WORST_SLICES = 3
+"""Of each task."""
+_COUNTS = frozenset({"num_examples", "num_groups", "num_lists"})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a split holds.
+
+    Attributes:
+        written: rows.
+        left_out: rows, by reason.
+    """
+
+    written: int
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """All that a card says.
+
+    Attributes:
+        provenance: as in the manifest.
+        rows: by split.
+        verdict: of the quality gates.
+        serving: of the serving check.
+        evaluation: how the metrics were made.
+        intended_use: as declared; empty if it is not.
+        model: what the exported model says of itself: `form`, `rows`, `versions`; empty if it says nothing.
+    """
+
+    provenance: Provenance
+    rows: Mapping[str, Rows]
+    verdict: Verdict
+    serving: ServingVerdict
+    evaluation: Evaluation
+    intended_use: str
+    model: Mapping[str, object]
+
+
+def model_card(version: str, facts: CardFacts) -> str:
+    """Returns the card, Markdown."""
+    title = f"# {facts.provenance.name}, version {version}"
+    use = facts.intended_use or "Not declared: the spec has no `intended_use`."
+    parts = [
+        [title],
+        ["## Intended use", use],
+        ["## Data", *_data(facts)],
+        ["## Quality", *_quality(facts)],
+        ["## Gates", *_gates(facts.verdict)],
+        ["## Slices worth knowing", *_slices(facts)],
+        ["## Serving", *_serving(facts.serving)],
+        ["## Not judged", *_not_judged(facts)],
+        ["## Origin", *_origin(facts)],
+    ]
+    return "\n\n".join("\n\n".join(part) for part in parts) + "\n"
+
+
+def _data(facts: CardFacts) -> Iterator[str]:
+    given = facts.provenance
+    rows = []
+    for split, counted in facts.rows.items():
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in counted.left_out.items())
+        rows.append((split, _periods(given.days.get(split, [])), f"{counted.written:,}", left_out or "none"))
+    yield _table(("split", "days", "rows", "rows left out"), rows)
+    if given.missing_days:
+        yield f"Days without logs: {_periods(given.missing_days)}."
+    if given.refit_days:
+        yield (
+            f"After the best epoch was chosen on the validation days {_periods(given.refit_days)}, the model was "
+            "trained on them as well: it has seen them."
+        )
+    if given.base_days:
+        yield f"Training went on from a checkpoint that had learnt from {_periods(given.base_days)}."
+    else:
+        yield "Training started from nothing."
+
+
+def _quality(facts: CardFacts) -> Iterator[str]:
+    confidence = facts.evaluation.confidence
+    tasks = facts.verdict.tasks
+    if any(task.intervals for task in tasks.values()):
+        drawn = f"all examples of a {confidence.by} together" if confidence.by else "examples one by one"
+        made = f"bootstrap of {confidence.replicates} replicates, drawing {drawn}"
+        yield f"On the eval split. Intervals: {confidence.level:.0%}, {made}."
+    else:
+        yield "On the eval split, without confidence intervals."
+    metrics = dict.fromkeys(metric for task in tasks.values() for metric in task.metrics)
+    rows = [(metric, *(_with_interval(metric, task) for task in tasks.values())) for metric in metrics]
+    yield _table(("metric", *tasks), rows)
+
+
+def _with_interval(metric: str, task: TaskVerdict) -> str:
+    if metric not in task.metrics:
+        return ""
+    return f"{_number(metric, task.metrics[metric])} {_interval(task.intervals.get(metric))}".rstrip()
+
+
+def _gates(verdict: Verdict) -> Iterator[str]:
+    if verdict.because:
+        yield f"**Blessed by hand** by {_plain(verdict.by)}, because: {_plain(verdict.because)}"
+    rows = [
+        (name, gate.slice or "all examples", _passed(gate.passed), gate.reason)
+        for name, task in verdict.tasks.items()
+        for gate in task.gates
+    ]
+    yield _table(("task", "on", "verdict", "reason"), rows) if rows else "None were declared."
+    yield (
+        f"Compared with the blessed model {verdict.baseline}." if verdict.baseline else "Compared with no other model."
+    )
+
+
+def _slices(facts: CardFacts) -> Iterator[str]:
+    rows = [row for name, task in facts.verdict.tasks.items() for row in _worst(name, task, facts.evaluation)]
+    if rows:
+        yield f"The worst of each task, of slices with at least {facts.evaluation.min_slice_examples} examples."
+        yield _table(("task", "slice", "examples", "metric", "value", "interval", "all examples"), rows)
+    else:
+        yield "None were measured."
+
+
+def _worst(name: str, task: TaskVerdict, evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
+    metric = "rmse" if "rmse" in task.metrics else "auc"
+    large = {
+        slice_: metrics[metric]
+        for slice_, metrics in task.slices.items()
+        if metrics.get(metric) is not None and (metrics.get("num_examples") or 0) >= evaluation.min_slice_examples
+    }
+    badness = 1 if metric == "rmse" else -1
+    for slice_ in sorted(large, key=lambda found: (-badness * (large[found] or 0), found))[:WORST_SLICES]:
+        examples = _number("num_examples", task.slices[slice_].get("num_examples"))
+        interval = _interval(task.slice_intervals.get(slice_, {}).get(metric))
+        shown, overall = _number(metric, large[slice_]), _number(metric, task.metrics.get(metric))
+        yield name, slice_, examples, metric, shown, interval, overall
+
+
+def _serving(serving: ServingVerdict) -> Iterator[str]:
+    once = f", given once: {', '.join(map(_plain, serving.once))}" if serving.once else ""
+    load = f"{serving.load.candidates} candidates a request{once}; clients: {serving.load.clients}"
+    sentences = [f"Size: {shown_bytes(serving.model_bytes)}."]
+    if serving.load_s is not None:
+        sentences.append(f"A server is ready after {serving.load_s:.1f} s.")
+    if serving.latency:
+        times = f"p50 {serving.latency.p50_ms:.4g} ms, p99 {serving.latency.p99_ms:.4g} ms"
+        sentences.append(f"Latency: {times} of {serving.latency.requests:,} requests ({load}).")
+    yield " ".join(sentences)
+    rows = [(check.name, _passed(check.passed), check.reason) for check in serving.checks]
+    yield _table(("check", "verdict", "reason"), rows)
+
+
+def _not_judged(facts: CardFacts) -> Iterator[str]:
+    notes = [*facts.verdict.notes, *facts.serving.notes]
+    yield "\n".join(f"- {_plain(note)}" for note in notes) if notes else "Nothing that was declared."
+
+
+def _origin(facts: CardFacts) -> Iterator[str]:
+    given, model = facts.provenance, facts.model
+    versions = model.get("versions")
+    libraries = versions.items() if isinstance(versions, Mapping) else ()
+    lines = [
+        f"- spec digest: `{given.spec_digest}`",
+        f"- git commit of the code: {f'`{given.git_commit}`' if given.git_commit else 'not known'}",
+        *([f"- form: {model['form']}, rows: {model['rows']}"] if {"form", "rows"} <= set(model) else []),
+        *(f"- {library} {number}" for library, number in libraries if number),
+    ]
+    yield "\n".join(lines)
+    yield "Checksums of all files, this one included, are in `manifest.json`."
+
+
+def _periods(days: Sequence[str]) -> str:
+    """Returns `2024-03-01 to 2024-03-06 (6)`, days that do not follow one another apart."""
+    if not days:
+        return "no dates"
+    runs: list[list[date]] = []
+    for day in sorted(map(date.fromisoformat, days)):
+        if runs and day - runs[-1][-1] == timedelta(days=1):
+            runs[-1].append(day)
+        else:
+            runs.append([day])
+    shown = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+    return f"{', '.join(shown)} ({len(days)})" if len(days) > 1 else shown[0]
+
+
+def _number(metric: str, value: float | None) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:,.0f}" if metric in _COUNTS else f"{value:.4f}"
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return f"[{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""
+
+
+def _passed(passed: bool) -> str:
+    return "pass" if passed else "**fail**"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([_plain(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Returns a text as one line that is no Markdown of its own: ids of slices are the users'."""
+    line = " ".join(text.split())
+    return "".join(f"\\{character}" if character in "\\|<`" else character for character in line)

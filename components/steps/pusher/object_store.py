@@ -1,0 +1,91 @@
+"""Puts a model into a folder of versions of an object store, which knows neither renames of folders nor locks.
+
+Unlike on a local file system two pushes at the same moment may collide; a schedule runs one at a time.
+"""
+
+import logging
+import posixpath
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+from tfx.dsl.io import fileio
+from tfx.utils import io_utils
+
+from components.registry.versions import WITHDRAWN
+from components.steps.pusher import manifest
+from components.steps.pusher.directory import Card, Pushed
+from components.steps.pusher.manifest import Manifest, Provenance
+from schemas.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+
+
+def target_uri(pipeline_root: str, path: str) -> str:
+    """Returns the folder of versions.
+
+    Raises:
+        UserError: if it is not inside the pipeline root.
+    """
+    normal = posixpath.normpath(path)
+    if normal.startswith(("/", "..")) or normal == "." or "://" in path:
+        raise UserError(
+            f"push.path: leads out of the pipeline root {pipeline_root} (got '{path}'); give a folder below it"
+        )
+    return f"{pipeline_root.rstrip('/')}/{normal}"
+
+
+def push(*, model: str, target: str, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
+    """Copies a model into the next free version of a day, or returns the version of the day that is this very model.
+
+    Raises:
+        UserError: if this very model was withdrawn.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        local = Path(scratch) / "model"
+        io_utils.copy_dir(model, str(local))
+        files = manifest.list_files(local)
+        taken, withdrawn = _listed(target), _listed(f"{target}/{WITHDRAWN}")
+        whole = sorted((name for name in taken if name.isdecimal() and _manifest(f"{target}/{name}")), key=int)
+        for known in manifest.to_find(day, whole):
+            path = f"{target}/{known}"
+            found = _manifest(path)
+            if found is not None and found.model_files == files:
+                return Pushed(version=known, path=path, manifest=found)
+        for known in withdrawn:
+            found = _manifest(f"{target}/{WITHDRAWN}/{known}")
+            if found is not None and found.model_files == files:
+                raise UserError(manifest.withdrawn_text(known, "", None, target))
+        version = manifest.next_version(day, [*taken, *(name.removesuffix(".json") for name in withdrawn)])
+        path = f"{target}/{version}"
+        described = Manifest(**dict(provenance), version=version, created=now, files=files).with_card(card(version))
+        (local / manifest.CARD_FILE).write_text(card(version), encoding="utf-8")
+        _copy(local, path, described)
+    _LOG.info("version=%s path=%s files=%d", version, path, len(described.files))
+    return Pushed(version=version, path=path, manifest=described)
+
+
+def _listed(folder: str) -> list[str]:
+    return [name.rstrip("/") for name in fileio.listdir(folder)] if fileio.isdir(folder) else []
+
+
+def _manifest(path: str) -> Manifest | None:
+    """Returns what a version says of itself; None for the remains of a killed push, where saved_model.pb comes last."""
+    if not (fileio.exists(f"{path}/{manifest.MODEL_FILE}") and fileio.exists(f"{path}/{manifest.FILE_NAME}")):
+        return None
+    return Manifest.model_validate_json(_read(f"{path}/{manifest.FILE_NAME}"))
+
+
+def _copy(local: Path, path: str, described: Manifest) -> None:
+    (local / manifest.FILE_NAME).write_text(described.text(), encoding="utf-8")
+    for name in manifest.copy_order([*described.files, manifest.FILE_NAME]):
+        fileio.makedirs(posixpath.dirname(f"{path}/{name}"))
+        fileio.copy(str(local / name), f"{path}/{name}")
+        if _read(f"{path}/{name}") != (local / name).read_bytes():
+            raise RuntimeError(f"{path}/{name}: differs from the model after the copy")
+
+
+def _read(path: str) -> bytes:
+    with fileio.open(path, "rb") as file:
+        contents: bytes = file.read()
+    return contents

@@ -1,0 +1,80 @@
+"""The trainer's declaration: what goes in, what comes out."""
+
+from typing import Any
+
+from tfx import types
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ExecutionParameter
+
+from components.caching.code_digest import code_digest
+from components.registry.checkpoint import RankerCheckpoint
+from components.steps.trainer.executor import Executor
+from schemas.spec import Spec
+
+
+class TrainerSpec(types.ComponentSpec):
+    """Inputs, outputs and parameters of the step."""
+
+    PARAMETERS = {
+        "ranker": ExecutionParameter(type=str),
+        "pipeline_root": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+        "launch": ExecutionParameter(type=str),
+    }
+    INPUTS = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "transformed_examples": ChannelParameter(type=standard_artifacts.Examples),
+        "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
+    }
+    OUTPUTS = {
+        "model": ChannelParameter(type=standard_artifacts.Model),
+        "training": ChannelParameter(type=standard_artifacts.ModelRun),
+        "checkpoint": ChannelParameter(type=RankerCheckpoint),
+    }
+
+
+class Trainer(base_component.BaseComponent):
+    """Trains a ranker with Horovod ranks fed by a tf.data service pool, and exports it.
+
+    Outputs: `model`, `training` (its report) and `checkpoint`, which a later training can start from.
+    """
+
+    SPEC_CLASS = TrainerSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        examples: Any,
+        transformed_examples: Any,
+        transform_graph: Any,
+        pipeline_root: Any,
+        launch: str = "",
+    ):
+        """Declares the step.
+
+        Args:
+            spec: only its ranker part matters: changing a gate or the push target trains nothing again.
+            examples: channel of raw examples; a few of the evaluation split are scored by the ranks and the export, and
+                the report beside them says what training starts from.
+            transformed_examples: channel of Transform's examples.
+            transform_graph: channel of Transform's graph, which becomes part of the served model.
+            pipeline_root: where checkpoints of unfinished trainings lie; a str or a RuntimeParameter.
+            launch: JSON of `schemas.spec.cluster.Launch` for a training job of several pods; "": local processes.
+        """
+        super().__init__(
+            TrainerSpec(
+                ranker=spec.ranker().model_dump_json(),
+                pipeline_root=pipeline_root,
+                code=code_digest(Executor.__module__),
+                launch=launch,
+                examples=examples,
+                transformed_examples=transformed_examples,
+                transform_graph=transform_graph,
+                model=types.Channel(type=standard_artifacts.Model),
+                training=types.Channel(type=standard_artifacts.ModelRun),
+                checkpoint=types.Channel(type=RankerCheckpoint),
+            )
+        )

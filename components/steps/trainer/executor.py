@@ -1,0 +1,210 @@
+"""The trainer's execution: writes the job file, runs the job as processes or as pods, reports how it went."""
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tfx.dsl.components.base import base_executor
+from tfx.types import artifact_utils
+from tfx.utils import path_utils
+
+from components.registry import checkpoint as checkpoints
+from components.registry import seal
+from components.steps.example_gen.report import IngestionReport, read_ingestion
+from components.steps.trainer.attempts import run_to_the_end
+from components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_job
+from components.steps.trainer.kubernetes.run import TrainingRun, run_name
+from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
+from components.steps.transform.statistics import read_statistics
+from schemas.errors import UserError
+from schemas.spec import Ranker, digest
+from schemas.spec.cluster import Launch
+from schemas.spec.data import EVAL, TRAIN, VALIDATION
+
+_LOG = logging.getLogger(__name__)
+LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
+
+Artifacts = dict[str, list[Any]]
+
+
+class Executor(base_executor.BaseExecutor):
+    """Runs one training job to its end."""
+
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
+        """Trains and exports.
+
+        Raises:
+            TrainingFailed: when a process of the job failed, hung, or took too long.
+        """
+        ranker = Ranker.model_validate_json(exec_properties["ranker"])
+        report = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
+        _refuse_changed(report, input_dict)
+        if exec_properties.get("launch"):
+            job = _run_pods(ranker, report, input_dict, output_dict, exec_properties)
+        else:
+            job = _run_processes(ranker, report, input_dict, output_dict, exec_properties)
+        training = json.loads(Path(job["output_dir"], "training.json").read_text())
+        _LOG.info("trained examples=%d seconds=%.1f", training["examples"], training["seconds"])
+        for key in ("model", "training"):
+            artifact = artifact_utils.get_single_instance(output_dict[key])
+            artifact.set_string_custom_property("spec_digest", job["spec_digest"])
+        model = artifact_utils.get_single_instance(output_dict["model"])
+        model.set_string_custom_property(seal.SHA256, seal.seal(job["model_dir"]))
+        checkpoint = artifact_utils.get_single_instance(output_dict["checkpoint"])
+        checkpoint.set_int_custom_property(checkpoints.STEP, training["checkpoint"]["final_step"])
+        checkpoint.set_string_custom_property(seal.SHA256, checkpoints.sha256_of_manifest(_local(checkpoint.uri)))
+        _describe(checkpoint, job, report, training["days"], input_dict)
+        # Last: until here, a rerun would go on from there.
+        forget(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
+
+
+def _refuse_changed(report: IngestionReport, input_dict: Artifacts) -> None:
+    """Stops before a graph is loaded that Transform has not written, or a base that was not blessed."""
+    graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
+    seal.refuse_changed(_local(graph.uri), graph.get_string_custom_property(seal.SHA256))
+    if report.base:
+        checkpoints.refuse_other(_local(report.base.checkpoint_uri), report.base.checkpoint_sha256)
+
+
+def _longest_s(ranker: Ranker) -> float:
+    """Returns for how long a training may live: each launcher that is started again has the whole time."""
+    return float(ranker.cluster.deadline_s * (ranker.cluster.retries + 1))
+
+
+def _run_processes(
+    ranker: Ranker,
+    report: IngestionReport,
+    input_dict: Artifacts,
+    output_dict: Artifacts,
+    exec_properties: dict[str, Any],
+) -> dict[str, Any]:
+    """Trains in processes of this machine; returns the fields of the job file."""
+    log_dir = _log_dir()
+    job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
+    begin(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
+    job_file = log_dir / "job.json"
+    job_file.write_text(json.dumps(job, indent=2))
+    run_to_the_end(job_file, job, retries=ranker.cluster.retries)
+    return job
+
+
+def _run_pods(
+    ranker: Ranker,
+    report: IngestionReport,
+    input_dict: Artifacts,
+    output_dict: Artifacts,
+    exec_properties: dict[str, Any],
+) -> dict[str, Any]:
+    """Trains in pods that see the same files as this one; returns the fields of the job file."""
+    launch = Launch.model_validate_json(exec_properties["launch"])
+    root = _local(exec_properties["pipeline_root"])
+    job = _job(ranker, report, input_dict, output_dict, exec_properties, Path(root))
+    # The same training has the same checkpoints, logs and names of pods, whichever try of the step it is in.
+    identity = Path(job["checkpoint_dir"]).name
+    log_dir = Path(root) / "training" / ranker.name / identity
+    job["log_dir"] = str(log_dir)
+    refuse_unshared(launch, job)
+    log_dir.mkdir(parents=True, exist_ok=True)
+    begin(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
+    run = TrainingRun(run_name(ranker.name, identity), launch, ranker.cluster, str(write_job(log_dir, job)))
+    run_pods(run, log_dir)
+    return job
+
+
+def _job(
+    ranker: Ranker,
+    report: IngestionReport,
+    input_dict: Artifacts,
+    output_dict: Artifacts,
+    exec_properties: dict[str, Any],
+    log_dir: Path,
+) -> dict[str, Any]:
+    """Returns the fields of the job file."""
+    transformed = input_dict["transformed_examples"]
+    train_files = _files(transformed, TRAIN)
+    base = os.path.join(_local(report.base.checkpoint_uri), checkpoints.FOLDER) if report.base else ""
+    checkpoint = artifact_utils.get_single_uri(output_dict["checkpoint"])
+    root = exec_properties["pipeline_root"]
+    unfinished = checkpoint_dir(
+        # In an object store ranks cannot write them: they serve this execution's retries alone.
+        str(log_dir) if "://" in root else _local(root),
+        ranker=ranker,
+        code=exec_properties["code"],
+        train_files=train_files,
+        base=base,
+    )
+    return {
+        "ranker": _with_epochs(ranker, has_base=bool(report.base)).model_dump(mode="json"),
+        "spec_digest": digest(ranker),
+        "train_files": train_files,
+        "validation_files": _files(transformed, VALIDATION),
+        "check_files": _files(input_dict["examples"], EVAL),
+        "transform_graph": _local(artifact_utils.get_single_uri(input_dict["transform_graph"])),
+        "model_dir": _local(path_utils.serving_model_dir(artifact_utils.get_single_uri(output_dict["model"]))),
+        "output_dir": _local(artifact_utils.get_single_uri(output_dict["training"])),
+        "final_checkpoint": os.path.join(_local(checkpoint), checkpoints.FOLDER),
+        "checkpoint_dir": str(unfinished),
+        "base_checkpoint": base,
+        "changed_features": list(_changed_features(input_dict)) if base else [],
+        "days": report.days.get(TRAIN, []),
+        "validation_days": report.days.get(VALIDATION, []),
+        "log_dir": str(log_dir),
+    }
+
+
+def _changed_features(input_dict: Artifacts) -> tuple[str, ...]:
+    """Returns the features whose values mean something else than in the base."""
+    statistics, gone = read_statistics(artifact_utils.get_single_uri(input_dict["transform_graph"]))
+    if statistics is None:
+        raise UserError(f"trainer: {gone}; run the step transform again")
+    return statistics.changed
+
+
+def _with_epochs(ranker: Ranker, *, has_base: bool) -> Ranker:
+    """Returns the ranker with the number of epochs that this training takes."""
+    epochs = ranker.training.incremental_epochs if has_base else None
+    return ranker.model_copy(
+        update={"training": ranker.training.model_copy(update={"epochs": epochs or ranker.training.epochs})}
+    )
+
+
+def _describe(
+    checkpoint: Any, job: dict[str, Any], report: IngestionReport, days: Sequence[str], input_dict: Artifacts
+) -> None:
+    """Notes on the checkpoint what a later training and the registry need to know."""
+    graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
+    for name, text in {
+        checkpoints.DAYS: json.dumps(list(days)),
+        checkpoints.BASE: report.base.checkpoint_uri if report.base else "",
+        checkpoints.SPEC_DIGEST: job["spec_digest"],
+        checkpoints.TRANSFORM_GRAPH: graph.uri,
+        checkpoints.TRANSFORM_GRAPH_SHA256: graph.get_string_custom_property(seal.SHA256),
+        checkpoints.INPUTS_DIGEST: digest(Ranker.model_validate_json(json.dumps(job["ranker"])).inputs()),
+    }.items():
+        checkpoint.set_string_custom_property(name, text)
+
+
+def _log_dir() -> Path:
+    """Returns a folder outside the outputs, which TFX deletes when a step fails."""
+    given = os.environ.get(LOG_DIR_VARIABLE)
+    directory = Path(given) if given else Path(tempfile.mkdtemp(prefix="sangam-training-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory.absolute()
+
+
+def _files(examples: list[Any], split: str) -> list[str]:
+    artifact = artifact_utils.get_single_instance(examples)
+    if split not in artifact_utils.decode_split_names(artifact.split_names):
+        return []
+    directory = Path(_local(artifact_utils.get_split_uri(examples, split)))
+    return sorted(str(file) for file in directory.iterdir() if file.is_file())
+
+
+def _local(uri: str) -> str:
+    if "://" in uri:
+        raise UserError(f"trainer: works on mounted paths (got {uri}); mount the store, or use a path as pipeline root")
+    return os.path.abspath(uri)

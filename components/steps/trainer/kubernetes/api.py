@@ -1,0 +1,199 @@
+"""The Kubernetes API as the trainer uses it: what passes is tried again, what does not is said in words."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from types import TracebackType
+from typing import Any, TypeVar
+
+import httpx
+from lightkube import AsyncClient
+from lightkube.core.exceptions import ApiError
+from lightkube.core.resource import NamespacedResourceG
+from lightkube.types import CascadeType, PatchType
+from typing_extensions import Self
+
+from components.steps.trainer.kubernetes.timing import Timing
+from components.steps.trainer.kubernetes.waiting import within
+from schemas.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+_CONFLICT, _GONE, _NOT_FOUND = 409, 410, 404
+_PASSING = {429, 500, 502, 503, 504}
+_ROLE = "infra/kubernetes/base/launcher-role.yaml"
+
+Resource = TypeVar("Resource", bound=NamespacedResourceG)
+Answer = TypeVar("Answer")
+
+
+class Api:
+    """Requests in one namespace."""
+
+    def __init__(self, client: AsyncClient, timing: Timing):
+        self.client, self.timing = client, timing
+        self.namespace = str(client.namespace)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.client.close()
+
+    async def create(self, manifest: Resource) -> Resource | None:
+        """Creates an object; returns None where one of this name exists."""
+        return await self._asked("create", type(manifest), lambda: self.client.create(manifest), missing={_CONFLICT})
+
+    async def get(self, resource: type[Resource], name: str) -> Resource | None:
+        """Returns an object, None where there is none."""
+        return await self._asked("get", resource, lambda: self.client.get(resource, name), missing={_NOT_FOUND})
+
+    async def find(self, resource: type[Resource], **selectors: dict[str, str]) -> list[Resource]:
+        """Returns the objects with these `labels` or `fields`."""
+        return (await self._listed(resource, selectors))[0]
+
+    async def merge(self, resource: type[Resource], name: str, change: dict[str, Any]) -> None:
+        """Changes some fields of an object."""
+        await self._asked(
+            "patch", resource, lambda: self.client.patch(resource, name, change, patch_type=PatchType.MERGE)
+        )
+
+    async def delete(self, resource: type[Resource], name: str) -> None:
+        """Deletes an object, and by that whatever it owns; it may be gone already."""
+        await self._asked(
+            "delete",
+            resource,
+            lambda: self.client.delete(resource, name, cascade=CascadeType.BACKGROUND),
+            missing={_NOT_FOUND},
+        )
+
+    async def follow(self, resource: type[Resource], labels: dict[str, str]) -> AsyncIterator[dict[str, Resource]]:
+        """Yields all objects with these labels by name: now, and after every change of one."""
+        while True:
+            found, version = await self._listed(resource, {"labels": labels})
+            objects = {_name(each): each for each in found}
+            yield objects
+            async for kind, changed in self._changes(resource, labels, version):
+                if kind == "DELETED":
+                    objects.pop(_name(changed), None)
+                else:
+                    objects[_name(changed)] = changed
+                yield objects
+
+    async def _changes(
+        self, resource: type[Resource], labels: dict[str, str], version: str
+    ) -> AsyncIterator[tuple[str, Resource]]:
+        """Yields changes since a version, over lost connections, until the server no longer knows that version."""
+        backoff = _Backoff(self, "watch", resource)
+        while True:
+            stream: AsyncIterator[tuple[str, Resource]] = self.client.watch(  # type: ignore[assignment]
+                resource, labels=dict(labels), resource_version=version, server_timeout=self.timing.watch_s
+            )
+            try:
+                while True:
+                    kind, changed = await within(stream.__anext__(), self.timing.silence_s)
+                    backoff.reset()
+                    version = changed.metadata.resourceVersion  # type: ignore[attr-defined]
+                    yield kind, changed
+            except asyncio.TimeoutError:
+                # Nothing has changed, or the connection has died without a word: a new one shows which.
+                continue
+            except (httpx.HTTPError, ValueError) as error:
+                # A ValueError is half a line: the connection ended within it.
+                if code_of(error) == _GONE:
+                    return
+                await backoff.wait(error)
+
+    async def _listed(self, resource: type[Resource], selectors: dict[str, Any]) -> tuple[list[Resource], str]:
+        async def ask() -> tuple[list[Resource], str]:
+            listed = self.client.list(resource, **selectors)
+            return [each async for each in listed], str(listed.resourceVersion)
+
+        answer = await self._asked("list", resource, ask)
+        assert answer is not None
+        return answer
+
+    async def _asked(
+        self,
+        verb: str,
+        resource: type[NamespacedResourceG],
+        ask: Callable[[], Awaitable[Answer]],
+        missing: Collection[int] = (),
+    ) -> Answer | None:
+        """Returns the answer, None for a refusal that is one; asks again what may go better next time."""
+        backoff = _Backoff(self, verb, resource)
+        while True:
+            try:
+                return await ask()
+            except httpx.HTTPError as error:
+                if code_of(error) in missing:
+                    return None
+                await backoff.wait(error)
+
+
+class _Backoff:
+    """Waits longer from failure to failure of one request, and gives up in the end."""
+
+    def __init__(self, api: Api, verb: str, resource: type[NamespacedResourceG]):
+        self._api, self._verb, self._resource = api, verb, resource
+        self._failing_since: float | None = None
+        self._next_s = api.timing.backoff_s
+
+    def reset(self) -> None:
+        """Notes that the request has gone well."""
+        self._failing_since, self._next_s = None, self._api.timing.backoff_s
+
+    async def wait(self, error: Exception) -> None:
+        """Waits before the next try.
+
+        Raises:
+            UserError: when there is no use in one.
+        """
+        what = f"{self._verb} {self._resource._api_info.plural} in namespace {self._api.namespace}"
+        code = code_of(error)
+        if code is not None and code not in _PASSING:
+            raise UserError(_refusal(code, what, self._resource, str(error))) from error
+        now = asyncio.get_running_loop().time()
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        if now - self._failing_since > self._api.timing.patience_s:
+            raise UserError(
+                f"training: the Kubernetes API has not managed to {what} for {self._api.timing.patience_s:.0f} s "
+                f"(got {code or type(error).__name__}: {error}); run the step again, it goes on from there"
+            ) from error
+        waits_s = min(max(self._next_s, _retry_after_s(error)), self._api.timing.max_backoff_s)
+        self._next_s *= 2
+        _LOG.warning("event=api_retry what=%r got=%s error=%s wait_s=%.1f", what, code, type(error).__name__, waits_s)
+        await asyncio.sleep(waits_s)
+
+
+def code_of(error: Exception) -> int | None:
+    """Returns the HTTP code of a failed request, None for one without an answer."""
+    if isinstance(error, ApiError) and error.status.code:
+        return int(error.status.code)
+    return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
+
+
+def _retry_after_s(error: Exception) -> float:
+    response = getattr(error, "response", None) if isinstance(error, httpx.HTTPStatusError) else None
+    given = response.headers.get("Retry-After", "") if response is not None else ""
+    return float(given) if given.isdigit() else 0.0
+
+
+def _refusal(code: int, what: str, resource: type[NamespacedResourceG], message: str) -> str:
+    if code in (401, 403):
+        return (
+            f"training: the step's service account may not {what} (got {code}: {message}); "
+            f"bind the Role of {_ROLE} to it there"
+        )
+    if code == _NOT_FOUND:
+        definition = resource._api_info.resource
+        return (
+            f"training: cannot {what} (got 404: {message}); install {definition.kind} ({definition.api_version}) in "
+            "the cluster, and see that the namespace exists"
+        )
+    return f"training: the Kubernetes API refuses to {what} (got {code}: {message}); the objects must be valid there"
+
+
+def _name(manifest: NamespacedResourceG) -> str:
+    return str(manifest.metadata.name)  # type: ignore[attr-defined]

@@ -1,0 +1,178 @@
+"""Carries out a training job of several pods: creates it, watches it, starts it again, and removes it in every case."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lightkube.core.resource import NamespacedResourceG
+from lightkube.resources.batch_v1 import Job
+from lightkube.resources.core_v1 import Pod
+
+from components.steps.trainer.attempts import FAILURE_FILE, TrainingFailed
+from components.steps.trainer.kubernetes.api import Api
+from components.steps.trainer.kubernetes.logs import CoordinatorLog
+from components.steps.trainer.kubernetes.manifests import TrainingJob, render
+from components.steps.trainer.kubernetes.objects import Objects, meta_of
+from components.steps.trainer.kubernetes.run import TrainingRun
+from components.steps.trainer.kubernetes.telling import Teller
+from components.steps.trainer.kubernetes.trouble import component_of
+from components.steps.trainer.kubernetes.verdict import End, coordinator_job, ended_job, failure
+from components.steps.trainer.kubernetes.waiting import stopped, within
+from schemas.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+_LAST_LINES_S = 5.0
+
+
+async def carry_out(api: Api, run: TrainingRun, log_dir: Path) -> None:
+    """Runs a job to its end, again when its coordinator was taken away. Whatever happens, nothing of it is left.
+
+    Args:
+        api: of the cluster.
+        run: what is launched.
+        log_dir: of the job, on a volume that the step sees too.
+
+    Raises:
+        TrainingFailed: with the pod and the reason.
+        UserError: the cluster does not do what is asked.
+    """
+    manifests = render(run)
+    objects = Objects(api, run, manifests)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + run.cluster.deadline_s + api.timing.started_s
+    try:
+        for attempt in range(run.cluster.retries + 1):
+            if attempt:
+                await _removed(objects, run)
+            job = await objects.start(before=lambda: (log_dir / FAILURE_FILE).unlink(missing_ok=True))
+            end = await _Watcher(api, run, job, log_dir).wait(until)
+            if end.outcome == "done":
+                return
+            if end.outcome == "failed" or attempt == run.cluster.retries:
+                raise TrainingFailed(_told(end, log_dir))
+            _LOG.warning("event=retry attempt=%d of=%d after=%r", attempt + 1, run.cluster.retries, end.reason)
+    finally:
+        await _removed(objects, run)
+
+
+async def _removed(objects: Objects, run: TrainingRun) -> None:
+    try:
+        is_gone = await objects.remove()
+    except UserError as error:
+        # The reason why it is removed matters more; and the job ends by its own deadline.
+        _LOG.error("event=not_removed run=%s error=%s", run.name, error)
+    else:
+        _LOG.log(logging.INFO if is_gone else logging.WARNING, "event=removed run=%s gone=%s", run.name, is_gone)
+
+
+def _told(end: End, log_dir: Path) -> str:
+    file = log_dir / FAILURE_FILE
+    own_words = [file.read_text().rstrip()] if file.exists() else []
+    return "\n".join([*own_words, end.reason, f"All logs: {log_dir}"])
+
+
+class _Watcher:
+    """Looks at the job and its pods until the job has ended."""
+
+    def __init__(self, api: Api, run: TrainingRun, job: TrainingJob, log_dir: Path):
+        self._api, self._run, self._kind = api, run, type(job)
+        self._uid = meta_of(job).uid or ""
+        self._created = _created(job)
+        self._job: TrainingJob | None = job
+        self._pods: Mapping[str, Pod] = {}
+        self._seen: dict[str, Pod] = {}
+        self._changed = asyncio.Event()
+        self._log = CoordinatorLog(api)
+        self._teller = Teller(api, run, log_dir)
+
+    async def wait(self, until: float) -> End:
+        """Returns how the job has ended.
+
+        Raises:
+            UserError: it has not by then.
+        """
+        followers = [
+            asyncio.create_task(self._follow(self._kind, self._take_job)),
+            asyncio.create_task(self._follow(Pod, self._take_pods)),
+        ]
+        grace_s = 0.0
+        try:
+            end = await self._ended(followers, until)
+            # What a watch has yet to say is older than the answers from here on.
+            await stopped(followers)
+            end = await self._looked_into(end)
+            grace_s = _LAST_LINES_S
+            return end
+        finally:
+            await stopped(followers)
+            await self._log.close(grace_s)
+
+    async def _ended(self, followers: list["asyncio.Task[None]"], until: float) -> End:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._changed.clear()
+            self._log.look(self._pods)
+            end = ended_job(self._job, self._uid, self._seen)
+            if end is not None:
+                return end
+            if loop.time() > until:
+                deadline_s = self._run.cluster.deadline_s
+                raise TrainingFailed(
+                    f"training: not done after {deadline_s} s; raise cluster.deadline_s, or train on less"
+                )
+            await self._make_room()
+            await self._teller.tell(self._pods)
+            for task in followers:
+                if task.done():
+                    task.result()
+            try:
+                await within(self._changed.wait(), self._api.timing.tick_s)
+            except asyncio.TimeoutError:
+                continue
+
+    async def _looked_into(self, end: End) -> End:
+        # The word of the job may have come before those of its pods.
+        pods = await self._api.find(Pod, labels=self._run.selector)
+        self._take_pods({meta_of(pod).name or "": pod for pod in pods})
+        self._log.look(self._pods)
+        if end.outcome == "done" or end.reason.startswith("training: "):
+            return end
+        job = await self._api.get(Job, coordinator_job(self._run))
+        return failure(self._run, end, job, self._seen)
+
+    async def _make_room(self) -> None:
+        """Deletes hosts of an MPIJob that were evicted.
+
+        The operator makes a pod anew when there is none of that name, not when there is one that has failed
+        (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go, getOrCreateWorker). Jobs of a JobSet do.
+        """
+        if self._run.launch.launcher.kind != "mpijob":
+            return
+        for name, pod in self._pods.items():
+            has_failed = pod.status is not None and pod.status.phase == "Failed"
+            is_leaving = pod.metadata is not None and pod.metadata.deletionTimestamp is not None
+            if has_failed and component_of(pod) == "host" and not is_leaving:
+                _LOG.warning("event=host_replaced pod=%s reason=%s", name, pod.status and pod.status.reason)
+                await self._api.delete(Pod, name)
+
+    async def _follow(self, kind: type[NamespacedResourceG], take: Callable[[Mapping[str, Any]], None]) -> None:
+        async for found in self._api.follow(kind, self._run.selector):
+            take(found)
+            self._changed.set()
+
+    def _take_job(self, found: Mapping[str, TrainingJob]) -> None:
+        self._job = found.get(self._run.name)
+
+    def _take_pods(self, found: Mapping[str, Pod]) -> None:
+        # What is older belongs to a job of the same name that is still being removed.
+        self._pods = {name: pod for name, pod in found.items() if _created(pod) >= self._created}
+        self._seen.update(self._pods)
+
+
+def _created(manifest: NamespacedResourceG) -> datetime:
+    created = meta_of(manifest).creationTimestamp
+    assert created is not None
+    return created

@@ -1,0 +1,75 @@
+"""All objects of a run, rendered: what is declared, and nothing else, decides every field."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from lightkube.resources.apps_v1 import StatefulSet
+from lightkube.resources.core_v1 import Service
+from lightkube.resources.networking_v1 import NetworkPolicy
+from typing_extensions import assert_never
+
+from components.steps.trainer.kubernetes.jobset import JobSet, jobset
+from components.steps.trainer.kubernetes.mpijob import MPIJob, mpijob
+from components.steps.trainer.kubernetes.network import network_policy, services
+from components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
+from components.steps.trainer.kubernetes.service_pool import service_pool
+from schemas.spec.cluster import JobSetLauncher, MpiJobLauncher
+
+TrainingJob: TypeAlias = MPIJob | JobSet
+Dependent: TypeAlias = NetworkPolicy | Service | StatefulSet
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """The objects of a run.
+
+    Attributes:
+        job: that holds coordinator and hosts; created suspended.
+        surroundings: what must be there before a pod starts: the policy first.
+        pool: of the tf.data service; created last, for nothing ends it before the job has a deadline.
+        digest: of all of them; also an annotation of each.
+    """
+
+    job: TrainingJob
+    surroundings: tuple[NetworkPolicy | Service, ...]
+    pool: tuple[StatefulSet, ...]
+    digest: str
+
+    @property
+    def all(self) -> tuple[TrainingJob | Dependent, ...]:
+        """In the order of creation."""
+        return (self.job, *self.surroundings, *self.pool)
+
+
+def render(run: TrainingRun) -> Manifests:
+    """Returns the objects of a run."""
+    job = _job(run)
+    surroundings: tuple[NetworkPolicy | Service, ...] = (network_policy(run), *services(run))
+    pool = tuple(service_pool(run))
+    everything: list[TrainingJob | Dependent] = [job, *surroundings, *pool]
+    content = json.dumps([as_dict(each) for each in everything], sort_keys=True)
+    manifests = Manifests(job, surroundings, pool, hashlib.sha256(content.encode()).hexdigest())
+    for each in manifests.all:
+        assert each.metadata is not None
+        each.metadata.annotations = {DIGEST_ANNOTATION: manifests.digest}
+    return manifests
+
+
+def _job(run: TrainingRun) -> TrainingJob:
+    launcher = run.launch.launcher
+    match launcher:
+        case MpiJobLauncher():
+            return mpijob(run)
+        case JobSetLauncher():
+            return jobset(run)
+        case _:
+            assert_never(launcher)
+
+
+def as_dict(manifest: TrainingJob | Dependent) -> dict[str, Any]:
+    """Returns a manifest as it is sent."""
+    definition = manifest._api_info.resource
+    content: dict[str, Any] = manifest.to_dict()  # type: ignore[no-untyped-call]
+    return {"apiVersion": definition.api_version, "kind": definition.kind, **content}

@@ -1,0 +1,46 @@
+"""The tf.data service of a run: a dispatcher and workers, each with a name of its own that outlives its pod."""
+
+from lightkube.models.apps_v1 import StatefulSetSpec
+from lightkube.models.core_v1 import PodTemplateSpec
+from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
+from lightkube.resources.apps_v1 import StatefulSet
+
+from components.steps.trainer.kubernetes.pods import from_field, pod_template
+from components.steps.trainer.kubernetes.run import DATA_WORKER_PORT, DISPATCHER_PORT, Component, TrainingRun
+
+_MODULE = "trainer_module.launch.data_service"
+_JOURNAL = "/journal"
+
+
+def service_pool(run: TrainingRun) -> list[StatefulSet]:
+    """Returns dispatcher and workers; nothing for ranks that read by themselves."""
+    workers = run.cluster.data_workers
+    if not workers:
+        return []
+    # The journal outlives the container, so a dispatcher that fell goes on; with its pod the attempt is lost.
+    dispatcher = [_MODULE, "dispatcher", "--port", str(DISPATCHER_PORT), "--journal", _JOURNAL]
+    advertised = f"$(POD_NAME).{run.service('data-worker')}:{DATA_WORKER_PORT}"
+    worker = [_MODULE, "worker", "--dispatcher", run.dispatcher]
+    worker += ["--port", str(DATA_WORKER_PORT), "--advertise", advertised]
+    return [
+        _stateful_set(run, "dispatcher", 1, pod_template(run, "dispatcher", dispatcher, scratch={"journal": _JOURNAL})),
+        _stateful_set(
+            run,
+            "data-worker",
+            workers,
+            pod_template(run, "data-worker", worker, env=[from_field("POD_NAME", "metadata.name")]),
+        ),
+    ]
+
+
+def _stateful_set(run: TrainingRun, component: Component, replicas: int, template: PodTemplateSpec) -> StatefulSet:
+    return StatefulSet(
+        metadata=ObjectMeta(name=run.service(component), labels=run.labels(component)),
+        spec=StatefulSetSpec(
+            podManagementPolicy="Parallel",
+            replicas=replicas,
+            selector=LabelSelector(matchLabels=run.labels(component)),
+            serviceName=run.service(component),
+            template=template,
+        ),
+    )
