@@ -2,6 +2,8 @@
 
 import os
 
+from tests.paths import REPOSITORY
+
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -10,13 +12,11 @@ from pathlib import Path
 
 import pytest
 
-_ROOT = Path(__file__).resolve().parent.parent
-
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of this checkout."""
-    return _ROOT
+    return REPOSITORY
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "golden"
 UPDATE = "SANGAM_UPDATE_GOLDEN"
-SPECS = Path(__file__).parents[1] / "pipelines" / "specs"
 
 
 def check_golden(name: str, text: str) -> None:

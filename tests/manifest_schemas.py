@@ -2,15 +2,16 @@
 
 import copy
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import kubernetes_validate
 import yaml
 
+from tests.paths import SHARED_DATA
+
 KUBERNETES = "1.29"
-CRDS = Path(__file__).parents[2] / "shared" / "data" / "kubernetes"
+CRDS = SHARED_DATA / "kubernetes"
 MPIJOB_CRD = CRDS / "mpijobs_crd.yaml"
 
 Manifest = dict[str, Any]

@@ -19,8 +19,8 @@ import psutil
 
 from tests.kubernetes_controllers import finish, running, set_status
 from tests.kubernetes_store import Object, Store
+from tests.paths import REPOSITORY
 
-_REPOSITORY = Path(__file__).resolve().parent.parent
 _INHERITED = ("LD_LIBRARY_PATH", "PATH", "VIRTUAL_ENV")
 _GRACE_S = 5.0
 _OWN_FOLDERS = {"/tmp", "/dev/shm"}
@@ -91,11 +91,11 @@ class ProcessKubelet:
         self.commands[pod["metadata"]["name"]] = command
         process = subprocess.Popen(
             [sys.executable if command[0] == "python" else command[0], *command[1:]],
-            cwd=_REPOSITORY,
+            cwd=REPOSITORY,
             env={
                 **{key: os.environ[key] for key in _INHERITED if key in os.environ},
                 **environment,
-                "PYTHONPATH": str(_REPOSITORY),
+                "PYTHONPATH": str(REPOSITORY),
                 "TF_CPP_MIN_LOG_LEVEL": "2",
                 "CUDA_VISIBLE_DEVICES": "",
             },

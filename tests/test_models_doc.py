@@ -10,9 +10,10 @@ from ruamel.yaml import YAML
 
 from schemas.derived.sizes import dense_parts
 from schemas.spec import Spec
+from tests.paths import REPOSITORY
 from tests.schemas.specs import REMOVED, loaded
 
-DOC = (Path(__file__).parents[1] / "docs" / "models.md").read_text()
+DOC = (REPOSITORY / "docs" / "models.md").read_text()
 ROWS = re.findall(r"^\| `(\{.*?\})`[^|]*\|.*\| `([^`]*)` \|$", DOC, re.MULTILINE)
 BLOCKS = re.findall(r"```yaml\n(.*?)```", DOC, re.DOTALL)
 FLOATS, DIM, VECTORS = 1, 8, 4

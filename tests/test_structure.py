@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.paths import REPOSITORY
+
 PACKAGES = ("schemas", "components", "trainer_module", "pipelines")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
-_REPOSITORY = Path(__file__).resolve().parent.parent
 # Written in two parts, so that this file does not hold what it looks for. The mount of a pipeline root is no machine's.
 MACHINE_PATH = re.compile(r"(?<!/sangam)/(?:ho" r"me|wo" r"rk|Us" r"ers|ro" r"ot)/[\w.-]+")
 REGISTRY_ADDRESS = re.compile(r"https?://[^\s\"']*(?:py" r"pi|pythonho" r"sted|artifac" r"tory|ne" r"xus)|/simp" r"le/")
@@ -21,21 +22,21 @@ REGISTRY_ADDRESS = re.compile(r"https?://[^\s\"']*(?:py" r"pi|pythonho" r"sted|a
 def _tracked(*suffixes: str) -> list[Path]:
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=_REPOSITORY,
+        cwd=REPOSITORY,
         capture_output=True,
         check=True,
         text=True,
     )
-    paths = [_REPOSITORY / name for name in listed.stdout.split("\0") if name]
+    paths = [REPOSITORY / name for name in listed.stdout.split("\0") if name]
     return [path for path in paths if path.is_file() and (not suffixes or path.suffix in suffixes)]
 
 
 def _modules(*folders: str) -> list[Path]:
-    return [path for path in _tracked(".py") if path.relative_to(_REPOSITORY).parts[0] in folders]
+    return [path for path in _tracked(".py") if path.relative_to(REPOSITORY).parts[0] in folders]
 
 
 def _place(path: Path, line: int | None = None) -> str:
-    return f"{path.relative_to(_REPOSITORY)}{f':{line}' if line else ''}"
+    return f"{path.relative_to(REPOSITORY)}{f':{line}' if line else ''}"
 
 
 def test_files_are_short() -> None:
@@ -62,7 +63,7 @@ def test_no_module_is_a_place_for_everything() -> None:
 
 def test_every_package_says_what_it_is_for() -> None:
     assert not [
-        name for name in PACKAGES if not ast.get_docstring(ast.parse((_REPOSITORY / name / "__init__.py").read_text()))
+        name for name in PACKAGES if not ast.get_docstring(ast.parse((REPOSITORY / name / "__init__.py").read_text()))
     ]
 
 
@@ -79,7 +80,7 @@ def test_no_file_holds(pattern: re.Pattern[str]) -> None:
 
 
 def test_lock_file_has_a_hash_for_each_package_and_no_address() -> None:
-    text = (_REPOSITORY / "requirements.lock").read_text()
+    text = (REPOSITORY / "requirements.lock").read_text()
     assert "://" not in text
     entries = [entry for entry in text.replace("\\\n", " ").splitlines() if entry.strip() and not entry.startswith("#")]
     assert len(entries) > 100
@@ -87,12 +88,12 @@ def test_lock_file_has_a_hash_for_each_package_and_no_address() -> None:
 
 
 def test_every_dependency_has_its_reason(dependencies: list[str]) -> None:
-    reasons = (_REPOSITORY / "infra" / "adr" / "0003-dependencies.md").read_text()
+    reasons = (REPOSITORY / "infra" / "adr" / "0003-dependencies.md").read_text()
     assert not [name for name in dependencies if f"`{name}`" not in reasons]
 
 
 def test_every_dependency_is_locked(dependencies: list[str]) -> None:
-    locked = (_REPOSITORY / "requirements.lock").read_text()
+    locked = (REPOSITORY / "requirements.lock").read_text()
     assert not [
         name
         for name in dependencies
@@ -102,7 +103,7 @@ def test_every_dependency_is_locked(dependencies: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def dependencies() -> list[str]:
-    project = _read_toml(_REPOSITORY / "pyproject.toml")
+    project = _read_toml(REPOSITORY / "pyproject.toml")
     declared = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
     return [re.split(r"[\[<>=!~ ]", requirement, maxsplit=1)[0] for requirement in declared]
 

@@ -20,12 +20,12 @@ from components.alerts.event import MAX_REASON
 from components.alerts.signing import signature, verify
 from schemas.errors import UserError
 from schemas.spec.alerts import Alerts
+from tests.paths import REPOSITORY
 from tests.webhook import HANG, webhook
 
 KEY = "0123456789abcdef-key"
 ALERTS = Alerts(timeout_s=5)
 QUICK = (0.01, 0.01)
-TOP = Path(__file__).parents[2]
 
 
 def event(**fields: Any) -> Event:
@@ -214,7 +214,7 @@ def test_alerts_load_without_tensorflow() -> None:
         "import sys, components.alerts, components.alerts.refusal, pipelines.alerting\n"
         "print({'tensorflow', 'tfx', 'apache_beam', 'numpy'} & set(sys.modules))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=TOP, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("set()\n", "")
 
 

@@ -20,11 +20,11 @@ from components.steps.example_gen.request import Request, parse
 from schemas.errors import UserError
 from schemas.spec import Inputs
 from schemas.spec.data import DayLogs
+from tests.paths import REPOSITORY
 
 TODAY = datetime.date(2024, 3, 2)
 DATE = "2024-03-01"
 DAYS = ["2024-02-28", "2024-02-29", DATE]
-TOP = Path(__file__).parents[2]
 
 
 def day_logs(arrival: dict[str, Any] | None = None, **settings: Any) -> DayLogs:
@@ -219,7 +219,7 @@ def test_sigterm_ends_the_wait_at_once(tmp_path: Path) -> None:
         "        wait_for_logs(request(Path(sys.argv[1]), day_logs()), LocalStorage(), TODAY)\n"
         "except Stopped as stopped:\n    sys.exit(stopped.exit_code)\n"
     )
-    waiting = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=TOP, stdout=subprocess.PIPE)
+    waiting = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=REPOSITORY, stdout=subprocess.PIPE)
     try:
         assert waiting.stdout
         assert waiting.stdout.readline() == b"waits\n"

@@ -1,16 +1,14 @@
 """The configuration of TFMA that follows from a spec."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schemas.loading import load_spec
 from schemas.spec.release import Confidence, Evaluation, Gate, Grouping, Listing
+from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
-
-SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,9 @@ from components.registry import seal
 from components.registry.blessed import BlessedModel, folder, record
 from pipelines.beam import BEAM_ARGS
 from schemas.loading import load_spec
+from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
-
-SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
 
 
 def build(root: Path, model: Path) -> Any:

@@ -26,14 +26,14 @@ from tests.components.small_logs import (
     write_days,
     write_records,
 )
-from tests.golden_files import SPECS
+from tests.paths import SHARED_DATA, SPECS
 
 pytestmark = pytest.mark.slow
 
 DATE = "2024-03-01"
 DAYS = ["2024-02-28", "2024-02-29", DATE]
 COLUMNS = columns(INPUTS)
-REAL_DATA = Path(__file__).parents[3] / "shared" / "data"
+REAL_DATA = SHARED_DATA
 
 
 def properties(logs: Logs, root: Path, inputs: Inputs = INPUTS, date: str = DATE) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from components.steps.evaluator.verdict import TaskVerdict, Verdict
 from components.steps.infra_validator.verdict import Check, ServingVerdict
 from schemas.errors import UserError
 from schemas.spec.serving import Load
+from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
 
@@ -267,7 +268,7 @@ def test_components_can_be_built_from_a_spec() -> None:
     from components.steps.pusher.component import Pusher
     from schemas.loading import load_spec
 
-    spec = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml")
+    spec = load_spec(SPECS / "short_video.yaml")
     examples, model = types.Channel(type=kinds.Examples), types.Channel(type=kinds.Model)
     training = types.Channel(type=kinds.ModelRun)
     given = {"examples": examples, "model": model, "training": training}

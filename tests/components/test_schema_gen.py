@@ -5,7 +5,8 @@ from components.steps.schema_gen.schema import schema_text, tfmd_schema
 from schemas.loading import load_spec
 from schemas.spec import Inputs
 from tests.components.small_logs import INPUTS
-from tests.golden_files import SPECS, check_golden
+from tests.golden_files import check_golden
+from tests.paths import SPECS
 
 
 @pytest.mark.parametrize("name", ["short_video", "online_retail"])

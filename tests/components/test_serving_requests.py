@@ -9,6 +9,7 @@ import pytest
 from components.steps.infra_validator.verdict import Latency, latency_check, notes_on_bounds, size_check
 from schemas.spec.release import Evaluation
 from schemas.spec.serving import Load, Serving
+from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
 
@@ -66,11 +67,10 @@ def test_the_same_request_is_said_once_and_repeated(rows: Any) -> None:
 
 
 def test_a_request_gives_once_what_users_are_grouped_by_and_their_history(rows: Any) -> None:
-    from pathlib import Path
 
     from schemas.loading import load_spec
 
-    spec = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml")
+    spec = load_spec(SPECS / "short_video.yaml")
     described = rows.Description(ranker=spec.ranker(), columns={}, signatures=frozenset())
     assert described.once(Evaluation()) == ["recent_posts"]
     by_user = Evaluation.model_validate_json('{"confidence": {"by": "user"}, "group": {"by": "session"}}')

@@ -12,7 +12,7 @@ import pytest
 from components.steps.trainer.attempts import TrainingFailed, run_to_the_end
 from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
 from schemas.loading import load_spec
-from tests.golden_files import SPECS
+from tests.paths import SPECS
 
 RANKER = load_spec(SPECS / "short_video.yaml").ranker()
 

@@ -11,7 +11,7 @@ from schemas.contracts.statistics import FILE_NAME, Statistics
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
-from tests.golden_files import SPECS
+from tests.paths import SPECS
 from trainer_module.job import read_job
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,9 @@ import yaml
 
 from pipelines.kubeflow import Target, compile_pipeline
 from schemas.loading import load_spec
+from tests.paths import SPECS
 from tests.pipelines.compiled_pipeline import Compiled, read_compiled
 
-SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
 IMAGE, TRAINER_IMAGE = "registry.example/sangam:1", "registry.example/sangam-trainer:1"
 TARGET = Target(IMAGE, TRAINER_IMAGE, pipeline_root="/sangam/root", data_root="/sangam/data", date="2024-03-07")
 

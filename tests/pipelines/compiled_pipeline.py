@@ -23,7 +23,8 @@ from typing import Any
 
 import yaml
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.paths import REPOSITORY
+
 STORE = "minio://mlpipeline/v2/artifacts"
 TASK_TIMEOUT_S = 600
 PARALLEL_TASKS = 2

@@ -21,8 +21,9 @@ from pipelines.local.runner import run_pipeline
 from schemas.loading import load_spec
 from schemas.spec.release import DirectoryPush
 from schemas.spec.serving import Load
+from tests.paths import SPECS
 
-SPEC = Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml"
+SPEC = SPECS / "short_video.yaml"
 INGESTION = {
     "date": "2024-03-07",
     "days": {"train": ["2024-03-06"], "eval": ["2024-03-07"]},

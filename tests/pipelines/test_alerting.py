@@ -19,11 +19,10 @@ from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec.alerts import Alerts
 from schemas.spec.serving import Load
-from tests.golden_files import SPECS
+from tests.paths import REPOSITORY, SPECS
 from tests.webhook import Webhook, webhook
 
 KEY = "0123456789abcdef"
-TOP = Path(__file__).parents[2]
 
 
 def gate(passed: bool, reason: str) -> GateVerdict:
@@ -125,11 +124,11 @@ def test_alert_test_sends_and_says_so(hook: Webhook, tmp_path: Path) -> None:
     spec.write_text((SPECS / "short_video.yaml").read_text() + "\nalerts: {on: [refused], timeout_s: 5}\n")
     command = [sys.executable, "-m", "pipelines.cli", "alert-test", str(spec)]
     environment = os.environ | {"SANGAM_ALERT_URL": hook.url, "SANGAM_ALERT_KEY": KEY}
-    done = subprocess.run(command, cwd=TOP, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"sent to {hook.url.removesuffix('/hooks/s3cret-path')}\n"
     assert json.loads(hook.received[0].body)["kind"] == "test"
     hook.answers = [404]
-    done = subprocess.run(command, cwd=TOP, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "(tried once, got: status 404)" in done.stderr

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.backfill import check_backfill
 from schemas.errors import UserError
-from tests.golden_files import SPECS
+from tests.paths import SPECS
 
 DATES = [f"2024-03-0{day}" for day in range(2, 7)]
 TOP = SPECS.parents[1]

@@ -13,11 +13,12 @@ import pytest
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
+from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
 
 NOW = datetime.datetime(2024, 3, 8, 9, 30, tzinfo=datetime.timezone.utc)
-SPEC = Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml"
+SPEC = SPECS / "short_video.yaml"
 BECAUSE = "the tab is being retired"
 
 

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from pipelines.compiling import image_warning
+from tests.paths import REPOSITORY, SPECS
 
-TOP = Path(__file__).parents[2]
-SPECS = TOP / "pipelines" / "specs"
 SHORT_VIDEO = str(SPECS / "short_video.yaml")
 
 
 def sangam(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipelines.cli", *arguments]
-    return subprocess.run(command, check=False, cwd=TOP, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("spec", sorted(path.name for path in SPECS.glob("*.yaml")))
@@ -60,7 +59,7 @@ def test_quick_commands_load_no_tensorflow(arguments: tuple[str, ...]) -> None:
         "sys.exit(str(heavy) if heavy else 0)\n"
     )
     command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, check=False, cwd=TOP, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
@@ -112,7 +111,7 @@ def test_the_json_schema_is_closed() -> None:
 
 
 def test_version_is_that_of_the_project() -> None:
-    project = (TOP / "pyproject.toml").read_text()
+    project = (REPOSITORY / "pyproject.toml").read_text()
     printed = sangam("version").stdout
     assert f'version = "{printed.split()[1]}"' in project
     assert sangam("--version").stdout == printed

@@ -13,6 +13,7 @@ from pipelines.local.request import RunRequest
 from pipelines.local.steps import Artifact, Step
 from schemas.errors import UserError
 from schemas.loading import load_spec
+from tests.paths import REPOSITORY
 from tests.pipelines.tiny_run import SPEC
 
 
@@ -106,7 +107,7 @@ def test_a_disk_without_room_for_a_run_is_told_at_once(tmp_path: Path) -> None:
         pytest.skip(f"needs the right to mount a small disk: {mounted.stderr.strip()}")
     try:
         command = [sys.executable, "-m", "tests.pipelines.tiny_run", str(tmp_path / "data"), str(root)]
-        done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         assert done.returncode == 1
         assert done.stderr.startswith("run: the disk is full (got ")
         assert f"free at {root}" in done.stderr

@@ -17,6 +17,7 @@ from pipelines.kubeflow import compile_pipeline, write_compiled
 from schemas.loading import load_spec
 from schemas.spec.cluster import Launch
 from tests.golden_files import check_golden
+from tests.paths import SPECS
 from tests.pipelines.compiled_files import HOOK, IMAGE, SPECS, TARGET, TRAINER_IMAGE, changed_spec, compiled
 from tests.pipelines.compiled_pipeline import (
     Compiled,

@@ -14,11 +14,11 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.paths import REPOSITORY
 from tests.pipelines.processes import is_running
 
 pytestmark = pytest.mark.slow
 
-TOP = Path(__file__).parents[2]
 TIMEOUT_S = 120
 
 
@@ -32,7 +32,7 @@ class Place:
     def start(self, second: str = "") -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.pipelines.tiny_run", str(self.data), str(self.root)],
-            cwd=TOP,
+            cwd=REPOSITORY,
             # However busy the machine is, a run that can tidy up gets to it.
             env=os.environ | {"TINY_SECOND": second, "TINY_HANGS": str(self.hangs), "TINY_STOP_S": "30"},
             stdout=subprocess.PIPE,

@@ -10,8 +10,8 @@ import pytest
 
 from pipelines.local.lock import locked
 from schemas.errors import UserError
+from tests.paths import REPOSITORY
 
-TOP = Path(__file__).parents[2]
 HOLD = (
     "import sys, time\nfrom pathlib import Path\nfrom pipelines.local.lock import locked\n"
     "with locked(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)\n"
@@ -19,7 +19,7 @@ HOLD = (
 
 
 def test_a_second_run_is_told_which_process_holds_the_root(tmp_path: Path) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], cwd=TOP, stdout=subprocess.PIPE)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], cwd=REPOSITORY, stdout=subprocess.PIPE)
     try:
         assert holder.stdout
         assert holder.stdout.readline() == b"held\n"
@@ -32,7 +32,7 @@ def test_a_second_run_is_told_which_process_holds_the_root(tmp_path: Path) -> No
 
 
 def test_kill_9_frees_the_root(tmp_path: Path) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], cwd=TOP, stdout=subprocess.PIPE)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], cwd=REPOSITORY, stdout=subprocess.PIPE)
     assert holder.stdout
     assert holder.stdout.readline() == b"held\n"
     holder.send_signal(signal.SIGKILL)

@@ -12,10 +12,10 @@ from pipelines.plan import Room, print_plan, refuse_unfit, this_machine
 from schemas.derived.plan import Plan, plan
 from schemas.errors import UserError
 from schemas.loading import load_spec
+from tests.paths import REPOSITORY, SPECS
 from trainer_module.launch.memory import available_bytes
 
-TOP = Path(__file__).parents[2]
-SPEC = TOP / "pipelines" / "specs" / "short_video.yaml"
+SPEC = SPECS / "short_video.yaml"
 ROWS = {"users": 80_000_000, "posts": 55_000_000, "authors": 10**6, "hashtags": 10**6, "contexts": 1000}
 HUGE = "{dim: 1024, capacity: {rows: 1000000000000, evict: least_frequent}}"
 ROWS_TEXT = "users=80e6,posts=55M,authors=1e6,hashtags=1e6,contexts=1000"
@@ -27,7 +27,7 @@ def planned(ranks: int = 8) -> Plan:
 
 def sangam(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipelines.cli", "plan", *arguments]
-    return subprocess.run(command, check=False, cwd=TOP, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
 
 def test_the_plan_is_printed_by_table_and_by_rank() -> None:
@@ -131,7 +131,7 @@ def test_a_run_whose_tables_cannot_fit_is_refused_before_anything_starts(tmp_pat
     spec.write_text(SPEC.read_text().replace("hashtags: {dim: 8}", f"hashtags: {HUGE}"))
     command = [sys.executable, "-m", "pipelines.cli", "run", str(spec), "--date", "2024-03-07"]
     command += ["--data", str(tmp_path), "--root", str(tmp_path.parent / "never")]
-    done = subprocess.run(command, check=False, cwd=TOP, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr.startswith("tables: do not fit this machine when filled to their capacity (got hashtags: ")
     assert not (tmp_path.parent / "never").exists()

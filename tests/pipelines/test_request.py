@@ -13,8 +13,7 @@ from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec, digest
 from schemas.spec.data import Arrival
-
-SPECS = Path(__file__).parents[2] / "pipelines" / "specs"
+from tests.paths import SPECS
 
 
 @pytest.fixture(scope="module")

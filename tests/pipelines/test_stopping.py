@@ -5,14 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from pipelines.local.stopping import Stopped, StopSignals, kill_descendants
+from tests.paths import REPOSITORY
 from tests.pipelines.processes import is_running
-
-TOP = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
@@ -92,7 +90,7 @@ def test_who_does_not_stop_within_the_grace_is_killed_with_all_it_started() -> N
         "        try:\n            print(child.pid, flush=True)\n            time.sleep(60)\n"
         "        except BaseException:\n            pass\n"
     )
-    stubborn = subprocess.Popen([sys.executable, "-c", program], cwd=TOP, stdout=subprocess.PIPE, text=True)
+    stubborn = subprocess.Popen([sys.executable, "-c", program], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
     assert stubborn.stdout
     child = int(stubborn.stdout.readline())
     stubborn.terminate()

@@ -23,8 +23,9 @@ from schemas.loading import load_spec
 from schemas.spec import digest
 from schemas.spec.release import DirectoryPush
 from schemas.spec.serving import Load
+from tests.paths import SPECS
 
-SPEC = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "census_income.yaml")
+SPEC = load_spec(SPECS / "census_income.yaml")
 GATES = [
     GateVerdict(kind="value", metric="auc", bound=0.9, value=0.91, passed=True, reason="auc 0.9100 is at least 0.9000"),
     GateVerdict(kind="change", metric="auc", bound=0.005, value=0.02, passed=False, reason="auc [0.9100] is worse"),

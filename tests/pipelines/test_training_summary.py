@@ -14,8 +14,9 @@ from pipelines.outcome import Ending, summarise
 from pipelines.report import print_report
 from pipelines.summary import Summary
 from schemas.loading import load_spec
+from tests.paths import SPECS
 
-SPEC = load_spec(Path(__file__).parents[2] / "pipelines" / "specs" / "census_income.yaml")
+SPEC = load_spec(SPECS / "census_income.yaml")
 
 
 def _table(rows: int, **changes: Any) -> dict[str, Any]:

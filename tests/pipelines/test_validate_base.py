@@ -17,12 +17,11 @@ from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
-from tests.golden_files import SPECS
+from tests.paths import REPOSITORY, SPECS
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position, encode
 
 SPEC = SPECS / "short_video.yaml"
-TOP = Path(__file__).parents[2]
 
 
 def changed(folder: Path, features: dict[str, Any]) -> Path:
@@ -150,6 +149,6 @@ def test_it_loads_no_tensorflow(root: Path) -> None:
         "sys.exit(str(heavy) if heavy else 0)\n"
     )
     command = [sys.executable, "-c", program, "validate", str(SPEC), "--base", str(root)]
-    done = subprocess.run(command, check=False, cwd=TOP, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "keeps tables: authors, contexts, hashtags, posts, users" in done.stdout

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.paths import REPOSITORY
 from tests.pipelines.processes import is_running
 
-TOP = Path(__file__).parents[2]
 PROMISED_S = 2.0
 SLACK_S = 4.0
 """For a machine that is busy with other tests; without the change a stop takes 30 s or the whole import."""
@@ -54,7 +54,7 @@ def test_a_run_that_is_deaf_is_stopped_in_time_and_leaves_its_summary(tmp_path: 
     (tmp_path / "data").mkdir()
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        cwd=TOP,
+        cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -9,8 +9,9 @@ from pipelines.local.request import RunRequest, check_request
 from pipelines.local.watched import STOP_S
 from pipelines.runs import run_and_report
 from schemas.loading import load_spec
+from tests.paths import SPECS
 
-SPEC = Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml"
+SPEC = SPECS / "short_video.yaml"
 
 
 def _build(request: RunRequest, commit: str | None) -> Any:

@@ -24,6 +24,7 @@ from schemas.spec.cluster import (
     Volume,
 )
 from schemas.spec.data import DayLogs
+from tests.paths import REPOSITORY
 from tests.schemas.specs import changed, loaded, write
 
 Case = tuple[dict[str, Any], str, str]
@@ -260,7 +261,7 @@ def test_a_step_has_its_own_settings_over_those_of_all(tmp_path: Path) -> None:
 
 
 def test_every_step_of_the_pipeline_can_be_placed() -> None:
-    source = (Path(__file__).parents[2] / "pipelines" / "pipeline.py").read_text()
+    source = (REPOSITORY / "pipelines" / "pipeline.py").read_text()
     assert {name for name in get_args(StepName) if f'.with_id("{name}")' in source} == set(get_args(StepName))
     assert source.count(".with_id(") == len(get_args(StepName))
 

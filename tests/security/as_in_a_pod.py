@@ -15,9 +15,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.paths import REPOSITORY
 from tests.security.dockerfile import environment, read
 
-_REPOSITORY = Path(__file__).resolve().parents[2]
 _USER = "10001"
 _NEW_MOUNTS = 0x00020000  # CLONE_NEWNS of linux/sched.h
 _STAYS_AS_IT_IS = ("/proc", "/sys", "/dev")
@@ -48,7 +48,7 @@ def _mounted() -> list[str]:
 
 def _needed() -> list[Path]:
     """Returns the folders that a command cannot do without: Python's, the environment's, the repository."""
-    found = {Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve(), _REPOSITORY}
+    found = {Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve(), REPOSITORY}
     return [path for path in found if not found & set(path.parents)]
 
 
@@ -105,8 +105,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("command", nargs="+")
     given = parser.parse_args(arguments)
     _enter(given.volume)
-    os.chdir(_REPOSITORY)
-    variables = environment(read(_REPOSITORY / "infra" / "images" / "pipeline" / "Dockerfile"))
+    os.chdir(REPOSITORY)
+    variables = environment(read(REPOSITORY / "infra" / "images" / "pipeline" / "Dockerfile"))
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
     privileges = ["--reuid", _USER, "--regid", _USER, "--clear-groups", "--no-new-privs"]
     privileges += ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]

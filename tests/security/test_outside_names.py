@@ -13,7 +13,7 @@ from schemas.spec.base import Name
 from schemas.spec.cluster import SecretKey, Volume
 from schemas.spec.kubernetes_names import AbsolutePath, DnsLabel, EnvironmentName, Image, LabelValue
 from schemas.spec.release import DirectoryPush
-from tests.golden_files import SPECS
+from tests.paths import SPECS
 
 DAYS = ["2024-3-1", "2024-03-01/../..", "../2024-03-01", "20240301", "2024-03-01\n", " 2024-03-01", "2024-03-01T00", ""]
 DAYS += ["٢٠٢٤-٠٣-٠١", "2024-W10-1", "2024-02-30", "-024-03-01", "{YYYY}-03-01"]

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from schemas.spec import Ranker
+from tests.paths import SPECS
 from trainer_module.checkpoint.manifest import MANIFEST
 from trainer_module.job import TrainJob
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.lost import Losses
 
-RANKER = Path(__file__).parents[2] / "pipelines" / "specs" / "short_video.yaml"
+RANKER = SPECS / "short_video.yaml"
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
 from components.steps.infra_validator.verdict import Check, ServingVerdict
 from schemas.spec.serving import Load
+from tests.paths import REPOSITORY
 from tests.webhook import Webhook, webhook
 
-REPOSITORY = Path(__file__).parents[3]
 RUN = "minio://mlpipeline/v2/short-video/run-1"
 KEY = "0123456789abcdef0123"
 

@@ -22,8 +22,9 @@ from schemas.spec.cluster import Cluster, Launch
 from tests.kubernetes_api import KubernetesApi
 from tests.kubernetes_controllers import Controllers, Life, ScriptedKubelet, finish
 from tests.kubernetes_store import Store
+from tests.paths import REPOSITORY
 
-ROLE = Path(__file__).parents[3] / "infra" / "kubernetes" / "base" / "launcher-role.yaml"
+ROLE = REPOSITORY / "infra" / "kubernetes" / "base" / "launcher-role.yaml"
 NAME = "short-video-0123456789"
 DONE = Life(says=("begins", "exports"), code=0)
 QUICK = Timing(

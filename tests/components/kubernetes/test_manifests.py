@@ -14,8 +14,9 @@ from schemas.loading import load_spec
 from schemas.spec import Spec
 from schemas.spec.cluster import Launch
 from tests import manifest_schemas
-from tests.golden_files import SPECS, check_golden
+from tests.golden_files import check_golden
 from tests.manifest_schemas import errors
+from tests.paths import SPECS
 
 IMAGE = "registry.example/sangam-trainer@sha256:" + "0" * 64
 SPOT = {"key": "cloud.google.com/gke-spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}

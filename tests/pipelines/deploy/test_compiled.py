@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden_files import SPECS
+from tests.paths import SPECS
 from tests.pipelines.deploy.world import IMAGE, World
 
 

@@ -17,9 +17,9 @@ from pipelines.deploy.transport import Credentials, Transport
 from schemas.derived.days import Day
 from schemas.loading import load_spec
 from schemas.spec import Spec, digest
-from tests.golden_files import SPECS
 from tests.kfp_api import KfpServer
 from tests.kfp_store import Record
+from tests.paths import SPECS
 
 IMAGE = f"registry.example/sangam@sha256:{'a' * 64}"
 OTHER_IMAGE = f"registry.example/sangam@sha256:{'b' * 64}"

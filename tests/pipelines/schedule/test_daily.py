@@ -13,13 +13,12 @@ import pytest
 
 from pipelines.local.lock import locked
 from pipelines.schedule.daily import MAX_LOGS, LastRun, last_run, outcome
-from tests.golden_files import SPECS
+from tests.paths import REPOSITORY, SPECS
 from tests.pipelines.processes import is_running
 from tests.webhook import Webhook, webhook
 
 pytestmark = pytest.mark.slow
 
-TOP = Path(__file__).parents[3]
 KEY = "0123456789abcdef"
 NOW = "2024-03-01T00:00:30"
 
@@ -42,7 +41,7 @@ class Place:
         arguments = [str(self.spec), str(self.data), str(self.root), NOW]
         return subprocess.Popen(
             [sys.executable, "-m", "tests.pipelines.schedule.pretended_daily", *arguments],
-            cwd=TOP,
+            cwd=REPOSITORY,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -176,7 +175,7 @@ def test_the_real_command_meets_a_root_in_use(place: Place, tmp_path: Path) -> N
     folders = ["--data", str(place.data), "--root", str(place.root), "--environment", str(variables)]
     command = [sys.executable, "-m", "pipelines.cli", "schedule", "run", str(place.spec), *folders]
     with locked(place.root):
-        done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 4, done.stderr
     assert f"held by process {os.getpid()})" in done.stderr
     assert [told["kind"] for told in place.told()] == ["failed"]
@@ -189,7 +188,7 @@ def test_logs_that_never_arrive_fail_the_run_which_tries_to_tell_so_once(place: 
     folders = ["--data", str(place.data), "--root", str(place.root)]
     command = [sys.executable, "-m", "pipelines.cli", "schedule", "run", str(place.spec), *folders]
     done = subprocess.run(
-        command, cwd=TOP, env=place.environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=REPOSITORY, env=place.environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 2, done.stderr
     [told] = place.told()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from pipelines.schedule.commands import app
 from pipelines.schedule.cron import LOCAL_TIME, local_time
 from schemas.errors import UserError
-from tests.golden_files import SPECS
+from tests.paths import SPECS
 from tests.pipelines.schedule.fake_timers import FakeTimers
 
 KEY = "0123456789abcdef"

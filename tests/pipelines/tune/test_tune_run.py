@@ -11,10 +11,11 @@ from pipelines.tune.request import STUDY_FILE, check_tune
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
+from tests.paths import SPECS
 from tests.pipelines.tune.pretended import RANGES, PretendedTraining, auc, request, run, study_of
 
 RATE = "training.dense_optimizer.learning_rate"
-SHORT_VIDEO = Path(__file__).parents[3] / "pipelines" / "specs" / "short_video.yaml"
+SHORT_VIDEO = SPECS / "short_video.yaml"
 
 
 @pytest.mark.slow
