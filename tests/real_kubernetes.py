@@ -35,7 +35,7 @@ from components.steps.trainer.kubernetes.manifests import render
 from components.steps.trainer.kubernetes.objects import Objects
 from components.steps.trainer.kubernetes.timing import Timing
 from components.steps.trainer.kubernetes.verdict import coordinator_job
-from tests.components.kubernetes.cluster_world import ROLE, training_run
+from tests.components.steps.trainer.kubernetes.sample_run import ROLE, training_run
 from tests.manifest_schemas import MPIJOB_CRD
 
 NAMESPACE = "team-a"

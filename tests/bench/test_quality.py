@@ -10,7 +10,6 @@ from bench.quality.results import Result, add, mean_and_deviation, read, rows
 from schemas.checks import find_problems
 from schemas.loading import load_spec
 from schemas.spec import digest
-from tests.paths import SPECS
 
 _COUNTS = {"user_id": 1000, "post_id": 500, "author_id": 50}
 

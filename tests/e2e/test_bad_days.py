@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.e2e.world import DATE, World, sangam
+from tests.e2e.user_run import DATE, World, sangam
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tests import outside
-from tests.e2e.world import DATE, STEPS, World, environment, sangam, start, states, wait_until
+from tests.e2e.user_run import DATE, STEPS, World, environment, sangam, start, states, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.world import World, processes_naming, sangam, start, states, wait_until
+from tests.e2e.user_run import World, processes_naming, sangam, start, states, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.world import STEPS, World, processes_naming, start, states, wait_until
+from tests.e2e.user_run import STEPS, World, processes_naming, start, states, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

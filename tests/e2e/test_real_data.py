@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.e2e.world import sangam, summary_of
+from tests.e2e.user_run import sangam, summary_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.real_data]
 

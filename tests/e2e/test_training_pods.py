@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.components.kubernetes.cluster_world import ROLE, wait_until
-from tests.components.kubernetes.trained_world import make_inputs, ranker
-from tests.kubernetes_api import KubernetesApi
-from tests.kubernetes_controllers import Controllers
-from tests.pods_as_processes import ProcessKubelet
+from tests.components.steps.trainer.kubernetes.sample_inputs import make_inputs, ranker
+from tests.components.steps.trainer.kubernetes.sample_run import ROLE, wait_until
+from tests.fakes.kubelet import ProcessKubelet
+from tests.fakes.kubernetes_api import KubernetesApi
+from tests.fakes.kubernetes_controllers import Controllers
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

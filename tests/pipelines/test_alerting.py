@@ -19,8 +19,8 @@ from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec.alerts import Alerts
 from schemas.spec.serving import Load
+from tests.fakes.webhook import Webhook, webhook
 from tests.paths import REPOSITORY, SPECS
-from tests.webhook import Webhook, webhook
 
 KEY = "0123456789abcdef"
 

@@ -42,7 +42,7 @@ class Place:
     def start(self) -> "subprocess.Popen[str]":
         arguments = [str(self.spec), DATES[0], DATES[-1], str(self.data), str(self.root)]
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.pipelines.backfill_with_pretended_runs", *arguments],
+            [sys.executable, "-m", "tests.pipelines.fake_backfill", *arguments],
             cwd=TOP,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

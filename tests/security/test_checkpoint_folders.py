@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.trainer_module.fabricated import GROUPS, manifest, write_all
+from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, manifest, write_all
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import CheckpointError, FileRecord, read_array, read_bytes, write_array
 from trainer_module.checkpoint.manifest import MANIFEST, encode, read_manifest, rows_file

@@ -11,7 +11,7 @@ import pytest
 from components.registry.versions import damage, is_verified, versions, withdraw
 from components.steps.pusher.manifest import list_files, versions_of
 from schemas.errors import UserError
-from tests.components.test_push_directory import make_model, pushed
+from tests.components.steps.pusher.test_directory import make_model, pushed
 
 CONTENTS = {"saved_model.pb": b"graph", "variables/data": b"weights"}
 

@@ -15,7 +15,7 @@ LAUNCHED = ("tfra", "int8")
 def served_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All that a training leaves for the export."""
     pytest.importorskip("tensorflow")
-    from tests.trainer_module.served_world import make_world
+    from tests.trainer_module.serving.sample_training import make_world
 
     world = tmp_path_factory.mktemp("served_world")
     make_world(world)
@@ -25,7 +25,7 @@ def served_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def exported(served_world: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], TrainJob]:
     """Returns the job of a finished export by form and rows; each is exported once, one of them as it is launched."""
-    from tests.trainer_module.served_world import run_export, trained_job
+    from tests.trainer_module.serving.sample_training import run_export, trained_job
     from trainer_module.export import export
 
     jobs: dict[tuple[str, str], TrainJob] = {}

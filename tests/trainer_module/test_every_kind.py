@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
-from tests.trainer_module import every_kind  # noqa: E402
+from tests.trainer_module import sample_kinds as every_kind  # noqa: E402
 
 
 class World:

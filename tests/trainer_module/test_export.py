@@ -94,7 +94,7 @@ def test_float32_rows_give_the_ranks_own_scores(exported: Exported, form: str) -
 
 
 def test_smaller_rows_are_measured_on_the_whole_evaluation_split(exported: Exported) -> None:
-    from tests.trainer_module.served_world import NUM_EXAMPLES, rows
+    from tests.trainer_module.serving.sample_training import NUM_EXAMPLES, rows
 
     job = exported("stock", "int8")
     report = json.loads((Path(job.output_dir) / "export.json").read_text())
@@ -117,7 +117,7 @@ def test_smaller_rows_are_measured_on_the_whole_evaluation_split(exported: Expor
 
 
 def test_a_model_that_scores_otherwise_than_the_ranks_is_not_exported(served_world: Path, tmp_path: Path) -> None:
-    from tests.trainer_module.served_world import trained_job
+    from tests.trainer_module.serving.sample_training import trained_job
     from trainer_module.export import export
 
     job = trained_job(tmp_path, served_world)
@@ -141,7 +141,7 @@ def exported_as(rows: str):  # type: ignore[no-untyped-def]
 
 
 def test_smaller_rows_need_examples_to_measure_them_on(served_world: Path, tmp_path: Path) -> None:
-    from tests.trainer_module.served_world import trained_job
+    from tests.trainer_module.serving.sample_training import trained_job
     from trainer_module.export import export
 
     job = trained_job(tmp_path, served_world, rows="int8").model_copy(update={"check_files": ()})
@@ -151,7 +151,7 @@ def test_smaller_rows_need_examples_to_measure_them_on(served_world: Path, tmp_p
 
 @pytest.mark.parametrize("form", ["stock", "tfra"])
 def test_a_model_says_what_it_is_and_brings_its_assets(exported: Exported, form: str) -> None:
-    from tests.trainer_module.served_world import VOCABULARY
+    from tests.trainer_module.serving.sample_training import VOCABULARY
 
     job = exported(form, "float32")
     model = Path(job.model_dir)

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.spec import Ranker as Declared
 from tests.trainer_module.rank_processes import run_on_ranks
-from tests.trainer_module.small_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, write_examples
+from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, write_examples
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from schemas.spec import Ranker
-from tests.trainer_module.small_job import declared, run_ranks, write_examples
+from tests.trainer_module.sample_job import declared, run_ranks, write_examples
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from schemas.spec import Ranker
-from tests.trainer_module.small_job import NUM_EXAMPLES, declared, read_rows
+from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, read_rows
 
 EPOCHS = 10
 EVERY_STEPS = 25

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.components.server.running import Running, running
+from tests.components.server.server_process import Running, running
 
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     """SavedModels by the number that is in their scores."""
-    from tests.components.server.small_models import SmallRanker
+    from tests.components.server.sample_models import SmallRanker
 
     folder = tmp_path_factory.mktemp("models")
     for number in (1, 2, 3):

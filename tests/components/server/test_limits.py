@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from components.server.admission import Admission
-from tests.components.server.running import Running, refusal, running, wait_until
-from tests.components.server.small_models import candidates, scores
+from tests.components.server.sample_models import candidates, scores
+from tests.components.server.server_process import Running, refusal, running, wait_until
 
 pytestmark = pytest.mark.slow
 

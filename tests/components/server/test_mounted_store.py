@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import mounted_store
+from tests.fakes import mounted_store
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.components.server.running import refusal, running, start, wait_until
-from tests.components.server.small_models import candidates, put, scores
+from tests.components.server.sample_models import candidates, put, scores
+from tests.components.server.server_process import refusal, running, start, wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from tests.components.server.running import Running, b64, refusal
-from tests.components.server.small_models import NAME, candidates, scores
+from tests.components.server.sample_models import NAME, candidates, scores
+from tests.components.server.server_process import Running, b64, refusal
 
 pytestmark = pytest.mark.slow
 

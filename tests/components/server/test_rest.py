@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.components.server.running import TIMEOUT_S, Running, b64
-from tests.components.server.small_models import NAME
+from tests.components.server.sample_models import NAME
+from tests.components.server.server_process import TIMEOUT_S, Running, b64
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,7 @@ from components.registry.versions import withdraw
 from components.server.metrics import Metrics
 from components.server.model import LoadedModel
 from components.server.versions import Versions
-from tests.components.server.running import Running, refusal, running, wait_until
-from tests.components.server.small_models import (
+from tests.components.server.sample_models import (
     add_manifest,
     add_warmup,
     candidates,
@@ -27,6 +26,7 @@ from tests.components.server.small_models import (
     save_with_tfra,
     scores,
 )
+from tests.components.server.server_process import Running, refusal, running, wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kfp_api import KfpServer
-from tests.kfp_store import Store
-from tests.pipelines.deploy.world import NOON, World
+from tests.fakes.kfp_api import KfpServer
+from tests.fakes.kfp_store import Store
+from tests.pipelines.deploy.sample_server import NOON, World
 
 
 @pytest.fixture

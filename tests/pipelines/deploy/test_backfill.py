@@ -8,8 +8,8 @@ import pytest
 from pipelines.deploy.backfill import PATIENCE
 from pipelines.deploy.errors import ApiError
 from schemas.errors import UserError
-from tests.kfp_api import Fault
-from tests.pipelines.deploy.world import IMAGE, OTHER_IMAGE, Crash, World
+from tests.fakes.kfp_api import Fault
+from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, Crash, World
 
 DATES = ("2024-03-01", "2024-03-02", "2024-03-03")
 RUNS_POST = r"POST /apis/v2beta1/runs$"

@@ -17,7 +17,7 @@ from pipelines.deploy.release_options import ReleaseOptions, make_release
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from tests.paths import SPECS
-from tests.pipelines.deploy.world import IMAGE, OTHER_IMAGE, World, compile_quickly
+from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, World, compile_quickly
 
 SPEC = str(SPECS / "short_video.yaml")
 

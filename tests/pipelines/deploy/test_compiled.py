@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.paths import SPECS
-from tests.pipelines.deploy.world import IMAGE, World
+from tests.pipelines.deploy.sample_server import IMAGE, World
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ from pipelines.deploy.deployment import preview
 from pipelines.deploy.errors import ApiError
 from pipelines.deploy.retirement import retire
 from schemas.errors import UserError
-from tests.kfp_api import Fault
-from tests.pipelines.deploy.world import IMAGE, OTHER_IMAGE, Crash, World
+from tests.fakes.kfp_api import Fault
+from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, Crash, World
 
 
 def test_a_first_call_makes_pipeline_version_and_one_daily_schedule(world: World) -> None:

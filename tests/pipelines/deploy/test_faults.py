@@ -19,9 +19,9 @@ from pipelines.deploy.connection import Connection, check_host, connect
 from pipelines.deploy.errors import ApiError, Transient
 from pipelines.deploy.transport import ATTEMPTS, Credentials, Transport
 from schemas.errors import UserError
-from tests.kfp_api import Fault, KfpServer
-from tests.kfp_store import Store
-from tests.pipelines.deploy.world import NOON, OTHER_IMAGE, World
+from tests.fakes.kfp_api import Fault, KfpServer
+from tests.fakes.kfp_store import Store
+from tests.pipelines.deploy.sample_server import NOON, OTHER_IMAGE, World
 
 MAKING = ("/pipelines$", "/pipelines/upload_version", "/experiments$", "/recurringruns$")
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from pipelines.deploy.printing import duration, print_runs, print_state
 from pipelines.deploy.state import EXIT_CODES, State, recent_runs, run_document, state_of
 from schemas.errors import UserError
-from tests.pipelines.deploy.world import World
+from tests.pipelines.deploy.sample_server import World
 
 
 def state(world: World) -> State:

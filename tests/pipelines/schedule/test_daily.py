@@ -13,9 +13,9 @@ import pytest
 
 from pipelines.local.lock import locked
 from pipelines.schedule.daily import MAX_LOGS, LastRun, last_run, outcome
+from tests.fakes.webhook import Webhook, webhook
 from tests.paths import REPOSITORY, SPECS
 from tests.pipelines.processes import is_running
-from tests.webhook import Webhook, webhook
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,9 @@ from pipelines.tune.records import trials_of
 from pipelines.tune.request import STUDY_FILE
 from pipelines.tune.run import run_tune
 from schemas.loading import load_spec
-from tests.pipelines.tune.pretended import study_of
-from tests.pipelines.tune.real_search import RATE, search_of, write_world
-from tests.trainer_module.launched_job import wait_until
+from tests.pipelines.tune.fake_training import study_of
+from tests.pipelines.tune.sample_search import RATE, search_of, write_world
+from tests.trainer_module.launch.launched_job import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def test_a_killed_search_goes_on_within_the_trial_that_it_was_at(tmp_path: Path)
     write_world(tmp_path)
     search = search_of(tmp_path, 2)
     folder = search.folder
-    command = [sys.executable, "-m", "tests.pipelines.tune.real_search", str(tmp_path), "2"]
+    command = [sys.executable, "-m", "tests.pipelines.tune.sample_search", str(tmp_path), "2"]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     second_trial = folder / "trials" / "0001"
     wait_until(

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.tune.records import Objective, best_of
 from schemas.spec import Spec
-from tests.pipelines.tune.pretended import RANGES, PretendedTraining, Start, auc, go_on, request, study_of
+from tests.pipelines.tune.fake_training import RANGES, PretendedTraining, Start, auc, go_on, request, study_of
 
 RATE = "training.dense_optimizer.learning_rate"
 

@@ -12,7 +12,7 @@ from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
 from tests.paths import SPECS
-from tests.pipelines.tune.pretended import RANGES, PretendedTraining, auc, request, run, study_of
+from tests.pipelines.tune.fake_training import RANGES, PretendedTraining, auc, request, run, study_of
 
 RATE = "training.dense_optimizer.learning_rate"
 SHORT_VIDEO = SPECS / "short_video.yaml"

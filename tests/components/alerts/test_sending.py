@@ -1,0 +1,231 @@
+"""Alerts over real sockets: signed, tried again, within their time, and without a word of the address or the key."""
+
+import datetime
+import hashlib
+import hmac
+import json
+import logging
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.alerts import Event, send, target_of
+from components.alerts.event import MAX_REASON
+from components.alerts.signing import signature, verify
+from schemas.errors import UserError
+from schemas.spec.alerts import Alerts
+from tests.fakes.webhook import HANG, webhook
+from tests.paths import REPOSITORY
+
+KEY = "0123456789abcdef-key"
+ALERTS = Alerts(timeout_s=5)
+QUICK = (0.01, 0.01)
+
+
+def event(**fields: Any) -> Event:
+    known = {
+        "kind": "failed",
+        "pipeline": "short_video",
+        "step": "trainer",
+        "date": "2024-03-07",
+        "run": "r1",
+        "reason": "the loss is no number",
+        "sent_at": datetime.datetime(2024, 3, 8, 2, 0, 1, tzinfo=datetime.timezone.utc),
+    }
+    return Event.model_validate(known | fields)
+
+
+def environ(url: str) -> dict[str, str]:
+    return {"SANGAM_ALERT_URL": url, "SANGAM_ALERT_KEY": KEY}
+
+
+def test_the_body_says_what_happened_and_its_signature_holds() -> None:
+    with webhook() as hook:
+        assert send(ALERTS, event(), environ(hook.url)) is None
+    [got] = hook.received
+    assert json.loads(got.body) == {
+        "version": 1,
+        "id": event().id,
+        "kind": "failed",
+        "pipeline": "short_video",
+        "step": "trainer",
+        "date": "2024-03-07",
+        "run": "r1",
+        "reason": "the loss is no number",
+        "sent_at": "2024-03-08T02:00:01Z",
+    }
+    assert got.headers["Content-Type"] == "application/json"
+    timestamp = got.headers["X-Sangam-Timestamp"]
+    assert abs(time.time() - int(timestamp)) < 30
+    # Computed here by itself, not by the sender's own function.
+    expected = hmac.new(KEY.encode(), f"{timestamp}.".encode() + got.body, hashlib.sha256).hexdigest()
+    assert got.headers["X-Sangam-Signature"] == f"sha256={expected}"
+
+
+@pytest.mark.parametrize("first", [500, 503, 429, 408])
+def test_a_receiver_in_trouble_is_tried_again_with_the_same_event(first: int) -> None:
+    with webhook([first, 200]) as hook:
+        assert send(ALERTS, event(), environ(hook.url), waits_s=QUICK) is None
+    assert len(hook.received) == 2
+    assert hook.received[0].body == hook.received[1].body
+
+
+@pytest.mark.parametrize(
+    ("status", "tries", "text"),
+    [
+        (500, "3 times", "status 500"),
+        (404, "once", "status 404"),
+        (401, "once", "status 401"),
+        (307, "once", "status 307: redirects are not followed, give the final address"),
+    ],
+)
+def test_what_is_not_taken_is_told_and_logged(
+    status: int, tries: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with webhook([status]) as hook:
+        problem = send(ALERTS, event(), environ(hook.url), waits_s=QUICK)
+        shown = hook.url.removesuffix("/hooks/s3cret-path")
+    assert problem == f"alerts: {shown} has not taken the alert (tried {tries}, got: {text})"
+    assert {got.path for got in hook.received} == {"/hooks/s3cret-path"}
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "event=alert_not_sent kind=failed" in record.getMessage()
+    assert text in record.getMessage()
+
+
+@pytest.mark.parametrize("answer", [200, 500])
+def test_neither_key_nor_path_of_the_address_is_logged(answer: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with webhook([answer]) as hook:
+        send(ALERTS, event(), environ(hook.url), waits_s=QUICK)
+    assert caplog.text
+    assert "s3cret" not in caplog.text
+    assert KEY not in caplog.text
+    assert "s3cret" not in repr(target_of(ALERTS, environ(hook.url)))
+
+
+def test_a_receiver_that_drips_byte_after_byte_does_not_hold_the_run() -> None:
+    started = time.monotonic()
+    with webhook([HANG]) as hook:
+        problem = send(Alerts(timeout_s=1), event(), environ(hook.url), waits_s=())
+    assert problem
+    assert "(tried once, got: no answer within 1 s)" in problem
+    assert time.monotonic() - started < 4
+
+
+def test_a_refused_connection_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    problem = send(ALERTS, event(), environ(f"http://127.0.0.1:{port}/x"), waits_s=QUICK)
+    assert problem
+    assert f"http://127.0.0.1:{port} has not taken the alert (tried 3 times, got: ConnectError: " in problem
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+    with webhook(tls=_own_certificate(tmp_path)) as hook:
+        problem = send(ALERTS, event(), environ(hook.url), waits_s=())
+    assert problem
+    assert "CERTIFICATE_VERIFY_FAILED" in problem
+    assert not hook.received
+
+
+def test_only_what_is_asked_for_is_sent_and_a_test_always() -> None:
+    only = Alerts(on=("refused",), timeout_s=5)
+    with webhook() as hook:
+        for kind in ("failed", "refused", "test"):
+            assert send(only, event(kind=kind), environ(hook.url)) is None
+    assert [json.loads(got.body)["kind"] for got in hook.received] == ["refused", "test"]
+
+
+def test_a_missing_variable_is_told_and_nothing_is_raised(caplog: pytest.LogCaptureFixture) -> None:
+    problem = send(ALERTS, event(), {"SANGAM_ALERT_KEY": KEY})
+    assert problem is not None
+    assert problem.startswith("alerts.url_env: the environment variable SANGAM_ALERT_URL is not set; set it, or ")
+    assert "event=alert_not_sent" in caplog.text
+
+
+URL = "https://alerts.example/s3cret"
+WRONG = [
+    ({"SANGAM_ALERT_URL": URL}, "alerts.key_env: the environment variable SANGAM_ALERT_KEY is not set; "),
+    ({"SANGAM_ALERT_URL": ""}, "alerts.url_env: the environment variable SANGAM_ALERT_URL is empty; "),
+    (environ(URL) | {"SANGAM_ALERT_KEY": "s3cret"}, "is too short (got 6 characters); at least 16, for example from"),
+    (environ(URL) | {"SANGAM_ALERT_KEY": KEY + "s3cret\n"}, "has white space around it or control characters"),
+    (environ("http://alerts.example/s3cret"), "is not encrypted (got http://alerts.example); an address such as https"),
+    (environ("http://127.0.0.1.example:80/"), "is not encrypted (got http://127.0.0.1.example:80)"),
+    (environ("http://localhost@alerts.example/s3cret"), "is not encrypted (got http://alerts.example)"),
+    (environ("ftp://s3cret.example/"), "is no address of the web (not shown)"),
+    (environ("s3cret"), "is no address of the web (not shown)"),
+    (environ("https:///s3cret"), "is no address of the web (not shown)"),
+    (environ("https://a.example/s3cret x"), "is no address of the web (not shown)"),
+    (environ("https://a.example:s3cret/"), "is no address (not shown)"),
+    (environ("https://[s3cret/"), "is no address (not shown)"),
+]
+
+
+@pytest.mark.parametrize(("variables", "text"), WRONG, ids=[text[:40] for _, text in WRONG])
+def test_a_wrong_environment_is_found_before_a_run_and_not_shown(variables: dict[str, str], text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        target_of(ALERTS, variables)
+    assert text in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://a.example/x", "http://localhost:8/x", "http://127.0.0.9/", "http://[::1]:9/"])
+def test_encrypted_addresses_and_those_of_this_machine_are_allowed(url: str) -> None:
+    assert url.startswith(target_of(ALERTS, environ(url)).shown)
+
+
+def test_a_long_reason_is_cut_and_says_so() -> None:
+    long = event(reason="x" * 100_000).reason
+    assert len(long) == MAX_REASON
+    assert long.endswith("\n[cut here: 100000 characters in all]")
+    assert event(reason="x" * MAX_REASON).reason == "x" * MAX_REASON
+
+
+def test_the_same_thing_told_again_has_the_same_id() -> None:
+    assert event(reason="again", sent_at="2025-01-01T00:00:00Z").id == event().id
+    others = [{"kind": "refused"}, {"step": "pusher"}, {"date": None}, {"run": "r2"}, {"pipeline": "other"}]
+    assert len({event(**other).id for other in others} | {event().id}) == 6
+
+
+def test_a_receiver_takes_only_fresh_bodies_signed_with_its_key() -> None:
+    body = event().body()
+    given = signature(KEY, "1000", body)
+    assert verify(KEY, "1000", given, body, now=1000)
+    assert verify(KEY, "1000", given, body, now=1300)
+    assert not verify(KEY, "1000", given, body, now=1301)
+    assert not verify(KEY, "1000", given, body, now=699)
+    assert not verify("another-key-of-16", "1000", given, body, now=1000)
+    assert not verify(KEY, "1001", given, body, now=1000)
+    assert not verify(KEY, "1000", given, body + b" ", now=1000)
+    assert not verify(KEY, "1000", "", body, now=1000)
+    for timestamp in ("", "-1000", "1e3", " 1000", "²", "1" * 100):
+        assert not verify(KEY, timestamp, signature(KEY, timestamp, body), body, now=1000)
+
+
+def test_alerts_load_without_tensorflow() -> None:
+    program = (
+        "import sys, components.alerts, components.alerts.refusal, pipelines.alerting\n"
+        "print({'tensorflow', 'tfx', 'apache_beam', 'numpy'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def _own_certificate(folder: Path) -> ssl.SSLContext:
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run(
+        [*command, "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context

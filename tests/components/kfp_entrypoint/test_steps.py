@@ -1,0 +1,236 @@
+"""The entry point as a process: what it gives, what it says, how it ends, whom it tells."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
+from components.steps.infra_validator.verdict import Check, ServingVerdict
+from schemas.spec.serving import Load
+from tests.fakes.webhook import Webhook, webhook
+from tests.paths import REPOSITORY
+
+RUN = "minio://mlpipeline/v2/short-video/run-1"
+KEY = "0123456789abcdef0123"
+
+
+class Pod:
+    """One try of a step: a folder for its disk, and the command."""
+
+    def __init__(self, folder: Path, step: str = "example_gen", **parameters: str):
+        folder.mkdir(parents=True)
+        self.folder, self.step = folder, step
+        self.root = folder.parent / "root"
+        self.parameters = {"sangam_root": str(self.root), **parameters}
+        self.inputs: dict[str, str] = {}
+        self.retries = 0
+        self.environment: dict[str, str] = {}
+
+    def asked(self) -> dict[str, Any]:
+        """Returns the ExecutorInput."""
+        task = self.step.replace("_", "-")
+        inputs = {key: {"artifacts": [{"name": "1", "uri": uri}]} for key, uri in self.inputs.items()}
+        output = {"uri": f"{RUN}/{task}/salt/examples", "type": {"instanceSchema": "title: tfx.Examples"}}
+        return {
+            "inputs": {"parameterValues": self.parameters, "artifacts": inputs},
+            "outputs": {
+                "artifacts": {"examples": {"artifacts": [output]}},
+                "outputFile": str(self.folder / "output_metadata.json"),
+            },
+        }
+
+    def command(self) -> list[str]:
+        """Returns the words."""
+        declared = {"artifacts": {key: {"artifactType": {"schemaTitle": f"tfx.{key}"}} for key in self.inputs}}
+        options = ["--pipeline", "short_video", "--step", self.step, "--retries", str(self.retries)]
+        if self.environment:
+            options += ["--alerts", "{}"]
+        tfx = ["python", "-m", "tests.components.kfp_entrypoint.fake_executor"]
+        tfx += ["--json_serialized_invocation_args", json.dumps(self.asked())]
+        tfx += ["--json_serialized_inputs_spec_args", json.dumps(declared)]
+        return [sys.executable, "-m", "components.kfp_entrypoint", *options, "--", *tfx]
+
+    def start(self) -> "subprocess.Popen[str]":
+        """Starts the process."""
+        return subprocess.Popen(
+            self.command(),
+            cwd=REPOSITORY,
+            env=os.environ | self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self) -> tuple[int, str]:
+        """Runs to the end and returns the exit code and what was said."""
+        process = self.start()
+        said, _ = process.communicate(timeout=60)
+        return process.returncode, said
+
+    def told(self, hook: Webhook) -> "Pod":
+        """Declares alerts."""
+        self.environment = {"SANGAM_ALERT_URL": hook.url, "SANGAM_ALERT_KEY": KEY}
+        return self
+
+    def seen(self) -> dict[str, Any]:
+        """Returns what the executor was given."""
+        seen: dict[str, Any] = json.loads((self.folder / "seen.json").read_text())
+        return seen
+
+    def output(self) -> Path:
+        """Returns the folder of the output."""
+        return (
+            self.root
+            / "artifacts/minio/mlpipeline/v2/short-video/run-1"
+            / self.step.replace("_", "-")
+            / "salt/examples"
+        )
+
+
+def bodies(hook: Webhook) -> list[dict[str, Any]]:
+    """Returns what the receiver was told."""
+    return [json.loads(received.body) for received in hook.received]
+
+
+def test_a_step_works_on_the_root_and_hands_back_the_backends_addresses(tmp_path: Path) -> None:
+    pod = Pod(tmp_path / "pod", date="", sangam_created="2024-03-08T02:00:00Z")
+    pod.inputs = {"schema": f"{RUN}/schema-gen/salt/schema"}
+    assert pod.run()[0] == 0
+    asked = pod.seen()["asked"]
+    assert asked["inputs"]["parameterValues"] == {"date": "2024-03-07"}
+    (schema,) = asked["inputs"]["artifacts"]["schema"]["artifacts"]
+    assert schema["uri"].startswith(str(tmp_path / "root" / "artifacts" / "minio"))
+    assert schema["type"] == {"schemaTitle": "tfx.schema"}
+    assert asked["outputs"]["artifacts"]["examples"]["artifacts"][0]["uri"] == str(pod.output())
+    assert (pod.output() / "half.txt").exists()
+    written = json.loads((pod.folder / "output_metadata.json").read_text())
+    assert written["artifacts"]["examples"]["artifacts"][0]["uri"] == f"{RUN}/example-gen/salt/examples"
+
+
+def test_a_try_after_midnight_has_the_day_of_the_first_and_none_of_its_rubbish(tmp_path: Path) -> None:
+    created = "{{$.pipeline_job_create_time_utc}}"
+    first = Pod(tmp_path / "first", ending="error", date="", sangam_created=created)
+    assert first.run()[0] == 1
+    day = first.seen()["asked"]["inputs"]["parameterValues"]["date"]
+    note = first.output().parents[2] / ".sangam" / "date"
+    assert note.read_text() == day
+    note.write_text("2024-03-07")
+    second = Pod(tmp_path / "second", date="", sangam_created=created)
+    assert second.run()[0] == 0
+    assert second.seen()["asked"]["inputs"]["parameterValues"]["date"] == "2024-03-07"
+    assert second.seen()["found"] == {"examples": []}
+
+
+def test_a_try_that_adopts_a_training_job_leaves_it_what_it_has_written(tmp_path: Path) -> None:
+    first = Pod(tmp_path / "first", step="trainer", launch="{}", ending="error")
+    first.run()
+    second = Pod(tmp_path / "second", step="trainer", launch="{}")
+    assert second.run()[0] == 0
+    assert second.seen()["found"] == {"examples": ["half.txt"]}
+
+
+def test_a_mistake_is_one_line_and_is_told_once(tmp_path: Path) -> None:
+    with webhook() as hook:
+        for attempt in range(3):
+            pod = Pod(tmp_path / str(attempt), ending="mistake", date="2024-03-07", sangam_created="").told(hook)
+            pod.retries = 2
+            code, said = pod.run()
+            assert code == 2
+            assert [line for line in said.splitlines() if line.startswith("error: ")] == [
+                "error: example_gen: data: is wrong (got this); write that"
+            ]
+            assert "Traceback" not in said
+    (alert,) = bodies(hook)
+    assert (alert["kind"], alert["pipeline"], alert["step"]) == ("failed", "short_video", "example_gen")
+    assert (alert["date"], alert["run"]) == ("2024-03-07", "run-1")
+    assert alert["reason"] == "data: is wrong (got this); write that"
+
+
+def test_another_failure_is_told_when_all_tries_have_failed(tmp_path: Path) -> None:
+    with webhook() as hook:
+        for attempt in range(2):
+            assert hook.received == []
+            pod = Pod(tmp_path / str(attempt), step="transform", ending="error").told(hook)
+            pod.retries = 1
+            code, said = pod.run()
+            assert code == 1
+            assert said.splitlines()[-2 if attempt else -1] or said
+            assert "error: transform: ValueError: no such thing" in said
+            assert "Traceback" in said
+    (alert,) = bodies(hook)
+    assert (alert["step"], alert["date"]) == ("transform", None)
+
+
+def test_a_root_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
+    pod = Pod(tmp_path / "pod")
+    pod.root.write_text("a file, not a folder")
+    code, said = pod.run()
+    assert code == 2
+    assert f"error: example_gen: pipeline_root: cannot be written to (got {pod.root}: " in said
+
+
+def test_a_step_killed_for_memory_says_what_may_help(tmp_path: Path) -> None:
+    code, said = Pod(tmp_path / "pod", ending="killed").run()
+    assert code == 137
+    assert "error: example_gen: was killed (SIGKILL), as Kubernetes does when memory runs out" in said
+    assert "raise cluster.steps.example_gen.memory" in said
+
+
+def test_a_step_that_is_stopped_tidies_up_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    pod = Pod(tmp_path / "pod", ending="hangs")
+    process = pod.start()
+    deadline = time.monotonic() + 30
+    while not (pod.folder / "hangs").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert "error: example_gen: was stopped by SIGTERM" in said
+    assert (pod.folder / "tidied").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((pod.folder / "hangs").read_text()), 0)
+
+
+def pusher(folder: Path, *, blessed: bool) -> Pod:
+    """Returns a pusher whose inputs hold verdicts."""
+    pod = Pod(folder / "pod", step="pusher")
+    gate = GateVerdict(kind="value", metric="auc", bound=0.6, value=0.5, passed=blessed, reason="auc 0.5 is below 0.6")
+    tasks = {"like": TaskVerdict(metrics={}, slices={}, gates=[gate])}
+    verdict = Verdict(blessed=blessed, baseline=None, notes=[], tasks=tasks)
+    check = Check(name="load", passed=True, reason="the server was ready")
+    serving = ServingVerdict(blessed=True, model_bytes=1, load=Load(), checks=[check], notes=[])
+    for key, name, said in (("evaluation", "verdict.json", verdict), ("infra_blessing", "infra_verdict.json", serving)):
+        place = pod.root / "artifacts/minio/mlpipeline" / key
+        place.mkdir(parents=True)
+        (place / name).write_text(said.model_dump_json())
+        pod.inputs[key] = f"minio://mlpipeline/{key}"
+    return pod
+
+
+@pytest.mark.parametrize("blessed", [True, False])
+def test_a_refused_model_is_told_of_and_no_other(tmp_path: Path, blessed: bool) -> None:
+    with webhook() as hook:
+        pod = pusher(tmp_path, blessed=blessed).told(hook)
+        assert pod.run()[0] == 0
+    if blessed:
+        assert hook.received == []
+        return
+    (alert,) = bodies(hook)
+    assert (alert["kind"], alert["step"], alert["run"]) == ("refused", "evaluator", "run-1")
+    assert alert["reason"] == "like: auc 0.5 is below 0.6"
+
+
+def test_alerts_that_cannot_be_sent_change_nothing(tmp_path: Path) -> None:
+    pod = Pod(tmp_path / "pod", ending="mistake")
+    pod.environment = {"SANGAM_ALERT_URL": "https://127.0.0.1:9/", "SANGAM_ALERT_KEY": "short"}
+    code, said = pod.run()
+    assert code == 2
+    assert "the key in SANGAM_ALERT_KEY is too short" in said
+    assert "short\n" not in said

@@ -1,0 +1,116 @@
+"""A verdict as a record and in words, and what reduced rows may cost."""
+
+import json
+
+import pytest
+
+from components.steps.evaluator.judge.judge import judge
+from components.steps.evaluator.judge.reduced_rows import reduced_rows, rows_verdict
+from components.steps.evaluator.verdict import Verdict
+from schemas.spec.release import Evaluation, Gate
+from schemas.spec.serving import Export
+from tests.components.steps.evaluator.judge.sample_measurements import (
+    COMPARED,
+    INPUTS,
+    NO_BASELINE,
+    exactly,
+    judged,
+    metrics,
+    slice_of,
+)
+
+INT8 = Export(rows="int8", max_auc_loss=0.001)
+
+
+def test_a_verdict_says_in_words_what_it_is_each_gates_reason_and_what_was_not_checked() -> None:
+    gates = [
+        {"task": "like", "metric": "auc", "at_least": 0.7, "max_drop": 0.02},
+        {"task": "like", "metric": "auc", "slice": {"tab": "home"}, "at_least": 0.6},
+    ]
+    slices = {"tab=home": slice_of("tab", like=metrics(auc=0.5))}
+    assert judged(gates, slices).text().splitlines() == [
+        "refused: 1 of 4 gates did not hold",
+        "compared with no other model",
+        "pass like: all 1000 predictions are finite numbers",
+        "pass like: auc 0.7500 is at least the bound 0.7000",
+        "FAIL like: auc of tab=home 0.5000 is below the bound 0.6000",
+        "pass watch: all 1000 predictions are finite numbers",
+        "note watch has no gate: it was not judged, but for predictions that are finite numbers",
+        "note none yet: like auc max_drop 0.02 was not checked",
+    ]
+
+
+def test_a_blessed_verdict_names_the_model_that_it_was_compared_with() -> None:
+    compared = {"": slice_of(blessed=metrics(auc=0.75))}
+    verdict = judged({"task": "like", "metric": "auc", "max_drop": 0.0}, compared, baseline=COMPARED)
+    assert verdict.text().splitlines()[:2] == ["blessed: all 3 gates held", "compared with models/1"]
+
+
+def test_a_verdict_holds_intervals_of_every_slice_and_no_replicates() -> None:
+    draws = exactly(0.75, *(0.5 + number / 1024 for number in range(100)))
+    buckets = [{"mean_prediction": 0.1, "mean_label": 0.2, "num_examples": 100.0}]
+    overall = slice_of(like=metrics(auc=draws))
+    overall.calibration_buckets["like"] = buckets
+    slices = {"": overall, "tab=home": slice_of("tab", like=metrics(auc=draws))}
+    verdict = judged({"task": "like", "metric": "auc", "at_least": 0.5}, slices)
+    text = verdict.model_dump_json()
+    assert len(text) < 3000
+    task = Verdict.model_validate_json(text).tasks["like"]
+    assert task.intervals == task.slice_intervals["tab=home"] == {"auc": (0.5, 0.5 + 99 / 1024)}
+    assert task.metrics["auc"] == task.slices["tab=home"]["auc"] == 0.75
+    assert [bucket.model_dump() for bucket in task.calibration_buckets] == buckets
+
+
+def test_a_verdict_of_before_intervals_is_read() -> None:
+    gate = {"kind": "value", "metric": "auc", "bound": 0.7, "value": 0.75, "passed": True, "reason": "fine"}
+    task = {"metrics": {"auc": 0.75}, "slices": {}, "gates": [gate]}
+    text = json.dumps({"blessed": True, "baseline": None, "notes": [], "tasks": {"like": task}})
+    assert Verdict.model_validate_json(text).tasks["like"].intervals == {}
+
+
+@pytest.mark.parametrize(
+    ("like", "watch", "blessed"), [(0.0004, 0.0009, True), (0.002, 0.0, False), (0.0, 0.002, False), (None, 0.0, False)]
+)
+def test_reduced_rows_may_cost_no_more_than_is_declared(like: float | None, watch: float, blessed: bool) -> None:
+    report = {
+        "rows": "int8",
+        "tasks": {
+            "like": {"full": 0.75, "reduced": None if like is None else 0.75 - like, "loss": like},
+            "watch": {"full": 1.0, "reduced": 1.0 + watch, "loss": watch},
+        },
+    }
+    verdict = judge(
+        inputs=INPUTS,
+        evaluation=Evaluation(),
+        gates=(Gate(task="like", metric="auc", at_least=0.7),),
+        baseline=NO_BASELINE,
+        measured={"": slice_of()},
+        rows=reduced_rows(INT8, json.dumps(report).encode()),
+    )
+    assert verdict.blessed is blessed
+    rows = {task: judged.gates[1] for task, judged in verdict.tasks.items()}
+    assert {gate.kind for gate in rows.values()} == {"rows"}
+    if like == 0.002:
+        assert rows["like"].reason == (
+            "with int8 rows auc is 0.748000 in place of 0.750000, a loss of 0.002000, more than max_auc_loss 0.001"
+        )
+    if watch == 0.0009:
+        assert rows["watch"].reason == (
+            "with int8 rows rmse is 1.000900 in place of 1.000000, a rise by the share 0.000900, "
+            "within max_auc_loss 0.001"
+        )
+    if like is None:
+        assert rows["like"].reason == (
+            "what int8 rows cost of auc is not known: it is undefined on the evaluation split"
+        )
+
+
+def test_reduced_rows_that_nobody_measured_are_refused_and_full_rows_need_no_measurement() -> None:
+    assert reduced_rows(Export(), None) is None
+    unmeasured = reduced_rows(INT8, None)
+    assert unmeasured is not None
+    verdict = rows_verdict(unmeasured, "like", INPUTS.tasks["like"])
+    assert (verdict.passed, verdict.reason) == (
+        False,
+        "what int8 rows cost of auc is not known: training has left no measurement of it",
+    )

@@ -1,0 +1,175 @@
+"""Broken models before the evaluator, on real TFMA: each is refused, and for the right reason."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import metrics as sklearn_metrics
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def world() -> Any:
+    from tests.components.steps.evaluator import sample_evaluation as evaluation_world
+
+    return evaluation_world
+
+
+@pytest.fixture(scope="module")
+def columns(world: Any) -> dict[str, np.ndarray]:
+    return world.rows()
+
+
+@pytest.fixture(scope="module")
+def examples(world: Any, columns: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    uri = tmp_path_factory.mktemp("examples")
+    world.write_examples(uri, columns)
+    return uri
+
+
+def refuse(world: Any, folder: Path, examples: Path, *, gates: Any = None, **told: Any) -> Any:
+    """Exports a model as told, evaluates it, and returns the verdict, which must be a refusal."""
+    told_of_evaluation = {name: told.pop(name) for name in ("slicing", "export", "report") if name in told}
+    world.export_model(folder / "model", **told)
+    judged = world.evaluate(
+        folder / "run",
+        root=folder,
+        examples=examples,
+        model=folder / "model",
+        gates=world.GATES if gates is None else gates,
+        **told_of_evaluation,
+    )
+    assert not judged.verdict.blessed
+    assert judged.blessing.get_int_custom_property("blessed") == 0
+    assert (Path(judged.blessing.uri) / "NOT_BLESSED").exists()
+    assert not (folder / "blessed").exists()
+    return judged.verdict
+
+
+def reasons(verdict: Any) -> list[tuple[str, str, str]]:
+    return [(task, gate.kind, gate.reason) for task, gate in verdict.failures()]
+
+
+def test_one_bad_task_is_the_reason(world: Any, columns: Any, examples: Path, tmp_path: Path) -> None:
+    verdict = refuse(world, tmp_path, examples, flaw="task")
+    auc = 1 - sklearn_metrics.roc_auc_score(columns["downloaded"], world.scores(columns)["download"])
+    assert reasons(verdict) == [("download", "value", f"auc {auc:.4f} is below the bound 0.6000")]
+
+
+def test_one_bad_slice_is_the_reason_though_the_whole_is_fine(
+    world: Any, columns: Any, examples: Path, tmp_path: Path
+) -> None:
+    each = world.DOWNLOAD.model_copy(update={"each": ("tab",)})
+    verdict = refuse(world, tmp_path, examples, flaw="slice", gates=(*world.GATES[:2], each))
+    chosen = columns["tab_name"] == b"search"
+    auc = 1 - sklearn_metrics.roc_auc_score(columns["downloaded"][chosen], world.scores(columns)["download"][chosen])
+    assert reasons(verdict) == [("download", "value", f"auc of tab=search {auc:.4f} is below the bound 0.6000")]
+    passed = [gate for gate in verdict.tasks["download"].gates if gate.slice == "each tab"]
+    assert passed[0].reason.startswith("2 of 3 slices hold")
+
+
+def test_scores_that_are_no_numbers_are_refused_with_their_number(
+    world: Any, columns: Any, examples: Path, tmp_path: Path
+) -> None:
+    verdict = refuse(world, tmp_path, examples, flaw="nan")
+    bad = int((columns["noise"] > 1.5).sum())
+    assert reasons(verdict) == [
+        ("like", "finite", f"{bad} of {world.NUM_ROWS} predictions are NaN or infinite"),
+        (
+            "like",
+            "value",
+            f"auc is undefined: {bad} of {world.NUM_ROWS} predictions are no finite numbers",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (
+            {"tasks": ("like", "watch")},
+            "the signature serving_default gives no score of it (got outputs like, watch)",
+        ),
+        ({"flaw": "shape"}, "its scores of 64 examples are float32[64, 2], not float32[64, 1]"),
+    ],
+    ids=["missing", "of a wrong shape"],
+)
+def test_a_task_without_usable_scores_is_refused_before_anything_is_measured(
+    told: dict[str, Any], reason: str, world: Any, examples: Path, tmp_path: Path
+) -> None:
+    verdict = refuse(world, tmp_path, examples, **told)
+    assert reasons(verdict) == [("download", "output", reason)]
+    assert verdict.notes == [
+        f"{task} was not measured: other tasks have no usable scores" for task in ("like", "watch")
+    ]
+
+
+def test_a_model_that_cannot_score_the_examples_is_refused(world: Any, examples: Path, tmp_path: Path) -> None:
+    verdict = refuse(world, tmp_path, examples, column="a_column_of_long_ago")
+    assert {kind for _, kind, _ in reasons(verdict)} == {"output"}
+    assert "the model cannot score the examples" in verdict.tasks["like"].gates[0].reason
+    assert "a_column_of_long_ago" in verdict.tasks["like"].gates[0].reason
+
+
+def test_a_model_that_asks_for_a_package_that_is_not_ours_is_refused(
+    world: Any, examples: Path, tmp_path: Path
+) -> None:
+    extra = tmp_path / "model" / "Format-Serving" / "assets.extra"
+    extra.mkdir(parents=True)
+    (extra / "ranker.json").write_text('{"custom_ops": "antigravity"}')
+    verdict = refuse(world, tmp_path, examples)
+    assert "unknown package of operations (got 'antigravity')" in verdict.tasks["like"].gates[0].reason
+
+
+def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded(tmp_path: Path) -> None:
+    import sys
+
+    from components.steps.evaluator.models.probe import load_custom_ops
+
+    (tmp_path / "assets.extra").mkdir()
+    (tmp_path / "assets.extra" / "ranker.json").write_text('{"custom_ops": "tensorflow_recommenders_addons"}')
+    load_custom_ops(str(tmp_path))
+    assert "tensorflow_recommenders_addons" in sys.modules
+
+
+def test_rows_that_cost_more_than_is_declared_are_refused(world: Any, examples: Path, tmp_path: Path) -> None:
+    from schemas.spec.serving import Export
+
+    loss = {"full": 0.75, "reduced": 0.747, "loss": 0.003}
+    small = {"full": 1.0, "reduced": 1.0001, "loss": 0.0001}
+    verdict = refuse(
+        world,
+        tmp_path,
+        examples,
+        export=Export(rows="int8", max_auc_loss=0.001),
+        report={"form": "stock", "rows": "int8", "tasks": {"like": loss, "download": small, "watch": small}},
+    )
+    assert reasons(verdict) == [
+        (
+            "like",
+            "rows",
+            "with int8 rows auc is 0.747000 in place of 0.750000, a loss of 0.003000, more than max_auc_loss 0.001",
+        )
+    ]
+
+
+def test_a_slice_is_judged_by_its_interval_and_what_is_not_judged_is_said(
+    world: Any, examples: Path, tmp_path: Path
+) -> None:
+    auc = {"task": "like", "metric": "auc"}
+    gates = tuple(
+        world.Gate.model_validate({**auc, **gate})
+        for gate in (
+            {"new_id": "tab", "at_least": 0.85, "judge": "bound"},
+            {"slice": {"tab": "shop"}, "at_least": 0.99},
+            {"each": ("tab",), "at_least": 0.99},
+        )
+    )
+    slicing = {"confidence": {"replicates": 50}, "min_slice_examples": 402}
+    verdict = refuse(world, tmp_path, examples, gates=gates, slicing=slicing | {"min_slice_examples": 401})
+    new_tab = next(gate for gate in verdict.tasks["like"].gates if gate.slice == "new tab")
+    assert new_tab.lower < 0.85 < new_tab.value
+    assert new_tab.reason.startswith(f"the lower end {new_tab.lower:.4f} of the 95 % interval of auc of new tab")
+    assert "like auc of tab=shop was not judged: no example is in that slice" in verdict.notes

@@ -1,0 +1,178 @@
+"""A small world for measuring: examples of users, sessions and tabs, two models, and TFX's own evaluator on them."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_model_analysis as tfma
+from tfx.components.evaluator import executor as tfx_executor
+from tfx.types import standard_artifacts
+from tfx.utils import json_utils, proto_utils
+
+from components.steps.evaluator.eval_config import eval_config
+from components.steps.evaluator.metrics.measured import SliceResult, read_measured
+from components.steps.evaluator.slices.extractors import custom_extractors
+from pipelines.beam import BEAM_ARGS
+from schemas.spec import Inputs
+from schemas.spec.release import Evaluation, Gate
+from tests.components.steps.evaluator.sample_evaluation import examples_artifact, model_artifact
+
+NUM_ROWS = 3_000
+INPUTS = Inputs.model_validate_json(
+    json.dumps(
+        {
+            "features": {
+                "x": {"kind": "numeric"},
+                "tab": {"kind": "id", "type": "string", "table": "t", "column": "tab_name"},
+                "language": {"kind": "id", "type": "string", "table": "t"},
+                "user": {"kind": "id", "type": "int", "table": "t", "column": "user_id"},
+            },
+            "keys": {"session": {"type": "string"}},
+            "tasks": {
+                "like": {"kind": "binary"},
+                "broken": {"kind": "binary", "label": "like"},
+                "watch": {"kind": "regression", "label": "watched_s"},
+                "buy": {
+                    "kind": "binary",
+                    "label": "bought",
+                    "only_where": "like",
+                    "missing_label": "mask",
+                    "example_weight": "worth",
+                },
+                "dwell": {"kind": "watch_time", "label": "dwelt_s", "missing_label": "mask"},
+                "never": {"kind": "binary", "label": "like", "only_where": "never_shown"},
+            },
+        }
+    )
+)
+EVALUATION = Evaluation.model_validate_json(
+    json.dumps(
+        {
+            "slices": [["tab"], ["language", "tab"]],
+            "group": {"by": "user", "weigh": "positives"},
+            "list": {"by": "session", "k": [3]},
+            "confidence": {"replicates": 20, "by": "user"},
+            "min_slice_examples": 400,
+        }
+    )
+)
+GATES = (Gate(task="like", metric="auc", slice={"language": "hi"}, at_least=0.5),)
+
+
+def rows() -> dict[str, np.ndarray]:
+    """Returns columns; one in ten rows has no tab, one in five no `bought`, half no `dwelt_s`, a tenth no `worth`."""
+    random, masks, worths = (np.random.default_rng(seed) for seed in (7, 8, 9))
+    x = random.normal(size=NUM_ROWS).astype(np.float32)
+    tabs = np.array([b"home", "profil é".encode(), b"search", b"home", b"home"], object)
+    tab = tabs[random.integers(0, 5, NUM_ROWS)]
+    tab[random.random(NUM_ROWS) < 0.1] = None
+    return {
+        "x": x,
+        "noise": random.normal(size=NUM_ROWS).astype(np.float32),
+        "tab_name": tab,
+        "language": np.array([b"hi", b"en"])[random.integers(0, 2, NUM_ROWS)],
+        "user_id": random.integers(0, 200, NUM_ROWS),
+        "session": np.array([b"s%d" % (row // 7) for row in range(NUM_ROWS)]),
+        "like": (random.random(NUM_ROWS) < 1 / (1 + np.exp(1 - 2 * x))).astype(np.int64),
+        "watched_s": (3 * x + random.normal(size=NUM_ROWS)).astype(np.float32),
+        "bought": _without(masks, 0.2, (masks.random(NUM_ROWS) < 1 / (1 + np.exp(-x))).astype(np.int64)),
+        "dwelt_s": _without(masks, 0.5, masks.exponential(30, NUM_ROWS).astype(np.float32)),
+        "worth": _without(worths, 0.1, worths.gamma(1, 3, NUM_ROWS).astype(np.float32)),
+        "never_shown": np.zeros(NUM_ROWS, np.int64),
+    }
+
+
+def _without(random: np.random.Generator, share: float, values: np.ndarray) -> np.ndarray:
+    """Returns values of which a share is missing: None."""
+    found = values.astype(object)
+    found[:] = list(values)
+    found[random.random(len(values)) < share] = None
+    return found
+
+
+def scores(columns: dict[str, np.ndarray], noise: float) -> dict[str, np.ndarray]:
+    """Returns what `export(noise=noise)` predicts, as float32."""
+    seen = columns["x"] + np.float32(noise) * columns["noise"]
+    return {"like": 1 / (1 + np.exp(1 - 2 * seen)), "watch": 3 * seen}
+
+
+def is_broken(columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Says for which examples the score of task `broken` is no number."""
+    return columns["x"] > 1.5
+
+
+def is_new_user(columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Says which examples' users `export(known_ids=True)` has no row for."""
+    return columns["user_id"] % 5 == 0
+
+
+def write_examples(uri: Path, columns: dict[str, np.ndarray]) -> None:
+    """Writes the eval split as two gzipped TFRecord shards."""
+    folder = uri / "Split-eval"
+    folder.mkdir(parents=True)
+    for shard in range(2):
+        with tf.io.TFRecordWriter(str(folder / f"examples-{shard}.gz"), options="GZIP") as writer:
+            for row in range(shard, len(columns["x"]), 2):
+                features = {name: _feature(values[row]) for name, values in columns.items() if values[row] is not None}
+                writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+
+
+def _feature(value: Any) -> tf.train.Feature:
+    if isinstance(value, bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+    if isinstance(value, np.integer):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
+    return tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
+
+
+def export(uri: Path, *, noise: float, known_ids: bool) -> None:
+    """Exports a model that scores by `x + noise * column noise`."""
+    module = tf.Module()
+    module.noise = tf.Variable(noise)
+    serialized = tf.TensorSpec([None], tf.string, name="examples")
+
+    @tf.function(input_signature=[serialized])
+    def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in ("x", "noise")}
+        parsed = tf.io.parse_example(examples, spec)
+        seen = parsed["x"] + module.noise * parsed["noise"]
+        like = tf.sigmoid(2 * seen - 1)
+        broken = tf.where(parsed["x"] > 1.5, math.nan, like)
+        return {"like": like, "broken": broken, "watch": 3 * seen, "buy": like, "dwell": tf.exp(seen), "never": like}
+
+    @tf.function(input_signature=[serialized])
+    def known(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        parsed = tf.io.parse_example(examples, {"user_id": tf.io.FixedLenFeature([], tf.int64)})
+        return {"user": parsed["user_id"] % 5 != 0, "language": parsed["user_id"] >= 0}
+
+    signatures = {"serving_default": serve} | ({"known_ids": known} if known_ids else {})
+    tf.saved_model.save(module, str(uri / "Format-Serving"), signatures=signatures)
+
+
+def measure(folder: Path, *, examples: Path, model: Path, baseline: Path | None) -> dict[str, SliceResult]:
+    """Runs TFMA in Beam as TFX does, and reads what it wrote."""
+    evaluation, blessing = standard_artifacts.ModelEvaluation(), standard_artifacts.ModelBlessing()
+    evaluation.uri, blessing.uri = str(folder / "evaluation"), str(folder / "blessing")
+    for artifact in (evaluation, blessing):
+        Path(artifact.uri).mkdir(parents=True)
+    artifacts = {"examples": [examples_artifact(examples)], "model": [model_artifact(model)]}
+    if baseline:
+        artifacts["baseline_model"] = [model_artifact(baseline)]
+    tasks = ["like", "watch"] if baseline else []
+    config = eval_config(inputs=INPUTS, evaluation=EVALUATION, gates=GATES, baseline_tasks=tasks)
+    context = tfx_executor.Executor.Context(
+        beam_pipeline_args=list(BEAM_ARGS), tmp_dir=str(folder / "tmp"), unique_id="1"
+    )
+    tfx_executor.Executor(context).Do(
+        artifacts,
+        {"evaluation": [evaluation], "blessing": [blessing]},
+        {
+            "eval_config": proto_utils.proto_to_json(config),
+            "example_splits": json_utils.dumps(["eval"]),
+            "custom_extractors": f"{custom_extractors.__module__}.{custom_extractors.__name__}",
+        },
+    )
+    return read_measured(tfma.load_metrics(evaluation.uri), INPUTS, EVALUATION)

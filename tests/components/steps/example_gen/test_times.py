@@ -1,0 +1,134 @@
+"""Times outside the run's days are counted and clipped; a column in another unit stops the run and is told its unit."""
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from components.steps.example_gen.conversion import Converted, convert
+from components.steps.example_gen.counts import FileCounts, IngestionReport, summed
+from components.steps.example_gen.files import DataFile, Files
+from components.steps.example_gen.limits import limits_of
+from components.steps.example_gen.listing import FileFacts
+from schemas.derived.columns import Column
+from schemas.errors import UserError
+from schemas.spec.data import Logs, SplitLogs
+from tests.components.steps.example_gen.sample_logs import day_logs
+
+DATE = "2024-03-01"
+"""Trained on 2024-02-28 and 2024-02-29."""
+AT = Column("at", "int", time="event")
+BORN = Column("born", "int", is_required=False, time="other")
+FACTS = FileFacts(size_bytes=1, mtime_ns=1)
+
+
+def second(text: str) -> int:
+    return int(datetime.datetime.fromisoformat(f"{text}+00:00").timestamp())
+
+
+NOON = second("2024-02-29T12:00:00")
+
+
+def converted(column: Column, values: list[int | None], logs: Logs | None = None) -> Converted:
+    batch = pa.RecordBatch.from_arrays([pa.array(values, pa.int64())], [column.name])
+    return convert(batch, [column], "file", limits=limits_of(logs or day_logs(), DATE))
+
+
+def judged(column: Column, values: list[int | None], logs: Logs | None = None) -> IngestionReport:
+    logs = logs or day_logs()
+    found = converted(column, values, logs)
+    files = Files(DATE, ("train",), (DataFile("logs/a", "train", "2024-02-28", FACTS),))
+    counts = FileCounts(
+        split="train",
+        path="logs/a",
+        rows_read=len(values),
+        rows_written=found.batch.num_rows,
+        dropped=dict(found.dropped),
+        ignored=dict(found.ignored),
+        times=dict(found.times),
+        columns=[column.name],
+    )
+    return summed(files, [counts], logs, [column])
+
+
+def many(*others: int | None, of: int = NOON) -> list[int | None]:
+    return [of] * (1000 - len(others)) + list(others)
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [
+        ("milliseconds", 10**3),
+        ("microseconds", 10**6),
+        ("nanoseconds", 10**9),
+        ("minutes", 1 / 60),
+        ("hours", 1 / 3600),
+        ("days", 1 / 86_400),
+    ],
+)
+@pytest.mark.parametrize("column", [AT, BORN], ids=["event", "other"])
+def test_a_column_in_another_unit_stops_the_run_and_the_unit_is_named(column: Column, unit: str, factor: float) -> None:
+    logged = int(NOON * factor) if factor < 1 else NOON * int(factor)
+    text = rf"^split 'train', for example logs/a: column '{column.name}': 1000 of 1000 times lie .*\(got {logged}\)"
+    with pytest.raises(UserError, match=rf"{text}; they look like {unit}: log seconds since 1970$"):
+        judged(column, many(of=logged))
+
+
+def test_times_of_logs_without_days_have_a_range_too() -> None:
+    document = {"kind": "splits", "format": "parquet", "splits": {"train": "a", "eval": "b"}}
+    logs = SplitLogs.model_validate(document)
+    assert judged(AT, many(), logs).splits["train"].ignored == {}
+    with pytest.raises(UserError, match=r"outside 1990-01-01 to 2100-01-01 .*look like milliseconds"):
+        judged(AT, many(of=NOON * 1000), logs)
+    narrower = SplitLogs.model_validate(document | {"times": {"latest": "2010-12-31"}})
+    with pytest.raises(UserError, match=r"1000 of 1000 times lie outside 1990-01-01 to 2010-12-31"):
+        judged(AT, many(), narrower)
+
+
+def test_a_few_times_outside_the_days_of_the_run_are_clipped_and_counted() -> None:
+    first, last = second("2024-02-27T00:00:00"), second("2024-03-02T23:59:59")
+    values = [first - 1, first, last, last + 1, -5, NOON * 1000, None]
+    found = converted(AT, values)
+    assert found.batch.column(0).to_pylist() == [[first], [first], [last], [last], [first], [last], None]
+    assert found.ignored == {
+        "time clipped: at before 2024-02-27": 2,
+        "time clipped: at after 2024-03-02": 2,
+    }
+    assert judged(AT, many(-5, 2**40)).splits["train"].ignored == {
+        "time clipped: at before 2024-02-27": 1,
+        "time clipped: at after 2024-03-02": 1,
+    }
+
+
+def test_rows_may_be_dropped_instead() -> None:
+    logs = day_logs(times={"outside": "drop"})
+    found = converted(AT, [NOON, -5, None, 2**60], logs)
+    assert found.batch.column(0).to_pylist() == [[NOON], None]
+    assert found.rows.tolist() == [0, 2]
+    assert found.dropped == {"time outside its range: at": 2}
+    assert judged(AT, many(-5), logs).splits["train"].rows_written == 999
+
+
+def test_more_times_outside_than_declared_stop_the_run() -> None:
+    eleven = [NOON - 40 * 86_400] * 11
+    text = r"column 'at': 11 of 1000 times lie outside 2024-02-27 to 2024-03-02 .*; at most 0.01 of them may: mend"
+    with pytest.raises(UserError, match=text):
+        judged(AT, many(*eleven))
+    judged(AT, many(*eleven), day_logs(times={"max_outside_fraction": 0.02}))
+    judged(AT, many(*eleven), day_logs(times={"tolerance_days": 40}))
+    with pytest.raises(UserError, match=r"column 'at': 1 of 1000 times"):
+        judged(AT, many(-1), day_logs(times={"max_outside_fraction": 0}))
+
+
+def test_times_that_are_not_the_events_own_may_be_long_past_or_to_come() -> None:
+    values: list[Any] = [second("1931-05-01T00:00:00"), second("2031-01-01T00:00:00"), 0, None, NOON]
+    found = converted(BORN, values)
+    assert found.batch.column(0).to_pylist() == [None if value is None else [value] for value in values]
+    assert judged(BORN, many(*[0] * 999)).splits["train"].ignored == {}
+    assert judged(BORN, many(-(2**62))).splits["train"].ignored == {"time clipped: born before 1900-01-01": 1}
+
+
+def test_a_window_at_the_end_of_the_calendar_has_a_range() -> None:
+    assert str(limits_of(day_logs(train_days=1), "0001-01-02").times["event"]) == "0001-01-01 to 0001-01-03"
+    assert str(limits_of(day_logs(), "9999-12-31").times["event"]) == "9999-12-28 to 9999-12-31"

@@ -1,0 +1,75 @@
+"""What a trainer step is given: examples, their transformed selves and Transform's graph, of a small ranker."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from schemas.spec import Ranker
+
+NUM_EXAMPLES = 640
+DATE = "2024-03-04"
+
+
+def ranker(**training: Any) -> Ranker:
+    """Returns the ranker of the export's tests, with a job of two hosts and a data worker."""
+    from tests.trainer_module.serving.sample_training import declared
+
+    fields = json.loads(declared().model_dump_json())
+    fields["training"] |= training
+    fields["cluster"] |= {"ranks": 2, "data_workers": 1, "retries": 2, "deadline_s": 240, "heartbeat_timeout_s": 60}
+    return Ranker.model_validate_json(json.dumps(fields))
+
+
+def make_inputs(root: Path) -> None:
+    """Writes the three artifacts."""
+    import tensorflow as tf
+    import tensorflow_transform as tft
+
+    from components.steps.example_gen.report import IngestionReport, write_ingestion
+    from tests.trainer_module.serving.sample_training import encoded, rows, write_transform
+
+    write_transform(root / "transform_graph")
+    graph = tft.TFTransformOutput(str(root / "transform_graph"))
+    layer = graph.transform_features_layer()
+    raw = [encoded(row) for row in rows(NUM_EXAMPLES, seed=1)]
+    dense = tf.io.parse_example(tf.constant(raw), graph.raw_feature_spec())
+    transformed = {name: _values(value) for name, value in layer(dense).items()}
+    for split, start, end in (("train", 0, NUM_EXAMPLES - 100), ("eval", NUM_EXAMPLES - 100, NUM_EXAMPLES)):
+        records = [_example({name: each[number] for name, each in transformed.items()}) for number in range(start, end)]
+        _write(root / "transformed_examples" / f"Split-{split}", records)
+        _write(root / "examples" / f"Split-{split}", raw[start:end])
+    days = {"train": ["2024-03-03"], "eval": [DATE]}
+    write_ingestion(
+        str(root / "examples"), IngestionReport(date=DATE, days=days, missing_days=[], splits={}, base=None)
+    )
+
+
+def _values(tensor: Any) -> list[Any]:
+    """Returns the values of each example."""
+    import tensorflow as tf
+
+    if isinstance(tensor, tf.sparse.SparseTensor):
+        return [row.numpy().tolist() for row in tf.RaggedTensor.from_sparse(tensor)]
+    return [row.reshape(-1).tolist() for row in tensor.numpy()]
+
+
+def _example(values: dict[str, list[Any]]) -> bytes:
+    import tensorflow as tf
+
+    feature = {}
+    for name, found in values.items():
+        if found and isinstance(found[0], float):
+            feature[name] = tf.train.Feature(float_list=tf.train.FloatList(value=found))
+        else:
+            feature[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=found))
+    return bytes(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+
+
+def _write(folder: Path, records: list[bytes]) -> None:
+    import tensorflow as tf
+
+    folder.mkdir(parents=True)
+    for number in range(4):
+        with tf.io.TFRecordWriter(str(folder / f"part-{number}.gz"), options="GZIP") as writer:
+            for record in records[number::4]:
+                writer.write(record)

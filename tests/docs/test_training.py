@@ -1,0 +1,41 @@
+"""What docs/training.md shows is valid, and names every loss, balance, optimizer and schedule."""
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from ruamel.yaml import YAML
+
+from schemas.loading import load_spec
+from schemas.spec import optimizers, tasks, training
+from tests.schemas.sample_specs import changed, write
+
+
+@pytest.fixture(scope="module")
+def doc(repository: Path) -> str:
+    return (repository / "docs" / "training.md").read_text()
+
+
+def _laid_over(document: Any, part: Any) -> Any:
+    if not (isinstance(document, dict) and isinstance(part, dict)) or "kind" in part:
+        return part
+    return document | {name: _laid_over(document.get(name), value) for name, value in part.items()}
+
+
+def test_its_pieces_of_specs_are_valid(doc: str, tmp_path: Path) -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", doc, re.DOTALL)
+    assert len(blocks) == 7
+    for number, block in enumerate(blocks):
+        document = _laid_over(changed({}), YAML(typ="safe").load(block))
+        assert load_spec(write(tmp_path / f"{number}.yaml", document))
+
+
+def test_it_names_every_kind(doc: str) -> None:
+    unions = [training.LossBalance, training.Schedule, optimizers.DenseOptimizer, tasks.Task]
+    unions += [tasks.BinaryTask.model_fields["loss"].annotation, tasks.RegressionTask.model_fields["loss"].annotation]
+    for union in unions:
+        for member in get_args(get_args(union)[0]) or get_args(union):
+            [kind] = get_args(member.model_fields["kind"].annotation)
+            words = "every_steps" if kind == "step" else kind
+            assert re.search(rf"\b{words}\b", doc), kind

@@ -1,0 +1,166 @@
+"""What a backend cannot do is said when a pipeline is compiled, with the reason."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.kubeflow.checks import check
+from pipelines.kubeflow.target import Target
+from pipelines.kubeflow.vertex import job_text, mounted_root
+from schemas.errors import UserError
+from tests.pipelines.kubeflow.compiled_files import HOOK, changed_spec
+
+pytestmark = pytest.mark.slow
+
+TARGET = Target("image:1", "", pipeline_root="/sangam/root", data_root="/sangam/data")
+VERTEX = dataclasses.replace(TARGET, flavour="vertex", pipeline_root="/gcs/bucket/r", data_root="/gcs/bucket/logs")
+BARE: dict[str, Any] = {"default": None, "steps": None, "volumes": None}
+
+
+def refused(folder: Path, cluster: dict[str, Any], target: Target = TARGET, **changes: Any) -> str:
+    """Returns why a spec is refused."""
+    with pytest.raises(UserError) as error:
+        check(changed_spec(folder, "short_video", {"cluster": cluster, **changes}), target)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", ["short_video", "online_retail", "census_income"])
+def test_the_reference_specs_are_fit_for_kubeflow(tmp_path: Path, name: str) -> None:
+    check(changed_spec(tmp_path, name, {}), TARGET)
+
+
+def test_a_root_on_no_volume_would_not_outlive_the_run(tmp_path: Path) -> None:
+    text = refused(tmp_path, {}, dataclasses.replace(TARGET, pipeline_root="/elsewhere"))
+    assert text.startswith("--pipeline-root: lies on no writable volume of cluster.volumes (got /elsewhere; volumes: ")
+    assert "gone with its pods" in text
+    assert "lies on no writable volume" in refused(tmp_path, {"volumes": None})
+    assert "lies on no writable volume" in refused(
+        tmp_path, {}, dataclasses.replace(TARGET, pipeline_root="/sangam/root-of-others")
+    )
+    check(changed_spec(tmp_path, "short_video", {}), dataclasses.replace(TARGET, pipeline_root="/sangam/root/one"))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "expected"),
+    [
+        (
+            {"steps": {"example_gen": {"cache": True}}},
+            "cluster.steps.example_gen.cache: would repeat an old result (got true)",
+        ),
+        (
+            {"default": {"retries": {"count": 8, "backoff_s": 60, "factor": 2}}},
+            "cluster.default.retries: the last wait would be 7680 s, and Kubeflow knows no longest wait (got "
+            "max_backoff_s 3600)",
+        ),
+        (
+            {"steps": {"pusher": {"retries": {"factor": 1.5}}}},
+            "cluster.steps.pusher.retries.factor: Argo, which runs Kubeflow's pipelines, takes whole numbers alone "
+            "(got 1.5)",
+        ),
+        (
+            {"steps": {"trainer": {"timeout_s": 600}}},
+            "cluster.steps.trainer.timeout_s: ends the step trainer before cluster.deadline_s can take effect",
+        ),
+        (
+            {"default": {"timeout_s": 300}, "steps": {}},
+            "cluster.default.timeout_s: ends the step trainer before cluster.deadline_s can take effect (got 300)",
+        ),
+        (
+            {"volumes": {"root": {"claim": "one", "path": "/sangam/root"}, "b": {"claim": "one", "path": "/b"}}},
+            "cluster.volumes.b.claim: is mounted by 'root' (got one)",
+        ),
+        (
+            {"volumes": {"root": {"claim": "a.claim", "path": "/sangam/root"}}},
+            "cluster.volumes.root.claim: Kubeflow names the pod's volume after the claim",
+        ),
+        (
+            {"volumes": {"root": {"claim": "a", "path": "/sangam/root"}, "b": {"claim": "b", "path": "/minio/b"}}},
+            "cluster.volumes.b.path: something else is mounted there (got /minio/b)",
+        ),
+        (
+            {
+                "volumes": {
+                    "root": {"claim": "a", "path": "/sangam/root"},
+                    "data": {"claim": "b", "path": "/data", "read_only": True},
+                }
+            },
+            "cluster.volumes.data.read_only: has no effect: Kubeflow mounts claims into steps for writing",
+        ),
+    ],
+)
+def test_what_kubeflow_cannot_do_is_refused(tmp_path: Path, cluster: dict[str, Any], expected: str) -> None:
+    assert expected in refused(tmp_path, cluster)
+
+
+def test_alerts_need_their_address_in_every_step(tmp_path: Path) -> None:
+    own = {"A": {"secret": "b", "key": "c"}}
+    check(changed_spec(tmp_path, "short_video", {"cluster": {"default": {"secrets": HOOK}}, "alerts": {}}), TARGET)
+    text = refused(tmp_path, {"default": {"secrets": HOOK}, "steps": {"pusher": {"secrets": own}}}, alerts={})
+    assert text.startswith(
+        "cluster.steps.pusher.secrets: has not what `alerts` needs (got no SANGAM_ALERT_URL and no SANGAM_ALERT_KEY); "
+    )
+    assert "cluster.default.secrets: has not what `alerts` needs" in refused(tmp_path, {}, alerts={})
+
+
+def test_pods_of_a_training_job_need_a_root_that_they_share(tmp_path: Path) -> None:
+    cluster = {"launcher": {"kind": "mpijob"}}
+    check(changed_spec(tmp_path, "short_video", {"cluster": cluster}), TARGET)
+    text = refused(tmp_path, cluster, dataclasses.replace(TARGET, pipeline_root="/sangam/data-of-others"))
+    assert "lies on no writable volume" in text
+
+
+def test_vertex_ai_refuses_with_a_reason_what_it_does_not_know(tmp_path: Path) -> None:
+    cluster = {
+        "launcher": {"kind": "jobset"},
+        "service_account": "runner",
+        "steps": {
+            "trainer": {
+                "gpu": {"count": 1},
+                "node_pool": {"pool": "gpu"},
+                "tolerations": [{"key": "spot"}],
+                "secrets": {"A": {"secret": "b", "key": "c"}},
+                "shared_memory": "1GiB",
+            },
+            "pusher": {"retries": {"count": 4, "backoff_s": 600, "factor": 2, "max_backoff_s": 9000}},
+        },
+    }
+    text = refused(tmp_path, cluster, dataclasses.replace(TARGET, flavour="vertex"), alerts={})
+    for expected in (
+        "cluster.launcher: Vertex AI starts no pods of Kubernetes (got jobset)",
+        "cluster.volumes: Vertex AI mounts Cloud Storage alone, at /gcs (got root, data)",
+        "cluster.service_account: is a name of Kubernetes (got runner)",
+        "alerts: their address and key come from Secrets",
+        "cluster.steps.trainer.node_pool: Vertex AI has no nodes to choose from",
+        "cluster.steps.trainer.tolerations: Vertex AI has no nodes with taints",
+        "cluster.steps.trainer.secrets: Vertex AI gives containers no Secrets",
+        "cluster.steps.trainer.shared_memory: Vertex AI sets /dev/shm itself",
+        "cluster.default.timeout_s: Vertex AI knows a timeout of the whole job alone",
+        "cluster.steps.trainer.gpu.type: is a resource of Kubernetes (got nvidia.com/gpu)",
+        "cluster.steps.pusher.retries: the waits take longer than the 3600 s that Vertex AI allows (got 9000 s)",
+        "--pipeline-root: is no folder of Cloud Storage (got /sangam/root)",
+        "--data-root: lies nowhere that Vertex AI's containers see (got /sangam/data)",
+    ):
+        assert expected in text, expected
+    assert len(text.splitlines()) == len(set(text.splitlines()))
+
+
+def test_vertex_ai_takes_cores_memory_accelerators_and_retries(tmp_path: Path) -> None:
+    trainer = {"cpu": "8", "memory": "52GB", "gpu": {"type": "NVIDIA_TESLA_V100"}}
+    check(changed_spec(tmp_path, "short_video", {"cluster": {**BARE, "steps": {"trainer": trainer}}}), VERTEX)
+
+
+def test_vertex_ais_job_writes_where_its_containers_read() -> None:
+    assert mounted_root("gs://bucket/r") == mounted_root("/gcs/bucket/r") == "/gcs/bucket/r"
+    job = json.loads(job_text({"schemaVersion": "2.1.0"}, display_name="short_video", pipeline_root="/gcs/bucket/r"))
+    assert job["runtimeConfig"]["gcsOutputDirectory"] == "gs://bucket/r/artifacts"
+    assert job["pipelineSpec"] == {"schemaVersion": "2.1.0"}
+
+
+def test_every_reason_is_one_line_with_a_place_and_what_was_got(tmp_path: Path) -> None:
+    text = refused(tmp_path, {**BARE, "steps": {"pusher": {"cache": True, "retries": {"factor": 1.5}}}})
+    assert len(text.splitlines()) == 3
+    assert all(re.match(r"^[-a-z_.]+: .*\(got .*", line) for line in text.splitlines())

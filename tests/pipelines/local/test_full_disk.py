@@ -1,0 +1,116 @@
+"""Full disks are recognised in whatever words a library says it, and told with the step, the path and the sizes."""
+
+import errno
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.local.full_disk import DiskWatch, full_disk
+from pipelines.local.request import RunRequest
+from pipelines.local.steps import Artifact, Step
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from tests.paths import REPOSITORY
+from tests.pipelines.local.sample_run import SPEC
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> RunRequest:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "logs").write_bytes(bytes(3000))
+    return RunRequest(load_spec(SPEC), None, tmp_path / "data", tmp_path / "root")
+
+
+def _watch(request: RunRequest, node: str, least_free: int = 2**30) -> DiskWatch:
+    watch = DiskWatch(request.root)
+    watch.node, watch.free_at_start, watch.least_free = node, 2048, least_free
+    return watch
+
+
+def _wrapped(error: Exception) -> Exception:
+    try:
+        try:
+            raise error
+        except Exception as inner:
+            raise RuntimeError("while running 'Write'") from inner
+    except RuntimeError as outer:
+        return outer
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("ROOT/artifacts/transform/x/1.gz; No space left on device [while running 'Write']"),
+        UserError(
+            "training: rank-0 ended with code 1; the end of LOG:\nROOT/artifacts/transform/x/1.gz: No space left "
+            "on device"
+        ),
+    ],
+)
+def test_the_path_is_found_in_the_words_of_libraries(request_: RunRequest, error: Exception) -> None:
+    error.args = (str(error).replace("ROOT", str(request_.root)),)
+    told = full_disk(_wrapped(error), request_, (), _watch(request_, "transform", least_free=512))
+    path = request_.root / "artifacts" / "transform" / "x" / "1.gz"
+    assert told == (
+        f"transform: the disk is full (got 512 B free at {path}, 2.05 kB when the step began); the step needs about "
+        "3.00 kB: make room, or take a --root on a larger disk"
+    )
+
+
+def test_errors_of_the_system_and_of_sqlite_count_too(request_: RunRequest) -> None:
+    watch = _watch(request_, "trainer")
+    path = str(request_.root / "x.npy")
+    assert f"free at {path}, " in str(full_disk(_wrapped(OSError(errno.ENOSPC, "full", path)), request_, (), watch))
+    told = full_disk(sqlite3.OperationalError("database or disk is full"), request_, (), watch)
+    assert f"free at {request_.root / 'artifacts' / 'trainer'}, 2.05 kB when" in str(told)
+
+
+def test_other_failures_are_none_unless_the_disk_was_seen_full(request_: RunRequest) -> None:
+    error = UserError("training: the launcher ended with code 1")
+    assert full_disk(error, request_, (), _watch(request_, "trainer")) is None
+    assert full_disk(error, request_, (), _watch(request_, "trainer", least_free=0)) is not None
+
+
+def test_the_need_is_what_the_step_wrote_before_else_the_largest_that_was_made(request_: RunRequest) -> None:
+    error, watch = OSError(errno.ENOSPC, "full"), _watch(request_, "transform")
+    made = request_.root / "artifacts" / "example_gen" / "examples" / "1"
+    made.mkdir(parents=True)
+    (made / "data").write_bytes(bytes(5 * 1024))
+    steps = [Step("example_gen", "ran", 1.0, 0, {"examples": Artifact(str(made))})]
+    assert "the step needs about 5.12 kB" in str(full_disk(error, request_, steps, watch))
+    for output, size in (("graph", 1024), ("examples", 8 * 1024)):
+        before = request_.root / "artifacts" / "transform" / output / "2"
+        before.mkdir(parents=True)
+        (before / "data").write_bytes(bytes(size))
+    assert "the step needs about 9.22 kB" in str(full_disk(error, request_, steps, watch))
+
+
+def test_another_disk_than_the_roots_is_told_by_itself(request_: RunRequest) -> None:
+    if not Path("/dev/shm").is_dir() or Path("/dev/shm").stat().st_dev == request_.root.stat().st_dev:
+        pytest.skip("needs a second disk")
+    error = OSError(errno.ENOSPC, "full", "/dev/shm/beam-1")
+    told = str(full_disk(error, request_, (), _watch(request_, "transform")))
+    assert "free at /dev/shm/beam-1); the step needs about 3.00 kB: make room there" in told
+
+
+def test_a_disk_without_room_for_a_run_is_told_at_once(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (tmp_path / "data").mkdir()
+    root.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(root)]
+    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount a small disk: {mounted.stderr.strip()}")
+    try:
+        command = [sys.executable, "-m", "tests.pipelines.local.sample_run", str(tmp_path / "data"), str(root)]
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr.startswith("run: the disk is full (got ")
+        assert f"free at {root}" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    finally:
+        subprocess.run(["umount", str(root)], check=True)

@@ -1,0 +1,154 @@
+"""Rows go by event time and by capacity, and nothing else goes."""
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+DAY = 24 * 60
+
+
+def test_rows_expire_by_the_time_of_events_at_the_declared_day() -> None:
+    from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
+    from trainer_module.embedding.eviction import evict
+    from trainer_module.embedding.row_store import RowStore
+
+    store = RowStore(group(users=table(expire_after_days=2), posts=table()), seed=1)
+    step = Steps(store)
+    step(keys(1, 2, 3), minute=np.array([0, 1, 5 * DAY], np.int32))
+    step(keys(7, tag=2), minute=0)
+    evict(store, now=2 * DAY, rank=0, ranks=1)
+    assert ids_of(store) == {2, 3, 7}
+    evict(store, now=2 * DAY + 1, rank=0, ranks=1)
+    assert ids_of(store) == {3, 7}
+    assert store.counters["expired"].numpy().tolist() == [0, 2, 0]
+
+
+def test_replaying_an_old_day_refreshes_nothing() -> None:
+    from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
+    from trainer_module.embedding.eviction import evict
+    from trainer_module.embedding.row_store import RowStore
+
+    store = RowStore(group(users=table(expire_after_days=2)), seed=1)
+    step = Steps(store)
+    step(keys(1, 2), minute=10 * DAY)
+    step(keys(1), minute=3 * DAY)
+    step(keys(3), minute=3 * DAY)
+    evict(store, now=10 * DAY, rank=0, ranks=1)
+    assert ids_of(store) == {1, 2}
+
+
+def test_a_row_made_in_a_skipped_step_has_its_time() -> None:
+    from tests.trainer_module.embedding.sample_tables import group, ids_of, keys, table
+    from trainer_module.embedding.eviction import evict
+    from trainer_module.embedding.row_store import Observed, RowStore
+
+    store = RowStore(group(users=table(expire_after_days=2)), seed=1)
+    observed = Observed(tf.constant([1], tf.int32), tf.constant([9 * DAY], tf.int32))
+    store.find_or_make(tf.constant(keys(1)), observed, tf.constant(1, tf.int64))
+    evict(store, now=10 * DAY, rank=0, ranks=1)
+    assert ids_of(store) == {1}
+
+
+@pytest.mark.parametrize(("order", "stay"), [("least_recent", {3, 4}), ("least_frequent", {1, 2})])
+def test_over_capacity_the_declared_order_decides(order: str, stay: set[int]) -> None:
+    from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
+    from trainer_module.embedding.eviction import evict
+    from trainer_module.embedding.row_store import RowStore
+
+    store = RowStore(group(users=table(capacity={"rows": 2, "evict": order}), posts=table()), seed=1)
+    step = Steps(store)
+    step(keys(1, 2, 3, 4), minute=np.array([1, 2, 3, 4], np.int32), occurrences=np.array([9, 8, 7, 6], np.int32))
+    step(keys(20, 21, 22, tag=2), minute=0)
+    evict(store, now=4, rank=0, ranks=1)
+    assert ids_of(store) == stay | {20, 21, 22}
+    assert store.counters["evicted"].numpy().tolist() == [0, 2, 0]
+
+
+def _sorted_out(group, keys, seen, count, *, now, rank, ranks):  # type: ignore[no-untyped-def]
+    """Returns the places of the rows that go, by sorting every table's rows."""
+    from trainer_module.embedding.eviction import rank_share
+
+    gone: set[int] = set()
+    for name, table in group.tables.items():
+        rows = [place for place in range(len(keys)) if keys[place] >> 52 == group.tags[name]]
+        if table.expire_after_days is not None:
+            old = {place for place in rows if now - int(seen[place]) >= table.expire_after_days * DAY}
+            gone |= old
+            rows = [place for place in rows if place not in old]
+        if table.capacity is not None:
+            by = (seen, count, keys) if table.capacity.evict == "least_recent" else (count, seen, keys)
+            surplus = max(len(rows) - rank_share(table.capacity.rows, rank, ranks), 0)
+            gone |= set(sorted(rows, key=lambda place: [int(column[place]) for column in by])[:surplus])
+    return sorted(gone)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_rows_that_go_are_those_of_a_full_sort_whatever_the_ties(seed: int) -> None:
+    from tests.trainer_module.embedding.sample_tables import group, table
+    from trainer_module.embedding.eviction import rows_to_go
+
+    generator = np.random.default_rng(seed)
+    tables = group(
+        frequent=table(capacity={"rows": 60, "evict": "least_frequent"}),
+        plain=table(),
+        recent=table(capacity={"rows": 40, "evict": "least_recent"}, expire_after_days=2),
+        expiring=table(expire_after_days=1),
+        roomy=table(capacity={"rows": 10_000}),
+    )
+    num_rows = int(generator.integers(0, 1000))
+    keys = np.sort(generator.choice(2**40, num_rows, replace=False)) | (generator.integers(1, 6, num_rows) << 52)
+    keys = generator.permutation(keys)
+    # Few different values, those before 1970 and the largest included: nearly all rows are tied.
+    seen = generator.choice(np.array([-5, 0, 3 * DAY - 1, 3 * DAY, 4 * DAY, 2**31 - 1], np.int32), num_rows)
+    count = generator.choice(np.array([0, 1, 2, 2**31 - 1], np.int32), num_rows)
+    for now, rank, ranks in ((4 * DAY, 0, 1), (5 * DAY, 1, 3)):
+        going = rows_to_go(tables, keys, seen, count, now=now, rank=rank, ranks=ranks)
+        expected = _sorted_out(tables, keys, seen, count, now=now, rank=rank, ranks=ranks)
+        assert going.places.tolist() == expected
+        by_table = np.bincount(keys[expected] >> 52, minlength=6)
+        assert (going.expired + going.evicted).tolist() == by_table.tolist()
+        assert going.expired[[1, 2, 5]].tolist() == going.evicted[[2, 4, 5]].tolist() == [0, 0, 0]
+
+
+def test_occurrences_add_up_over_steps() -> None:
+    from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
+    from trainer_module.embedding.eviction import evict
+    from trainer_module.embedding.row_store import RowStore
+
+    store = RowStore(group(users=table(capacity={"rows": 1, "evict": "least_frequent"})), seed=1)
+    step = Steps(store)
+    step(keys(1), occurrences=3)
+    for _ in range(4):
+        step(keys(2))
+    evict(store, now=0, rank=0, ranks=1)
+    assert ids_of(store) == {2}
+
+
+def test_shares_of_the_ranks_add_up_to_the_capacity() -> None:
+    from trainer_module.embedding.eviction import rank_share
+
+    for rows in (1, 2, 10, 80_000_001):
+        for ranks in (1, 2, 3, 7):
+            shares = [rank_share(rows, rank, ranks) for rank in range(ranks)]
+            assert sum(shares) == rows
+            assert max(shares) - min(shares) <= 1
+
+
+def test_a_table_is_never_over_its_capacity_after_an_eviction_whatever_came() -> None:
+    from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
+    from trainer_module.embedding.eviction import evict
+    from trainer_module.embedding.row_store import RowStore
+
+    store = RowStore(group(users=table(capacity={"rows": 300})), seed=1)
+    step, generator = Steps(store), np.random.default_rng(0)
+    for minute in range(30):
+        batch = np.unique(generator.integers(1, 2000, 250))
+        step(keys(*batch), minute=minute)
+        evict(store, now=minute, rank=0, ranks=1)
+        assert store.num_rows <= 300
+        assert set(batch.tolist()) <= ids_of(store)
+        np.testing.assert_array_equal(
+            store.find(tf.constant(store.contents()[0])).numpy(), np.arange(1, store.num_rows + 1)
+        )

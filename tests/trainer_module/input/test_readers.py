@@ -1,0 +1,304 @@
+"""Batches: every example once, in an order that a resumed epoch takes up where it was left."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.spec import Ranker
+from schemas.spec.training import Order
+from tests.trainer_module import sample_job as small_job
+from tests.trainer_module.launch.launched_job import wait_until
+from tests.trainer_module.sample_job import FIRST_EVENT_S, NUM_EXAMPLES, declared, write_days, write_examples
+from trainer_module.checkpoint.manifest import Position
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+DAYS = ("2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02")
+ORDERS: tuple[Order, ...] = ("time", "shuffled_within_day", "shuffled")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[str]:
+    with _serving(workers=2) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def lone_worker() -> Iterator[str]:
+    with _serving(workers=1) as address:
+        yield address
+
+
+@contextmanager
+def _serving(workers: int) -> Iterator[str]:
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    servers = [service.WorkerServer(service.WorkerConfig(dispatcher_address=address)) for _ in range(workers)]
+    yield address
+    del servers, dispatcher
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_examples(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def day_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_days(tmp_path_factory.mktemp("days"), DAYS, files_a_day=2)
+
+
+@pytest.fixture(scope="module")
+def many_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_examples(tmp_path_factory.mktemp("many"), num_files=13)
+
+
+def _ages(batches: Sequence[dict]) -> np.ndarray:  # type: ignore[type-arg]
+    """The `age` of an example, the only float, is as good as its name."""
+    return np.concatenate([batch["floats"].numpy()[:, 0] for batch in batches])
+
+
+def _own(ranker: Ranker, files: tuple[str, ...], *, ranks: int, skip: int = 0, epoch: int = 0) -> np.ndarray:
+    from trainer_module.input.local_reader import own_batches
+
+    parts = [list(own_batches(ranker, files, epoch=epoch, rank=rank, ranks=ranks, skip=skip)) for rank in range(ranks)]
+    return np.concatenate([_ages(of_step) for of_step in zip(*parts, strict=True)])
+
+
+@pytest.mark.parametrize("shuffle_buffer", [1, 300])
+def test_read_by_the_ranks_examples_come_in_one_order_whatever_the_number_of_ranks_and_the_start(
+    files: tuple[str, ...], shuffle_buffer: int
+) -> None:
+    ranker = declared(shuffle_buffer=shuffle_buffer)
+    whole = _own(ranker, files, ranks=1)
+    assert len(np.unique(whole)) == NUM_EXAMPLES
+    np.testing.assert_array_equal(_own(ranker, files, ranks=3), whole)
+    np.testing.assert_array_equal(_own(ranker, files, ranks=2, skip=128), whole[128:])
+    assert np.array_equal(_own(ranker, files, ranks=1, epoch=1), whole) == (shuffle_buffer == 1)
+
+
+def _pool_epoch(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray | None = None):  # type: ignore[no-untyped-def]
+    from trainer_module.input.service_reader import PoolEpoch, training_records
+
+    return PoolEpoch(
+        ranker,
+        training_records(ranker, files, epoch),
+        service=pool,
+        name=f"epoch-{epoch}",
+        trained=np.zeros([0, 2], np.int64) if trained is None else trained,
+    )
+
+
+@pytest.mark.parametrize("name", ["files", "many_files"])
+def test_an_epoch_of_the_pool_goes_on_with_exactly_the_examples_that_were_left(
+    request: pytest.FixtureRequest, pool: str, name: str
+) -> None:
+    files = request.getfixturevalue(name)
+    ranker = declared(data_workers=2, shuffle_buffer=100, batch_size_per_rank=16, ranks=2)
+    epoch = {"files": 0, "many_files": 10}[name]
+    first = _pool_epoch(ranker, files, pool, epoch)
+    seen = []
+    for batch in first:
+        seen.append(batch)
+        first.stepped()
+        if len(seen) == 20:
+            break
+    trained = first.trained()
+    assert trained.shape == (20, 2)
+    second = _resumed(ranker, files, pool, epoch, trained)
+    left = _ages(second)
+    assert len(left) + 20 * 16 >= NUM_EXAMPLES
+    both = np.concatenate([_ages(seen), left])
+    assert len(both) == len(np.unique(both)) == NUM_EXAMPLES
+
+
+def _resumed(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray) -> list:  # type: ignore[type-arg]
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+    found = list(_pool_epoch(ranker, files, address, epoch, trained))
+    del worker, dispatcher
+    return found
+
+
+def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path, files: tuple[str, ...]) -> None:
+    from trainer_module import collectives
+    from trainer_module.input.service_reader import broken_parts
+    from trainer_module.input.train_input import TrainInput, no_batches
+
+    collectives.start()
+    # Batches of 2, of which the worker holds many and its reader few: a kill in the middle must lose some.
+    ranker = declared(data_workers=1, batch_size_per_rank=2, shuffle_buffer=100)
+    dispatcher = tf.data.experimental.service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    worker, port = _worker(tmp_path / "first", address)
+    job = small_job.job(tmp_path, ranker, files)
+    source = TrainInput(
+        job, files, rank=0, ranks=1, service=address, attempt="0", start=Position(), trained=no_batches()
+    )
+    seen, again = [], None
+    for batch in source.batches(0, 0):
+        seen.append(batch)
+        source.stepped()
+        if len(seen) == 40:
+            worker.kill()
+            worker.wait()
+            again, _ = _worker(tmp_path / "second", address, port)
+    for _ in range(5):  # Empty batches, while other ranks still have some.
+        source.stepped()
+    delivered = source.delivered()
+    assert delivered is not None
+    broken = broken_parts(delivered)
+    assert len(broken) > 0
+    assert len(_ages(seen)) < NUM_EXAMPLES
+    for batch in source.ask_again(broken):
+        seen.append(batch)
+        source.stepped()
+    assert again
+    again.kill()
+    again.wait()
+    delivered = source.delivered()
+    assert delivered is not None
+    assert len(broken_parts(delivered)) == 0
+    ages = _ages(seen)
+    assert len(ages) == len(np.unique(ages)) == NUM_EXAMPLES
+    assert len(np.unique(source.trained(), axis=0)) == len(seen) == delivered[0].sum()
+
+
+def _worker(folder: Path, dispatcher: str, port: str = "0") -> tuple["subprocess.Popen[bytes]", str]:
+    """Starts a worker of a pool; returns it and its port, on which one that comes in its place must serve."""
+    folder.mkdir()
+    file = folder / "address"
+    manners = ["--address-file", str(file), "--dispatcher", dispatcher, "--port", port]
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "trainer_module.launch.data_service", "worker", *manners],
+        stderr=(folder / "log").open("wb"),
+    )
+    wait_until(file.exists, 120, "the worker serves")
+    return worker, file.read_text().rpartition(":")[2]
+
+
+def _ordered(order: Order, **changes: Any) -> Ranker:
+    return declared(event_time="at", order=order, shuffle_buffer=20_000, **changes)
+
+
+def _places(batch: dict[str, Any]) -> np.ndarray:
+    """The places of a batch's examples in the logs, from 0."""
+    found: np.ndarray = (batch["event_time"].numpy() - FIRST_EVENT_S) // 60
+    return found
+
+
+def _days(places: np.ndarray) -> np.ndarray:
+    firsts = [day * NUM_EXAMPLES // len(DAYS) for day in range(1, len(DAYS))]
+    days: np.ndarray = np.searchsorted(firsts, places, side="right")
+    return days
+
+
+def _global_batches(ranker: Ranker, files: tuple[str, ...], *, ranks: int, skip: int = 0) -> list[np.ndarray]:
+    from trainer_module.input.local_reader import own_batches
+
+    parts = [own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks, skip=skip) for rank in range(ranks)]
+    return [np.concatenate([_places(batch) for batch in step]) for step in zip(*parts, strict=True)]
+
+
+def test_in_the_order_of_time_the_batch_of_all_ranks_is_a_slice_of_time(day_files: tuple[str, ...]) -> None:
+    steps = _global_batches(_ordered("time"), day_files[::-1], ranks=2)
+    assert [len(step) for step in steps][:2] == [128, 128]
+    np.testing.assert_array_equal(np.concatenate(steps), np.arange(NUM_EXAMPLES))
+
+
+def test_shuffled_within_the_day_days_stay_in_order_and_a_resumed_epoch_goes_on(day_files: tuple[str, ...]) -> None:
+    ranker = _ordered("shuffled_within_day")
+    places = np.concatenate(_global_batches(ranker, day_files, ranks=2))
+    assert np.array_equal(np.sort(places), np.arange(NUM_EXAMPLES))
+    assert np.array_equal(_days(places), np.sort(_days(places)))
+    for day in range(len(DAYS)):
+        of_day = places[_days(places) == day]
+        # Shuffled over all files of the day: a rank correlation of 250 random ranks is under 0.3.
+        assert abs(np.corrcoef(of_day, np.arange(len(of_day)))[0, 1]) < 0.3
+    rest = np.concatenate(_global_batches(ranker, day_files, ranks=3, skip=256))
+    np.testing.assert_array_equal(rest, places[256:])
+
+
+def test_shuffled_the_days_are_over_each_other(day_files: tuple[str, ...]) -> None:
+    first = _global_batches(_ordered("shuffled"), day_files, ranks=1)[0]
+    assert len(first) == 64
+    assert set(_days(first)) == set(range(len(DAYS)))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_worker_of_a_pool_keeps_the_order(day_files: tuple[str, ...], lone_worker: str, order: Order) -> None:
+    ranker = _ordered(order, data_workers=1, batch_size_per_rank=8)
+    epoch = _pool_epoch(ranker, day_files, lone_worker, 20 + ORDERS.index(order))
+    places = [_places(batch) for batch in epoch]
+    assert np.array_equal(np.sort(np.concatenate(places)), np.arange(NUM_EXAMPLES))
+    means = np.array([np.mean(_days(of_batch)) for of_batch in places])
+    assert bool((np.diff(means) >= 0).all()) == (order != "shuffled")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_ranks_share_the_validation_split_and_no_rank_opens_anothers_files(
+    day_files: tuple[str, ...], tmp_path: Path, ranks: int
+) -> None:
+    from trainer_module.input.local_reader import validation_batches
+    from trainer_module.input.order import files_of_rank
+
+    seen = []
+    for rank in range(ranks):
+        folder = tmp_path / str(rank)
+        folder.mkdir()
+        for file in map(Path, day_files):
+            content = (
+                file.read_bytes() if str(file) in files_of_rank(day_files, rank, ranks).files else b"not to be read"
+            )
+            (folder / file.name).write_bytes(content)
+        files = [str(folder / Path(file).name) for file in day_files]
+        seen.append(
+            np.concatenate([_places(b) for b in validation_batches(_ordered("time"), files, rank=rank, ranks=ranks)])
+        )
+    assert [len(of_rank) for of_rank in seen] == pytest.approx([NUM_EXAMPLES / ranks] * ranks, abs=130)
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(NUM_EXAMPLES))
+
+
+def test_of_one_file_each_rank_takes_its_share_and_a_pool_gives_each_example_once(
+    files: tuple[str, ...], pool: str
+) -> None:
+    from trainer_module.input.local_reader import validation_batches
+    from trainer_module.input.service_reader import PoolEpoch, validation_records
+
+    ranker = _ordered("shuffled", data_workers=2)
+    whole = sorted(np.concatenate([_places(b) for b in validation_batches(ranker, files[:1], rank=0, ranks=1)]))
+    shares = [
+        np.concatenate([_places(batch) for batch in validation_batches(ranker, files[:1], rank=rank, ranks=2)])
+        for rank in (0, 1)
+    ]
+    assert [len(share) for share in shares] == [168, 167]
+    assert sorted(np.concatenate(shares)) == whole
+    none = np.zeros([0, 2], np.int64)
+    served = PoolEpoch(ranker, validation_records(ranker, files[:1]), service=pool, name="validate", trained=none)
+    assert sorted(np.concatenate([_places(batch) for batch in served])) == whole
+
+
+def test_a_part_that_did_not_come_whole_is_noticed_whatever_else_came() -> None:
+    from trainer_module.input.service_reader import LostBatchesError, refuse_lost
+
+    whole = np.array([[3, 2], [1, 1], [3, 2]])
+    refuse_lost(whole)
+    for row, part in ((0, 1), (1, 0)):
+        lost = whole.copy()
+        lost[row, part] -= 1
+        with pytest.raises(
+            LostBatchesError, match=f"1 of 2 parts .* \\(first: part {part}, {lost[0, part]} batches\\)"
+        ):
+            refuse_lost(lost)
+    with pytest.raises(LostBatchesError):
+        refuse_lost(np.array([[4, 2], [1, 1], [3, 2]]))

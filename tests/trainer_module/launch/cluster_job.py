@@ -1,0 +1,133 @@
+"""A training job of several hosts, each of its processes started as in a pod of its own, to be disturbed."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+STAND_INS = "tests.trainer_module.launch.fake_hosts"
+
+
+def free_port() -> int:
+    """Returns a port that nobody listens on."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def processes_of(job_file: Path) -> list[psutil.Process]:
+    """Returns the living processes that were started with this job file."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if str(job_file) in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+class ClusterJob:
+    """Starts the processes of one job.
+
+    Attributes:
+        port: of the coordinator.
+    """
+
+    def __init__(
+        self,
+        job_file: Path,
+        *,
+        hosts: int,
+        places: Sequence["Place"] = (),
+        lost_after_s: float = 6.0,
+        coordinator: Sequence[str] = (STAND_INS, "coordinator"),
+        host: Sequence[str] = (STAND_INS, "host"),
+        service: str = "",
+    ):
+        """Notes how; nothing is started yet.
+
+        Args:
+            job_file: of the job.
+            hosts: how many.
+            places: where the coordinator and host 0, host 1, ... are; none: all on the loopback interface.
+            lost_after_s: for the coordinator.
+            coordinator: module and its first arguments.
+            host: the same of a host.
+            service: for the coordinator.
+        """
+        self.job_file, self.port = job_file, free_port()
+        self._hosts, self._lost_after_s, self._service = hosts, lost_after_s, service
+        self._places = places or [Place()] * hosts
+        self._coordinator, self._host = coordinator, host
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> "ClusterJob":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in [*self._started, *processes_of(self.job_file)]:
+            process.kill()
+        for popen in self._started:
+            popen.wait()
+
+    def start(self, place: "Place", name: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Starts `python -m ...` somewhere; it has a log of its own."""
+        log = (self.job_file.parent / f"{name}.log").open("ab")
+        process = subprocess.Popen([*place.prefix, sys.executable, "-m", *arguments], stdout=log, stderr=log)
+        self._started.append(process)
+        return process
+
+    def coordinator(self) -> "subprocess.Popen[bytes]":
+        """Starts the coordinator."""
+        options = {
+            "--hosts": self._hosts,
+            "--port": self.port,
+            "--service": self._service,
+            "--bind": self._places[0].address,
+            "--lost-after-s": self._lost_after_s,
+        }
+        given = [str(part) for option in options.items() for part in option]
+        return self.start(self._places[0], "coordinator", *self._coordinator, str(self.job_file), *given)
+
+    def host(self, index: int, *, patience_s: float = 600.0, interface: str = "") -> "subprocess.Popen[bytes]":
+        """Starts a host."""
+        options = {
+            "--coordinator": f"{self._places[0].address}:{self.port}",
+            "--index": index,
+            "--interface": interface or self._places[index].interface,
+            "--patience-s": patience_s,
+        }
+        given = [str(part) for option in options.items() for part in option]
+        return self.start(self._places[index], f"host-{index}", *self._host, str(self.job_file), *given)
+
+    def log(self, name: str = "coordinator") -> str:
+        """Returns what a process has said so far."""
+        return (self.job_file.parent / f"{name}.log").read_text()
+
+    def rank(self, rank: int) -> psutil.Process | None:
+        """Returns the process of a rank, if it runs."""
+        for process in processes_of(self.job_file):
+            try:
+                if process.environ().get("HOROVOD_RANK") == str(rank):
+                    return process
+            except psutil.NoSuchProcess:
+                continue
+        return None
+
+
+class Place:
+    """Where processes run: on this machine's loopback interface, or in a network of their own.
+
+    Attributes:
+        prefix: of a command that is to run there.
+        address: of processes there.
+        interface: with this address.
+    """
+
+    def __init__(self, prefix: Sequence[str] = (), address: str = "127.0.0.1", interface: str = "lo"):
+        self.prefix, self.address, self.interface = prefix, address, interface

@@ -1,0 +1,226 @@
+"""A job of several hosts, whoever is killed. Ranks and export are stand-ins: `test_cluster_training` has real ones."""
+
+import http.client
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.trainer_module.launch.cluster_job import ClusterJob, processes_of
+from tests.trainer_module.launch.fake_hosts import end_training
+from tests.trainer_module.launch.launched_job import failure, wait_until
+from tests.trainer_module.sample_job import declared, write_job
+from trainer_module.job import read_job
+from trainer_module.launch.attempts import conclude
+from trainer_module.launch.deadline import Deadline
+from trainer_module.launch.lost import Losses
+from trainer_module.launch.processes import MISTAKE, STOPPED
+
+pytestmark = pytest.mark.slow
+
+
+def _job(folder: Path, **changes: object) -> Path:
+    return write_job(folder, declared(**{"ranks": 2, **changes}), ())
+
+
+def _train(job: ClusterJob, but: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """Waits until ranks other than these run; returns their process ids."""
+
+    def pids() -> tuple[int, ...]:
+        ranks = [job.rank(rank) for rank in (0, 1)]
+        return tuple(rank.pid for rank in ranks if rank is not None and rank.pid not in but)
+
+    wait_until(lambda: len(pids()) == 2, 20, "two ranks run")
+    return pids()
+
+
+def _end(job: ClusterJob) -> None:
+    (job.job_file.parent / "trained").touch()
+
+
+def _retries(job: ClusterJob) -> list[str]:
+    """Returns why each attempt but the last has ended."""
+    lines = map(json.loads, read_job(job.job_file).progress_file.read_text().splitlines())
+    return [line["reason"] for line in lines if "retry" in line]
+
+
+def _unexpected(attempt: int, deadline: Deadline) -> None:
+    raise AssertionError("it is trained")
+
+
+def _nothing_runs(job: ClusterJob) -> Callable[[], bool]:
+    return lambda: not processes_of(job.job_file)
+
+
+def test_a_job_ends_well_though_each_of_its_processes_is_killed_once(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path), hosts=2) as job:
+        hosts = [job.host(0), job.host(1)]  # They wait for their coordinator.
+        first = job.coordinator()
+        ranks = _train(job)
+        killed = job.rank(1)
+        assert killed
+        killed.kill()
+        ranks = _train(job, but=ranks)
+        hosts[1].kill()
+        wait_until(lambda: job.rank(1) is None, 5, "the ranks of a host end with it")
+        hosts[1].wait()
+        hosts[1] = job.host(1)
+        ranks = _train(job, but=ranks)
+        first.kill()
+        first.wait()
+        second = job.coordinator()
+        _train(job, but=ranks)
+        _end(job)
+        assert [process.wait(20) for process in (second, *hosts)] == [0, 0, 0]
+        assert _retries(job) == [
+            f"training: rank-1 on host 1 was ended by SIGKILL; the end of {tmp_path}/logs/rank-1.log:",
+            "training: host 1 is gone: another process has come in its place",
+        ]
+        assert "[rank-1] start rank=1" in job.log("host-1")
+        assert Path(read_job(job.job_file).model_dir).is_dir()
+        assert processes_of(job.job_file) == []
+        # Started once more, all is done already.
+        assert job.coordinator().wait(20) == 0
+
+
+def test_a_model_without_its_report_is_what_a_killed_export_has_left_and_is_written_anew(tmp_path: Path) -> None:
+    job_file = _job(tmp_path)
+    job = read_job(job_file)
+    end_training(job)
+    Path(job.model_dir).mkdir()
+    export = "tests.trainer_module.launch.fake_export"
+    assert conclude(job_file, job, Losses(job), _unexpected, export_module=export) == 0
+    assert job.export_file.exists()
+    job.export_file.write_text("of the first")
+    assert conclude(job_file, job, Losses(job), _unexpected, export_module=export) == 0
+    assert job.export_file.read_text() == "of the first"
+
+
+def test_a_host_that_is_asked_to_end_says_so_and_the_job_waits_for_its_replacement(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path), hosts=2, lost_after_s=600) as job:
+        coordinator, staying, leaving = job.coordinator(), job.host(0), job.host(1)
+        ranks = _train(job)
+        leaving.terminate()
+        assert leaving.wait(10) == STOPPED
+        wait_until(lambda: "waiting for hosts=1" in job.log(), 5, "the coordinator waits")
+        assert job.rank(0) is None
+        replacement = job.host(1)
+        _train(job, but=ranks)
+        _end(job)
+        assert [process.wait(20) for process in (coordinator, staying, replacement)] == [0, 0, 0]
+        assert _retries(job) == ["training: host 1 was asked to end by SIGTERM"]
+
+
+def test_without_retries_a_killed_rank_fails_the_job_with_host_rank_and_log(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path, retries=0), hosts=2) as job:
+        coordinator, hosts = job.coordinator(), [job.host(0), job.host(1)]
+        _train(job)
+        killed = job.rank(1)
+        assert killed
+        wait_until(lambda: "start rank=1" in job.log("logs/rank-1"), 5, "the rank has spoken")
+        killed.kill()
+        assert [process.wait(20) for process in (coordinator, *hosts)] == [1, 1, 1]
+        assert failure(job.job_file).startswith("training: rank-1 on host 1 was ended by SIGKILL; the end of ")
+        assert failure(job.job_file).endswith("\nstart rank=1")
+        assert processes_of(job.job_file) == []
+
+
+def test_one_loss_too_many_is_one_clear_error_nothing_runs_and_the_same_commands_go_on(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path, retries=2), hosts=1, lost_after_s=600) as job:
+        processes = [job.coordinator(), job.host(0)]
+        ranks: tuple[int, ...] = ()
+        for _ in range(3):
+            ranks = _train(job, but=ranks)
+            killed = job.rank(1)
+            assert killed
+            killed.kill()
+        assert [process.wait(60) for process in processes] == [1, 1]
+        assert failure(job.job_file).startswith(
+            "training: rank 1 on host 0 lost (signal 9), after 2 lost processes, as many as cluster.retries allows; "
+            "the same command goes on from the beginning\ntraining: rank-1 on host 0 was ended by SIGKILL; the end of "
+        )
+        assert len(_retries(job)) == 2
+        assert processes_of(job.job_file) == []
+        processes = [job.coordinator(), job.host(0)]
+        _train(job, but=ranks)
+        _end(job)
+        assert [process.wait(60) for process in processes] == [0, 0]
+        assert processes_of(job.job_file) == []
+
+
+def test_a_mistake_fails_the_job_at_once_with_its_text_alone(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path), hosts=2) as job:
+        (tmp_path / "mistake").write_text("tables.users: is wrong (got 1); 2")
+        coordinator, hosts = job.coordinator(), [job.host(0), job.host(1)]
+        assert [process.wait(20) for process in (coordinator, *hosts)] == [MISTAKE, 1, 1]
+        assert failure(job.job_file) == "tables.users: is wrong (got 1); 2"
+        assert processes_of(job.job_file) == []
+
+
+def test_an_interface_that_a_host_has_not_is_a_mistake(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path, ranks=1), hosts=1) as job:
+        coordinator, host = job.coordinator(), job.host(0, interface="eth77")
+        assert (coordinator.wait(20), host.wait(20)) == (MISTAKE, 1)
+        assert failure(job.job_file).startswith(
+            "cluster.launcher.network_interface: host 0 has none of that name (got eth77); one of "
+        )
+
+
+def test_a_host_that_never_comes_fails_the_job_at_its_deadline_by_number(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path, deadline_s=2, heartbeat_timeout_s=1), hosts=2) as job:
+        coordinator, host = job.coordinator(), job.host(0)
+        assert (coordinator.wait(20), host.wait(20)) == (1, 1)
+        assert failure(job.job_file).startswith("training: not done after 2 s, and is waiting for host 1; raise ")
+
+
+def test_a_stopped_coordinator_ends_all_ranks_and_the_hosts_wait_for_the_next_one(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path), hosts=2, lost_after_s=600) as job:
+        coordinator, hosts = job.coordinator(), [job.host(0), job.host(1, patience_s=2)]
+        _train(job)
+        coordinator.terminate()
+        assert coordinator.wait(10) == STOPPED
+        assert (job.rank(0), job.rank(1)) == (None, None)
+        assert hosts[1].wait(10) == 1
+        assert hosts[0].poll() is None
+        hosts[0].terminate()
+        assert hosts[0].wait(10) == STOPPED
+        assert processes_of(job.job_file) == []
+
+
+def test_a_silent_host_is_lost_and_a_host_without_a_coordinator_ends_its_ranks(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path, retries=0), hosts=2, lost_after_s=4) as job:
+        coordinator, hosts = job.coordinator(), [job.host(0), job.host(1)]
+        _train(job)
+        hosts[1].send_signal(signal.SIGSTOP)
+        assert coordinator.wait(20) == 1
+        assert failure(job.job_file).startswith("training: host 1 has not been heard of for ")
+        assert hosts[0].wait(10) == 1
+        assert job.rank(1) is not None
+        hosts[1].send_signal(signal.SIGCONT)
+        wait_until(lambda: job.rank(1) is None, 10, "the ranks of a host that nobody answers have ended")
+
+
+def test_the_port_takes_no_message_that_is_not_a_hosts(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path, ranks=1), hosts=1) as job:
+        coordinator = job.coordinator()
+        wait_until(lambda: "waiting for hosts=0" in (job.log() if coordinator.poll() is None else ""), 10, "it serves")
+
+        def status(method: str, path: str, body: bytes = b"", **headers: str) -> int:
+            connection = http.client.HTTPConnection("127.0.0.1", job.port, timeout=5)
+            connection.request(method, path, body, headers)
+            return connection.getresponse().status
+
+        beat = {"index": 0, "incarnation": "a1"}
+        assert status("POST", "/host", json.dumps(beat).encode()) == 200
+        assert status("POST", "/host", json.dumps({**beat, "more": 1}).encode()) == 400
+        assert status("POST", "/host", json.dumps({**beat, "incarnation": "../a"}).encode()) == 400
+        assert status("POST", "/host", b"\x80\x04.") == 400
+        assert status("POST", "/host", b"", **{"Content-Length": str(10**9)}) == 400
+        assert status("POST", "/elsewhere", b"{}") == 400
+        assert status("PUT", "/global/0", b"", **{"Content-Length": str(10**9)}) == 400
+        assert status("PUT", "/made-up/0", b"x") == 400
+        assert status("GET", "/global/0/1/2") == 400
+        assert status("HEAD", "/") == 405
+        assert coordinator.poll() is None

@@ -1,0 +1,99 @@
+"""Real ranks on two hosts, each in a network of its own: they learn what one process learns, whatever is lost."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.trainer_module.launch.cluster_job import STAND_INS, ClusterJob, Place, free_port, processes_of
+from tests.trainer_module.launch.launched_job import last_step, launch, wait_for_step
+from tests.trainer_module.launch.networks import NoNetworksError, two_networks
+from tests.trainer_module.sample_job import declared, read_dense, read_rows, run_ranks, write_examples, write_job
+from tests.trainer_module.trained_examples import EVERY_STEPS, assert_trained_on_each_example_once_an_epoch, counting
+
+pytestmark = pytest.mark.slow
+
+TOLERANCE = 1e-5
+_PROGRAMS = {"coordinator": (STAND_INS, "coordinator"), "host": ("trainer_module.launch.host",)}
+"""The export is a stand-in: there is no graph of Transform."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_examples(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def places() -> Iterator[list[Place]]:
+    try:
+        with two_networks() as made:
+            yield made
+    except NoNetworksError as error:
+        pytest.skip(f"needs the right to make network namespaces: {error}")
+
+
+def test_two_hosts_learn_what_two_local_ranks_and_one_rank_with_twice_the_batch_learn(
+    tmp_path: Path, files: tuple[str, ...], places: list[Place]
+) -> None:
+    alone = run_ranks(tmp_path / "alone", declared(batch_size_per_rank=64), files)
+    halves = declared(ranks=2, batch_size_per_rank=32)
+    local = launch(write_job(tmp_path / "local", halves, files))
+    local.wait(90)
+    with ClusterJob(write_job(tmp_path / "hosts", halves, files), hosts=2, places=places, **_PROGRAMS) as job:
+        processes = [job.coordinator(), job.host(0), job.host(1)]
+        assert [process.wait(90) for process in processes] == [0, 0, 0], job.log()
+        assert processes_of(job.job_file) == []
+        assert "[rank-1] " in job.log("host-1")
+    for name in ("local", "hosts"):
+        losses = np.load(tmp_path / name / "output" / "losses.npy")
+        np.testing.assert_allclose(losses, alone, atol=TOLERANCE, rtol=TOLERANCE)
+        for group in ("adagrad_4", "adagrad_8"):
+            for ours, expected in zip(
+                read_rows(tmp_path / name / "final", group), read_rows(tmp_path / "alone" / "final", group), strict=True
+            ):
+                np.testing.assert_allclose(ours, expected, atol=TOLERANCE, rtol=TOLERANCE)
+        for vector, expected in read_dense(tmp_path / "alone" / "final").items():
+            ours = read_dense(tmp_path / name / "final")[vector]
+            np.testing.assert_allclose(ours, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_every_example_is_seen_once_an_epoch_though_a_host_and_all_of_the_pool_are_lost_on_the_way(
+    tmp_path: Path, files: tuple[str, ...], places: list[Place]
+) -> None:
+    job_file = write_job(tmp_path, counting(data_workers=1), files)
+    here, other = places
+    service, worker_address = f"{here.address}:{free_port()}", f"{other.address}:{free_port()}"
+    with ClusterJob(job_file, hosts=2, places=places, service=service, **_PROGRAMS) as job:
+
+        def serve(role: str) -> "subprocess.Popen[bytes]":
+            module, journal = "trainer_module.launch.data_service", str(tmp_path / "journal")
+            port = service.split(":")[1]
+            if role == "dispatcher":
+                return job.start(here, role, module, role, "--port", port, "--journal", journal)
+            port = worker_address.split(":")[1]
+            return job.start(
+                other, role, module, role, "--dispatcher", service, "--port", port, "--advertise", worker_address
+            )
+
+        dispatcher, worker = serve("dispatcher"), serve("worker")
+        coordinator, hosts = job.coordinator(), [job.host(0), job.host(1)]
+        wait_for_step(job_file, 2 * EVERY_STEPS)
+        hosts[1].kill()
+        hosts[1].wait()
+        first = last_step(job_file)
+        hosts[1] = job.host(1)
+        wait_for_step(job_file, first + 2 * EVERY_STEPS)
+        dispatcher.kill()
+        dispatcher.wait()
+        dispatcher = serve("dispatcher")
+        wait_for_step(job_file, last_step(job_file) + 2 * EVERY_STEPS)
+        worker.kill()
+        worker.wait()
+        worker = serve("worker")
+        assert [process.wait(120) for process in (coordinator, *hosts)] == [0, 0, 0], job.log()
+        assert_trained_on_each_example_once_an_epoch(tmp_path, files)
+        for process in (dispatcher, worker):
+            process.terminate()
+            assert process.wait(10) == 0

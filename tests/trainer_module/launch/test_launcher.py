@@ -1,0 +1,122 @@
+"""A training job as processes: it sees every example once, and whatever ends it, nothing is left running."""
+
+import contextlib
+import json
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.trainer_module.launch.launched_job import failure, group_of, launch, process_with, rank_process, wait_until
+from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_examples, write_job
+from trainer_module.checkpoint.manifest import read_manifest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_examples(tmp_path_factory.mktemp("data"))
+
+
+def _wait_for_training(job_file: Path) -> None:
+    wait_until((job_file.parent / "logs" / "progress.jsonl").exists, 90, "training has started")
+
+
+def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: Path, files: tuple[str, ...]) -> None:
+    ranker = declared(ranks=2, data_workers=2, epochs=2, shuffle_buffer=500, dense_precision="auto")
+    job_file = write_job(tmp_path, ranker, files)
+    launched = launch(job_file)
+    # Without Transform's graph the export cannot work; the ranks have finished by then.
+    assert launched.wait(240) == 1
+    assert "export ended with code 1" in failure(job_file)
+    report = json.loads((tmp_path / "output" / "training.json").read_text())
+    assert [epoch["examples"] for epoch in report["epochs"]] == [NUM_EXAMPLES, NUM_EXAMPLES]
+    assert report["epochs"][1]["validation"]["like"]["auc"] > 0.6
+    precision = read_manifest(tmp_path / "final").dense_precision
+    assert f"auto chose {precision}: on this machine" in report["notes"][0]
+    assert group_of(launched.pid) == []
+
+
+def test_a_local_job_listens_on_loopback_alone(tmp_path: Path, files: tuple[str, ...]) -> None:
+    """Ranks listen while they find each other: they are looked at from their start on."""
+    job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=100_000), files)
+    launched = launch(job_file)
+    listening: dict[str, set[str]] = {}
+
+    def look() -> bool:
+        for process in group_of(launched.pid):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                name = _name(process)
+                for connection in process.net_connections("inet"):
+                    if connection.status == psutil.CONN_LISTEN:
+                        listening.setdefault(name, set()).add(connection.laddr.ip)
+        return (tmp_path / "logs" / "progress.jsonl").exists()
+
+    wait_until(look, 180, "training has started")
+    launched.terminate()
+    assert launched.wait(30) == 143
+    assert {"trainer_module.launch.launcher", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
+    assert set().union(*listening.values()) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}, listening
+    assert "listens to other machines" not in (tmp_path / "launch.log").read_text()
+
+
+def _name(process: psutil.Process) -> str:
+    words = process.cmdline()
+    file = next((Path(word) for word in words if word.endswith(".address")), None)
+    return file.stem if file else words[words.index("-m") + 1] if "-m" in words else words[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, ...], number: signal.Signals) -> None:
+    job_file = write_job(tmp_path, declared(ranks=2, data_workers=1, epochs=100_000), files)
+    launched = launch(job_file)
+    _wait_for_training(job_file)
+    assert len(group_of(launched.pid)) == 5
+    launched.send_signal(number)
+    assert launched.wait(30) == (143 if number == signal.SIGTERM else -9)
+    wait_until(lambda: group_of(launched.pid) == [], 10, "the group is empty")
+
+
+def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
+    tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    job_file = write_job(tmp_path, declared(ranks=2, data_workers=0, epochs=100_000, retries=0), files)
+    launched = launch(job_file)
+    _wait_for_training(job_file)
+    rank_process(launched.pid, 1).kill()
+    assert launched.wait(60) == 1
+    assert "rank-1 was ended by SIGKILL" in failure(job_file)
+    assert "start rank=1 ranks=2" in failure(job_file)
+    assert group_of(launched.pid) == []
+
+
+def test_a_rank_that_hangs_is_noticed_by_its_heartbeat(tmp_path: Path, files: tuple[str, ...]) -> None:
+    ranker = declared(ranks=1, data_workers=0, epochs=100_000, retries=0, heartbeat_timeout_s=10, deadline_s=300)
+    job_file = write_job(tmp_path, ranker, files)
+    launched = launch(job_file)
+    _wait_for_training(job_file)
+    rank_process(launched.pid, 0).send_signal(signal.SIGSTOP)
+    assert launched.wait(60) == 1
+    assert "rank-0 has made no progress for" in failure(job_file)
+    assert group_of(launched.pid) == []
+
+
+def test_a_job_past_its_deadline_is_ended(tmp_path: Path, files: tuple[str, ...]) -> None:
+    ranker = declared(ranks=1, data_workers=0, epochs=100_000, deadline_s=12, heartbeat_timeout_s=11)
+    job_file = write_job(tmp_path, ranker, files)
+    launched = launch(job_file)
+    assert launched.wait(60) == 1
+    assert "not done after 12 s; raise cluster.deadline_s" in failure(job_file)
+    assert group_of(launched.pid) == []
+
+
+def test_a_lost_data_worker_ends_a_job_without_retries(tmp_path: Path, files: tuple[str, ...]) -> None:
+    job_file = write_job(tmp_path, declared(ranks=1, data_workers=1, epochs=100_000, retries=0), files)
+    launched = launch(job_file)
+    _wait_for_training(job_file)
+    process_with(launched.pid, "data-worker-0.address").kill()
+    assert launched.wait(60) == 1
+    assert "data-worker-0 was ended by SIGKILL" in failure(job_file)
+    assert group_of(launched.pid) == []

@@ -1,0 +1,134 @@
+"""After early stopping the best epoch's model learns from the validation days too, also when it was killed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trainer_module.sample_job import NUM_EXAMPLES, job, read_dense, read_rows, write_examples
+from tests.trainer_module.trained_examples import counted_ids, counting, occurrences
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+BASE_DAYS, VALIDATION_DAY = ("2024-03-01", "2024-03-02"), "2024-03-03"
+
+
+def _train(directory: Path, files: tuple[str, ...], **stopping: Any) -> dict[str, Any]:
+    from trainer_module import collectives
+    from trainer_module.__main__ import train
+
+    ranker = counting(
+        ranks=1,
+        epochs=12,
+        early_stopping={"task": "watch", "patience": 2, "refit": True} | stopping,
+        checkpoint={"every_steps": 9, "keep": 1},
+        dense_optimizer={"kind": "adam", "learning_rate": 0.03},
+        schedule={"kind": "cosine", "decay_steps": 200},
+    )
+    made = job(directory, ranker, files[1:]).model_copy(
+        update={"validation_files": files[:1], "days": BASE_DAYS, "validation_days": (VALIDATION_DAY,)}
+    )
+    for folder in (made.log_dir, made.output_dir, made.checkpoint_dir):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    collectives.start()
+    train(made, "", "0", rank=0, ranks=1)
+    report: dict[str, Any] = json.loads((directory / "output" / "training.json").read_text())
+    return report
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_examples(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...]) -> tuple[Path, dict[str, Any]]:
+    directory = tmp_path_factory.mktemp("ended")
+    return directory, _train(directory, files)
+
+
+def test_validation_examples_are_trained_on_as_often_as_the_others(
+    ended: tuple[Path, dict[str, Any]], files: tuple[str, ...]
+) -> None:
+    directory, report = ended
+    passes = report["best_epoch"] + 1
+    assert passes < len(report["epochs"])
+    assert counted_ids(directory) == {key: passes * count for key, count in occurrences(files).items()}
+    held_out = NUM_EXAMPLES - report["epochs"][0]["examples"]
+    steps = -(-held_out // 16)
+    assert report["refit"] == {
+        "days": [VALIDATION_DAY],
+        "passes": passes,
+        "examples": passes * held_out,
+        "steps": passes * steps,
+    }
+
+
+def test_the_days_of_the_refit_are_days_learnt_from(ended: tuple[Path, dict[str, Any]]) -> None:
+    from trainer_module.checkpoint.manifest import read_manifest
+
+    directory, report = ended
+    assert report["days"] == [*BASE_DAYS, VALIDATION_DAY]
+    assert read_manifest(directory / "final").days == (*BASE_DAYS, VALIDATION_DAY)
+
+
+def test_without_refit_the_validation_day_is_not_learnt_from(files: tuple[str, ...], tmp_path: Path) -> None:
+    report = _train(tmp_path, files, refit=False)
+    passes = report["best_epoch"] + 1
+    assert counted_ids(tmp_path) == {key: passes * count for key, count in occurrences(files[1:]).items()}
+    assert (report["refit"], report["days"]) == (None, list(BASE_DAYS))
+
+
+@pytest.mark.parametrize("refit_step", [0, 30])
+def test_a_job_killed_during_the_refit_ends_as_if_nothing_had_been(
+    ended: tuple[Path, dict[str, Any]],
+    files: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refit_step: int,
+) -> None:
+    from trainer_module.loop.checkpointing import Schedule
+
+    directory, report = ended
+    as_it_is = Schedule.after_step
+    before = sum(epoch["steps"] for epoch in report["epochs"])
+
+    def die(schedule: Schedule) -> None:
+        as_it_is(schedule)
+        schedule.writer.finish()
+        if schedule.trainer.step == before + refit_step + 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Schedule, "after_step", die)
+        with pytest.raises(KeyboardInterrupt):
+            _train(tmp_path, files)
+    resumed = _train(tmp_path, files)
+    [step] = resumed["resumed_from_step"]
+    assert (step > before) == (refit_step == 30)
+    for name in ("early_stopping", "refit", "days", "best_epoch", "tables"):
+        assert resumed[name] == report[name], name
+    for group in ("adagrad_4", "adagrad_8"):
+        for array, expected in zip(
+            read_rows(tmp_path / "final", group), read_rows(directory / "final", group), strict=True
+        ):
+            np.testing.assert_array_equal(array, expected, err_msg=group)
+    dense = read_dense(directory / "final")
+    for name, array in read_dense(tmp_path / "final").items():
+        np.testing.assert_array_equal(array, dense[name], err_msg=name)
+
+
+def test_its_rates_go_through_the_schedule_as_those_of_the_epochs_did() -> None:
+    from trainer_module.loop.learning_rate import StepsOfSchedule
+
+    steps = StepsOfSchedule()
+    assert [int(steps.at(tf.constant(step, tf.int64))) for step in (1, 2, 100)] == [1, 2, 100]
+    # 40 steps of an epoch, 10 of a pass over the validation split: a quarter of the steps, the same way.
+    steps.begin(step=100, pace=4.0)
+    assert [int(steps.at(tf.constant(step, tf.int64))) for step in (101, 102, 110, 111)] == [1, 5, 37, 41]
+    again = StepsOfSchedule()
+    again.restore(steps.snapshot(), step=0)
+    assert int(again.at(tf.constant(110, tf.int64))) == 37

@@ -1,0 +1,279 @@
+"""Specs that have, between them, a member of every union of the schema; their logs, and one step of their training."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.beam import BEAM_ARGS
+from schemas.derived.columns import Column, columns
+from schemas.derived.outputs import outputs
+from schemas.loading.documents import check_document
+from schemas.spec import Inputs, Ranker, Spec, digest
+from schemas.spec.base import Declaration
+from trainer_module.job import TrainJob
+
+NUM_EXAMPLES = 96
+
+_RATE = {"learning_rate": 0.05}
+_TABLES: dict[str, Any] = {
+    "users": {"optimizer": {"kind": "sgd", **_RATE}, "admission": {"kind": "random", "probability": 0.9}},
+    "items": {"optimizer": {"kind": "adagrad", **_RATE}, "admission": {"kind": "count", "at_least": 2}},
+    "pairs": {"optimizer": {"kind": "rowwise_adagrad", **_RATE}, "default_value": 0.5},
+    "tags": {"optimizer": {"kind": "ftrl", **_RATE}, "l2": 0.01},
+    "places": {},
+    "pages": {},
+    "days": {},
+    "hours": {},
+}
+_SEQUENCE = {"kind": "sequence", "type": "int", "table": "items", "column": "recent"}
+_FEATURES: dict[str, Any] = {
+    "price": {"kind": "numeric", "clip": [0, 50], "log": True, "missing": 1},
+    "position": {"kind": "numeric", "type": "int", "at_serving": 1},
+    "price_bucket": {"kind": "buckets", "column": "price", "num_buckets": 5},
+    "page": {"kind": "buckets", "num_buckets": 4, "table": "pages", "missing_row": True, "at_serving": 1},
+    "user": {"kind": "id", "type": "string", "table": "users", "missing_row": True},
+    "item": {"kind": "id", "type": "int", "table": "items"},
+    "place": {"kind": "id", "type": "int", "table": "places", "at_serving": 0},
+    "user_item": {"kind": "cross", "columns": {"user": "string", "item": "int"}, "table": "pairs", "missing_row": True},
+    "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean", "weights": "tag_weights"},
+    "words": {"kind": "ids", "type": "string", "table": "tags", "combiner": "sum", "max_values": 2},
+    "topics": {"kind": "ids", "type": "string", "table": "tags", "combiner": "sqrtn"},
+    "recent": {**_SEQUENCE, "max_length": 3, "keep": "last"},
+    "recent_by_position": {**_SEQUENCE, "max_length": 4, "encoder": {"kind": "positional"}},
+    "recent_to_item": {**_SEQUENCE, "max_length": 5, "encoder": {"kind": "din", "target": "item", "units": [4, 3]}},
+    "recent_in_turn": {
+        **_SEQUENCE,
+        "max_length": 5,
+        "encoder": {"kind": "transformer", "num_layers": 2, "feed_forward_units": 4},
+    },
+    "image": {"kind": "vector", "dim": 3, "normalise": "l2", "missing": 0},
+    "hour": {"kind": "time", "column": "time", "part": "hour"},
+    "hour_row": {"kind": "time", "column": "time", "part": "hour", "table": "hours"},
+    "weekday": {"kind": "time", "column": "time", "part": "weekday", "table": "days", "utc_offset_minutes": 60},
+    "age": {"kind": "age", "since": "posted", "at": "time", "missing": 0},
+    "bought_before": {"kind": "match", "column": "item", "among": "recent", "type": "int"},
+}
+_FEW_FEATURES = {name: _FEATURES[name] for name in ("price", "item", "image", "words")}
+_TASKS: dict[str, Any] = {
+    "click": {"kind": "binary"},
+    "buy": {"kind": "binary"},
+    "skip": {"kind": "binary", "keep_negatives": 0.5},
+    "like": {"kind": "binary", "loss": {"kind": "focal", "alpha": 0.25}, "missing_label": "mask"},
+    "share": {
+        "kind": "binary",
+        "loss": {"kind": "cross_entropy", "label_smoothing": 0.1},
+        "only_where": "clicked",
+        "example_weight": "importance",
+    },
+    "rating": {"kind": "regression"},
+    "paid": {"kind": "regression", "loss": {"kind": "huber"}},
+    "spent": {"kind": "regression", "loss": {"kind": "log"}, "weight": 0.5},
+    "seconds": {"kind": "watch_time", "unit": 60},
+}
+_SMALL = {"tower_units": [4]}
+_MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
+    "single_task": (
+        ("click", "skip", "rating", "seconds"),
+        {"interaction": {"kind": "dlrm", "bottom_units": [5]}},
+        {"dense_optimizer": {"kind": "sgd", "momentum": 0.9, **_RATE}},
+    ),
+    "shared_bottom": (
+        ("like", "paid"),
+        {"bottom_units": [6], "interaction": {"kind": "dcn_v2", "deep_units": [4]}, "dropout": 0.2},
+        {
+            "dense_optimizer": {"kind": "adagrad", **_RATE},
+            "schedule": {"kind": "cosine", "decay_steps": 10},
+            "loss_balance": {"kind": "uncertainty"},
+        },
+    ),
+    "mmoe": (
+        ("share", "spent", "click"),
+        {"num_experts": 3, "expert_units": [6], "top_k": 2},
+        {
+            "dense_optimizer": {"kind": "adamw", **_RATE},
+            "schedule": {"kind": "step", "every_steps": 5},
+            "loss_balance": {"kind": "gradnorm"},
+        },
+    ),
+    "ple": (
+        ("like", "seconds"),
+        {"expert_units": [5], "interaction": {"kind": "dcn_v2", "rank": 3, "num_experts": 2}},
+        {"schedule": {"kind": "constant", "warmup_steps": 3}, "loss_balance": {"kind": "fixed"}},
+    ),
+    "esmm": (("click", "buy"), {"chain": ["click", "buy"]}, {"clip_gradient_norm": 1.0}),
+    "aitm": (("click", "buy"), {"chain": ["click", "buy"]}, {}),
+}
+NAMES = tuple(_MODELS)
+WITH_ALL_FEATURES = NAMES[0]
+"""The others have few, to be quick."""
+
+
+def features_of(name: str) -> dict[str, Any]:
+    """Returns the features of a spec."""
+    return _FEATURES if name == WITH_ALL_FEATURES else _FEW_FEATURES
+
+
+def spec(name: str) -> Spec:
+    """Returns one of the specs, checked as a file is."""
+    tasks, model, training = _MODELS[name]
+    features = features_of(name)
+    used = {feature.get("table") for feature in features.values()}
+    gate = {"metric": "auc", "at_least": 0.1} if _TASKS[tasks[0]]["kind"] == "binary" else {"metric": "rmse"}
+    found = check_document(
+        {
+            "name": name,
+            "data": {"kind": "days", "format": "parquet", "pattern": "{YYYY}-{MM}-{DD}/*.parquet", "train_days": 2},
+            "tables": {table: {"dim": 4, **more} for table, more in _TABLES.items() if table in used},
+            "features": features,
+            "tasks": {task: _TASKS[task] for task in tasks},
+            "model": {"kind": name, **_SMALL, **model},
+            "training": {
+                "batch_size_per_rank": NUM_EXAMPLES,
+                "shuffle_buffer": 1,
+                "dense_optimizer": {"kind": "adam", **_RATE},
+                "embedding_optimizer": {"kind": "adam", **_RATE},
+                **training,
+            },
+            "gates": [{"task": tasks[0], **gate}],
+            "push": {"kind": "directory", "path": "serving"},
+        }
+    )
+    assert isinstance(found, Spec), found
+    return found
+
+
+def inputs(name: str) -> Inputs:
+    """Returns what a spec's Transform sees: its features, and the tasks of all specs."""
+    return Inputs.model_validate_json(json.dumps({"features": features_of(name), "tasks": _TASKS}))
+
+
+def kinds(of: type[Declaration] = Ranker) -> set[type[Declaration]]:
+    """Returns all members of all unions that a declaration may have in it."""
+    found: set[type[Declaration]] = set()
+    open_types: list[Any] = [of]
+    while open_types:
+        kind = open_types.pop()
+        open_types += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, Declaration) and kind not in found:
+            found.add(kind)
+            # With their constraints: where a union lies below a list, `annotation` alone has it.
+            open_types += [field.annotation for field in kind.model_fields.values()]
+    return {kind for kind in found if "kind" in kind.model_fields}
+
+
+def declared_in(part: Any) -> Iterator[type]:
+    """Yields the type of a declaration and of all that it consists of."""
+    if isinstance(part, Declaration):
+        yield type(part)
+        for name in type(part).model_fields:
+            yield from declared_in(getattr(part, name))
+    elif isinstance(part, Mapping | tuple):
+        for value in part.values() if isinstance(part, Mapping) else part:
+            yield from declared_in(value)
+
+
+def rows(count: int) -> list[dict[str, list[Any]]]:
+    """Returns rows of the logs: empty and missing values where they may be, ids that repeat."""
+    generator = np.random.default_rng(0)
+    read = columns(inputs(WITH_ALL_FEATURES))
+    found = []
+    for _ in range(count):
+        lengths: dict[str, int] = {}
+        row = {}
+        for column in sorted(read, key=lambda column: bool(column.beside)):
+            size = column.length or int(generator.integers(0, 6)) if column.is_list else 1
+            if column.beside and column.beside[0] in lengths:
+                size = lengths[column.beside[0]]
+            elif not column.is_required and generator.random() < 0.2:
+                size = 0
+            lengths[column.name] = size
+            row[column.name] = [_value(column, generator) for _ in range(size)]
+        found.append(row)
+    return found
+
+
+def _value(column: Column, generator: np.random.Generator) -> Any:
+    if column.type == "float":
+        return float(np.float32(generator.uniform(0, 5)))
+    if column.is_binary:
+        return int(generator.random() < 0.5)
+    number = int(generator.integers(0, 20))
+    if column.type == "string":
+        return f"{column.name} {number}"
+    # Whatever is not an id is a small number or a time.
+    return 1_700_000_000 + 40_000 * number if column.name in {"time", "posted"} else number
+
+
+def encoded(row: Mapping[str, list[Any]]) -> bytes:
+    """Returns a raw example as ingestion writes it."""
+    example = tf.train.Example()
+    for name, values in row.items():
+        feature = example.features.feature[name]
+        if values and isinstance(values[0], str):
+            feature.bytes_list.value.extend(value.encode() for value in values)
+        elif values and isinstance(values[0], int):
+            feature.int64_list.value.extend(values)
+        elif values:
+            feature.float_list.value.extend(values)
+    return example.SerializeToString(deterministic=True)
+
+
+def transformed(declared: Ranker, found: Mapping[str, Any], count: int) -> list[bytes]:
+    """Returns Transform's outputs as examples, as they are written to files."""
+    examples = []
+    for number in range(count):
+        example = tf.train.Example()
+        for output in outputs(declared):
+            column = found[output.name]
+            if isinstance(column, tf.SparseTensor):
+                values = tf.RaggedTensor.from_sparse(column)[number].numpy()
+            else:
+                values = np.ravel(column[number].numpy())
+            feature = example.features.feature[output.name]
+            (feature.int64_list if output.type == "key" else feature.float_list).value.extend(values.tolist())
+        examples.append(example.SerializeToString())
+    return examples
+
+
+def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list[Any]]]) -> None:
+    """Runs Transform over rows of the logs."""
+    import apache_beam as beam
+    import tensorflow_transform as tft
+    import tensorflow_transform.beam as tft_beam
+    from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
+
+    from tests.trainer_module.transforms.analysis import config_of, statistics_of
+    from trainer_module.transforms.preprocessing import preprocessing_fn
+
+    types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
+    parsed = {column.name: tf.io.VarLenFeature(types[column.type]) for column in columns(declared)}
+    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(parsed))
+    logs = [{name: row[name] for name in parsed} for row in logs]
+    config = config_of(declared, statistics_of(declared, logs))
+    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
+        graph = (pipeline | beam.Create(logs), metadata) | tft_beam.AnalyzeDataset(
+            lambda raw: preprocessing_fn(raw, config)
+        )
+        _ = graph | tft_beam.WriteTransformFn(str(directory))
+    metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
+
+
+def job_of(directory: Path, examples: Path, transform: Path, declared: Ranker) -> TrainJob:
+    """Returns the job of a spec."""
+    (directory / "output").mkdir(parents=True)
+    return TrainJob(
+        ranker=declared,
+        spec_digest=digest(declared),
+        train_files=(),
+        check_files=(str(examples),),
+        transform_graph=str(transform),
+        model_dir=str(directory / "model"),
+        output_dir=str(directory / "output"),
+        final_checkpoint=str(directory / "checkpoint"),
+        checkpoint_dir="",
+        log_dir=str(directory),
+    )

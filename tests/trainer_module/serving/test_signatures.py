@@ -1,0 +1,286 @@
+"""What an exported model answers, in both forms."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainer_module.job import TrainJob
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+Exported = Callable[[str, str], TrainJob]
+MODELS = [("stock", "float32"), ("tfra", "float32"), ("stock", "int8"), ("tfra", "int8")]
+ONE_USER = ("User_ID", "history", "history_length", "age")
+
+
+@pytest.fixture(scope="module")
+def loaded(exported: Exported) -> Callable[[str, str], Any]:
+    """Returns a loaded model; those who change rows load their own."""
+    models: dict[tuple[str, str], Any] = {}
+
+    def of(form: str, rows: str) -> Any:
+        if (form, rows) not in models:
+            models[form, rows] = tf.saved_model.load(exported(form, rows).model_dir)
+        return models[form, rows]
+
+    return of
+
+
+def _numbers(answer: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in answer.items()}
+
+
+def _assert_alike(one: Mapping[str, Any], other: Mapping[str, Any], *, within: float) -> None:
+    one, other = _numbers(one), _numbers(other)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].shape == other[name].shape
+        np.testing.assert_allclose(one[name], other[name], rtol=0, atol=within, err_msg=name)
+
+
+def _examples(rows: list[Any]) -> Any:
+    from tests.trainer_module.serving.sample_training import encoded
+
+    return tf.constant([encoded(row) for row in rows], tf.string)
+
+
+def _of_one_user(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the inputs with one user's columns given once, and the same with them repeated."""
+    count = len(inputs["post_id"])
+    once = {name: value[:1] if name in ONE_USER else value for name, value in inputs.items()}
+    repeated = {name: tf.repeat(value, count, axis=0) if name in ONE_USER else value for name, value in once.items()}
+    return once, repeated
+
+
+@pytest.mark.parametrize(("form", "stored"), MODELS)
+def test_columns_score_as_examples_do_for_every_kind_of_feature(loaded: Any, form: str, stored: str) -> None:
+    from tests.trainer_module.serving.sample_training import ranked, rows
+
+    some = rows(200, seed=7)
+    signatures = loaded(form, stored).signatures
+    by_examples = signatures["serving_default"](examples=_examples(some))
+    _assert_alike(by_examples, signatures["rank"](**ranked(some)), within=1e-6)
+    assert {name: tuple(scores.shape) for name, scores in by_examples.items()} == {"like": (200, 1), "watch": (200, 1)}
+    assert np.std(by_examples["like"]) > 0.01
+
+
+@pytest.mark.parametrize(("form", "stored"), MODELS[:2])
+def test_an_example_with_nothing_in_its_lists_scores_by_columns_too(loaded: Any, form: str, stored: str) -> None:
+    from tests.trainer_module.serving.sample_training import ranked, rows
+
+    bare = {"User ID": [], "friend": [], "history": [], "tags": [], "age": [], "spent": []}
+    some = [rows(1)[0] | bare]
+    signatures = loaded(form, stored).signatures
+    assert ranked(some)["history"].shape == (1, 0)
+    by_examples = signatures["serving_default"](examples=_examples(some))
+    _assert_alike(by_examples, signatures["rank"](**ranked(some)), within=1e-6)
+
+
+@pytest.mark.parametrize("stored", ["float32", "int8"])
+def test_both_forms_answer_exactly_the_same(loaded: Any, stored: str) -> None:
+    from tests.trainer_module.serving.sample_training import ranked, rows
+
+    some = rows(200, seed=8)
+    stock, tfra = (loaded(form, stored).signatures for form in ("stock", "tfra"))
+    assert set(stock) == set(tfra)
+    for name, inputs in (
+        ("serving_default", {"examples": _examples(some)}),
+        ("known_ids", {"examples": _examples(some)}),
+        ("rank", ranked(some)),
+        ("table_size", {}),
+    ):
+        _assert_alike(stock[name](**inputs), tfra[name](**inputs), within=0.0)
+
+
+@pytest.mark.parametrize(("form", "stored"), MODELS[:2])
+def test_one_user_with_many_candidates_scores_as_the_user_repeated(loaded: Any, form: str, stored: str) -> None:
+    from tests.trainer_module.serving.sample_training import ranked, rows
+
+    rank = loaded(form, stored).signatures["rank"]
+    for count in (1, 2, 50):
+        once, repeated = _of_one_user(ranked(rows(count, seed=count)))
+        _assert_alike(rank(**once), rank(**repeated), within=1e-6)
+    context, candidates = ranked(rows(1, seed=3)), ranked(rows(30, seed=4))
+    only_posts = context | {"post_id": candidates["post_id"]}
+    answers = _numbers(rank(**only_posts))
+    for number in (0, 29):
+        alone = _numbers(rank(**context | {"post_id": candidates["post_id"][number : number + 1]}))
+        np.testing.assert_allclose(answers["like"][number], alone["like"][0], atol=1e-6)
+
+
+def test_what_candidates_share_is_looked_up_once(served_world: Any) -> None:
+    from tests.trainer_module.serving.sample_training import declared, job_of, ranked, rows
+    from trainer_module.serving.candidates import candidate_logits
+    from trainer_module.serving.raw_columns import sparse_columns
+    from trainer_module.serving.writing import served_ranker
+
+    served = served_ranker(job_of(served_world, served_world, declared()), declared().export)
+    asked: list[int] = []
+
+    class Counted:
+        def __init__(self, table: Any):
+            self._table = table
+
+        def __call__(self, keys: Any) -> Any:
+            asked.append(int(tf.size(keys)))
+            return self._table(keys)
+
+    tables: Any = {name: Counted(table) for name, table in served.tables.items()}
+    row = rows(1, seed=3)[0] | {"history": [1001, 1002, 1003], "tags": ["t1", "t2"]}
+    inputs = ranked([row]) | {"post_id": tf.range(1000, 1200, dtype=tf.int64)}
+    columns = served._transform(sparse_columns(served.columns, inputs))
+    logits = candidate_logits(served._ranker, served._weights(), columns, tables, tf.constant(200))
+    assert logits.shape == (200, 2)
+    # Of the user, the friend, the history and the two most recent of it, and the tags one row each; 200 posts.
+    assert sorted(asked) == sorted([2, 1 + 1 + 3 + 2 + 200])
+
+
+@pytest.mark.parametrize(("form", "stored"), MODELS[:2])
+def test_no_candidates_get_an_empty_answer(loaded: Any, form: str, stored: str) -> None:
+    from tests.trainer_module.serving.sample_training import ranked, rows
+
+    signatures = loaded(form, stored).signatures
+    inputs = ranked(rows(3))
+    none = {name: value[: 1 if name in ONE_USER else 0] for name, value in inputs.items()}
+    nothing = {name: value[:0] for name, value in inputs.items()}
+    for asked in (none, nothing):
+        assert {task: tuple(scores.shape) for task, scores in signatures["rank"](**asked).items()} == {
+            "like": (0, 1),
+            "watch": (0, 1),
+        }
+    assert signatures["serving_default"](examples=tf.constant([], tf.string))["like"].shape == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"post_id": 3, "hour": 2}, r"each input needs one row, or one for each candidate; rows of User_ID, age, .*3"),
+        ({"post_id": 3, "hour": 0}, "each input needs one row, or one for each candidate"),
+        ({"history": 2, "history_length": 1}, "history and history_length need as many rows"),
+        ({"tags_length": [9]}, "tags_length must be from 0 to the width of tags, which is"),
+        ({"tags_length": [-1]}, "tags_length must be from 0 to the width of tags, which is"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused_by_name(loaded: Any, changes: dict[str, Any], message: str) -> None:
+    from tests.trainer_module.serving.sample_training import ranked, rows
+
+    some = ranked(rows(3, seed=5))
+    inputs = {name: value[:1] for name, value in some.items()}
+    for name, change in changes.items():
+        inputs[name] = some[name][:change] if isinstance(change, int) else tf.constant(change, tf.int64)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        loaded("stock", "float32").signatures["rank"](**inputs)
+
+
+@pytest.mark.parametrize(("form", "stored"), MODELS[:2])
+def test_known_ids_are_those_with_a_row(loaded: Any, form: str, stored: str) -> None:
+    from tests.trainer_module.serving.sample_training import POSTS, rows
+
+    row = rows(1)[0]
+    some = [
+        row | {"User ID": ["u1"], "friend": ["nobody"], "post-id": [POSTS[0]]},
+        row | {"User ID": ["stranger"], "friend": ["u2"], "post-id": [4]},
+        row | {"User ID": [], "friend": [], "post-id": [POSTS[1]]},
+    ]
+    known = loaded(form, stored).signatures["known_ids"](examples=_examples(some))
+    # A missing user is read as u3; a missing friend is nobody.
+    assert {name: flags.numpy().tolist() for name, flags in known.items()} == {
+        "user": [True, False, True],
+        "friend": [False, True, False],
+        "post": [True, False, True],
+    }
+
+
+@pytest.mark.parametrize(("form", "stored"), MODELS)
+def test_rows_can_be_changed_in_one_loaded_model_alone(exported: Exported, form: str, stored: str) -> None:
+    from tests.trainer_module.serving.sample_training import declared, embeddings, encoded, rows
+    from trainer_module.transforms.keys import id_keys
+
+    path = exported(form, stored).model_dir
+    changed, other = tf.saved_model.load(path), tf.saved_model.load(path)
+    request = tf.constant([encoded(rows(1)[0] | {"User ID": ["new"], "friend": ["u5"]})])
+    before = _numbers(other.signatures["serving_default"](examples=request))
+    sizes = {name: len(keys) for name, (keys, _) in embeddings().items()}
+    assert {name: int(size) for name, size in changed.signatures["table_size"]().items()} == sizes
+    keys = id_keys(declared().table_tags()["users"], tf.constant(["new", "u5"]))
+    answer = changed.signatures["upsert_adagrad_8"](keys=keys, rows=tf.constant([[1.0] * 8, [-1.0] * 8]))
+    assert int(answer["upserted"]) == 2
+    assert int(changed.signatures["table_size"]()["adagrad_8"]) == sizes["adagrad_8"] + 1
+    known = changed.signatures["known_ids"](examples=request)
+    assert (bool(known["user"][0]), bool(known["friend"][0])) == (True, True)
+    after = _numbers(changed.signatures["serving_default"](examples=request))
+    assert abs(after["watch"] - before["watch"]).max() > 1e-4
+    assert int(changed.signatures["remove_adagrad_8"](keys=keys)["removed"]) == 2
+    assert int(changed.signatures["table_size"]()["adagrad_8"]) == sizes["adagrad_8"] - 1
+    _assert_alike(
+        other.signatures["serving_default"](examples=request), {k: tf.constant(v) for k, v in before.items()}, within=0
+    )
+    assert {name: int(size) for name, size in other.signatures["table_size"]().items()} == sizes
+    changed.release()
+    np.testing.assert_array_equal(other.signatures["serving_default"](examples=request)["like"], before["like"])
+
+
+@pytest.mark.parametrize(("form", "stored"), MODELS[:2])
+def test_requests_at_the_same_time_never_mix_and_insert_nothing(exported: Exported, form: str, stored: str) -> None:
+    """Each thread has its own requests and checks its own answers, while other ids' rows come and go."""
+    from tests.trainer_module.serving.sample_training import declared, ranked, rows
+    from trainer_module.transforms.keys import id_keys
+
+    model = tf.saved_model.load(exported(form, stored).model_dir)
+    signatures = model.signatures
+    sizes = _numbers(signatures["table_size"]())
+    requests = [rows(20 + number, seed=100 + number) for number in range(4)]
+    answers = [_numbers(signatures["serving_default"](examples=_examples(some))) for some in requests]
+    ended, wrong = threading.Event(), []
+
+    def keep_asking(number: int) -> None:
+        examples, columns = _examples(requests[number]), ranked(requests[number])
+        while not ended.is_set():
+            for answer in (signatures["serving_default"](examples=examples), signatures["rank"](**columns)):
+                if any(np.abs(answer[task] - answers[number][task]).max() > 1e-6 for task in answer):
+                    wrong.append(number)
+
+    threads = [threading.Thread(target=keep_asking, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    others = id_keys(declared().table_tags()["users"], tf.strings.as_string(tf.range(50)))
+    for value in range(40):
+        signatures["upsert_adagrad_8"](keys=others, rows=tf.fill([50, 8], float(value)))
+        signatures["remove_adagrad_8"](keys=others)
+    ended.set()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong
+    assert _numbers(signatures["table_size"]()) == sizes
+
+
+@pytest.mark.parametrize(
+    ("features", "names"),
+    [
+        (["age", "spent"], {"serving_default", "rank"}),
+        (["age", "history"], {"serving_default", "rank", "table_size", "upsert", "remove"}),
+        (["user"], {"serving_default", "rank", "table_size", "upsert", "remove", "known_ids"}),
+    ],
+)
+def test_a_ranker_has_the_signatures_that_its_features_need(
+    served_world: Any, features: list[str], names: set[str]
+) -> None:
+    import tensorflow_transform as tft
+
+    from tests.trainer_module.serving.sample_training import declared
+    from trainer_module.ranker import Ranker
+    from trainer_module.serving.signatures import ServedRanker
+    from trainer_module.serving.stock_table import StockTable
+    from trainer_module.serving.trained_rows import TrainedRows
+
+    whole = declared()
+    ranker = Ranker(whole.model_copy(update={"features": {name: whole.features[name] for name in features}}))
+    none = TrainedRows(np.zeros(0, np.int64), lambda: iter(()))
+    tables = {name: StockTable(group, "float32", none) for name, group in ranker.groups.items()}
+    transform = tft.TFTransformOutput(str(served_world / "transform"))
+    served = ServedRanker(ranker, transform, ranker.weights.initial(seed=1), tables)
+    assert set(served.signatures()) == names
