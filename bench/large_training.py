@@ -17,13 +17,13 @@ from pipelines.beam import BEAM_ARGS
 from schemas.contracts.statistics import Statistics, completed, to_analyse
 from schemas.derived.columns import columns
 from schemas.derived.groups import groups_of
-from schemas.spec import Ranker, digest
+from schemas.spec import RankerSpec, digest
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.job import TrainJob
-from trainer_module.ranker import Ranker as Model
+from trainer_module.ranker import Ranker
 from trainer_module.serving.writing import served_ranker
 from trainer_module.snapshot import RowsSnapshot, Snapshot
 from trainer_module.transforms.keys import id_keys
@@ -33,10 +33,10 @@ _NUM_CHECKED = 200
 _ROWS_AT_ONCE = 1 << 19
 
 
-def ranker(form: str, rows: str) -> Ranker:
+def ranker(form: str, rows: str) -> RankerSpec:
     """Returns the declaration."""
     tables = ("users", "posts", "authors", "interests")
-    return Ranker.model_validate_json(
+    return RankerSpec.model_validate_json(
         json.dumps(
             {
                 "name": "large",
@@ -89,7 +89,7 @@ def main(folder: str, num_rows: str, form: str, rows: str) -> None:
     _write_scores(job, Path(job.output_dir))
 
 
-def _write_transform(directory: Path, declared: Ranker) -> None:
+def _write_transform(directory: Path, declared: RankerSpec) -> None:
     import apache_beam as beam
     import tensorflow_transform as tft
     import tensorflow_transform.beam as tft_beam
@@ -118,13 +118,13 @@ def _write_transform(directory: Path, declared: Ranker) -> None:
     metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
 
 
-def _write_checkpoint(target: Path, declared: Ranker, num_rows: int) -> None:
+def _write_checkpoint(target: Path, declared: RankerSpec, num_rows: int) -> None:
     """Writes what the ranks would leave: rows are multiples of their key's low bits, slots are ones."""
     (group,) = groups_of(declared).values()
     ids = num_rows // len(group.tags)
     keys = np.concatenate([id_keys(tag, tf.range(ids, dtype=tf.int64)).numpy() for tag in group.tags.values()])
     owners = np.concatenate([owner_of(tf.constant(part), RANKS).numpy() for part in np.array_split(keys, 20)])
-    model = Model(declared)
+    model = Ranker(declared)
     weights = model.weights.by_name(model.weights.initial(seed=1))
     for rank in reversed(range(RANKS)):
         mine = np.random.default_rng(rank).permutation(keys[owners == rank])

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from bench.ours import batches_of, train
 from bench.workload import BATCH_SIZE_PER_RANK, cardinalities, keys_of, pool, ranker
-from schemas.spec import Ranker as Declared
-from schemas.spec import digest
+from schemas.spec import RankerSpec, digest
 from trainer_module import collectives
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position
@@ -110,7 +109,7 @@ def make_rows(store: RowStore, keys: NDArray[np.int64]) -> float:
     return time.perf_counter() - started
 
 
-def _write(trainer: Trainer, declared: Declared, target: Path) -> dict[str, float]:
+def _write(trainer: Trainer, declared: RankerSpec, target: Path) -> dict[str, float]:
     started = time.perf_counter()
     snapshot = trainer.snapshot()
     copied = time.perf_counter()

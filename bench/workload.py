@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 
 NUM_IDS, NUM_FLOATS, NUM_TASKS, DIM = 20, 13, 3, 16
 BATCH_SIZE_PER_RANK = 4096
@@ -37,7 +37,7 @@ class Pool:
     labels: NDArray[Any]
 
 
-def ranker(**training: object) -> Ranker:
+def ranker(**training: object) -> RankerSpec:
     """Returns the declaration, one table for each feature; `training` replaces fields of its training."""
     features: dict[str, object] = {
         f"id_{n:02}": {"kind": "id", "type": "int", "table": f"table_{n:02}"} for n in range(NUM_IDS)
@@ -63,7 +63,7 @@ def ranker(**training: object) -> Ranker:
         },
         "cluster": {"ranks": 1, "data_workers": 0},
     }
-    return Ranker.model_validate_json(json.dumps(document))
+    return RankerSpec.model_validate_json(json.dumps(document))
 
 
 def pool(num_examples: int, *, num_ids: int = 10_000_000, seed: int) -> Pool:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from schemas.errors import UserError
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.base import Declaration
 from schemas.spec.cluster import Cluster
 from schemas.spec.serving import Export
@@ -33,7 +33,7 @@ class TrainJob(Declaration):
         log_dir: logs, heartbeats, progress; survives a failure.
     """
 
-    ranker: Ranker
+    ranker: RankerSpec
     spec_digest: str
     train_files: tuple[str, ...]
     validation_files: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from schemas.derived.groups import groups_of
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 from schemas.spec.encoders import DinEncoder
 from schemas.spec.features import IdsFeature, SequenceFeature
 from trainer_module import losses
@@ -39,7 +39,7 @@ class _Rows(NamedTuple):
 class Ranker:
     """A declared ranker as pure functions of weights, embeddings and a batch."""
 
-    def __init__(self, declared: Declared):
+    def __init__(self, declared: RankerSpec):
         """Lays the model out.
 
         Args:
@@ -100,7 +100,7 @@ class Ranker:
         minutes_B = tf.cast(minutes_B, tf.int32)
         found = {}
         for group in self.groups:
-            if self.groups[group].keeps_books:
+            if self.groups[group].tracks_usage:
                 num_ids, num_lists = len(self.layout.ids[group]), len(self.layout.lists(group))
                 parts = [tf.repeat(minutes_B, num_ids)] if num_ids else []
                 if num_lists:

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from bench.quality.conflicting_tasks import generate
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 from trainer_module import collectives
 from trainer_module.input.batch import Batch
 from trainer_module.loop.trainer import Trainer
@@ -104,7 +104,7 @@ def _train(model: str, correlation: float, seed: int, learning_rate: float) -> R
     return best
 
 
-def _declared(model: str, seed: int, learning_rate: float) -> Declared:
+def _declared(model: str, seed: int, learning_rate: float) -> RankerSpec:
     document = {
         "name": "conflict",
         "features": {"x": {"kind": "vector", "dim": DIM}},
@@ -117,7 +117,7 @@ def _declared(model: str, seed: int, learning_rate: float) -> Declared:
             "embedding_optimizer": {"kind": "sgd", "learning_rate": 0.1},
         },
     }
-    return Declared.model_validate_json(json.dumps(document))
+    return RankerSpec.model_validate_json(json.dumps(document))
 
 
 def table(rows: list[Row], split: str = "test") -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 from trainer_module import collectives
 from trainer_module.input.local_reader import own_batches, validation_batches
 from trainer_module.loop.trainer import Trainer
@@ -22,7 +22,7 @@ class _Quiet:
         pass
 
 
-def aucs(declared: Declared, train: Sequence[str], evaluated: Sequence[str], *, seed: int) -> dict[str, float]:
+def aucs(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str], *, seed: int) -> dict[str, float]:
     """Returns each task's AUC after all epochs of the spec."""
     training = declared.training.model_copy(update={"seed": seed})
     declared = declared.model_copy(update={"training": training})

@@ -19,7 +19,7 @@ from schemas.errors import UserError
 PROJECT = ("schemas", "components", "trainer_module", "pipelines")
 """The packages whose sources count; of all others, the installed version does."""
 LOCK = "requirements.runtime.lock"
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 _LOCKED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==", re.MULTILINE)
 _DOTTED = re.compile(rf"(?:{'|'.join(PROJECT)})(?:\.[A-Za-z_]\w*)*")
 

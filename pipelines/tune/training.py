@@ -14,7 +14,7 @@ from components.steps.trainer.attempts import FAILURE_FILE
 from components.steps.trainer.process_group import end_group
 from pipelines.local.training_progress import read_progress
 from pipelines.tune.records import Validation
-from schemas.spec import Ranker, Spec, digest
+from schemas.spec import RankerSpec, Spec, digest
 from schemas.spec.base import Declaration
 from trainer_module.job import TrainJob
 
@@ -144,7 +144,7 @@ def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
         # Trials are compared by what they have not seen.
         changes["early_stopping"] = ranker.training.early_stopping.model_copy(update={"refit": False})
     training = ranker.training.model_copy(update=changes)
-    ranker = Ranker.model_validate(ranker.model_copy(update={"training": training}))
+    ranker = RankerSpec.model_validate(ranker.model_copy(update={"training": training}))
     return TrainJob(
         ranker=ranker,
         spec_digest=digest(ranker),

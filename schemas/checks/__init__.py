@@ -95,7 +95,7 @@ def _incremental(spec: Spec) -> Iterator[Problem]:
 
 def _eviction(spec: Spec) -> Iterator[Problem]:
     declared = "evict_every_steps" in spec.training.model_fields_set
-    if declared and not any(table.keeps_books for table in spec.tables.values()):
+    if declared and not any(table.tracks_usage for table in spec.tables.values()):
         yield Problem(
             ("training", "evict_every_steps"),
             f"has no effect: no table gives up rows (got {spec.training.evict_every_steps})",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from schemas.problems import Loc, Problem, listed
-from schemas.spec import Ranker, Spec
+from schemas.spec import RankerSpec, Spec
 from schemas.spec.data import DayLogs
 from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, SingleTask
 from schemas.spec.tasks import BinaryTask
@@ -67,7 +67,7 @@ def _refit(spec: Spec) -> Iterator[Problem]:
         )
 
 
-def shares_a_layer(ranker: Ranker) -> bool:
+def shares_a_layer(ranker: RankerSpec) -> bool:
     """Says whether all tasks share dense weights: GradNorm needs such."""
     if not isinstance(ranker.model, SingleTask | Esmm | Aitm):
         return True

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.optimizers import RowOptimizer
 from schemas.spec.tables import CountAdmission, Table
 
@@ -41,14 +41,14 @@ class Group:
         return next(iter(self.optimizers.values())).kind
 
     @property
-    def keeps_books(self) -> bool:
+    def tracks_usage(self) -> bool:
         """Whether its rows hold bookkeeping."""
-        return any(table.keeps_books for table in self.tables.values())
+        return any(table.tracks_usage for table in self.tables.values())
 
     @property
     def counts_occurrences(self) -> bool:
         """Whether owners must be told how often each key occurred."""
-        return self.keeps_books or any(table.admission is not None for table in self.tables.values())
+        return self.tracks_usage or any(table.admission is not None for table in self.tables.values())
 
     @property
     def num_counters(self) -> int:
@@ -59,7 +59,7 @@ class Group:
     @property
     def num_book_floats(self) -> int:
         """Floats of bookkeeping in a row."""
-        return BOOK_FLOATS if self.keeps_books else 0
+        return BOOK_FLOATS if self.tracks_usage else 0
 
     @property
     def width(self) -> int:
@@ -67,7 +67,7 @@ class Group:
         return self.dim + self.num_slot_floats + self.num_book_floats
 
 
-def groups_of(declared: Ranker) -> dict[str, Group]:
+def groups_of(declared: RankerSpec) -> dict[str, Group]:
     """Returns the groups of a ranker by name, in the order of the names."""
     members: dict[str, list[str]] = {}
     for table in declared.table_tags():

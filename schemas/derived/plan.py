@@ -23,7 +23,7 @@ from schemas.derived.sizes import (
 from schemas.errors import UserError
 from schemas.problems import listed
 from schemas.quantities import shown_bytes
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 
 EXPORT_COPIES = {"stock": 1.5, "tfra": 2.9}
 """Peak memory of an export over its keys and embeddings, measured by bench/export_scale.py on ten million rows."""
@@ -132,7 +132,7 @@ class Plan:
         return sum(self.dense_parts.values())
 
 
-def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
+def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int) -> Plan:
     """Returns what a ranker takes.
 
     Args:
@@ -176,7 +176,7 @@ def plan(ranker: Ranker, *, rows: Mapping[str, int], ranks: int) -> Plan:
     )
 
 
-def rows_by_table(ranker: Ranker, given: Mapping[str, int]) -> dict[str, int]:
+def rows_by_table(ranker: RankerSpec, given: Mapping[str, int]) -> dict[str, int]:
     """Returns rows of every table: those given, else its declared capacity.
 
     Raises:
@@ -198,7 +198,7 @@ def rows_by_table(ranker: Ranker, given: Mapping[str, int]) -> dict[str, int]:
     return {name: known[name] for name in names}
 
 
-def _rank(ranker: Ranker, groups: Mapping[str, Group], rows: Mapping[str, float]) -> RankPlan:
+def _rank(ranker: RankerSpec, groups: Mapping[str, Group], rows: Mapping[str, float]) -> RankPlan:
     stored = {name: rows[name] * stored_bytes(group) for name, group in groups.items()}
     index = {name: index_bytes(rows[name]) for name in groups}
     counters = COUNTER_BYTES * sum(group.num_counters for group in groups.values())
@@ -220,7 +220,7 @@ def _rank(ranker: Ranker, groups: Mapping[str, Group], rows: Mapping[str, float]
     )
 
 
-def refuse_unfit(ranker: Ranker, available_bytes: int, *, ranks_here: int | None = None) -> None:
+def refuse_unfit(ranker: RankerSpec, available_bytes: int, *, ranks_here: int | None = None) -> None:
     """Refuses a job whose tables, filled to their declared capacities, do not fit this machine.
 
     Tables without a capacity count as empty: nobody knows their size beforehand.

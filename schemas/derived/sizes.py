@@ -7,7 +7,7 @@ import math
 
 from schemas.derived.groups import Group
 from schemas.derived.weights import dense_weights
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 
 FLOAT_BYTES = 4
 KEY_BYTES = 8
@@ -53,12 +53,12 @@ def index_bytes(rows: float) -> int:
     return slots * INDEX_BYTES_PER_SLOT + INDEX_FIXED_BYTES
 
 
-def dense_parameters(ranker: Ranker) -> int:
+def dense_parameters(ranker: RankerSpec) -> int:
     """Returns the number of dense weights."""
     return sum(dense_parts(ranker).values())
 
 
-def dense_parts(ranker: Ranker) -> dict[str, int]:
+def dense_parts(ranker: RankerSpec) -> dict[str, int]:
     """Returns the number of dense weights by what they belong to, from the features to the tasks."""
     parts = {part: 0 for part in _PARTS}
     for weight in dense_weights(ranker):

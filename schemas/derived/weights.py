@@ -12,7 +12,7 @@ from typing_extensions import assert_never
 
 from schemas.derived.groups import groups_of
 from schemas.derived.outputs import outputs
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
 from schemas.spec.features import IdsFeature, SequenceFeature
 from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, Interaction, Mmoe, Model, Ple, SharedBottom, SingleTask
@@ -35,7 +35,7 @@ class DenseWeight:
     blocks: tuple[Blocks | None, ...] = ()
 
 
-def dense_weights(ranker: Ranker) -> list[DenseWeight]:
+def dense_weights(ranker: RankerSpec) -> list[DenseWeight]:
     """Returns the weights in their order."""
     floats, embeddings = _inputs(ranker)
     tasks = tuple(ranker.tasks)
@@ -53,7 +53,7 @@ def width_of(axis: Axis) -> int:
     return axis if isinstance(axis, int) else sum(size for _, size in axis)
 
 
-def _inputs(ranker: Ranker) -> tuple[Blocks, Blocks]:
+def _inputs(ranker: RankerSpec) -> tuple[Blocks, Blocks]:
     """Returns what the model's input consists of: floats, then the vectors of each group of tables."""
     own = {output.name: output for output in outputs(ranker) if output.name in ranker.features}
     floats = tuple((name, output.width) for name, output in own.items() if output.type == "float")
@@ -66,14 +66,14 @@ def _inputs(ranker: Ranker) -> tuple[Blocks, Blocks]:
     return floats, tuple(embeddings)
 
 
-def _place(ranker: Ranker, name: str) -> int:
+def _place(ranker: RankerSpec, name: str) -> int:
     feature = ranker.features[name]
     if isinstance(feature, SequenceFeature) and not isinstance(feature.encoder, MeanEncoder):
         return 3
     return 2 if isinstance(feature, IdsFeature) and feature.weights else 1
 
 
-def _encoded(ranker: Ranker) -> list[str]:
+def _encoded(ranker: RankerSpec) -> list[str]:
     """Returns the features with an encoder of their own, group by group."""
     return [name for name, _ in _inputs(ranker)[1] if _place(ranker, name) == 3]
 
@@ -217,7 +217,7 @@ def _ple(model: Ple, inputs: Blocks, tasks: Sequence[str]) -> Weights:
     yield from _towers(tasks, width, model.tower_units)
 
 
-def _encoder(name: str, ranker: Ranker) -> Weights:
+def _encoder(name: str, ranker: RankerSpec) -> Weights:
     feature = ranker.features[name]
     assert isinstance(feature, SequenceFeature)
     dim, place = ranker.tables[feature.table].dim, f"encoders/{name}"

@@ -63,7 +63,7 @@ class Inputs(Declaration):
         return {table: tag for tag, table in enumerate(sorted(tables), start=1)}
 
 
-class Ranker(Inputs):
+class RankerSpec(Inputs):
     """The part of a spec that a trained model depends on. Changing a gate or the push target retrains nothing."""
 
     name: Name
@@ -78,7 +78,7 @@ class Ranker(Inputs):
         return self.tables[table].optimizer or self.training.embedding_optimizer
 
 
-class Spec(Ranker):
+class Spec(RankerSpec):
     """A ranker: its data, features, tasks, model, training, export, gates and push target."""
 
     data: Logs
@@ -93,10 +93,10 @@ class Spec(Ranker):
     intended_use: str = ""
     """For the model card: who is to use the model for what."""
 
-    def ranker(self) -> Ranker:
+    def ranker(self) -> RankerSpec:
         """Returns the part that a trained model depends on."""
-        parts = {key: getattr(self, key) for key in Ranker.model_fields}
-        return Ranker.model_validate({**parts, "cluster": self.cluster.job()})
+        parts = {key: getattr(self, key) for key in RankerSpec.model_fields}
+        return RankerSpec.model_validate({**parts, "cluster": self.cluster.job()})
 
 
 def digest(part: Declaration) -> str:

@@ -62,6 +62,6 @@ class Table(Declaration):
         )
 
     @property
-    def keeps_books(self) -> bool:
+    def tracks_usage(self) -> bool:
         """Whether a row must remember when and how often its id was seen."""
         return self.expire_after_days is not None or self.capacity is not None

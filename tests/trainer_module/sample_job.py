@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from schemas.contracts.example_files import file_name
 from schemas.derived.columns import EVENT_TIME
-from schemas.spec import Ranker, digest
+from schemas.spec import RankerSpec, digest
 from trainer_module.job import TrainJob
 from trainer_module.launch.rendezvous import Rendezvous
 from trainer_module.transforms.keys import ID_BITS
@@ -27,7 +27,7 @@ NUM_EXAMPLES = 1003
 _CLUSTER = {"ranks", "threads_per_rank", "data_workers", "retries", "deadline_s", "heartbeat_timeout_s"}
 
 
-def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = None, **changes: Any) -> Ranker:
+def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = None, **changes: Any) -> RankerSpec:
     """Returns the small ranker.
 
     Args:
@@ -45,7 +45,7 @@ def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = N
     for key, value in changes.items():
         (cluster if key in _CLUSTER else training)[key] = value
     dims = {"users": 8, "posts": 8, "tags": 4}
-    return Ranker.model_validate_json(
+    return RankerSpec.model_validate_json(
         json.dumps(
             {
                 "name": "small",
@@ -114,7 +114,7 @@ def write_days(directory: Path, days: tuple[str, ...], files_a_day: int = 1) -> 
     return tuple(str(directory / name) for name in names)
 
 
-def job(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: Path | None = None) -> TrainJob:
+def job(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, base: Path | None = None) -> TrainJob:
     """Returns a job in its own folder; without Transform's graph it can be trained but not exported."""
     return TrainJob(
         ranker=ranker,
@@ -131,7 +131,7 @@ def job(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: Path |
     )
 
 
-def write_job(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: Path | None = None) -> Path:
+def write_job(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, base: Path | None = None) -> Path:
     """Writes a job file and its folders; returns the file."""
     made = job(directory, ranker, files, base=base)
     for folder in (made.log_dir, made.output_dir, made.checkpoint_dir):
@@ -141,7 +141,7 @@ def write_job(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: 
     return path
 
 
-def run_ranks(directory: Path, ranker: Ranker, files: tuple[str, ...], *, base: Path | None = None) -> np.ndarray:
+def run_ranks(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, base: Path | None = None) -> np.ndarray:
     """Runs the ranks of a job as processes, without a launcher; returns the losses: [steps, tasks]."""
     job_file = write_job(directory, ranker, files, base=base)
     with Rendezvous(ranker.cluster.ranks) as rendezvous:

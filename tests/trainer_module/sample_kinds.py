@@ -12,7 +12,7 @@ from pipelines.beam import BEAM_ARGS
 from schemas.derived.columns import Column, columns
 from schemas.derived.outputs import outputs
 from schemas.loading.documents import check_document
-from schemas.spec import Inputs, Ranker, Spec, digest
+from schemas.spec import Inputs, RankerSpec, Spec, digest
 from schemas.spec.base import Declaration
 from trainer_module.job import TrainJob
 
@@ -151,7 +151,7 @@ def inputs(name: str) -> Inputs:
     return Inputs.model_validate_json(json.dumps({"features": features_of(name), "tasks": _TASKS}))
 
 
-def kinds(of: type[Declaration] = Ranker) -> set[type[Declaration]]:
+def kinds(of: type[Declaration] = RankerSpec) -> set[type[Declaration]]:
     """Returns all members of all unions that a declaration may have in it."""
     found: set[type[Declaration]] = set()
     open_types: list[Any] = [of]
@@ -222,7 +222,7 @@ def encoded(row: Mapping[str, list[Any]]) -> bytes:
     return example.SerializeToString(deterministic=True)
 
 
-def transformed(declared: Ranker, found: Mapping[str, Any], count: int) -> list[bytes]:
+def transformed(declared: RankerSpec, found: Mapping[str, Any], count: int) -> list[bytes]:
     """Returns Transform's outputs as examples, as they are written to files."""
     examples = []
     for number in range(count):
@@ -262,7 +262,7 @@ def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list
     metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
 
 
-def job_of(directory: Path, examples: Path, transform: Path, declared: Ranker) -> TrainJob:
+def job_of(directory: Path, examples: Path, transform: Path, declared: RankerSpec) -> TrainJob:
     """Returns the job of a spec."""
     (directory / "output").mkdir(parents=True)
     return TrainJob(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 from tests.trainer_module.rank_processes import run_on_ranks
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, write_examples
 
@@ -42,7 +42,7 @@ MASKED = ("adagrad", "rowwise_adagrad")
 TOLERANCE = 1e-5
 
 
-def _declared(optimizer: str, ranks: int) -> Declared:
+def _declared(optimizer: str, ranks: int) -> RankerSpec:
     """Returns the small ranker with two rules of admission, and one table with another optimizer and decay."""
     ranker = declared(
         ranks=ranks,
@@ -55,7 +55,7 @@ def _declared(optimizer: str, ranks: int) -> Declared:
     document["tables"]["users"]["admission"] = {"kind": "count", "at_least": 4}
     document["tables"]["posts"] |= {"optimizer": {"kind": "adam", "learning_rate": 0.01}, "l2": 0.01}
     document["tables"]["tags"]["admission"] = {"kind": "random", "probability": 0.3}
-    return Declared.model_validate_json(json.dumps(document))
+    return RankerSpec.model_validate_json(json.dumps(document))
 
 
 def _masked(batch: dict[str, Any]) -> dict[str, Any]:

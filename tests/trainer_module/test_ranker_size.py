@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -14,7 +14,7 @@ tf = pytest.importorskip("tensorflow")
 COMBINERS = ("sum", "mean", "sqrtn")
 
 
-def declared(per_kind: int) -> Declared:
+def declared(per_kind: int) -> RankerSpec:
     """Returns a ranker with so many features of each kind, all tables alike."""
     features: dict[str, Any] = {}
     for number in range(per_kind):
@@ -45,10 +45,10 @@ def declared(per_kind: int) -> Declared:
         },
         "cluster": {"ranks": 1, "data_workers": 0},
     }
-    return Declared.model_validate_json(json.dumps(document))
+    return RankerSpec.model_validate_json(json.dumps(document))
 
 
-def examples(ranker: Declared, count: int, *, seed: int) -> Any:
+def examples(ranker: RankerSpec, count: int, *, seed: int) -> Any:
     """Returns transformed examples, serialized: [count]."""
     from schemas.derived.outputs import outputs
 
@@ -67,7 +67,7 @@ def examples(ranker: Declared, count: int, *, seed: int) -> Any:
     return tf.constant(found, tf.string)
 
 
-def _trainer(ranker: Declared) -> Any:
+def _trainer(ranker: RankerSpec) -> Any:
     from trainer_module import collectives
     from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import declared, run_ranks, write_examples
 
 pytestmark = pytest.mark.slow
 
 
-def _declared() -> Ranker:
+def _declared() -> RankerSpec:
     """Returns a ranker with all that could bring chance in: dropout, a shuffle, random admission, two threads."""
     ranker = declared(
         tables={"tags": {"admission": {"kind": "random", "probability": 0.5}}},
@@ -24,7 +24,7 @@ def _declared() -> Ranker:
     )
     document = ranker.model_dump(mode="json", exclude_unset=True)
     document["model"] |= {"dropout": 0.2, "expert_units": [128, 64]}
-    return Ranker.model_validate_json(json.dumps(document))
+    return RankerSpec.model_validate_json(json.dumps(document))
 
 
 def test_two_processes_with_one_seed_end_with_equal_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, read_rows
 
 EPOCHS = 10
@@ -16,7 +16,7 @@ EVERY_STEPS = 25
 """From one checkpoint to the next."""
 
 
-def counting(**changes: Any) -> Ranker:
+def counting(**changes: Any) -> RankerSpec:
     """Returns the small ranker with tables that count how often each id was trained on."""
     counted = {name: {"capacity": {"rows": 1000, "evict": "least_frequent"}} for name in ("users", "posts", "tags")}
     return declared(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables
 from trainer_module.checkpoint.manifest import Manifest, WeightLayout
 from trainer_module.checkpoint.warm_dense import changed_blocks, matching_places, of_the_base
@@ -25,7 +25,7 @@ class Fit:
 
 
 def fit(
-    manifest: Manifest, declared: Ranker, weights: Sequence[WeightLayout], changed: Collection[str], *, source: str
+    manifest: Manifest, declared: RankerSpec, weights: Sequence[WeightLayout], changed: Collection[str], *, source: str
 ) -> Fit:
     """Returns what of a checkpoint fits.
 
@@ -53,7 +53,7 @@ def fit(
     )
 
 
-def without(manifest: Manifest, declared: Ranker, changed: Collection[str]) -> Manifest:
+def without(manifest: Manifest, declared: RankerSpec, changed: Collection[str]) -> Manifest:
     """Returns a checkpoint's layout without what it knows of features that have changed.
 
     Of a table whose rows stand for buckets of such a feature no row is kept.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from schemas.derived.groups import groups_of
 from schemas.derived.weights import DenseWeight
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import GroupLayout, WeightLayout
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trainer_module.dense.weights import Weight
 
 
-def group_layouts(declared: Ranker) -> dict[str, GroupLayout]:
+def group_layouts(declared: RankerSpec) -> dict[str, GroupLayout]:
     """Returns the layout of every group of tables, by name."""
     return {
         name: GroupLayout(
@@ -21,7 +21,7 @@ def group_layouts(declared: Ranker) -> dict[str, GroupLayout]:
             optimizer=group.optimizer_kind,
             tables=group.tags,
             width=group.width,
-            keeps_books=group.keeps_books,
+            tracks_usage=group.tracks_usage,
         )
         for name, group in groups_of(declared).items()
     }

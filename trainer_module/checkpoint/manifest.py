@@ -26,7 +26,7 @@ class GroupLayout(Declaration):
     tables: dict[str, int]
     """Tags by name: the high bits of the keys."""
     width: int
-    keeps_books: bool
+    tracks_usage: bool
 
 
 class WeightLayout(Declaration):

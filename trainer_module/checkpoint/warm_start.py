@@ -155,9 +155,9 @@ def _remapped(keys: NDArray[Any], moved: dict[int, int]) -> NDArray[Any]:
 
 def _with_books(rows: NDArray[Any], held: GroupLayout, wanted: GroupLayout, newest: int) -> NDArray[Any]:
     """Returns rows whose bookkeeping is as the spec wants it: kept, cut off, or begun."""
-    if held.keeps_books == wanted.keeps_books:
+    if held.tracks_usage == wanted.tracks_usage:
         return rows
-    if held.keeps_books:
+    if held.tracks_usage:
         return rows[:, :-BOOK_FLOATS]
     books = np.tile(np.array([newest, 1], np.int32), (len(rows), 1)).view(np.float32)
     return np.concatenate([rows, books], axis=1)

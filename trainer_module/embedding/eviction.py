@@ -26,7 +26,7 @@ def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
     """
     if store.gatekeeper.sketch is not None:
         store.gatekeeper.sketch.age()
-    if not store.group.keeps_books:
+    if not store.group.tracks_usage:
         return
     keys = store.in_use(store.keys)
     seen, count = read_books(store.in_use(store.rows, slice(-BOOK_FLOATS, None)))

@@ -145,7 +145,7 @@ class RowStore(tf.Module):
             self._count("rejected", tf.boolean_mask(candidates, ~admitted))
             places = tf.boolean_mask(places, admitted)
         new_keys = tf.gather(keys, places)
-        if self.group.keeps_books:
+        if self.group.tracks_usage:
             assert observed is not None
             newest = tf.gather(observed.newest, places)
         self._count("admitted", new_keys)
@@ -227,7 +227,7 @@ class RowStore(tf.Module):
         if self._l2.same != 0.0:
             gradients += self._l2(keys) * w
         parts = list(self._update(keys, w, kept, gradients, now))
-        if self.group.keeps_books:
+        if self.group.tracks_usage:
             assert observed is not None
             parts.append(merged_books(rows[:, dim + slots :], observed.newest, observed.occurrences))
         new_rows = tf.concat(parts, 1) if len(parts) > 1 else parts[0]

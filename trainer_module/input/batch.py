@@ -21,7 +21,7 @@ import tensorflow as tf
 from schemas.derived.columns import EVENT_TIME, example_weight_of, is_bias, serving_of, weights_of
 from schemas.derived.groups import groups_of
 from schemas.derived.outputs import Output, outputs
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.encoders import MeanEncoder
 from schemas.spec.features import IdsFeature, SequenceFeature
 from trainer_module.dense.weights import Blocks
@@ -46,7 +46,7 @@ class Layout:
         tasks: in the order of the labels.
     """
 
-    def __init__(self, declared: Ranker):
+    def __init__(self, declared: RankerSpec):
         self._outputs = outputs(declared)
         own = {output.name: output for output in self._outputs if output.name in declared.features}
         group_of = {table: name for name, group in groups_of(declared).items() for table in group.tags}
@@ -180,7 +180,7 @@ def empty_batch(layout: Layout) -> Batch:
     }
 
 
-def parser(declared: Ranker) -> Callable[[tf.Tensor], Batch]:
+def parser(declared: RankerSpec) -> Callable[[tf.Tensor], Batch]:
     """Returns what turns serialized examples [batch] into a batch."""
     layout = Layout(declared)
     spec = layout.example_spec()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.training import Order
 from trainer_module.input.batch import parser
 from trainer_module.input.order import Part, files_of_rank, order_of, shuffle_seed, whole
@@ -19,7 +19,7 @@ def records(files: Sequence[str]) -> tf.data.Dataset:
 
 
 def own_batches(
-    declared: Ranker, files: Sequence[str], *, epoch: int, rank: int, ranks: int, skip: int = 0
+    declared: RankerSpec, files: Sequence[str], *, epoch: int, rank: int, ranks: int, skip: int = 0
 ) -> tf.data.Dataset:
     """Returns one epoch without a pool: every rank reads all files and keeps its rows of each global batch.
 
@@ -44,7 +44,7 @@ def own_batches(
     return dataset.map(rows_of_rank).map(parser(declared)).prefetch(2)
 
 
-def validation_batches(declared: Ranker, files: Sequence[str], *, rank: int, ranks: int) -> tf.data.Dataset:
+def validation_batches(declared: RankerSpec, files: Sequence[str], *, rank: int, ranks: int) -> tf.data.Dataset:
     """Returns a rank's share of the examples without a pool; it reads no file that others can read alone."""
     read = Records([(files_of_rank(files, rank, ranks),)], "time", 1, seed=0)
     batches = read.of(tf.constant(0)).batch(declared.training.batch_size_per_rank)

@@ -7,7 +7,7 @@ import numpy as np
 
 from schemas.contracts.example_files import by_day, day_of
 from schemas.errors import UserError
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.training import ORDER_OF_DAYS, Order
 
 _PARTS_PER_WORKER = 4
@@ -33,7 +33,7 @@ Part = tuple[Segment, ...]
 """Segments, one after another. Shuffling goes no further than a segment."""
 
 
-def order_of(declared: Ranker, files: Sequence[str]) -> Order:
+def order_of(declared: RankerSpec, files: Sequence[str]) -> Order:
     """Returns the order of a training on these files.
 
     Raises:
@@ -50,7 +50,7 @@ def order_of(declared: Ranker, files: Sequence[str]) -> Order:
     return training.order or (ORDER_OF_DAYS if has_days else "shuffled")
 
 
-def shuffle_seed(declared: Ranker, epoch: int) -> int:
+def shuffle_seed(declared: RankerSpec, epoch: int) -> int:
     """Returns the seed of an epoch's order."""
     return _SHUFFLE_SEED + declared.training.seed + epoch
 

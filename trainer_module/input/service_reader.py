@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from trainer_module.input.batch import Batch, parser
 from trainer_module.input.local_reader import Records
 from trainer_module.input.order import order_of, parts_of_pool, shuffle_seed
@@ -22,14 +22,14 @@ class LostBatchesError(RuntimeError):
     """The pool has not delivered each batch of an epoch once, however often it was asked; a later attempt gets them."""
 
 
-def training_records(declared: Ranker, files: Sequence[str], epoch: int) -> Records:
+def training_records(declared: RankerSpec, files: Sequence[str], epoch: int) -> Records:
     """Returns what the pool reads in an epoch of training."""
     order, seed = order_of(declared, files), shuffle_seed(declared, epoch)
     parts = parts_of_pool(files, order, seed, declared.cluster.data_workers)
     return Records(parts, order, declared.training.shuffle_buffer, seed)
 
 
-def validation_records(declared: Ranker, files: Sequence[str]) -> Records:
+def validation_records(declared: RankerSpec, files: Sequence[str]) -> Records:
     """Returns what the pool reads to validate: all examples, as they come."""
     return Records(parts_of_pool(files, "shuffled", 0, declared.cluster.data_workers), "time", 1, seed=0)
 
@@ -37,7 +37,7 @@ def validation_records(declared: Ranker, files: Sequence[str]) -> Records:
 class PoolEpoch:
     """One rank's batches of an epoch, and which of them it has trained on."""
 
-    def __init__(self, declared: Ranker, records: Records, *, service: str, name: str, trained: NDArray[Any]):
+    def __init__(self, declared: RankerSpec, records: Records, *, service: str, name: str, trained: NDArray[Any]):
         """Takes the epoch up.
 
         Args:
@@ -139,7 +139,7 @@ def _described(parts: NDArray[np.int64], delivered: NDArray[np.int64]) -> str:
 
 
 def _served_batches(
-    declared: Ranker,
+    declared: RankerSpec,
     records: Records,
     *,
     service: str,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.errors import UserError
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.tasks import BinaryTask
 
 Validation = Mapping[str, Mapping[str, float]]
@@ -45,7 +45,7 @@ class Verdict:
         }
 
 
-def judge(declared: Ranker, validations: Sequence[Validation]) -> Verdict | None:
+def judge(declared: RankerSpec, validations: Sequence[Validation]) -> Verdict | None:
     """Returns what the epochs so far say; None where no early stopping is declared.
 
     Raises:
@@ -84,7 +84,7 @@ def judge(declared: Ranker, validations: Sequence[Validation]) -> Verdict | None
     return Verdict(name, tuple(values), best, reason)
 
 
-def _metric(declared: Ranker) -> tuple[str, int, list[str]]:
+def _metric(declared: RankerSpec) -> tuple[str, int, list[str]]:
     """Returns the metric, 1 where larger is better and -1 where smaller is, and over which tasks it is the mean."""
     stopping = declared.training.early_stopping
     if stopping is not None and stopping.task is not None:

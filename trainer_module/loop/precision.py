@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 from trainer_module import collectives
 from trainer_module.ranker import Ranker
 
@@ -37,7 +37,7 @@ class Precision:
     note: str = ""
 
 
-def settle(declared: Declared) -> tuple[Declared, Precision]:
+def settle(declared: RankerSpec) -> tuple[RankerSpec, Precision]:
     """Returns the declaration with a precision that is not `auto`. All ranks call it together and agree."""
     wanted = declared.training.dense_precision
     found = decide(wanted, {} if wanted == "float32" else _measured_s(declared))
@@ -46,7 +46,7 @@ def settle(declared: Declared) -> tuple[Declared, Precision]:
     return with_precision(declared, found.chosen), found
 
 
-def with_precision(declared: Declared, precision: str) -> Declared:
+def with_precision(declared: RankerSpec, precision: str) -> RankerSpec:
     """Returns the declaration with another precision of the dense layers."""
     training = declared.training.model_copy(update={"dense_precision": precision})
     return declared.model_copy(update={"training": training})
@@ -72,7 +72,7 @@ def decide(wanted: str, seconds: Mapping[str, float]) -> Precision:
     return Precision("bfloat16", f"{warning}; declare auto or float32")
 
 
-def _measured_s(declared: Declared) -> dict[str, float]:
+def _measured_s(declared: RankerSpec) -> dict[str, float]:
     """Returns the median seconds of the dense part, forward and backward, by precision; the mean over the ranks.
 
     Both precisions take turns, so that other work on the machine meets both.
@@ -92,7 +92,7 @@ def _measured_s(declared: Declared) -> dict[str, float]:
     return dict(zip(_PRECISIONS, (sums / declared.cluster.ranks).tolist(), strict=True))
 
 
-def _dense_step(declared: Declared) -> Callable[[], object]:
+def _dense_step(declared: RankerSpec) -> Callable[[], object]:
     """Returns a call that computes logits of a batch of noise, and the gradients of weights and inputs."""
     ranker = Ranker(declared)
     flat = tf.constant(ranker.weights.initial(seed=declared.training.seed))

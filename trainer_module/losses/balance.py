@@ -11,7 +11,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.training import FixedBalance, GradNormBalance, UncertaintyBalance
 from trainer_module.dense.weights import Weight, Weights
 
@@ -20,7 +20,7 @@ from trainer_module.dense.weights import Weight, Weights
 _GRADNORM = "gradnorm_"
 
 
-def balance_weights(declared: Ranker) -> tuple[Weight, ...]:
+def balance_weights(declared: RankerSpec) -> tuple[Weight, ...]:
     """Returns the dense weights that balancing learns: each task's s = log sigma^2 with uncertainties, else none."""
     if not isinstance(declared.training.loss_balance, UncertaintyBalance):
         return ()
@@ -39,7 +39,7 @@ class Balance(tf.Module):
         first_losses_T: L_k(0), each task's loss of the first step in which it had one; 0 before that.
     """
 
-    def __init__(self, declared: Ranker):
+    def __init__(self, declared: RankerSpec):
         super().__init__(name="balance")
         self._balance = declared.training.loss_balance
         self._tasks = tuple(declared.tasks)

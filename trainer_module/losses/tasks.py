@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.models import Aitm, Esmm
 from schemas.spec.tasks import BinaryTask, LogError, RegressionTask, Task, WatchTimeTask
 from trainer_module.losses.examples import example_losses
@@ -15,7 +15,7 @@ from trainer_module.losses.examples import example_losses
 
 
 def loss_sums(
-    declared: Ranker,
+    declared: RankerSpec,
     tasks: Sequence[str],
     logits_BT: tf.Tensor,
     labels_BT: tf.Tensor,
@@ -54,7 +54,7 @@ def loss_sums(
 
 
 def _factors(
-    declared: Ranker, task: str, labels: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
+    declared: RankerSpec, task: str, labels: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
 ) -> list[tf.Tensor]:
     """Returns by what the losses of a task's examples are multiplied: each [batch]."""
     factors = []
@@ -72,11 +72,11 @@ def _kept(task: Task) -> float | None:
     return task.keep_negatives if isinstance(task, BinaryTask) else None
 
 
-def _last_of_chain(declared: Ranker) -> str | None:
+def _last_of_chain(declared: RankerSpec) -> str | None:
     return declared.model.chain[-1] if isinstance(declared.model, Esmm | Aitm) else None
 
 
-def predictions(declared: Ranker, tasks: Sequence[str], logits_BT: tf.Tensor) -> dict[str, tf.Tensor]:
+def predictions(declared: RankerSpec, tasks: Sequence[str], logits_BT: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns what is predicted, {task: [batch, 1]}: a probability, a number, or a time in units of the label."""
     parts = tf.split(logits_BT, len(tasks), axis=1)
     return {task: prediction(declared.tasks[task], logits_B1) for task, logits_B1 in zip(tasks, parts, strict=True)}

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from schemas.derived.rank_inputs import input_names
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from trainer_module.serving.signatures import DEFAULT, RANK, ServedRanker
 
 FOLDER = "assets.extra"
@@ -20,7 +20,7 @@ _TFRA = "tensorflow_recommenders_addons"
 
 
 def description(
-    declared: Ranker, spec_digest: str, served: ServedRanker, signatures: Collection[str]
+    declared: RankerSpec, spec_digest: str, served: ServedRanker, signatures: Collection[str]
 ) -> dict[str, Any]:
     """Returns what an exported model says of itself, as plain data."""
     is_tfra = declared.export.form == "tfra"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from schemas.derived.columns import Column, ColumnType, serving_columns
 from schemas.derived.rank_inputs import LENGTH, MISSING
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.features import AgeFeature, MatchFeature, SequenceFeature, TimeFeature
 from schemas.spec.release import Evaluation
 
@@ -61,7 +61,7 @@ class Description:
         signatures: names.
     """
 
-    ranker: Ranker
+    ranker: RankerSpec
     columns: dict[str, ServedColumn]
     signatures: frozenset[str]
 
@@ -114,7 +114,7 @@ def read_description(model_dir: Path) -> Description:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return Description(
-            ranker=Ranker.model_validate_json(json.dumps(document["ranker"])),
+            ranker=RankerSpec.model_validate_json(json.dumps(document["ranker"])),
             columns={name: ServedColumn.model_validate(column) for name, column in document["columns"].items()},
             signatures=frozenset(document["signatures"]),
         )

@@ -21,7 +21,7 @@ from components.steps.trainer.kubernetes.run import TrainingRun, run_name
 from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
 from components.steps.transform.statistics import read_statistics
 from schemas.errors import UserError
-from schemas.spec import Ranker, digest
+from schemas.spec import RankerSpec, digest
 from schemas.spec.cluster import Launch
 from schemas.spec.data import EVAL, TRAIN, VALIDATION
 
@@ -40,7 +40,7 @@ class Executor(base_executor.BaseExecutor):
         Raises:
             TrainingFailed: when a process of the job failed, hung, or took too long.
         """
-        ranker = Ranker.model_validate_json(exec_properties["ranker"])
+        ranker = RankerSpec.model_validate_json(exec_properties["ranker"])
         report = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
         _refuse_changed(report, input_dict)
         if exec_properties.get("launch"):
@@ -70,13 +70,13 @@ def _refuse_changed(report: IngestionReport, input_dict: Artifacts) -> None:
         checkpoints.refuse_other(_local(report.base.checkpoint_uri), report.base.checkpoint_sha256)
 
 
-def _longest_s(ranker: Ranker) -> float:
+def _longest_s(ranker: RankerSpec) -> float:
     """Returns for how long a training may live: each launcher that is started again has the whole time."""
     return float(ranker.cluster.deadline_s * (ranker.cluster.retries + 1))
 
 
 def _run_processes(
-    ranker: Ranker,
+    ranker: RankerSpec,
     report: IngestionReport,
     input_dict: Artifacts,
     output_dict: Artifacts,
@@ -93,7 +93,7 @@ def _run_processes(
 
 
 def _run_pods(
-    ranker: Ranker,
+    ranker: RankerSpec,
     report: IngestionReport,
     input_dict: Artifacts,
     output_dict: Artifacts,
@@ -116,7 +116,7 @@ def _run_pods(
 
 
 def _job(
-    ranker: Ranker,
+    ranker: RankerSpec,
     report: IngestionReport,
     input_dict: Artifacts,
     output_dict: Artifacts,
@@ -164,7 +164,7 @@ def _changed_features(input_dict: Artifacts) -> tuple[str, ...]:
     return statistics.changed
 
 
-def _with_epochs(ranker: Ranker, *, has_base: bool) -> Ranker:
+def _with_epochs(ranker: RankerSpec, *, has_base: bool) -> RankerSpec:
     """Returns the ranker with the number of epochs that this training takes."""
     epochs = ranker.training.incremental_epochs if has_base else None
     return ranker.model_copy(
@@ -183,7 +183,7 @@ def _describe(
         checkpoints.SPEC_DIGEST: job["spec_digest"],
         checkpoints.TRANSFORM_GRAPH: graph.uri,
         checkpoints.TRANSFORM_GRAPH_SHA256: graph.get_string_custom_property(seal.SHA256),
-        checkpoints.INPUTS_DIGEST: digest(Ranker.model_validate_json(json.dumps(job["ranker"])).inputs()),
+        checkpoints.INPUTS_DIGEST: digest(RankerSpec.model_validate_json(json.dumps(job["ranker"])).inputs()),
     }.items():
         checkpoint.set_string_custom_property(name, text)
 

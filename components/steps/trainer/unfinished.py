@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.spec import Ranker, digest
+from schemas.spec import RankerSpec, digest
 from schemas.spec.serving import Export
 
 _LOG = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ GIVEN_UP_KEPT = 3
 """How many trainings of a ranker that were given up may be begun again, as long as none has ended well since."""
 
 
-def checkpoint_dir(pipeline_root: str, *, ranker: Ranker, code: str, train_files: Sequence[str], base: str) -> Path:
+def checkpoint_dir(pipeline_root: str, *, ranker: RankerSpec, code: str, train_files: Sequence[str], base: str) -> Path:
     """Returns the folder of a training: the same for the same ranker, code, examples and base, and for no other.
 
     Args:

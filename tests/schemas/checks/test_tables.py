@@ -189,7 +189,7 @@ LEAST_RECENT, LEAST_FREQUENT = Capacity(rows=9), Capacity(rows=9, evict="least_f
 
 
 @pytest.mark.parametrize(
-    ("table", "keeps_books", "needs_event_time"),
+    ("table", "tracks_usage", "needs_event_time"),
     [
         (Table(dim=2), False, False),
         (Table(dim=2, admission=CountAdmission(kind="count", at_least=2)), False, False),
@@ -201,9 +201,9 @@ LEAST_RECENT, LEAST_FREQUENT = Capacity(rows=9), Capacity(rows=9, evict="least_f
     ],
 )
 def test_books_and_times_are_kept_for_tables_that_give_up_rows(
-    table: Table, keeps_books: bool, needs_event_time: bool
+    table: Table, tracks_usage: bool, needs_event_time: bool
 ) -> None:
-    assert (table.keeps_books, table.needs_event_time) == (keeps_books, needs_event_time)
+    assert (table.tracks_usage, table.needs_event_time) == (tracks_usage, needs_event_time)
 
 
 def test_tags_are_numbers_from_one_by_name_of_the_tables_that_features_read(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from schemas.derived.sizes import (
     index_bytes,
 )
 from schemas.errors import UserError
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from tests.schemas.sample_specs import loaded
 
 SGD = {"kind": "sgd", "learning_rate": 0.1}
@@ -25,10 +25,10 @@ ADAM = {"kind": "adam", "learning_rate": 0.1}
 ROWS = {"users": 4_000_000, "tags": 1_000_000}
 
 
-def of_users_and_posts(dim: int, optimizer: str, **table: Any) -> Ranker:
+def of_users_and_posts(dim: int, optimizer: str, **table: Any) -> RankerSpec:
     """Returns a ranker of two tables, of a dimension and a kind of optimizer."""
     declared = {"dim": dim, "optimizer": {"kind": optimizer, "learning_rate": 0.1}} | table
-    return Ranker.model_validate_json(
+    return RankerSpec.model_validate_json(
         json.dumps(
             {
                 "name": "published",

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.loading import load_spec
 from schemas.problems import SpecError
-from schemas.spec import Ranker, Spec, digest
+from schemas.spec import RankerSpec, Spec, digest
 from schemas.spec.alerts import Alerts
 from schemas.spec.cluster import (
     Cluster,
@@ -290,7 +290,7 @@ def test_processes_of_the_training_job_are_part_of_the_model(tmp_path: Path) -> 
     assert digest(ranker) != digest(loaded(tmp_path).ranker())
     assert type(ranker.cluster) is Cluster
     assert set(json.loads(ranker.model_dump_json())["cluster"]) == set(Cluster.model_fields)
-    assert Ranker.model_validate_json(ranker.model_dump_json()) == ranker
+    assert RankerSpec.model_validate_json(ranker.model_dump_json()) == ranker
 
 
 def test_what_is_left_out_is_as_before(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def write_users(target: Path, ids: NDArray[Any], *, ranks: int) -> None:
         rows = np.full([len(mine), _GROUP.width], 0.5, np.float32)
         files |= write_rows(target, rank, _GROUP.name, mine, rows)
     layout = GroupLayout(
-        dim=_GROUP.dim, optimizer=_GROUP.optimizer_kind, tables=_GROUP.tags, width=_GROUP.width, keeps_books=False
+        dim=_GROUP.dim, optimizer=_GROUP.optimizer_kind, tables=_GROUP.tags, width=_GROUP.width, tracks_usage=False
     )
     manifest = Manifest(
         step=1,

@@ -9,8 +9,8 @@ from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.snapshot import RowsOnDisk, RowsSnapshot, Snapshot
 
 GROUPS = {
-    "adagrad_4": GroupLayout(dim=4, optimizer="adagrad", tables={"tags": 2}, width=8, keeps_books=False),
-    "adam_8": GroupLayout(dim=8, optimizer="adam", tables={"posts": 1, "users": 3}, width=26, keeps_books=True),
+    "adagrad_4": GroupLayout(dim=4, optimizer="adagrad", tables={"tags": 2}, width=8, tracks_usage=False),
+    "adam_8": GroupLayout(dim=8, optimizer="adam", tables={"posts": 1, "users": 3}, width=26, tracks_usage=True),
 }
 SHAPES = {"layer/w": (3, 5), "layer/b": (5,)}
 

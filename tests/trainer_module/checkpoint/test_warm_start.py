@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 from tests.trainer_module.checkpoint.sample_checkpoints import by_key
 from tests.trainer_module.sample_job import FIRST_EVENT_S, NUM_EXAMPLES, declared, job, run_ranks, write_examples
 from trainer_module.checkpoint.files import CheckpointError
@@ -28,7 +28,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return write_examples(tmp_path_factory.mktemp("data"))
 
 
-def _changed(ranker: Declared, **parts: Any) -> Declared:
+def _changed(ranker: RankerSpec, **parts: Any) -> RankerSpec:
     """Returns a ranker with parts of its document replaced; None removes an entry."""
     document = ranker.model_dump(mode="json")
     for part, entries in parts.items():
@@ -38,10 +38,10 @@ def _changed(ranker: Declared, **parts: Any) -> Declared:
                 document[part] = (
                     {name: entry, **document[part]} if part == "features" else {**document[part], name: entry}
                 )
-    return Declared.model_validate_json(json.dumps(document))
+    return RankerSpec.model_validate_json(json.dumps(document))
 
 
-def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
+def _trained(ranker: RankerSpec, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
     """Trains an epoch and writes a checkpoint; returns the trainer and the checkpoint."""
     from trainer_module.checkpoint.layout import group_layouts, weight_layouts
     from trainer_module.checkpoint.manifest import Manifest, Position
@@ -72,7 +72,7 @@ def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type
 
 
 def _warm(  # type: ignore[no-untyped-def]
-    checkpoint: Path, ranker: Declared, *, rank: int = 0, ranks: int = 1, changed: tuple[str, ...] = ()
+    checkpoint: Path, ranker: RankerSpec, *, rank: int = 0, ranks: int = 1, changed: tuple[str, ...] = ()
 ):
     from trainer_module.checkpoint.manifest import read_manifest
     from trainer_module.checkpoint.warm_start import warm_start
@@ -179,7 +179,7 @@ def _batches(files: tuple[str, ...]) -> Any:
     return own_batches(declared(), files, epoch=0, rank=0, ranks=1)
 
 
-def _moved(column: Any, ranker: Declared) -> Any:
+def _moved(column: Any, ranker: RankerSpec) -> Any:
     """Returns keys as Transform would make them for another spec."""
     name_of = {tag: table for table, tag in declared().table_tags().items()}
     keys = [
@@ -259,7 +259,7 @@ def test_layers_of_another_width_start_anew(base: Any) -> None:
     _, checkpoint = base
     document = declared().model_dump(mode="json")
     document["model"]["tower_units"] = [12]
-    found = _warm(checkpoint, Declared.model_validate_json(json.dumps(document)))
+    found = _warm(checkpoint, RankerSpec.model_validate_json(json.dumps(document)))
     changed = {
         f"weights.{part}"
         for task in ("like", "watch")

@@ -15,7 +15,7 @@ import tensorflow as tf
 from schemas.derived.sizes import dense_parameters, dense_parts, high_share
 from schemas.derived.weights import dense_weights
 from schemas.loading import load_spec
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 from tests.schemas.sample_specs import Document, changed, loaded
 from tests.trainer_module.checkpoint.restore_store import write_users
 from tests.trainer_module.models.test_models import CHAIN, INTERACTIONS, MODELS
@@ -41,13 +41,13 @@ VARIED = {
 
 
 @pytest.fixture(params=[*SPECS, "varied"])
-def declared(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Declared:
+def declared(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> RankerSpec:
     if request.param == "varied":
         return loaded(tmp_path, VARIED)
     return load_spec(repository / "pipelines" / "specs" / f"{request.param}.yaml")
 
 
-def test_dense_weights_are_those_of_the_model(declared: Declared) -> None:
+def test_dense_weights_are_those_of_the_model(declared: RankerSpec) -> None:
     assert dense_parameters(declared) == Ranker(declared).weights.size
     assert _layouts(dense_weights(declared)) == _layouts(Ranker(declared).weights.weights)
 
@@ -56,7 +56,7 @@ def test_dense_weights_are_those_of_the_model(declared: Declared) -> None:
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_architecture_has_the_weights_that_are_counted(kind: str, interaction: str) -> None:
     model = {"kind": kind, **MODELS[kind], "interaction": INTERACTIONS[interaction]}
-    ranker = Declared.model_validate_json(json.dumps({**_of_all_features(), "model": model}))
+    ranker = RankerSpec.model_validate_json(json.dumps({**_of_all_features(), "model": model}))
     assert _layouts(dense_weights(ranker)) == _layouts(Ranker(ranker).weights.weights)
     made: dict[str, int] = {}
     for weight in Ranker(ranker).weights.weights:

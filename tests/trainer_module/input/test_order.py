@@ -8,7 +8,7 @@ import pytest
 
 from schemas.contracts.example_files import by_day, day_of, file_name
 from schemas.errors import UserError
-from schemas.spec import Ranker, Spec
+from schemas.spec import RankerSpec, Spec
 from schemas.spec.training import ORDER_OF_DAYS, Order
 from tests.schemas.sample_specs import changed
 from trainer_module.input.order import Segment, files_of_rank, order_of, parts_of_pool, whole
@@ -30,7 +30,7 @@ def test_a_files_name_says_its_day_and_sorts_in_the_order_of_the_logs() -> None:
     assert by_day(reversed(names)) == {"2024-02-28": names[:1], "2024-02-29": names[1:]}
 
 
-def declared(**training: object) -> Ranker:
+def declared(**training: object) -> RankerSpec:
     document = changed({f"training.{name}": value for name, value in training.items()})
     return Spec.model_validate_json(json.dumps(document)).ranker()
 

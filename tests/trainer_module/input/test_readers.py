@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from schemas.spec.training import Order
 from tests.trainer_module import sample_job as small_job
 from tests.trainer_module.launch.launched_job import wait_until
@@ -66,7 +66,7 @@ def _ages(batches: Sequence[dict]) -> np.ndarray:  # type: ignore[type-arg]
     return np.concatenate([batch["floats"].numpy()[:, 0] for batch in batches])
 
 
-def _own(ranker: Ranker, files: tuple[str, ...], *, ranks: int, skip: int = 0, epoch: int = 0) -> np.ndarray:
+def _own(ranker: RankerSpec, files: tuple[str, ...], *, ranks: int, skip: int = 0, epoch: int = 0) -> np.ndarray:
     from trainer_module.input.local_reader import own_batches
 
     parts = [list(own_batches(ranker, files, epoch=epoch, rank=rank, ranks=ranks, skip=skip)) for rank in range(ranks)]
@@ -85,7 +85,7 @@ def test_read_by_the_ranks_examples_come_in_one_order_whatever_the_number_of_ran
     assert np.array_equal(_own(ranker, files, ranks=1, epoch=1), whole) == (shuffle_buffer == 1)
 
 
-def _pool_epoch(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray | None = None):  # type: ignore[no-untyped-def]
+def _pool_epoch(ranker: RankerSpec, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray | None = None):  # type: ignore[no-untyped-def]
     from trainer_module.input.service_reader import PoolEpoch, training_records
 
     return PoolEpoch(
@@ -120,7 +120,7 @@ def test_an_epoch_of_the_pool_goes_on_with_exactly_the_examples_that_were_left(
     assert len(both) == len(np.unique(both)) == NUM_EXAMPLES
 
 
-def _resumed(ranker: Ranker, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray) -> list:  # type: ignore[type-arg]
+def _resumed(ranker: RankerSpec, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray) -> list:  # type: ignore[type-arg]
     service = tf.data.experimental.service
     dispatcher = service.DispatchServer()
     address = dispatcher.target.split("://")[1]
@@ -187,7 +187,7 @@ def _worker(folder: Path, dispatcher: str, port: str = "0") -> tuple["subprocess
     return worker, file.read_text().rpartition(":")[2]
 
 
-def _ordered(order: Order, **changes: Any) -> Ranker:
+def _ordered(order: Order, **changes: Any) -> RankerSpec:
     return declared(event_time="at", order=order, shuffle_buffer=20_000, **changes)
 
 
@@ -203,7 +203,7 @@ def _days(places: np.ndarray) -> np.ndarray:
     return days
 
 
-def _global_batches(ranker: Ranker, files: tuple[str, ...], *, ranks: int, skip: int = 0) -> list[np.ndarray]:
+def _global_batches(ranker: RankerSpec, files: tuple[str, ...], *, ranks: int, skip: int = 0) -> list[np.ndarray]:
     from trainer_module.input.local_reader import own_batches
 
     parts = [own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks, skip=skip) for rank in range(ranks)]

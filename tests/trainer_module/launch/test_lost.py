@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from tests.paths import SPECS
 from trainer_module.checkpoint.manifest import MANIFEST
 from trainer_module.job import TrainJob
@@ -20,7 +20,7 @@ def job(tmp_path: Path) -> TrainJob:
     from schemas.loading import load_spec
 
     paths = dict.fromkeys(("transform_graph", "model_dir", "output_dir", "final_checkpoint"), "")
-    ranker: Ranker = load_spec(RANKER).ranker()
+    ranker: RankerSpec = load_spec(RANKER).ranker()
     ranker = ranker.model_copy(update={"cluster": ranker.cluster.model_copy(update={"retries": 2})})
     made = TrainJob(
         ranker=ranker,

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from schemas.errors import UserError
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 from trainer_module.loop.early_stopping import Verdict, judge
 
 
 def _judged(aucs: list[float], rmses: list[float] | None = None, *, epochs: int = 9, **stopping: Any) -> Verdict:
-    ranker = Ranker.model_validate(
+    ranker = RankerSpec.model_validate(
         {
             "name": "small",
             "features": {"age": {"kind": "numeric"}},

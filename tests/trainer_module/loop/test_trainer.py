@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import declared, job, write_examples
 
 pytestmark = pytest.mark.slow
@@ -22,20 +22,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return write_examples(tmp_path_factory.mktemp("data"))
 
 
-def _trainer(ranker: Declared):  # type: ignore[no-untyped-def]
+def _trainer(ranker: RankerSpec):  # type: ignore[no-untyped-def]
     from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     return Trainer(Ranker(ranker), rank=0, ranks=1)
 
 
-def _batches(ranker: Declared, files: tuple[str, ...]):  # type: ignore[no-untyped-def]
+def _batches(ranker: RankerSpec, files: tuple[str, ...]):  # type: ignore[no-untyped-def]
     from trainer_module.input.local_reader import own_batches
 
     return own_batches(ranker, files, epoch=0, rank=0, ranks=1)
 
 
-def _trained(ranker: Declared, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
+def _trained(ranker: RankerSpec, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
     from trainer_module.loop.progress import Progress
 
     (directory / "logs").mkdir()
@@ -78,7 +78,7 @@ def test_a_ranker_of_numbers_alone_needs_no_table(tmp_path: Path, files: tuple[s
     document = declared(batch_size_per_rank=8).model_dump(mode="json")
     document["tables"] = {}
     document["features"] = {"age": document["features"]["age"]}
-    _, report = _trained(Declared.model_validate_json(json.dumps(document)), files, tmp_path)
+    _, report = _trained(RankerSpec.model_validate_json(json.dumps(document)), files, tmp_path)
     watch = np.array(report.step_losses)[:, 1]
     assert watch[-60:].mean() < 0.9 * watch[:60].mean()
 
@@ -174,7 +174,7 @@ def test_bfloat16_is_for_products_alone(tmp_path: Path, files: tuple[str, ...]) 
 def test_dropout_is_of_training_alone(tmp_path: Path, files: tuple[str, ...]) -> None:
     document = declared().model_dump(mode="json", exclude_unset=True)
     document["model"]["dropout"] = 0.5
-    dropping = Declared.model_validate_json(json.dumps(document))
+    dropping = RankerSpec.model_validate_json(json.dumps(document))
     trainer, report = _trained(dropping, files, tmp_path)
     (tmp_path / "all").mkdir()
     _, with_all = _trained(declared(), files, tmp_path / "all")
@@ -189,7 +189,7 @@ def test_watch_times_are_validated_as_times_over_those_who_take_part(tmp_path: P
 
     document = declared().model_dump(mode="json", exclude_unset=True)
     document["tasks"]["watch"] = {"kind": "watch_time", "unit": 2.0}
-    ranker = Declared.model_validate_json(json.dumps(document))
+    ranker = RankerSpec.model_validate_json(json.dumps(document))
     batches = [
         {**batch, "labels": tf.where(batch["floats"] > [[9.0, 0.5]], float("nan"), tf.nn.relu(batch["labels"]))}
         for batch in _batches(ranker, files)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -14,13 +14,13 @@ SUMS, COUNT = np.array([6.0, 4.0], np.float32), 2.0
 """Of a batch of two examples; the small ranker's tasks have the weights 1 and 0.5."""
 
 
-def _declared(**balance: Any) -> Declared:
+def _declared(**balance: Any) -> RankerSpec:
     from tests.trainer_module.sample_job import declared
 
     return declared(loss_balance=balance)
 
 
-def _total(ranker: Declared, **weights: Any) -> float:
+def _total(ranker: RankerSpec, **weights: Any) -> float:
     from trainer_module.losses import Balance
 
     by_name = {name.replace("__", "/"): tf.constant(value, tf.float32) for name, value in weights.items()}

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -15,14 +15,14 @@ P = 1 / (1 + np.exp(-Z))
 NAN = float("nan")
 
 
-def _declared(tasks: dict[str, Any], **changes: Any) -> Declared:
+def _declared(tasks: dict[str, Any], **changes: Any) -> RankerSpec:
     from tests.trainer_module.sample_job import declared
 
     document = declared().model_dump(mode="json", exclude_unset=True)
-    return Declared.model_validate({**document, "tasks": tasks, **changes}, strict=False)
+    return RankerSpec.model_validate({**document, "tasks": tasks, **changes}, strict=False)
 
 
-def _sums(ranker: Declared, logits: Any, labels: Any, *rest: Any) -> np.ndarray:
+def _sums(ranker: RankerSpec, logits: Any, labels: Any, *rest: Any) -> np.ndarray:
     from trainer_module.losses import loss_sums
 
     tensors = [tf.constant(array, tf.float32) for array in (logits, labels, *rest)]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from schemas.derived.columns import columns
-from schemas.spec import Ranker as Declared
+from schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import job
 
 pytestmark = pytest.mark.slow
@@ -19,9 +19,9 @@ NUM_ROWS, BATCH, EPOCHS = 100_000, 512, 12
 Arrays = dict[str, np.ndarray]
 
 
-def declared() -> Declared:
+def declared() -> RankerSpec:
     """Returns a small ranker of a rare click, whose negatives are sampled, and two tasks that go along with it."""
-    return Declared.model_validate_json(
+    return RankerSpec.model_validate_json(
         json.dumps(
             {
                 "name": "sampled",
@@ -54,7 +54,7 @@ def logs() -> Arrays:
     return {"x": x, "click": click.astype(np.int64), "like": like.astype(np.int64), "rating": rating}
 
 
-def ingested(ranker: Declared, rows: Arrays) -> Arrays:
+def ingested(ranker: RankerSpec, rows: Arrays) -> Arrays:
     """Returns what ingestion makes of the rows for the train split."""
     from components.steps.example_gen.conversion import convert
     from components.steps.example_gen.sampling import sampled, sampling_of

@@ -14,7 +14,7 @@ import tensorflow as tf
 from pipelines.beam import BEAM_ARGS
 from schemas.derived.columns import columns
 from schemas.derived.groups import groups_of
-from schemas.spec import Ranker, digest
+from schemas.spec import RankerSpec, digest
 from tests.fakes import mounted_store
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position, read_manifest
@@ -38,9 +38,9 @@ Values = Mapping[str, Sequence[Any]]
 """The values of one example's columns; missing ones are absent or empty."""
 
 
-def declared(**export: str) -> Ranker:
+def declared(**export: str) -> RankerSpec:
     """Returns the ranker: columns with names that no input can have, two groups, a table with another default."""
-    return Ranker.model_validate_json(
+    return RankerSpec.model_validate_json(
         json.dumps(
             {
                 "name": "served",
@@ -178,11 +178,11 @@ def embeddings() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def write_checkpoint(target: Path, ranker: Ranker) -> None:
+def write_checkpoint(target: Path, ranker: RankerSpec) -> None:
     """Writes what two ranks would have left."""
-    from trainer_module.ranker import Ranker as Model
+    from trainer_module.ranker import Ranker
 
-    model = Model(ranker)
+    model = Ranker(ranker)
     generator = np.random.default_rng(5)
     dense = {
         f"weights/{weight.name}": generator.normal(scale=0.3, size=weight.shape).astype(np.float32)
@@ -225,7 +225,7 @@ def trained_job(directory: Path, world: Path, **export: str) -> TrainJob:
     return job_of(directory, world, ranker)
 
 
-def job_of(directory: Path, world: Path, ranker: Ranker) -> TrainJob:
+def job_of(directory: Path, world: Path, ranker: RankerSpec) -> TrainJob:
     """Returns a job whose output is in its own folder."""
     return TrainJob(
         ranker=ranker,
@@ -257,7 +257,7 @@ def make_world(world: Path) -> None:
     from trainer_module import collectives
     from trainer_module.loop.check import write_check
     from trainer_module.loop.trainer import Trainer
-    from trainer_module.ranker import Ranker as Model
+    from trainer_module.ranker import Ranker
 
     write_transform(world / "transform")
     write_checkpoint(world / "checkpoint", declared())
@@ -266,7 +266,7 @@ def make_world(world: Path) -> None:
             writer.write(encoded(row))
     (world / "output").mkdir()
     collectives.start()
-    trainer = Trainer(Model(declared()), rank=0, ranks=1)
+    trainer = Trainer(Ranker(declared()), rank=0, ranks=1)
     manifest = read_manifest(world / "checkpoint")
     trainer.restore(read_snapshot(world / "checkpoint", manifest, rank=0, ranks=1))
     write_check(job_of(world, world, declared()), trainer)

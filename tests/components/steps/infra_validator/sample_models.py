@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 
 Defect = Literal[
     "none", "nan", "nan of new ids", "shape", "slow", "skew", "rank differs", "one row differs", "inserts", "crashes"
@@ -25,7 +25,7 @@ COLUMNS = {
     "tags": {"type": "string", "is_list": True, "input": "tags"},
     "list price": {"type": "float", "is_list": False, "input": "list_price"},
 }
-RANKER = Ranker.model_validate_json(
+RANKER = RankerSpec.model_validate_json(
     json.dumps(
         {
             "name": "tiny",

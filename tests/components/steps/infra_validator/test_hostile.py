@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -18,7 +18,7 @@ def described() -> Any:
     from components.steps.infra_validator import rows as rows_module
     from tests.trainer_module.transforms.analysis import analysed
     from tests.trainer_module.transforms.test_feature_kinds import INPUTS, ROWS
-    from trainer_module.ranker import Ranker as Model
+    from trainer_module.ranker import Ranker
     from trainer_module.serving.description import description
     from trainer_module.serving.signatures import ServedRanker
     from trainer_module.serving.stock_table import StockTable
@@ -34,7 +34,7 @@ def described() -> Any:
             "embedding_optimizer": {"kind": "sgd", "learning_rate": 0.1},
         },
     }
-    model = Model(Ranker.model_validate_json(json.dumps(document)))
+    model = Ranker(RankerSpec.model_validate_json(json.dumps(document)))
     none = TrainedRows(np.zeros(0, np.int64), lambda: iter(()))
     tables = {name: StockTable(group, "float32", none) for name, group in model.groups.items()}
     served = ServedRanker(model, analysed(INPUTS, ROWS)[1], model.weights.initial(seed=1), tables)

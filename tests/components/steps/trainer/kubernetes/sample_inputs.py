@@ -4,20 +4,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-from schemas.spec import Ranker
+from schemas.spec import RankerSpec
 
 NUM_EXAMPLES = 640
 DATE = "2024-03-04"
 
 
-def ranker(**training: Any) -> Ranker:
+def ranker(**training: Any) -> RankerSpec:
     """Returns the ranker of the export's tests, with a job of two hosts and a data worker."""
     from tests.trainer_module.serving.sample_training import declared
 
     fields = json.loads(declared().model_dump_json())
     fields["training"] |= training
     fields["cluster"] |= {"ranks": 2, "data_workers": 1, "retries": 2, "deadline_s": 240, "heartbeat_timeout_s": 60}
-    return Ranker.model_validate_json(json.dumps(fields))
+    return RankerSpec.model_validate_json(json.dumps(fields))
 
 
 def make_inputs(root: Path) -> None:
