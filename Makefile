@@ -87,7 +87,7 @@ images: ## build and push both images; REGISTRY=registry.example/team, ACCELERAT
 	@bash infra/images/build.sh
 
 .PHONY: sbom
-sbom: setup ## what is installed, as CycloneDX, and under which licences; refuses a licence nobody has allowed
+sbom: setup ## what is installed, as CycloneDX, and under which licenses; refuses a license nobody has allowed
 	@bash infra/sbom/make.sh
 
 .PHONY: clean

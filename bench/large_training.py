@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bench.large_requests import HISTORY, requests
 from pipelines.beam import BEAM_ARGS
-from schemas.contracts.statistics import Statistics, completed, to_analyse
+from schemas.contracts.statistics import Statistics, completed, to_analyze
 from schemas.derived.columns import columns
 from schemas.derived.groups import groups_of
 from schemas.spec import RankerSpec, digest
@@ -95,7 +95,7 @@ def _write_transform(directory: Path, declared: RankerSpec) -> None:
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-    from components.steps.transform.analysis import analysed
+    from components.steps.transform.analysis import analyzed
     from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
 
     inputs = declared.inputs()
@@ -109,7 +109,7 @@ def _write_transform(directory: Path, declared: RankerSpec) -> None:
         return pipeline | beam.Create(logs), metadata
 
     pipeline = beam.Pipeline(argv=list(BEAM_ARGS))
-    found = analysed(pipeline, dataset, statistics_fn, inputs, to_analyse(inputs, ()), str(directory / "analysis"))
+    found = analyzed(pipeline, dataset, statistics_fn, inputs, to_analyze(inputs, ()), str(directory / "analysis"))
     statistics = Statistics(code="", features=completed(inputs, {}, found))
     config = {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
     with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):

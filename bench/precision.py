@@ -19,7 +19,7 @@ from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 
 _HELD_OUT_BATCHES = 16
-# Few enough that most held-out ids were met in training: otherwise scores hardly depend on what was learnt.
+# Few enough that most held-out ids were met in training: otherwise scores hardly depend on what was learned.
 _NUM_IDS = 100_000
 
 

@@ -99,7 +99,7 @@ def keys_of(numbers: NDArray[Any], *, first: int = 0) -> NDArray[Any]:
 
 
 def _mixed(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Returns splitmix64's finaliser of each number, as a non-negative int64."""
+    """Returns splitmix64's finalizer of each number, as a non-negative int64."""
     x = numbers.astype(np.uint64)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

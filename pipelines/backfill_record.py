@@ -33,7 +33,7 @@ class DateRecord(_Record):
         state: `blessed`; `rejected` by a gate; `skipped`: there are no logs.
         identity: of spec and code; a date of another identity is run again.
         mode: of training.
-        base_last_day: the last day that the base had learnt from; None: trained from nothing.
+        base_last_day: the last day that the base had learned from; None: trained from nothing.
         num_train_days: trained on by this run.
         tasks: by name.
         seconds: of the run.

@@ -1,4 +1,4 @@
-"""`sangam validate --base`: what an incremental training of a spec would keep of a base, analyse anew and drop.
+"""`sangam validate --base`: what an incremental training of a spec would keep of a base, analyze anew and drop.
 
 From plain data alone: the record of the blessing or of the run, the checkpoint's manifest, the statistics beside
 Transform's graph. Nothing here imports TensorFlow.
@@ -16,7 +16,7 @@ from components.registry.base import base_for
 from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
 from components.registry.versions import WITHDRAWN
 from components.steps.transform.code import transform_code
-from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analysed
+from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analyzed
 from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
 from schemas.spec import Spec
@@ -120,16 +120,16 @@ def _statistics(file: Path) -> tuple[Statistics | None, str]:
 
 
 def sentences(spec: Spec, found: Difference) -> Iterator[str]:
-    """Yields what to tell: what is kept, analysed, begun anew and dropped, by kind."""
+    """Yields what to tell: what is kept, analyzed, begun anew and dropped, by kind."""
     days = found.manifest.days
     yield f"base: step {found.manifest.step}" + (f", knows the days {days[0]} to {days[-1]}" if days else "")
     statistics = found.statistics
     if statistics.lost:
         yield f"note: {statistics.lost}: no statistics are kept"
     yield from _of_kinds("keeps", [*found.fit.loaded, *_named(spec, statistics.kept)])
-    anew = [f"statistics.{name} (new)" for name in statistics.new if is_analysed(spec, name)]
+    anew = [f"statistics.{name} (new)" for name in statistics.new if is_analyzed(spec, name)]
     for name, what in statistics.changed.items():
-        if is_analysed(spec, name):
+        if is_analyzed(spec, name):
             anew.append(f"statistics.{name}" + ("" if statistics.lost else f" ({what})"))
     yield from _of_kinds("analyses", anew)
     yield from _of_kinds("starts anew", found.fit.new)
@@ -137,7 +137,7 @@ def sentences(spec: Spec, found: Difference) -> Iterator[str]:
 
 
 def _named(spec: Spec, names: Iterable[str]) -> list[str]:
-    return [f"statistics.{name}" for name in names if is_analysed(spec, name)]
+    return [f"statistics.{name}" for name in names if is_analyzed(spec, name)]
 
 
 def _of_kinds(verb: str, names: Sequence[str]) -> Iterator[str]:

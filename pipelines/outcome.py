@@ -48,7 +48,7 @@ class Ending:
     seconds: float
 
 
-def summarise(
+def summarize(
     request: RunRequest, run_folder: Path, steps: Sequence[Step], ending: Ending, git_commit: str | None
 ) -> Summary:
     """Returns the summary of a run, reading what its finished steps have left."""
@@ -58,8 +58,8 @@ def summarise(
     drifted = _note(by_node.get("example_validator"), "anomalies")
     reused = _note(by_node.get("transform"), "transform_graph")
     training = _trained(by_node.get("trainer"))
-    learnt = training.notes if training else []
-    notes = [*ingested.pop("notes"), *drifted, *reused, *learnt, *judged.pop("notes")]
+    learned = training.notes if training else []
+    notes = [*ingested.pop("notes"), *drifted, *reused, *learned, *judged.pop("notes")]
     notes += serving.notes if serving else []
     blessed = _both(judged.pop("blessed"), serving.blessed if serving else None)
     pushed = _pushed(by_node.get("pusher"))

@@ -47,7 +47,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class _Data:
-    """The steps up to the data that is learnt from, and what they leave to the others."""
+    """The steps up to the data that is learned from, and what they leave to the others."""
 
     steps: list[Any]
     examples: Any
@@ -96,7 +96,7 @@ def _data(spec: Spec, placement: Placement) -> _Data:
         examples=examples,
         schema=schema,
     ).with_id("transform")
-    # Nothing flows from the validator, but nothing may be learnt from data that it has not passed.
+    # Nothing flows from the validator, but nothing may be learned from data that it has not passed.
     transform.add_upstream_node(example_validator)
     return _Data([example_gen, schema_gen, statistics_gen, example_validator, transform], examples, transform)
 

@@ -83,7 +83,7 @@ def _print_training(training: TrainingSummary, validation_days: Sequence[str], c
         seen = f"{', '.join(training.refit.days)} as well, {training.refit.passes} passes"
         _plain(console, f"refit: after that the model was trained on {seen}: it has seen what it was validated on")
     elif validation_days:
-        _plain(console, f"not learnt from: {', '.join(validation_days)}, the validation days")
+        _plain(console, f"not learned from: {', '.join(validation_days)}, the validation days")
     if training.resumed_from_step:
         steps = ", ".join(map(str, training.resumed_from_step))
         _plain(console, f"resumed: training lost a process and went on from step {steps}")

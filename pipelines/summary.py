@@ -147,7 +147,7 @@ class CheckpointSummary(BaseModel):
 
 
 class RefitSummary(BaseModel):
-    """The validation days that the model has learnt from after its epoch was chosen, and how often."""
+    """The validation days that the model has learned from after its epoch was chosen, and how often."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

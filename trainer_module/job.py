@@ -51,7 +51,7 @@ class TrainJob(Declaration):
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of all that decides what is learnt and from which examples in which order, but for the ranks.
+        """The sha256 of all that decides what is learned and from which examples in which order, but for the ranks.
 
         A checkpoint of an equal job is one to go on from. Files count by name and size: the folder of a step that was
         run again may be another.

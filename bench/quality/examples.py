@@ -26,10 +26,10 @@ from components.steps.example_gen.conversion import convert
 from components.steps.example_gen.files import DataFile, resolve
 from components.steps.example_gen.local_files import LocalStorage
 from components.steps.example_gen.readers import formats
-from components.steps.transform.analysis import analysed
+from components.steps.transform.analysis import analyzed
 from pipelines.beam import BEAM_ARGS
 from schemas.contracts.example_files import file_name
-from schemas.contracts.statistics import Statistics, completed, to_analyse
+from schemas.contracts.statistics import Statistics, completed, to_analyze
 from schemas.derived.columns import columns
 from schemas.spec import Spec, digest
 from schemas.spec.data import TRAIN
@@ -68,8 +68,8 @@ def _write(spec: Spec, files: Mapping[str, Sequence[DataFile]], folder: Path) ->
         return pipeline | beam.Create(parts, reshuffle=False) | beam.FlatMap(partial(_batches, spec)), adapter
 
     inputs, temporary = spec.inputs(), folder / "temporary"
-    names = to_analyse(inputs, ())
-    found = analysed(_pipeline(), dataset, statistics_fn, inputs, names, str(temporary / "analysis"))
+    names = to_analyze(inputs, ())
+    found = analyzed(_pipeline(), dataset, statistics_fn, inputs, names, str(temporary / "analysis"))
     statistics = Statistics(code="", features=completed(inputs, {}, found))
     config = {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
     with _pipeline() as pipeline, tft_beam.Context(temp_dir=str(temporary)):

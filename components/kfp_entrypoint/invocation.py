@@ -80,7 +80,7 @@ def parameters(executor_input: Json) -> Json:
     return values
 
 
-def localised(executor_input: Json, declared: Mapping[str, Any], places: Places, changed: Mapping[str, Any]) -> Json:
+def localized(executor_input: Json, declared: Mapping[str, Any], places: Places, changed: Mapping[str, Any]) -> Json:
     """Returns the ExecutorInput as TFX's executors take it.
 
     Paths stand for URIs. Input artifacts have the types that the component declares: the open-source backend leaves
@@ -107,7 +107,7 @@ def localised(executor_input: Json, declared: Mapping[str, Any], places: Places,
     return local
 
 
-def globalised(executor_output: Json, places: Places) -> Json:
+def globalized(executor_output: Json, places: Places) -> Json:
     """Returns the ExecutorOutput of TFX with the URIs that the backend gave."""
     result = copy.deepcopy(executor_output)
     for found in result.get("artifacts", {}).values():

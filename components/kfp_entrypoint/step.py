@@ -17,8 +17,8 @@ from components.kfp_entrypoint.invocation import (
     ROOT,
     Command,
     artifact_paths,
-    globalised,
-    localised,
+    globalized,
+    localized,
     parameters,
 )
 from components.kfp_entrypoint.notes import Notes
@@ -76,7 +76,7 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Step:
             "cluster.volumes that user 10001 may write to"
         ) from None
     declared = json.loads(command.argument(INPUTS_SPEC) or "{}")
-    local = localised(given, declared, places, {"date": date} if CREATED in values else {})
+    local = localized(given, declared, places, {"date": date} if CREATED in values else {})
     return Step(
         name=name,
         command=command.with_executor_input(local),
@@ -96,7 +96,7 @@ def execute(step: Step) -> Ending:
     if not ending.reason:
         output_file = Path(step.local["outputs"]["outputFile"])
         written = json.loads(output_file.read_text(encoding="utf-8"))
-        output_file.write_text(json.dumps(globalised(written, step.places)), encoding="utf-8")
+        output_file.write_text(json.dumps(globalized(written, step.places)), encoding="utf-8")
     return ending
 
 

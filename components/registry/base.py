@@ -21,7 +21,7 @@ class Base(BaseModel):
 
     Attributes:
         checkpoint_uri: of the checkpoint artifact.
-        days: that it has learnt from, its own bases' included, oldest first.
+        days: that it has learned from, its own bases' included, oldest first.
         transform_graph_uri: of Transform's graph that its weights belong to.
         inputs_digest: of the declaration that the graph was made from.
         checkpoint_sha256: of the checkpoint's manifest; empty in records older than it, as the next is.
@@ -39,7 +39,7 @@ class Base(BaseModel):
 
     @property
     def last_day(self) -> str:
-        """The newest day that it has learnt from."""
+        """The newest day that it has learned from."""
         return self.days[-1]
 
 

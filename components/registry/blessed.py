@@ -39,8 +39,8 @@ def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequ
     """Returns the newest model blessed before `model_uri` was, or of all if that has not been blessed.
 
     So a rerun over a model that is blessed by now meets the same baseline as the first run. Newest is the one that has
-    learnt from the latest day, as it is with the versions that are pushed; of equally new ones, the one blessed last.
-    A model that has learnt from the days it would be judged on is no measure for one that has not, and passed over. So
+    learned from the latest day, as it is with the versions that are pushed; of equally new ones, the one blessed last.
+    A model that has learned from the days it would be judged on is no measure for one that has not, and passed over. So
     is one whose version was rolled back: the one before it is served, and is what a new one must not fall behind.
     """
     first = min(eval_days, default="")

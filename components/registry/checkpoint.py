@@ -17,7 +17,7 @@ _MANIFEST = "manifest.json"
 DAYS, BASE, SPEC_DIGEST, STEP = "days", "base", "spec_digest", "step"
 TRANSFORM_GRAPH, INPUTS_DIGEST = "transform_graph", "inputs_digest"
 TRANSFORM_GRAPH_SHA256 = "transform_graph_sha256"
-"""Names of the custom properties: all days learnt from, as a JSON list; the checkpoint that training started from, ""
+"""Names of the custom properties: all days learned from, as a JSON list; the checkpoint that training started from, ""
 where there was none; the ranker's digest; the number of steps; Transform's graph, what that was declared by, and the
 sha256 of its manifest."""
 

@@ -20,7 +20,7 @@ class BlessedModel(BaseModel):
         blessed_at: UTC.
         metrics: task to metric to value over all evaluation examples.
         checkpoint_uri: of the checkpoint artifact; empty in records older than checkpoints, as the rest is.
-        days: that the model has learnt from, its bases' included, oldest first; empty for logs without days.
+        days: that the model has learned from, its bases' included, oldest first; empty for logs without days.
         transform_graph_uri: of the graph of Transform that the model was trained with.
         inputs_digest: of the part of the spec that the graph was made from.
         model_sha256: of the model's manifest; empty in records older than it, as the next two are.

@@ -22,7 +22,7 @@ from pipelines.local.request import ARTIFACTS, RunRequest, run_id
 from pipelines.local.steps import Observer, Step
 from pipelines.local.stopping import Stopped, StopSignals, kill_descendants
 from pipelines.local.watched import Diary
-from pipelines.outcome import Ending, summarise
+from pipelines.outcome import Ending, summarize
 from pipelines.provenance import code_folder, git_commit
 from pipelines.summary import Summary, exit_code, reserve, write_summary
 from schemas.errors import UserError
@@ -116,7 +116,7 @@ def run_locally(
             _LOG.exception("event=run_ended_early")
         told = full_disk(failure, request, record.steps, disk) if failure and not stop.request else None
         ending = _ending(failure, told, time.monotonic() - started)
-        summary = summarise(request, run_folder, record.steps, ending, commit)
+        summary = summarize(request, run_folder, record.steps, ending, commit)
         stop_code = stop.request.exit_code if stop.request else 0
         code = exit_code(summary, stop_code, is_mistake=told is None and _is_mistake(failure))
         return Outcome(summary, write_summary(summary), code, record.log)

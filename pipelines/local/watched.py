@@ -21,7 +21,7 @@ from rich.console import Console
 from pipelines.local.request import RunRequest
 from pipelines.local.steps import Artifact, Step
 from pipelines.local.stopping import Stopped, kill_descendants
-from pipelines.outcome import Ending, summarise
+from pipelines.outcome import Ending, summarize
 from pipelines.summary import SUMMARY_FILE, Summary, write_summary
 from trainer_module.launch.processes import adopt_orphans, end_with_parent
 
@@ -185,7 +185,7 @@ def watched(
         return stopped.exit_code if stopped and code < 0 else code
     seconds = time.monotonic() - started
     ending = Ending("stopped", str(stopped), seconds) if stopped else Ending("failed", _how(code, diary), seconds)
-    summary = summarise(request, folder, diary.steps_until(time.time(), ending), ending, diary.commit)
+    summary = summarize(request, folder, diary.steps_until(time.time(), ending), ending, diary.commit)
     log = folder / "logs" / f"{diary.current[0] if diary.current else 'run'}.log"
     return CutOff(stopped.exit_code if stopped else 1, summary, write_summary(summary), log)
 

@@ -43,7 +43,7 @@ def _with_joined_lists(table: pa.Table) -> pa.Table:
 
 
 def _examples(table: pa.Table, tf: Any) -> Iterator[bytes]:
-    """Yields each row as a serialised tf.Example; a null is a feature left out, an empty list an empty feature."""
+    """Yields each row as a serialized tf.Example; a null is a feature left out, an empty list an empty feature."""
     makers = {field.name: _maker(field.type, tf) for field in table.schema}
     for row in table.to_pylist():
         features = {name: makers[name](value) for name, value in row.items() if value is not None}

@@ -36,7 +36,7 @@ HOUR_WEIGHTS = np.array([3, 2, 1, 1, 1, 2, 3, 5, 6, 6, 6, 7, 9, 9, 7, 6, 6, 7, 9
 HALF_LIFE_DAYS = 3.0
 NUM_CANDIDATES = 4
 AFFINITY_SCALE = 1.5
-# Effects on the logits of like, share, download and long_watch, per unit of the standardised input.
+# Effects on the logits of like, share, download and long_watch, per unit of the standardized input.
 DURATION_EFFECT = np.array([0.0, 0.1, 0.25, -0.9])
 SPEED_EFFECT = np.array([0.0, 0.0, 0.5, 0.2])
 SAME_LANGUAGE_EFFECT = np.array([0.5, 0.6, 0.2, 0.4])

@@ -15,7 +15,7 @@ from schemas.spec.tuning import Choice, Range
 
 _PANELS_A_ROW = 3
 _LABEL_LETTERS = 24
-_COLOURS = {"done": "tab:blue", "pruned": "tab:grey", "best": "tab:red"}
+_COLORS = {"done": "tab:blue", "pruned": "tab:gray", "best": "tab:red"}
 
 
 def draw_trials(path: Path, trials: Sequence[Trial], objective: Objective, ranges: Mapping[str, Range]) -> Path:
@@ -43,7 +43,7 @@ def _history(panel: Axes, trials: Sequence[Trial], objective: Objective) -> None
     done = [trial for trial in trials if trial.state == "done"]
     found = [best_of(done[: count + 1], objective) for count in range(len(done))]
     so_far = [best.objective for best in found if best and best.objective is not None]
-    panel.step([trial.number for trial in done], so_far, where="post", color=_COLOURS["best"], label="best so far")
+    panel.step([trial.number for trial in done], so_far, where="post", color=_COLORS["best"], label="best so far")
     for own in (trial for trial in done if trial.is_spec and trial.objective is not None):
         panel.axhline(own.objective or 0.0, color="black", linewidth=0.8, linestyle="--", label="the spec as it is")
     panel.set_xlabel("trial")
@@ -73,8 +73,8 @@ def _points(panel: Axes, trials: Sequence[Trial], objective: Objective, where: S
     for state in ("pruned", "done"):
         chosen = [(x, trial.objective or 0.0) for x, trial in zip(where, trials, strict=True) if trial.state == state]
         if chosen:
-            panel.scatter([x for x, _ in chosen], [y for _, y in chosen], s=16, color=_COLOURS[state], label=state)
+            panel.scatter([x for x, _ in chosen], [y for _, y in chosen], s=16, color=_COLORS[state], label=state)
     for x, trial in zip(where, trials, strict=True):
         if trial is best and trial.objective is not None:
-            panel.scatter([x], [trial.objective], s=50, color=_COLOURS["best"], marker="*", zorder=3, label="best")
+            panel.scatter([x], [trial.objective], s=50, color=_COLORS["best"], marker="*", zorder=3, label="best")
     panel.tick_params(labelsize=7)

@@ -130,9 +130,9 @@ def _feature(spec: Spec, name: str, feature: Feature) -> Iterator[Problem]:
             if feature.column == feature.among:
                 yield Problem((*loc, "among"), f"is the id's own column (got '{feature.among}')", "a column of lists")
         case VectorFeature():
-            if feature.normalise == "l2" and feature.dim == 1:
+            if feature.normalize == "l2" and feature.dim == 1:
                 yield Problem(
-                    (*loc, "normalise"), "leaves the sign alone (got 'l2' with dim 1)", "leave it out, or use numeric"
+                    (*loc, "normalize"), "leaves the sign alone (got 'l2' with dim 1)", "leave it out, or use numeric"
                 )
         case CrossFeature():
             pass

@@ -1,4 +1,4 @@
-"""What Transform has learnt about each feature from the training rows: plain data, in one file beside its graph.
+"""What Transform has learned about each feature from the training rows: plain data, in one file beside its graph.
 
 A later training keeps what it finds here for every feature that has not changed: weights are trained for inputs of one
 scale, and rows for buckets of one range.
@@ -18,8 +18,8 @@ FILE_NAME = "statistics.json"
 """In the folder of Transform's graph."""
 
 _INPUT_FIELDS: dict[str, tuple[str, ...]] = {
-    "numeric": ("clip", "log", "normalise", "missing"),
-    "age": ("since", "at", "unit", "clip", "log", "normalise", "missing"),
+    "numeric": ("clip", "log", "normalize", "missing"),
+    "age": ("since", "at", "unit", "clip", "log", "normalize", "missing"),
     "buckets": ("num_buckets", "missing"),
 }
 """What a feature's floats or buckets depend on beside its column and the rows; a table's name is not among it."""
@@ -53,7 +53,7 @@ class FeatureStatistics(_Found):
 
     Attributes:
         declared: all of its declaration that its values depend on.
-        found: in the training rows; None for a number that is not normalised.
+        found: in the training rows; None for a number that is not normalized.
     """
 
     declared: dict[str, Any]
@@ -64,9 +64,9 @@ class Statistics(_Found):
     """All features that are made of numbers.
 
     Attributes:
-        code: digest of what analysed them.
+        code: digest of what analyzed them.
         features: by name.
-        changed: features of the base whose values mean something else now: what was learnt of them does not hold.
+        changed: features of the base whose values mean something else now: what was learned of them does not hold.
     """
 
     code: str
@@ -94,16 +94,16 @@ class Comparison:
 
     def notes(self, inputs: Inputs) -> tuple[str, ...]:
         """Returns what the user should know, one sentence each; nothing where everything is kept."""
-        anew = "over the new days alone; what the base has learnt of their values starts anew"
+        anew = "over the new days alone; what the base has learned of their values starts anew"
         if self.lost:
-            names = [name for name in self.changed if is_analysed(inputs, name)]
-            return (f"{self.lost}: statistics of {listed(names)} were analysed anew, {anew}",) if names else ()
+            names = [name for name in self.changed if is_analyzed(inputs, name)]
+            return (f"{self.lost}: statistics of {listed(names)} were analyzed anew, {anew}",) if names else ()
         told = []
         if self.changed:
             what = "; ".join(f"{name}: {difference}" for name, difference in self.changed.items())
-            told.append(f"features have changed since the base was trained ({what}): they were analysed anew, {anew}")
-        if new := [name for name in self.new if is_analysed(inputs, name)]:
-            told.append(f"new features were analysed over the new days alone: {listed(new)}")
+            told.append(f"features have changed since the base was trained ({what}): they were analyzed anew, {anew}")
+        if new := [name for name in self.new if is_analyzed(inputs, name)]:
+            told.append(f"new features were analyzed over the new days alone: {listed(new)}")
         return tuple(told)
 
 
@@ -117,11 +117,11 @@ def declared_of(inputs: Inputs, name: str) -> dict[str, Any] | None:
     return found if isinstance(feature, AgeFeature) else found | {"column": feature.column or name}
 
 
-def is_analysed(inputs: Inputs, name: str) -> bool:
+def is_analyzed(inputs: Inputs, name: str) -> bool:
     """Says whether a feature needs statistics over the training rows."""
     feature = inputs.features[name]
     return isinstance(feature, BucketsFeature) or (
-        isinstance(feature, NumericFeature | AgeFeature) and feature.normalise != "none"
+        isinstance(feature, NumericFeature | AgeFeature) and feature.normalize != "none"
     )
 
 
@@ -182,7 +182,7 @@ def _shown(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
-def to_analyse(inputs: Inputs, known: Iterable[str]) -> tuple[str, ...]:
+def to_analyze(inputs: Inputs, known: Iterable[str]) -> tuple[str, ...]:
     """Returns the features that need statistics and have none yet, in the spec's order."""
     have = set(known)
-    return tuple(name for name in inputs.features if is_analysed(inputs, name) and name not in have)
+    return tuple(name for name in inputs.features if is_analyzed(inputs, name) and name not in have)

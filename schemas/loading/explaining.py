@@ -20,6 +20,8 @@ _TYPES = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+RENAMED_KEYS = {"normalise": "normalize"}
+"""Keys of earlier releases, and what they are called now."""
 _NAME = "lower case letters, digits and _, starting with a letter, at most 63"
 
 
@@ -53,6 +55,9 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
     match kind:
         case "extra_forbidden":
             allowed = list(_walk(error["loc"][:-1], schema)[1].get("properties", {}))
+            renamed = RENAMED_KEYS.get(str(loc[-1]))
+            if renamed in allowed:
+                return Problem(loc, f"has been renamed (got {got})", f"write '{renamed}'")
             close = difflib.get_close_matches(str(loc[-1]), allowed, n=1)
             hint = f"did you mean '{close[0]}'? " if close else ""
             return Problem(loc, f"unknown key (got {got})", f"{hint}allowed: {listed(allowed)}")

@@ -14,7 +14,7 @@ class MeanEncoder(Declaration):
 
 
 class PositionalEncoder(Declaration):
-    """A weighted mean; the weights of the positions are learned and normalised over those present (a softmax)."""
+    """A weighted mean; the weights of the positions are learned and normalized over those present (a softmax)."""
 
     kind: Literal["positional"]
 

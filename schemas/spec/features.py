@@ -9,7 +9,7 @@ from schemas.spec.encoders import Encoder, MeanEncoder
 
 IdType = Literal["string", "int"]
 NumberType = Literal["float", "int"]
-Normalisation = Literal["none", "zscore", "minmax"]
+Normalization = Literal["none", "zscore", "minmax"]
 Clip = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]
 
 
@@ -19,13 +19,13 @@ class _OneColumn(Declaration):
 
 
 class NumericFeature(_OneColumn):
-    """A float. Clipped, then log1p, then normalised, in this order, each where it is declared."""
+    """A float. Clipped, then log1p, then normalized, in this order, each where it is declared."""
 
     kind: Literal["numeric"]
     type: NumberType = "float"
     clip: Clip | None = None
     log: bool = False
-    normalise: Normalisation = "zscore"
+    normalize: Normalization = "zscore"
     """Statistics over the training split, computed by TensorFlow Transform."""
     missing: float | None = None
     """Value where the logs have none. Without it, a row without the value is an anomaly that stops the run."""
@@ -109,10 +109,10 @@ class VectorFeature(_OneColumn):
 
     kind: Literal["vector"]
     dim: Annotated[int, Field(gt=0, le=4096)]
-    normalise: Literal["none", "l2"] = "none"
+    normalize: Literal["none", "l2"] = "none"
     """`l2`: to length 1; a vector of zeros stays."""
     missing: float | None = None
-    """Every float where the logs have no vector, before it is normalised. Without it, a row without the vector is an
+    """Every float where the logs have no vector, before it is normalized. Without it, a row without the vector is an
     anomaly."""
 
 
@@ -142,7 +142,7 @@ class AgeFeature(Declaration):
     """In the unit."""
     log: bool = True
     """log(1 + age)."""
-    normalise: Normalisation = "zscore"
+    normalize: Normalization = "zscore"
     missing: float | None = None
     """Age where the logs lack one of both, in the unit. Without it, such a row is an anomaly."""
 

@@ -21,7 +21,7 @@ _BINARY: dict[str, Direction] = {
     "auc": "higher",
     "pr_auc": "higher",
     "log_loss": "lower",
-    "normalised_entropy": "lower",
+    "normalized_entropy": "lower",
     "calibration": "target",
     "calibration_error": "lower",
     "gauc": "higher",
@@ -38,6 +38,7 @@ SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL = "sum_of_weights", "weighted_mean_label"
 """What is told of the weights beside these metrics."""
 _NOT_WEIGHTED = ("gauc", "rank_correlation")
 """Groups have weights of their own, and ranks none; neither have lists, of which the metrics at k are."""
+_RENAMED = {"normalised_entropy": "normalized_entropy"}
 _AT_K = re.compile(r"^(ndcg|recall)_at_([1-9]\d{0,3})$")
 _LARGEST = {"auc": 1.0, "pr_auc": 1.0, "calibration_error": 1.0, "gauc": 1.0, "rank_correlation": 1.0}
 
@@ -96,6 +97,8 @@ def largest(metric: str) -> float | None:
 
 
 def _known(metric: str) -> str:
+    if renamed := _RENAMED.get(without_weights(metric)):
+        raise ValueError(f"it has been renamed to {renamed}")
     every = sorted(_BINARY | _REGRESSION)
     weighted = [WEIGHTED + name for name in every if name not in _NOT_WEIGHTED]
     if metric not in (*every, *weighted) and not at_k(metric):

@@ -1,4 +1,4 @@
-"""What is predicted, and which loss is minimised for it."""
+"""What is predicted, and which loss is minimized for it."""
 
 from typing import Annotated, Literal
 
@@ -48,7 +48,7 @@ class _Task(Declaration):
     label: ColumnName | None = None
     """Column of the logs; the task's own name when left out."""
     weight: PositiveFloat = 1.0
-    """Factor of this task's mean loss in the sum that training minimises."""
+    """Factor of this task's mean loss in the sum that training minimizes."""
     example_weight: ColumnName | None = None
     """Column with a float of at least 0 by which an example's loss of this task is multiplied. A row without it is an
     anomaly; with `only_where` or `missing_label: mask` it takes no part in the task instead."""

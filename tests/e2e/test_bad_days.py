@@ -1,4 +1,4 @@
-"""Days that must not be learnt from stop the run with a word that says what to mend, and nothing is pushed."""
+"""Days that must not be learned from stop the run with a word that says what to mend, and nothing is pushed."""
 
 import json
 import shutil

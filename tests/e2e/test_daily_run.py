@@ -127,7 +127,7 @@ def test_the_served_model_scores_evaluation_rows_as_the_ranks_do_in_a_process_wi
     assert float(difference) <= 1e-5
 
 
-def test_training_saw_every_example_every_epoch_and_learnt(world: World, first_run: Any) -> None:
+def test_training_saw_every_example_every_epoch_and_learned(world: World, first_run: Any) -> None:
     [training] = (world.root / "artifacts" / "trainer" / "training").iterdir()
     report = json.loads((training / "training.json").read_text())
     assert report["ranks"] == 2

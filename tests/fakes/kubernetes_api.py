@@ -45,7 +45,7 @@ class Fault:
 
 
 class KubernetesApi:
-    """The server. Requests are authorised by a Role file, and what was used of it is noted."""
+    """The server. Requests are authorized by a Role file, and what was used of it is noted."""
 
     def __init__(self, role: Path):
         self.store = Store()
@@ -102,7 +102,7 @@ class KubernetesApi:
                     return fault
         return None
 
-    def authorise(self, token: str, group: str, verb: str, resource: str) -> None:
+    def authorize(self, token: str, group: str, verb: str, resource: str) -> None:
         if token != f"Bearer {TOKEN}":
             raise StatusError(401, "Unauthorized", "Unauthorized")
         if (group, resource, verb) not in self.rules:
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self.close_connection = True
                     self.connection.close()
                     return
-            self.api.authorise(self.headers.get("Authorization", ""), group, verb, resource)
+            self.api.authorize(self.headers.get("Authorization", ""), group, verb, resource)
             if resource == "pods/log":
                 self._stream(self._log_lines(name, query))
             elif verb == "watch":

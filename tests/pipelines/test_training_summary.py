@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pipelines.local.request import RunRequest
 from pipelines.local.steps import Artifact, Step
-from pipelines.outcome import Ending, summarise
+from pipelines.outcome import Ending, summarize
 from pipelines.report import print_report
 from pipelines.summary import Summary
 from schemas.loading import load_spec
@@ -39,7 +39,7 @@ def _summary(folder: Path, **changes: Any) -> Summary:
     folder.mkdir(exist_ok=True)
     (folder / "training.json").write_text(json.dumps(TRAINING | changes))
     steps = [Step("trainer", "ran", 1.0, 0, {"training": Artifact(str(folder))})]
-    return summarise(RunRequest(SPEC, None, folder, folder), folder, steps, Ending("succeeded", None, 2.0), None)
+    return summarize(RunRequest(SPEC, None, folder, folder), folder, steps, Ending("succeeded", None, 2.0), None)
 
 
 def _report(summary: Summary) -> list[str]:
@@ -69,21 +69,21 @@ def test_the_report_says_which_epoch_the_model_is_from(tmp_path: Path) -> None:
     assert line == "model: of epoch 2, income.auc 0.9425 on the validation split; x"
 
 
-def test_the_report_says_whether_the_validation_days_were_learnt_from(tmp_path: Path) -> None:
+def test_the_report_says_whether_the_validation_days_were_learned_from(tmp_path: Path) -> None:
     days = {"days": {"train": ["2024-03-01"], "validation": ["2024-03-02", "2024-03-03"]}}
     held_out = _report(_summary(tmp_path).model_copy(update=days))
-    assert "not learnt from: 2024-03-02, 2024-03-03, the validation days" in held_out
+    assert "not learned from: 2024-03-02, 2024-03-03, the validation days" in held_out
     refit = {"days": ["2024-03-02", "2024-03-03"], "passes": 4, "examples": 8, "steps": 4}
     seen = _report(_summary(tmp_path / "refit", refit=refit).model_copy(update=days))
     said = "refit: after that the model was trained on 2024-03-02, 2024-03-03 as well, 4 passes: it has seen what"
     assert [line for line in seen if line.startswith(said)]
-    assert not [line for line in seen if line.startswith("not learnt from")]
+    assert not [line for line in seen if line.startswith("not learned from")]
 
 
 def test_a_run_that_did_not_come_to_train_has_none(tmp_path: Path) -> None:
     steps = [Step("trainer", "failed", 1.0, 0)]
     ending = Ending("failed", "no", 2.0)
-    assert summarise(RunRequest(SPEC, None, tmp_path, tmp_path), tmp_path, steps, ending, None).training is None
+    assert summarize(RunRequest(SPEC, None, tmp_path, tmp_path), tmp_path, steps, ending, None).training is None
 
 
 def test_a_summary_from_before_there_was_one_is_still_read(tmp_path: Path) -> None:

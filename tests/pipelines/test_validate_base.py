@@ -94,7 +94,7 @@ def test_a_new_a_changed_and_a_removed_feature_are_told_by_table_weight_and_stat
 ) -> None:
     changes = {
         "bitrate": {"kind": "numeric"},
-        "hour": {"kind": "numeric", "type": "int", "normalise": "zscore"},
+        "hour": {"kind": "numeric", "type": "int", "normalize": "zscore"},
         "network_mbps": None,
         "author": None,
     }
@@ -106,7 +106,7 @@ def test_a_new_a_changed_and_a_removed_feature_are_told_by_table_weight_and_stat
         yaml.dump(document, file)
     found = told(yaml_path, root)
     assert found["keeps statistics"] == "author_followers, duration_s, post_age_h"
-    assert found["analyses statistics"] == "bitrate (new), hour (normalise was minmax, is zscore)"
+    assert found["analyses statistics"] == "bitrate (new), hour (normalize was minmax, is zscore)"
     assert found["drops statistics"] == "network_mbps"
     assert found["drops tables"] == "authors"
     weights = ("expert_gates/w", "experts/first/w")

@@ -1,4 +1,4 @@
-"""What is installed: by hash alone, and under licences that somebody has allowed."""
+"""What is installed: by hash alone, and under licenses that somebody has allowed."""
 
 import csv
 import re
@@ -41,7 +41,7 @@ def _table(path: Path) -> list[dict[str, str]]:
 
 
 def not_allowed(rows: list[dict[str, str]], allowed: set[str]) -> list[str]:
-    """Returns the packages whose licence is not among the allowed ones."""
+    """Returns the packages whose license is not among the allowed ones."""
     return [
         f"{row['Name']}: {row['License']}"
         for row in rows
@@ -102,21 +102,21 @@ def test_an_installation_compiles_nothing_with_packages_without_hashes(repositor
     assert all("--require-hashes" in line and "--build-constraints requirements.build.lock" in line for line in syncs)
 
 
-def test_licences_are_listed_for_what_the_images_get(repository: Path) -> None:
+def test_licenses_are_listed_for_what_the_images_get(repository: Path) -> None:
     listed = {_plain(row["Name"]): row["Version"] for row in _table(repository / "infra/sbom/licenses.csv")}
     # Otherwise the list is old: `make sbom`.
     assert listed == packages_of((repository / LOCKS[1]).read_text())
 
 
-def test_every_licence_is_allowed(repository: Path) -> None:
+def test_every_license_is_allowed(repository: Path) -> None:
     allowed = {row["License"]: row["Why"] for row in _table(repository / "infra/sbom/allowed.csv")}
     assert not_allowed(_table(repository / "infra/sbom/licenses.csv"), set(allowed)) == []
     assert all(why.startswith(("permissive", "care: ")) for why in allowed.values())
 
 
 @pytest.mark.parametrize(
-    "licence", ["GPL-3.0-only", "LGPL-2.1", "AGPL-3.0", "UNKNOWN", "Other/Proprietary License", ""]
+    "license", ["GPL-3.0-only", "LGPL-2.1", "AGPL-3.0", "UNKNOWN", "Other/Proprietary License", ""]
 )
-def test_another_licence_is_refused(repository: Path, licence: str) -> None:
+def test_another_license_is_refused(repository: Path, license: str) -> None:
     allowed = {row["License"] for row in _table(repository / "infra/sbom/allowed.csv")}
-    assert not_allowed([{"Name": "new", "License": licence}], allowed) == [f"new: {licence}"]
+    assert not_allowed([{"Name": "new", "License": license}], allowed) == [f"new: {license}"]

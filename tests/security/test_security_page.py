@@ -15,7 +15,7 @@ def rows(repository: Path) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
 
 
-def test_every_defence_is_shown_by_tests(rows: list[list[str]], repository: Path) -> None:
+def test_every_defense_is_shown_by_tests(rows: list[list[str]], repository: Path) -> None:
     assert len(rows) > 15
     for row in rows:
         assert len(row) == 3, row

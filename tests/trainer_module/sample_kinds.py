@@ -50,7 +50,7 @@ _FEATURES: dict[str, Any] = {
         "max_length": 5,
         "encoder": {"kind": "transformer", "num_layers": 2, "feed_forward_units": 4},
     },
-    "image": {"kind": "vector", "dim": 3, "normalise": "l2", "missing": 0},
+    "image": {"kind": "vector", "dim": 3, "normalize": "l2", "missing": 0},
     "hour": {"kind": "time", "column": "time", "part": "hour"},
     "hour_row": {"kind": "time", "column": "time", "part": "hour", "table": "hours"},
     "weekday": {"kind": "time", "column": "time", "part": "weekday", "table": "days", "utc_offset_minutes": 60},

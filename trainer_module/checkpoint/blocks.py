@@ -54,7 +54,7 @@ def is_owned(keys: NDArray[Any], rank: int, ranks: int) -> NDArray[np.bool_]:
 
 
 def buckets_of_rank(rank: int, ranks: int) -> tuple[int, int]:
-    """Returns the first and the last bucket that hold keys of a rank; it may share both with its neighbours."""
+    """Returns the first and the last bucket that hold keys of a rank; it may share both with its neighbors."""
     first, end = (-(-(edge << _HASH_BITS) // ranks) for edge in (rank, rank + 1))
     shift = _HASH_BITS - _BUCKET_BITS
     return first >> shift, (end - 1) >> shift

@@ -62,7 +62,7 @@ class Manifest(Declaration):
     """Of all that decides what the job learns and from which examples: only an equal job goes on from here."""
     seed: int
     days: tuple[str, ...]
-    """All days learnt from, those of the base included."""
+    """All days learned from, those of the base included."""
     position: Position
     dense_precision: str = "float32"
     """Of the dense layers' products in the process that wrote it; never `auto`."""

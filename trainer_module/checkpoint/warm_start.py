@@ -1,7 +1,7 @@
 """Training that starts from another training's checkpoint: tables by name, dense weights by name and block.
 
 What the spec has and the base has not starts anew; what only the base has is dropped. Both are told. So is what the
-base has learnt of a feature whose values mean something else by now: its statistics were analysed anew.
+base has learned of a feature whose values mean something else by now: its statistics were analyzed anew.
 """
 
 from collections.abc import Collection, Iterator, Sequence

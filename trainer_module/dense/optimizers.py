@@ -92,7 +92,7 @@ def moment_starts(declared: DenseOptimizer) -> dict[str, float]:
 
 
 def decays(weight: Weight) -> bool:
-    """Says whether AdamW pulls a weight towards 0: matrices, but neither biases nor scales nor a balance of losses."""
+    """Says whether AdamW pulls a weight toward 0: matrices, but neither biases nor scales nor a balance of losses."""
     return len(weight.shape) >= 2 and weight.start != "zeros"
 
 

@@ -14,7 +14,7 @@ def _u64(value: int) -> tf.Tensor:
 
 
 def mix64(x: tf.Tensor) -> tf.Tensor:
-    """Returns splitmix64's finaliser of x, uint64 of any shape.
+    """Returns splitmix64's finalizer of x, uint64 of any shape.
 
     Reference: Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014.
     """

@@ -163,13 +163,13 @@ def adam(
 
 
 class FtrlUpdate:
-    """n' = n + g^2; c' = (beta + sqrt(n')) / lr + l2; z' = z + g - (c' - c) w; w' = the minimiser for z' and c'.
+    """n' = n + g^2; c' = (beta + sqrt(n')) / lr + l2; z' = z + g - (c' - c) w; w' = the minimizer for z' and c'.
 
     w' = 0 where |z'| <= l1, else -(z' - sign(z') l1) / c'. A new row's n is 0 and its z such that its starting vector
-    is the minimiser: it keeps its random start until gradients move it.
+    is the minimizer: it keeps its random start until gradients move it.
 
     The curvature c of the row's last update is not kept: lr may have been another then. Where w is not 0, w is the
-    minimiser: z + c w = sign(z) l1, so z' = sign(z) l1 + g - c' w. Where w is 0, c does not matter.
+    minimizer: z + c w = sign(z) l1, so z' = sign(z) l1 + g - c' w. Where w is 0, c does not matter.
     Reference: McMahan et al.: Ad click prediction: a view from the trenches, KDD 2013, algorithm 1.
     """
 

@@ -14,7 +14,7 @@ from trainer_module.encoders.lists import Lists
 
 
 class DinLists:
-    """sum_i a(x_i, t) x_i: equation 3. The weights are not normalised, so that many likes weigh more than one.
+    """sum_i a(x_i, t) x_i: equation 3. The weights are not normalized, so that many likes weigh more than one.
 
     The activation unit a (figure 2) is an MLP over x, x * t and t, with relu; the paper's x - t adds nothing to what a
     linear layer makes of x and t.

@@ -66,7 +66,7 @@ def whole(files: Sequence[str], order: Order, seed: int) -> Part:
 def parts_of_pool(files: Sequence[str], order: Order, seed: int, workers: int) -> tuple[Part, ...]:
     """Returns what the workers of a pool read, in the order in which they take it up.
 
-    Shuffled, a part is as good as any other. In the order of days, `workers` neighbouring parts share the same days, so
+    Shuffled, a part is as good as any other. In the order of days, `workers` neighboring parts share the same days, so
     that the workers are at the same days at the same time; a worker that is up to twice as fast as another is ahead of
     it by a quarter of an epoch at most.
     """
@@ -90,7 +90,7 @@ def files_of_rank(files: Sequence[str], rank: int, ranks: int) -> Segment:
 
 
 def _in_chunks(days: dict[str, list[str]], order: Order, seed: int, *, chunks: int, shares: int) -> tuple[Part, ...]:
-    """Returns `shares` parts of each chunk of neighbouring days."""
+    """Returns `shares` parts of each chunk of neighboring days."""
     cut = [part.tolist() for part in np.array_split(list(days), min(chunks, len(days)))]
     return tuple(
         tuple(segment for day in chunk for segment in _of_day(days[day], order, seed, shares, share))

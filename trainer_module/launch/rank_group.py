@@ -14,7 +14,7 @@ _GLOO_S = 30
 
 
 class RankGroup:
-    """Processes with neighbouring ranks, watched."""
+    """Processes with neighboring ranks, watched."""
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ class Balance(tf.Module):
         return isinstance(self._balance, GradNormBalance)
 
     def total(self, sums_T: tf.Tensor, count: tf.Tensor, weights: Weights) -> tf.Tensor:
-        """Returns the sum over a rank's examples of what is minimised.
+        """Returns the sum over a rank's examples of what is minimized.
 
         Fixed: sum_k w_k L_k with the declared w_k. Uncertainty: sum_k exp(-s_k) w_k L_k + s_k / 2. GradNorm: sum_k b_k
         w_k L_k with the b_k of this step.

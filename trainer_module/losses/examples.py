@@ -58,10 +58,10 @@ def focal(logits_B: tf.Tensor, labels_B: tf.Tensor, *, gamma: float, alpha: floa
 
     Reference: Lin et al.: Focal loss for dense object detection, ICCV 2017, equations 4 and 5.
     """
-    towards_label_B = logits_B * (2.0 * labels_B - 1.0)
+    toward_label_B = logits_B * (2.0 * labels_B - 1.0)
     # By logarithms: log p_t = -softplus(-z_t), log(1 - p_t) = -softplus(z_t). A power of 1 - p_t would have an infinite
     # gradient where that is rounded to 0.
-    losses_B = tf.exp(-gamma * tf.math.softplus(towards_label_B)) * tf.math.softplus(-towards_label_B)
+    losses_B = tf.exp(-gamma * tf.math.softplus(toward_label_B)) * tf.math.softplus(-toward_label_B)
     if alpha is None:
         return losses_B
     return losses_B * (alpha * labels_B + (1.0 - alpha) * (1.0 - labels_B))

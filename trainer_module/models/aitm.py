@@ -47,7 +47,7 @@ class AitmModel:
         return tf.gather(self._heads(weights, states), self._place_in_chain, axis=1)
 
     def auxiliary_B(self, logits_BT: tf.Tensor) -> tf.Tensor | None:
-        """Returns alpha sum_t max(y_t - y_{t-1}, 0): the behavioural expectation calibrator, [batch]."""
+        """Returns alpha sum_t max(y_t - y_{t-1}, 0): the behavioral expectation calibrator, [batch]."""
         predicted_BT = tf.sigmoid(tf.gather(logits_BT, self._place_in_tasks, axis=1))
         return self._calibrator_weight * tf.reduce_sum(tf.nn.relu(predicted_BT[:, 1:] - predicted_BT[:, :-1]), axis=1)
 

@@ -79,10 +79,10 @@ class Buckets:
         return tf.RaggedTensor.from_tensor(places, lengths=rows.rows_F).flat_values
 
 
-def analysed(features: Mapping[str, BucketsFeature], rows: Rows) -> dict[str, tf.Tensor]:
+def analyzed(features: Mapping[str, BucketsFeature], rows: Rows) -> dict[str, tf.Tensor]:
     """Returns the boundaries of each feature over the training split, ascending: [number of buckets - 1].
 
-    Missing numbers do not count. The features of one number of buckets are analysed together.
+    Missing numbers do not count. The features of one number of buckets are analyzed together.
     """
     numbers = {name: feature.num_buckets for name, feature in features.items()}
     x_FB = rows.square_FB()

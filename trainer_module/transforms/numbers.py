@@ -1,4 +1,4 @@
-"""Numbers: clipped, logged, normalised by statistics over the training split."""
+"""Numbers: clipped, logged, normalized by statistics over the training split."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def logged(features: Sequence[NumericFeature | BucketsFeature], columns: Sequenc
 
 
 class Numbers:
-    """Features that become one normalised float each.
+    """Features that become one normalized float each.
 
     A number that never changes in training becomes 0: whatever else it is in a request, nothing was learned about it. A
     required number that a request lacks becomes 0 too, the mean after z-scoring; validation lets no training row
@@ -40,7 +40,7 @@ class Numbers:
         self._prepared = rows.with_values(self._prepare(rows.values_R, self._feature_R))
 
     def outputs(self, scales: Mapping[str, Scale]) -> dict[str, tf.Tensor]:
-        """Returns each feature's floats, given the scales of those that are normalised: [rows]."""
+        """Returns each feature's floats, given the scales of those that are normalized: [rows]."""
         scaled_R = self._scale(self._prepared.values_R, self._feature_R, scales)
         return dict(zip(self._features, self._prepared.with_values(scaled_R).parts(), strict=True))
 
@@ -50,12 +50,12 @@ class Numbers:
         x_F = self._prepare(tf.constant([values[name] for name in self._features], tf.float32), every_F)
         return dict(zip(self._features, tf.unstack(self._scale(x_F, every_F, scales), len(values)), strict=True))
 
-    def analysed(self) -> dict[str, tf.Tensor]:
-        """Returns offset and width of each feature, all of them normalised, over the training split: [2].
+    def analyzed(self) -> dict[str, tf.Tensor]:
+        """Returns offset and width of each feature, all of them normalized, over the training split: [2].
 
         Statistics of all features that want the same one are computed together.
         """
-        kinds = {name: feature.normalise for name, feature in self._features.items()}
+        kinds = {name: feature.normalize for name, feature in self._features.items()}
         x_FB = self._prepared.square_FB()
         found: dict[str, tf.Tensor] = {}
         for wanted in ("zscore", "minmax"):
@@ -78,7 +78,7 @@ class Numbers:
 
     def _scale(self, x_R: tf.Tensor, feature_R: tf.Tensor, scales: Mapping[str, Scale]) -> tf.Tensor:
         unscaled = Scale(offset=0.0, width=1.0)
-        own = [unscaled if feature.normalise == "none" else scales[name] for name, feature in self._features.items()]
+        own = [unscaled if feature.normalize == "none" else scales[name] for name, feature in self._features.items()]
         offset_F = tf.constant([scale.offset for scale in own], tf.float32)
         width_F = tf.constant([scale.width for scale in own], tf.float32)
         factor_F = tf.math.divide_no_nan(tf.ones_like(width_F), width_F)

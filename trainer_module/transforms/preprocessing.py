@@ -79,7 +79,7 @@ def statistics_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict
 
     Args:
         inputs: column name to SparseTensor [batch, values].
-        custom_config: `inputs` as above; `features`, the names of those to analyse.
+        custom_config: `inputs` as above; `features`, the names of those to analyze.
 
     Returns:
         {feature: [batch, n]}, the same for every row: offset and width of a scale, or the boundaries of buckets.
@@ -89,9 +89,9 @@ def statistics_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict
     columns = {name: [inputs[column.name] for column in feature_columns(declared, name)] for name in features}
     found: dict[str, tf.Tensor] = {}
     if scaled := _scaled(features):
-        found |= numbers.Numbers(scaled, _rows(scaled, columns)).analysed()
+        found |= numbers.Numbers(scaled, _rows(scaled, columns)).analyzed()
     if cut := _cut(features):
-        found |= buckets.analysed(cut, _rows(cut, columns))
+        found |= buckets.analyzed(cut, _rows(cut, columns))
     num_rows = next(iter(columns.values()))[0].dense_shape[0]
     return {name: tf.tile(statistics[None], [num_rows, 1]) for name, statistics in found.items()}
 

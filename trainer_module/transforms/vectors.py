@@ -25,10 +25,10 @@ def vectors(name: str, feature: VectorFeature, column: tf.SparseTensor) -> tf.Te
     vectors_RD = tf.ensure_shape(tf.sparse.to_dense(whole), [None, feature.dim])
     given_R = tf.greater(length_R, 0) & tf.reduce_all(tf.math.is_finite(vectors_RD), axis=1)
     vectors_RD = tf.where(given_R[:, None], vectors_RD, feature.missing or 0.0)
-    match feature.normalise:
+    match feature.normalize:
         case "none":
             return vectors_RD
         case "l2":
             return tf.math.divide_no_nan(vectors_RD, tf.norm(vectors_RD, axis=1, keepdims=True))
         case _:
-            assert_never(feature.normalise)
+            assert_never(feature.normalize)

@@ -59,7 +59,7 @@ class GateVerdict(_Record):
 
 
 class CalibrationBucket(_Record):
-    """A part of the examples with neighbouring scores: what was predicted on average, and what happened."""
+    """A part of the examples with neighboring scores: what was predicted on average, and what happened."""
 
     mean_prediction: float
     mean_label: float

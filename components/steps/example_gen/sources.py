@@ -12,7 +12,7 @@ _MAX_FILES = 64
 
 @dataclass(frozen=True)
 class Source:
-    """Neighbouring log files of one split and day: what one worker reads, and writes in its order.
+    """Neighboring log files of one split and day: what one worker reads, and writes in its order.
 
     Attributes:
         split: that the rows go to.

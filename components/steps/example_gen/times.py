@@ -117,7 +117,7 @@ class CheckedTimes:
         values: int64, null where there is no time.
         is_outside: of each row, as it was logged.
         wrong: number of times before and after the range, by what is wrong.
-        counts: for the judgement on the whole split.
+        counts: for the judgment on the whole split.
     """
 
     values: pa.Array

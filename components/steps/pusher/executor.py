@@ -112,8 +112,8 @@ def _push(
     exec_properties: dict[str, Any],
 ) -> Pushed:
     ingestion = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
-    learnt = checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"]))["days"]
-    provenance = _provenance(ingestion, learnt, verdict, exec_properties)
+    learned = checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"]))["days"]
+    provenance = _provenance(ingestion, learned, verdict, exec_properties)
     now = datetime.datetime.now(datetime.timezone.utc)
     day = manifest.day_of_version(provenance.days, now.date())
     model = path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict["model"]))
@@ -136,7 +136,7 @@ def _push(
 
 
 def _provenance(
-    ingestion: IngestionReport, learnt: Sequence[str], verdict: Verdict, exec_properties: dict[str, Any]
+    ingestion: IngestionReport, learned: Sequence[str], verdict: Verdict, exec_properties: dict[str, Any]
 ) -> Provenance:
     return Provenance(
         name=exec_properties["name"],
@@ -144,7 +144,7 @@ def _provenance(
         git_commit=exec_properties["git_commit"],
         days={split: [str(day) for day in days] for split, days in ingestion.days.items()},
         missing_days=[str(day) for day in ingestion.missing_days],
-        refit_days=[day for day in ingestion.days.get(VALIDATION, []) if day in learnt],
+        refit_days=[day for day in ingestion.days.get(VALIDATION, []) if day in learned],
         base_days=list(ingestion.base.days) if ingestion.base else [],
         metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
         baseline=verdict.baseline,

@@ -31,8 +31,8 @@ class Provenance(_Record):
         git_commit: of the code.
         days: split to days (YYYY-MM-DD); empty for data without days.
         missing_days: declared days that had no logs.
-        refit_days: validation days that the model has learnt from after it was validated on them.
-        base_days: that the checkpoint had learnt from which training started from; empty: it started from nothing.
+        refit_days: validation days that the model has learned from after it was validated on them.
+        base_days: that the checkpoint had learned from which training started from; empty: it started from nothing.
         metrics: task to metric to value on the evaluation split; None where undefined.
         baseline: uri of the blessed model that this one was compared with.
         notes: what the evaluator did not check.

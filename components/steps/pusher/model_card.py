@@ -84,7 +84,7 @@ def _data(facts: CardFacts) -> Iterator[str]:
             "trained on them as well: it has seen them."
         )
     if given.base_days:
-        yield f"Training went on from a checkpoint that had learnt from {_periods(given.base_days)}."
+        yield f"Training went on from a checkpoint that had learned from {_periods(given.base_days)}."
     else:
         yield "Training started from nothing."
 

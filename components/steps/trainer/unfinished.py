@@ -37,7 +37,7 @@ def checkpoint_dir(pipeline_root: str, *, ranker: RankerSpec, code: str, train_f
         base: checkpoint to start from, "" for none.
     """
     files = [[path, os.path.getsize(path)] for path in sorted(train_files)]
-    # How the result is exported changes nothing of what is learnt.
+    # How the result is exported changes nothing of what is learned.
     trained = ranker.model_copy(update={"export": Export()})
     identity = json.dumps([digest(trained), code, files, base])
     return Path(pipeline_root) / "checkpoints" / ranker.name / hashlib.sha256(identity.encode()).hexdigest()[:32]
@@ -56,7 +56,7 @@ def begin(directory: Path, *, longest_s: float) -> None:
 def forget(directory: Path, *, longest_s: float) -> None:
     """Removes the checkpoints of a training that has ended well, and of those of its ranker that were given up before.
 
-    Their days are over: this one has learnt from later ones, or by another spec. The folders above go when they are
+    Their days are over: this one has learned from later ones, or by another spec. The folders above go when they are
     empty.
     """
     _remove_dead(directory, longest_s, keep=0)

@@ -25,7 +25,7 @@ def read_columns(inputs: Inputs, names: Sequence[str]) -> list[str]:
     return sorted({column.name for name in names for column in feature_columns(inputs, name)})
 
 
-def analysed(
+def analyzed(
     pipeline: beam.Pipeline,
     dataset: Callable[[beam.Pipeline], Any],
     statistics_fn: StatisticsFn,
@@ -40,7 +40,7 @@ def analysed(
         dataset: adds the rows to it; returns them and their metadata, as AnalyzeDataset takes them.
         statistics_fn: see `trainer_module.transforms.preprocessing`.
         inputs: what the columns mean.
-        names: of the features to analyse; none: nothing runs.
+        names: of the features to analyze; none: nothing runs.
         directory: for what is in between, to be removed.
     """
     if not names:
@@ -48,8 +48,8 @@ def analysed(
     config = {"inputs": inputs.model_dump_json(), "features": list(names)}
     result = os.path.join(directory, "found")
     with pipeline, tft_beam.Context(temp_dir=os.path.join(directory, "temporary"), use_deep_copy_optimization=True):
-        analyse = tft_beam.AnalyzeDataset(functools.partial(statistics_fn, custom_config=config))
-        _ = dataset(pipeline) | "Analyse" >> analyse | "WriteAnalysis" >> tft_beam.WriteTransformFn(result)
+        analyze = tft_beam.AnalyzeDataset(functools.partial(statistics_fn, custom_config=config))
+        _ = dataset(pipeline) | "Analyze" >> analyze | "WriteAnalysis" >> tft_beam.WriteTransformFn(result)
     return _read(result, inputs, names)
 
 

@@ -16,10 +16,10 @@ from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
 from components.registry import seal
 from components.registry.base import Base
 from components.steps.example_gen.report import read_ingestion
-from components.steps.transform.analysis import StatisticsFn, analysed, read_columns
+from components.steps.transform.analysis import StatisticsFn, analyzed, read_columns
 from components.steps.transform.mapping import map_examples
 from components.steps.transform.statistics import read_statistics, write_statistics
-from schemas.contracts.statistics import Comparison, Found, Statistics, compared, completed, to_analyse
+from schemas.contracts.statistics import Comparison, Found, Statistics, compared, completed, to_analyze
 from schemas.spec import Inputs
 from schemas.spec.data import TRAIN
 
@@ -51,9 +51,9 @@ class Executor(tfx_executor.Executor):
         base = read_ingestion(examples.uri).base
         comparison = _comparison(inputs, base, config["code"])
         known = comparison.kept if comparison else {}
-        pending = to_analyse(inputs, known)
-        _LOG.info("transform base=%s kept=%s analysed=%s", base and base.transform_graph_uri, sorted(known), pending)
-        found = self._analysed(pending, inputs, input_dict, graph.uri, exec_properties)
+        pending = to_analyze(inputs, known)
+        _LOG.info("transform base=%s kept=%s analyzed=%s", base and base.transform_graph_uri, sorted(known), pending)
+        found = self._analyzed(pending, inputs, input_dict, graph.uri, exec_properties)
         statistics = Statistics(
             code=config["code"],
             features=completed(inputs, known, found),
@@ -80,7 +80,7 @@ class Executor(tfx_executor.Executor):
         with self._make_beam_pipeline() as pipeline:
             map_examples(graph, _schema(input_dict), splits, pipeline)
 
-    def _analysed(
+    def _analyzed(
         self,
         names: tuple[str, ...],
         inputs: Inputs,
@@ -97,7 +97,7 @@ class Executor(tfx_executor.Executor):
         def dataset(pipeline: Any) -> Any:
             return pipeline | source.BeamSource(), source.TensorAdapterConfig()
 
-        found = analysed(self._make_beam_pipeline(), dataset, _statistics_fn(exec_properties), inputs, names, directory)
+        found = analyzed(self._make_beam_pipeline(), dataset, _statistics_fn(exec_properties), inputs, names, directory)
         if fileio.isdir(directory):
             io_utils.delete_dir(directory)
         return found

@@ -117,7 +117,7 @@ def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
     ("path", "steps"),
     [
         ("trainer_module/transforms/numbers.py", {"transform"}),
-        ("trainer_module/transforms/__init__.py", {"transform"}),
+        ("trainer_module/transforms/__init__.py", {"transform", "trainer"}),
         ("trainer_module/loop/trainer.py", {"trainer"}),
         ("components/server/rest.py", {"infra_validator"}),
         ("components/registry/versions.py", {"example_gen", "evaluator", "infra_validator", "pusher"}),

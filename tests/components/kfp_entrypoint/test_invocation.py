@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.kfp_entrypoint.invocation import Command, globalised, localised, parse_command
+from components.kfp_entrypoint.invocation import Command, globalized, localized, parse_command
 from components.kfp_entrypoint.uris import Places
 from schemas.errors import UserError
 
@@ -35,7 +35,7 @@ ASKED: dict[str, Any] = {
 
 def test_paths_types_and_parameters_are_as_tfx_takes_them() -> None:
     before = copy.deepcopy(ASKED)
-    local = localised(ASKED, DECLARED, PLACES, {"date": "2024-03-07"})
+    local = localized(ASKED, DECLARED, PLACES, {"date": "2024-03-07"})
     assert before == ASKED
     (examples,) = local["inputs"]["artifacts"]["examples"]["artifacts"]
     assert examples == {
@@ -51,14 +51,14 @@ def test_paths_types_and_parameters_are_as_tfx_takes_them() -> None:
 
 def test_what_is_handed_back_has_the_backends_addresses() -> None:
     written = {"artifacts": {"model": {"artifacts": [{"uri": "/r/artifacts/minio/b/m", "metadata": {"step": 3.0}}]}}}
-    assert globalised(written, PLACES) == {
+    assert globalized(written, PLACES) == {
         "artifacts": {"model": {"artifacts": [{"uri": "minio://b/m", "metadata": {"step": 3.0}}]}}
     }
 
 
 def test_an_artifact_that_was_moved_is_refused() -> None:
     with pytest.raises(UserError, match=r"artifact: lies outside of /r/artifacts \(got '/etc/m'\)"):
-        globalised({"artifacts": {"model": {"artifacts": [{"uri": "/etc/m"}]}}}, PLACES)
+        globalized({"artifacts": {"model": {"artifacts": [{"uri": "/etc/m"}]}}}, PLACES)
 
 
 def test_the_executor_input_is_replaced_in_tfxs_command() -> None:

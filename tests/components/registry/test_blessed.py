@@ -89,7 +89,7 @@ def test_baseline_is_the_model_blessed_before_the_candidate(candidate: str, base
     assert baseline_for(candidate, [make("a"), make("b")]) == baseline
 
 
-def test_a_model_that_has_learnt_from_the_evaluation_days_is_no_baseline() -> None:
+def test_a_model_that_has_learned_from_the_evaluation_days_is_no_baseline() -> None:
     from components.registry.blessed import baseline_for
 
     models = [make("old", "2024-01-01"), make("newer", "2024-01-01", "2024-01-03"), make("rerun of old", "2024-01-01")]

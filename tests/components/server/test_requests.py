@@ -65,7 +65,7 @@ def test_no_rows_give_no_scores(server: Running, signature: str) -> None:
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("missing", {"user": None}, "inputs: user missing (got post, price, topics, topics_length); signature rank needs"),
-    ("unknown", {"colour": np.zeros(1)}, "inputs: colour unknown (got colour, post, "),
+    ("unknown", {"color": np.zeros(1)}, "inputs: color unknown (got color, post, "),
     ("type", {"price": np.zeros(1, np.float64)}, "inputs.price: wrong type (got float64); float32 is needed"),
     ("string", {"post": np.zeros(3, np.int64)}, "inputs.post: wrong type (got int64); string is needed"),
     ("rank", {"price": np.zeros([3, 1], np.float32)}, "inputs.price: wrong shape (got [3, 1]); [any] is needed"),
@@ -186,7 +186,7 @@ def test_metadata_holds_the_signatures(server: Running) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         found = stub.GetModelMetadata(request, timeout=10)
-        request.metadata_field[0] = "colour"
+        request.metadata_field[0] = "color"
         assert refusal(lambda: stub.GetModelMetadata(request, timeout=10))[0] == "INVALID_ARGUMENT"
     signatures = get_model_metadata_pb2.SignatureDefMap()
     assert found.metadata["signature_def"].Unpack(signatures)

@@ -1,4 +1,4 @@
-"""Full disks are recognised in whatever words a library says it, and told with the step, the path and the sizes."""
+"""Full disks are recognized in whatever words a library says it, and told with the step, the path and the sizes."""
 
 import errno
 import sqlite3

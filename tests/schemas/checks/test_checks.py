@@ -45,6 +45,11 @@ SHAPES: list[Case] = [
     ({"features.user.kind": "idd"}, "features.user.kind", "unknown kind (got 'idd'); one of: 'numeric', 'buckets', "),
     ({"features.user": 3}, "features.user", "not allowed (got 3); a mapping"),
     ({"features.user.type": "strin"}, "features.user.type", "not allowed (got 'strin'); one of: 'string', 'int'"),
+    (
+        {"features.age.normalise": "minmax"},
+        "features.age.normalise",
+        "has been renamed (got 'minmax'); write 'normalize'",
+    ),
     ({"features.user.tabel": "u"}, "features.user.tabel", "unknown key (got 'u'); did you mean 'table'? allowed: at"),
     ({"features.user.missing": 1.5}, "features.user.missing", "not allowed (got 1.5); a text; put quotes round it"),
     ({"features.user.column": ""}, "features.user.column", "not allowed (got ''); string should have at least 1"),

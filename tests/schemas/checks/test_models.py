@@ -96,7 +96,7 @@ FEATURES: list[Case] = [
         "features.m.among",
         "is the id's own column (got 'tags'); a column of lists",
     ),
-    ({"features.v": {"kind": "vector", "dim": 1, "normalise": "l2"}}, "features.v.normalise", "leaves the sign alone"),
+    ({"features.v": {"kind": "vector", "dim": 1, "normalize": "l2"}}, "features.v.normalize", "leaves the sign alone"),
     (
         {"features.v": {"kind": "vector", "dim": 2}, "features.w": {"kind": "vector", "column": "v", "dim": 3}},
         "features.w",

@@ -14,6 +14,11 @@ from tests.schemas.sample_specs import REMOVED, changed, loaded, write
 KEY = {"session": {"column": "session_id", "type": "int"}}
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"gates.0.metric": "f1"}, "gates[0].metric", "not allowed (got 'f1'); one of: auc, calibration, "),
+    (
+        {"gates.0.metric": "normalised_entropy"},
+        "gates[0].metric",
+        "not allowed (got 'normalised_entropy'); it has been renamed to normalized_entropy",
+    ),
     ({"gates.0.metric": "weighted_gauc"}, "gates[0].metric", "not allowed (got 'weighted_gauc'); one of: auc"),
     (
         {"gates.0.metric": "weighted_auc"},

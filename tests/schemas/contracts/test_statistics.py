@@ -12,13 +12,13 @@ from schemas.contracts.statistics import (
     Scale,
     Statistics,
     compared,
-    to_analyse,
+    to_analyze,
     without_analysis,
 )
 from schemas.spec import Inputs
 
 PRICE = {"kind": "numeric", "clip": [0, 5]}
-PLAIN = {"kind": "numeric", "normalise": "none"}
+PLAIN = {"kind": "numeric", "normalize": "none"}
 CUT = {"kind": "buckets", "num_buckets": 2, "table": "cuts"}
 AGE = {"kind": "age", "since": "made", "at": "time"}
 USER = {"kind": "id", "type": "int", "table": "users"}
@@ -41,23 +41,23 @@ BASE = Statistics(
 
 def test_ids_have_no_statistics_and_numbers_as_they_are_need_none() -> None:
     assert set(BASE.features) == {"price", "plain", "cut", "age"}
-    assert to_analyse(BASE_INPUTS, ()) == ("price", "cut", "age")
+    assert to_analyze(BASE_INPUTS, ()) == ("price", "cut", "age")
 
 
 def test_equal_declarations_keep_everything_and_nothing_is_told() -> None:
     found = compared(BASE_INPUTS, BASE, code="c")
     assert found.kept == BASE.features
     assert (found.new, found.changed, found.dropped) == ((), {}, ())
-    assert to_analyse(BASE_INPUTS, found.kept) == ()
+    assert to_analyze(BASE_INPUTS, found.kept) == ()
     assert found.notes(BASE_INPUTS) == ()
 
 
-def test_a_new_feature_is_analysed_a_removed_one_dropped_and_the_others_stay() -> None:
+def test_a_new_feature_is_analyzed_a_removed_one_dropped_and_the_others_stay() -> None:
     now = inputs_of(price=PRICE, plain=PLAIN, cut=CUT, fresh={**AGE, "unit": "days"}, user=USER)
     found = compared(now, BASE, code="c")
     assert set(found.kept) == {"price", "plain", "cut"}
     assert (found.new, found.changed, found.dropped) == (("fresh",), {}, ("age",))
-    assert found.notes(now) == ("new features were analysed over the new days alone: fresh",)
+    assert found.notes(now) == ("new features were analyzed over the new days alone: fresh",)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_new_feature_is_analysed_a_removed_one_dropped_and_the_others_stay() -
     [
         ("price", {**PRICE, "clip": [0, 6]}, "clip was [0.0, 5.0], is [0.0, 6.0]"),
         ("price", {**PRICE, "log": True}, "log was False, is True"),
-        ("price", {**PRICE, "normalise": "minmax"}, "normalise was zscore, is minmax"),
+        ("price", {**PRICE, "normalize": "minmax"}, "normalize was zscore, is minmax"),
         ("price", {**PRICE, "missing": 0}, "missing was not given, is 0.0"),
         ("price", {**PRICE, "column": "cost"}, "column was price, is cost"),
         ("plain", {**PLAIN, "clip": [0, 6]}, "clip was not given, is [0.0, 6.0]"),
@@ -78,7 +78,7 @@ def test_whatever_moves_a_features_values_changes_it(name: str, feature: dict[st
     found = compared(inputs_of(**features), BASE, code="c")
     assert found.changed == {name: told}
     assert set(found.kept) == set(features) - {name}
-    assert f"({name}: {told}): they were analysed anew" in found.notes(inputs_of(**features))[0]
+    assert f"({name}: {told}): they were analyzed anew" in found.notes(inputs_of(**features))[0]
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_other_code_keeps_nothing_and_says_so_in_one_sentence() -> None:
     assert note.startswith(
         "the code of Transform, or a library that it runs on, has changed since the base was trained"
     )
-    assert "statistics of price were analysed anew" in note
+    assert "statistics of price were analyzed anew" in note
 
 
 def test_lost_statistics_keep_nothing() -> None:
     found = compared(BASE_INPUTS, None, code="c", lost="the file is gone")
     assert set(found.changed) == {"price", "plain", "cut", "age"}
-    assert found.notes(BASE_INPUTS)[0].startswith("the file is gone: statistics of age, cut, price were analysed anew")
+    assert found.notes(BASE_INPUTS)[0].startswith("the file is gone: statistics of age, cut, price were analyzed anew")
 
 
 def test_the_file_holds_every_float_exactly_and_those_that_are_no_numbers() -> None:

@@ -1,4 +1,4 @@
-"""The section `cluster` and its neighbours: mistakes are found, steps inherit, and placement trains nothing again."""
+"""The section `cluster` and its neighbors: mistakes are found, steps inherit, and placement trains nothing again."""
 
 import json
 from pathlib import Path

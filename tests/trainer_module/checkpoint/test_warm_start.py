@@ -147,7 +147,7 @@ def test_a_new_feature_and_table_move_tags_and_weights_but_lose_nothing(base: An
         np.testing.assert_allclose(scores[task], values, atol=1e-5)
 
 
-def test_what_was_learnt_of_a_feature_that_has_changed_starts_anew_and_is_told(base: Any) -> None:
+def test_what_was_learned_of_a_feature_that_has_changed_starts_anew_and_is_told(base: Any) -> None:
     from trainer_module.ranker import Ranker
 
     trainer, checkpoint = base

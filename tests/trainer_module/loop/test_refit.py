@@ -67,7 +67,7 @@ def test_validation_examples_are_trained_on_as_often_as_the_others(
     }
 
 
-def test_the_days_of_the_refit_are_days_learnt_from(ended: tuple[Path, dict[str, Any]]) -> None:
+def test_the_days_of_the_refit_are_days_learned_from(ended: tuple[Path, dict[str, Any]]) -> None:
     from trainer_module.checkpoint.manifest import read_manifest
 
     directory, report = ended
@@ -75,7 +75,7 @@ def test_the_days_of_the_refit_are_days_learnt_from(ended: tuple[Path, dict[str,
     assert read_manifest(directory / "final").days == (*BASE_DAYS, VALIDATION_DAY)
 
 
-def test_without_refit_the_validation_day_is_not_learnt_from(files: tuple[str, ...], tmp_path: Path) -> None:
+def test_without_refit_the_validation_day_is_not_learned_from(files: tuple[str, ...], tmp_path: Path) -> None:
     report = _train(tmp_path, files, refit=False)
     passes = report["best_epoch"] + 1
     assert counted_ids(tmp_path) == {key: passes * count for key, count in occurrences(files[1:]).items()}

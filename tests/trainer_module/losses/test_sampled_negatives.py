@@ -25,7 +25,7 @@ def declared() -> RankerSpec:
         json.dumps(
             {
                 "name": "sampled",
-                "features": {"x": {"kind": "numeric", "normalise": "none"}},
+                "features": {"x": {"kind": "numeric", "normalize": "none"}},
                 "tasks": {
                     "click": {"kind": "binary", "keep_negatives": KEEP},
                     "like": {"kind": "binary"},

@@ -69,7 +69,7 @@ def declared(**export: str) -> RankerSpec:
                     },
                     "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "sqrtn", "max_values": 3},
                     "age": {"kind": "numeric", "missing": 40.0},
-                    "hour": {"kind": "numeric", "type": "int", "normalise": "minmax"},
+                    "hour": {"kind": "numeric", "type": "int", "normalize": "minmax"},
                     "spent": {"kind": "numeric", "clip": [0, 50], "log": True},
                 },
                 "tasks": {"like": {"kind": "binary"}, "watch": {"kind": "regression", "label": "seconds"}},

@@ -1,4 +1,4 @@
-"""Transform analysed and applied by TensorFlow Transform on Beam, as its component does."""
+"""Transform analyzed and applied by TensorFlow Transform on Beam, as its component does."""
 
 import tempfile
 from typing import Any
@@ -11,7 +11,7 @@ from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, sche
 
 from components.steps.transform import analysis
 from pipelines.beam import BEAM_ARGS
-from schemas.contracts.statistics import Statistics, completed, to_analyse
+from schemas.contracts.statistics import Statistics, completed, to_analyze
 from schemas.derived.columns import columns
 from schemas.spec import Inputs
 from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
@@ -39,8 +39,8 @@ def statistics_of(inputs: Inputs, rows: Rows) -> Statistics:
         return pipeline | beam.Create(rows), metadata_of(inputs)
 
     pipeline = beam.Pipeline(argv=list(BEAM_ARGS))
-    found = analysis.analysed(
-        pipeline, dataset, statistics_fn, inputs, to_analyse(inputs, ()), directory=tempfile.mkdtemp()
+    found = analysis.analyzed(
+        pipeline, dataset, statistics_fn, inputs, to_analyze(inputs, ()), directory=tempfile.mkdtemp()
     )
     return Statistics(code="", features=completed(inputs, {}, found))
 
@@ -50,7 +50,7 @@ def config_of(inputs: Inputs, statistics: Statistics) -> dict[str, Any]:
     return {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
 
 
-def analysed(
+def analyzed(
     inputs: Inputs, rows: Rows, statistics: Statistics | None = None
 ) -> tuple[list[dict[str, Any]], tft.TFTransformOutput]:
     """Returns the transformed rows and the function that Transform saved."""

@@ -66,7 +66,7 @@ INPUTS = Inputs.model_validate_json(
                     "max_length": 2,
                     "keep": "last",
                 },
-                "image": {"kind": "vector", "dim": 2, "normalise": "l2", "missing": 0},
+                "image": {"kind": "vector", "dim": 2, "normalize": "l2", "missing": 0},
                 "hour": {"kind": "time", "column": "time", "part": "hour", "utc_offset_minutes": 330},
                 "weekday": {
                     "kind": "time",
@@ -75,7 +75,7 @@ INPUTS = Inputs.model_validate_json(
                     "table": "days",
                     "missing_row": True,
                 },
-                "age": {"kind": "age", "since": "posted", "at": "time", "missing": 5, "normalise": "none"},
+                "age": {"kind": "age", "since": "posted", "at": "time", "missing": 5, "normalize": "none"},
                 "again": {"kind": "match", "column": "item", "among": "seen", "type": "int"},
             },
             "tasks": {
@@ -157,9 +157,9 @@ ROWS: list[dict[str, list[Any]]] = [
 @pytest.fixture(scope="module")
 def transformed() -> tuple[list[dict[str, Any]], Any]:
     """Returns the transformed rows and the function that Transform saved."""
-    from tests.trainer_module.transforms.analysis import analysed
+    from tests.trainer_module.transforms.analysis import analyzed
 
-    return analysed(INPUTS, ROWS)
+    return analyzed(INPUTS, ROWS)
 
 
 def _column(transformed: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Transform's graph, analysed and applied by TensorFlow Transform on Beam, against NumPy."""
+"""Transform's graph, analyzed and applied by TensorFlow Transform on Beam, against NumPy."""
 
 import json
 from typing import Any
@@ -16,10 +16,10 @@ INPUTS = Inputs.model_validate_json(
     json.dumps(
         {
             "features": {
-                "plain": {"kind": "numeric", "column": "x", "normalise": "none"},
+                "plain": {"kind": "numeric", "column": "x", "normalize": "none"},
                 "scored": {"kind": "numeric", "column": "x", "clip": [0, 100], "log": True},
-                "scaled": {"kind": "numeric", "type": "int", "column": "hour", "normalise": "minmax"},
-                "filled": {"kind": "numeric", "column": "y", "missing": 7, "normalise": "none"},
+                "scaled": {"kind": "numeric", "type": "int", "column": "hour", "normalize": "minmax"},
+                "filled": {"kind": "numeric", "column": "y", "missing": 7, "normalize": "none"},
                 "user": {"kind": "id", "column": "user_id", "type": "string", "table": "users", "missing": "nobody"},
                 "post": {"kind": "id", "type": "int", "table": "posts"},
                 "history": {"kind": "sequence", "type": "int", "table": "posts", "max_length": 2},
@@ -43,9 +43,9 @@ TIMES = [1_322_000_001, 1_322_000_002, 2**40 + 1]
 
 @pytest.fixture(scope="module")
 def transformed() -> tuple[list[dict[str, Any]], Any]:
-    from tests.trainer_module.transforms.analysis import analysed
+    from tests.trainer_module.transforms.analysis import analyzed
 
-    return analysed(
+    return analyzed(
         INPUTS, [row | labels | {"time": [time]} for row, labels, time in zip(ROWS, LABELS, TIMES, strict=True)]
     )
 
@@ -57,7 +57,7 @@ def _keys(table: str, ids: list[Any]) -> list[int]:
     return result
 
 
-def test_numbers_are_clipped_then_logged_then_normalised(transformed: Any) -> None:
+def test_numbers_are_clipped_then_logged_then_normalized(transformed: Any) -> None:
     rows, _ = transformed
     logged = np.log1p(np.clip([0.0, 5e9, -4.0], 0, 100))
     scores = (logged - logged.mean()) / logged.std()

@@ -31,7 +31,7 @@ _POISSON = _poisson_table()
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Returns well mixed 64-bit hashes of 64-bit numbers.
 
-    Reference: Steele et al., Fast Splittable Pseudorandom Number Generators, 2014 (SplitMix64's finaliser).
+    Reference: Steele et al., Fast Splittable Pseudorandom Number Generators, 2014 (SplitMix64's finalizer).
     """
     numbers = numbers.astype(np.uint64)
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -54,7 +54,7 @@ class BinaryTotals:
         log_loss, rate = ratio(losses, counts), ratio(labels, counts)
         metrics = {
             "log_loss": log_loss,
-            "normalised_entropy": ratio(log_loss, _entropy(rate)),
+            "normalized_entropy": ratio(log_loss, _entropy(rate)),
             "calibration": ratio(scores, labels),
         }
         of_exact = _of_order(self.exact)

@@ -35,9 +35,9 @@ class Histogram:
 
     Attributes:
         replicates: R; 1 for the examples as they are.
-        limit: buckets at most; when more are met, neighbours are joined two by two as often as it takes. The result
+        limit: buckets at most; when more are met, neighbors are joined two by two as often as it takes. The result
             does not depend on the order in which examples and histograms are added. None: no limit.
-        level: how often neighbours have been joined.
+        level: how often neighbors have been joined.
         keys_K: the buckets, rising.
         counts_K2R: weights of the examples.
         scores_K: sum of the scores of the examples as they are, each by its own weight if it has one.

@@ -1,4 +1,4 @@
-"""The days that a model is judged on: a model that has learnt from them is no baseline."""
+"""The days that a model is judged on: a model that has learned from them is no baseline."""
 
 import json
 from typing import Any

@@ -16,7 +16,7 @@ tf = pytest.importorskip("tensorflow")
 def described() -> Any:
     """Returns what a server says of itself, its signatures, and a few rows."""
     from components.steps.infra_validator import rows as rows_module
-    from tests.trainer_module.transforms.analysis import analysed
+    from tests.trainer_module.transforms.analysis import analyzed
     from tests.trainer_module.transforms.test_feature_kinds import INPUTS, ROWS
     from trainer_module.ranker import Ranker
     from trainer_module.serving.description import description
@@ -37,7 +37,7 @@ def described() -> Any:
     model = Ranker(RankerSpec.model_validate_json(json.dumps(document)))
     none = TrainedRows(np.zeros(0, np.int64), lambda: iter(()))
     tables = {name: StockTable(group, "float32", none) for name, group in model.groups.items()}
-    served = ServedRanker(model, analysed(INPUTS, ROWS)[1], model.weights.initial(seed=1), tables)
+    served = ServedRanker(model, analyzed(INPUTS, ROWS)[1], model.weights.initial(seed=1), tables)
     signatures = served.signatures()
     said = description(model.declared, "digest", served, signatures)
     found = rows_module.Description(

@@ -95,7 +95,7 @@ Ranks the home feed.
 
 Days without logs: 2024-03-03.
 
-Training went on from a checkpoint that had learnt from 2024-02-28 to 2024-02-29 (2).
+Training went on from a checkpoint that had learned from 2024-02-28 to 2024-02-29 (2).
 
 ## Quality
 

@@ -103,7 +103,7 @@ def test_checkpoints_on_the_way_lie_on_this_machine_where_the_root_is_an_object_
     assert Path(directory).is_relative_to(tmp_path / "logs")
 
 
-def test_the_checkpoint_says_all_days_it_has_learnt_from_and_what_it_belongs_to(tmp_path: Path, base: Base) -> None:
+def test_the_checkpoint_says_all_days_it_has_learned_from_and_what_it_belongs_to(tmp_path: Path, base: Base) -> None:
     from components.steps.trainer.executor import _describe
 
     job, inputs, outputs = job_of(tmp_path, base)

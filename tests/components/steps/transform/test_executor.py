@@ -23,10 +23,10 @@ def inputs_of(**changes: Any) -> Inputs:
     features: dict[str, Any] = {
         "user": {"kind": "id", "type": "string", "table": "users"},
         "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean"},
-        "hour": {"kind": "numeric", "type": "int", "normalise": "zscore"},
+        "hour": {"kind": "numeric", "type": "int", "normalize": "zscore"},
         "half": {"kind": "buckets", **_HOUR, "num_buckets": 2, "table": "halves"},
         "until_ten": {"kind": "numeric", **_HOUR, "clip": [0, 10]},
-        "removed": {"kind": "numeric", **_HOUR, "normalise": "minmax"},
+        "removed": {"kind": "numeric", **_HOUR, "normalize": "minmax"},
     }
     features = {name: each for name, each in (features | changes).items() if each is not None}
     return Inputs.model_validate_json(json.dumps({"features": features, "tasks": {"like": {"kind": "binary"}}}))
@@ -177,32 +177,32 @@ def test_features_that_did_not_change_are_what_they_were_to_the_last_bit(first: 
     assert hours(second[0])[::2] == pytest.approx(expected, rel=1e-5)
 
 
-def test_new_and_changed_features_are_analysed_over_the_new_days(second: tuple[Path, str]) -> None:
+def test_new_and_changed_features_are_analyzed_over_the_new_days(second: tuple[Path, str]) -> None:
     found = statistics(second[0]).features
     assert found["until_ten"].found == Scale(offset=109.5, width=float(np.float32(1.25**0.5)))
     assert found["fresh"].found == Boundaries(lowest=(109.0, 110.0))
     assert "removed" not in found
 
 
-def test_what_was_analysed_anew_is_told_to_the_user_and_to_the_trainer(second: tuple[Path, str]) -> None:
+def test_what_was_analyzed_anew_is_told_to_the_user_and_to_the_trainer(second: tuple[Path, str]) -> None:
     root, note = second
     assert statistics(root).changed == ("until_ten",)
     assert note.splitlines() == [
         "features have changed since the base was trained (until_ten: clip was [0.0, 10.0], is [0.0, 200.0]): they "
-        "were analysed anew, over the new days alone; what the base has learnt of their values starts anew",
-        "new features were analysed over the new days alone: fresh",
+        "were analyzed anew, over the new days alone; what the base has learned of their values starts anew",
+        "new features were analyzed over the new days alone: fresh",
     ]
 
 
 @pytest.mark.parametrize(("is_gone", "code"), [(True, "c"), (False, "other")], ids=["no statistics", "other code"])
-def test_where_nothing_can_be_kept_all_is_analysed_anew_and_told(
+def test_where_nothing_can_be_kept_all_is_analyzed_anew_and_told(
     first: Path, tmp_path: Path, is_gone: bool, code: str
 ) -> None:
     given = base(tmp_path / "nowhere" if is_gone else first)
     graph = transformed(tmp_path, ingested(tmp_path, hour=108, base=given), code=code)
     note = graph.get_string_custom_property("note")
     assert ("are gone" if is_gone else "the code of Transform, or a library") in note
-    assert "statistics of half, hour, removed, until_ten were analysed anew, over the new days alone" in note
+    assert "statistics of half, hour, removed, until_ten were analyzed anew, over the new days alone" in note
     assert set(statistics(tmp_path).changed) == {"half", "hour", "removed", "until_ten"}
     assert sum(hours(tmp_path)) == pytest.approx(0, abs=1e-4)
 

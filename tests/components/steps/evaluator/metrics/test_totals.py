@@ -59,7 +59,7 @@ def check_binary(metrics: dict[str, float], scores: np.ndarray, labels: np.ndarr
     assert metrics["pr_auc"] == pytest.approx(sklearn_metrics.average_precision_score(labels, scores), abs=1e-4)
     assert metrics["log_loss"] == pytest.approx(log_loss, rel=1e-6)
     entropy = -(rate * math.log(rate) + (1 - rate) * math.log(1 - rate))
-    assert metrics["normalised_entropy"] == pytest.approx(log_loss / entropy, rel=1e-6)
+    assert metrics["normalized_entropy"] == pytest.approx(log_loss / entropy, rel=1e-6)
     assert metrics["calibration"] == pytest.approx(scores.sum() / labels.sum(), rel=1e-9)
 
 
@@ -102,7 +102,7 @@ def test_saturated_scores_are_ordered_and_cost_a_finite_loss() -> None:
 def test_what_needs_both_classes_is_undefined_for_labels_of_one(label: int) -> None:
     totals = binary([0.1, 0.2], [label, label], replicates=4)
     undefined = {name for name, value in values(totals).items() if math.isnan(value)}
-    assert undefined == {"auc", "pr_auc", "normalised_entropy"} | ({"calibration"} if label == 0 else set())
+    assert undefined == {"auc", "pr_auc", "normalized_entropy"} | ({"calibration"} if label == 0 else set())
     assert totals.report()["mean_label"] == label
 
 

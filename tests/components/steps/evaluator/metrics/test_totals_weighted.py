@@ -45,7 +45,7 @@ def of_scikit_learn(labels: np.ndarray, scores: np.ndarray, by: np.ndarray) -> d
         "auc": sklearn_metrics.roc_auc_score(labels, scores, sample_weight=by),
         "pr_auc": sklearn_metrics.average_precision_score(labels, scores, sample_weight=by),
         "log_loss": log_loss,
-        "normalised_entropy": log_loss / entropy,
+        "normalized_entropy": log_loss / entropy,
         "calibration": (by * scores).sum() / (by * labels).sum(),
     }
 

@@ -1,4 +1,4 @@
-"""What a model has learnt from: the ids of its days, and none of the days it is judged on, in every mode and order."""
+"""What a model has learned from: the ids of its days, and none of the days it is judged on, in every mode and order."""
 
 import json
 from pathlib import Path
@@ -119,7 +119,7 @@ def keys_by_day(inputs: dict[str, list[Any]]) -> dict[str, set[int]]:
     return found
 
 
-def learnt(checkpoint: Path, keys: dict[str, set[int]]) -> set[str]:
+def learned(checkpoint: Path, keys: dict[str, set[int]]) -> set[str]:
     """Returns the days that a checkpoint has rows of; all of their ids or none, and no id of no day."""
     held = set(np.concatenate([np.load(file) for file in checkpoint.glob("rank-*.keys.npy")]).tolist())
     days = {day for day, of_day in keys.items() if of_day & held}
@@ -152,7 +152,7 @@ def test_the_days_of_the_examples_are_told_apart(window: dict[str, list[Any]]) -
 
 
 def test_a_plain_training_learns_from_the_train_days_alone(window: dict[str, list[Any]], plain: Path) -> None:
-    assert learnt(plain, keys_by_day(window)) == {FIRST, SECOND}
+    assert learned(plain, keys_by_day(window)) == {FIRST, SECOND}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_early_stopping_learns_from_the_validation_day_in_a_refit_alone(
     tmp_path: Path, window: dict[str, list[Any]], order: Order, refit: bool, days: set[str]
 ) -> None:
     checkpoint = trained(tmp_path, window, spec(order, STOPPING | {"refit": refit}))
-    assert learnt(checkpoint, keys_by_day(window)) == days
+    assert learned(checkpoint, keys_by_day(window)) == days
 
 
 def test_an_incremental_training_learns_from_the_days_after_its_base(
@@ -179,7 +179,7 @@ def test_an_incremental_training_learns_from_the_days_after_its_base(
     new = made(tmp_path / "new", logs, "incremental", base)
     assert sorted(keys_by_day(new)) == [SECOND, VALIDATION_DAY, EVAL_DAY]
     checkpoint = trained(tmp_path, new, spec("time", STOPPING | {"refit": True}))
-    assert learnt(checkpoint, keys_by_day(window)) == {FIRST, SECOND, VALIDATION_DAY}
+    assert learned(checkpoint, keys_by_day(window)) == {FIRST, SECOND, VALIDATION_DAY}
 
 
 def test_a_search_compares_its_trials_by_days_that_none_has_seen(tmp_path: Path, window: dict[str, list[Any]]) -> None:
