@@ -92,9 +92,9 @@ def _on_kubeflow(
     from pipelines.deploy.backfill import Backfill
     from pipelines.deploy.commands import say
     from pipelines.deploy.connection import connect
-    from pipelines.deploy.daily import Clock
     from pipelines.deploy.release import publish
     from pipelines.deploy.release_options import check_options, compile_for_kubeflow, make_release
+    from pipelines.times import Clock
     from schemas.loading import load_spec
 
     loaded = load_spec(spec)

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
-from pipelines.deploy.daily import Clock, Moment
 from pipelines.deploy.errors import Transient, short
 from pipelines.deploy.printing import duration
 from pipelines.deploy.records import DATE_PARAMETER, Run
 from pipelines.deploy.release import Release, Say
 from pipelines.local.stopping import Stopped, StopSignals
+from pipelines.times import Clock, Moment
 from schemas.derived.days import Day
 from schemas.errors import UserError
 

@@ -4,10 +4,10 @@ import datetime
 
 from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
-from pipelines.deploy.daily import Clock, Moment, cron_at, date_of, next_due, time_of
 from pipelines.deploy.errors import ApiError
 from pipelines.deploy.records import Schedule
 from pipelines.deploy.release import Release, Say, publish
+from pipelines.times import Clock, Moment, cron_at, date_of, next_due, time_of
 from schemas.errors import UserError
 from schemas.spec.data import DayLogs
 

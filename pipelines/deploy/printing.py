@@ -5,10 +5,10 @@ import datetime
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.deploy.daily import Moment, date_of, time_of
 from pipelines.deploy.errors import short
 from pipelines.deploy.records import Run
 from pipelines.deploy.state import State, date_text, kind_of
+from pipelines.times import Moment, date_of, time_of
 
 _STYLES = {"succeeded": "green", "skipped": "green", "failed": "red", "canceled": "red", "running": "yellow"}
 _UI = {

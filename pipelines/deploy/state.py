@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pipelines.deploy import names
 from pipelines.deploy.api import Api
-from pipelines.deploy.daily import Moment, date_of, last_due, next_due, time_of
 from pipelines.deploy.records import Kind, Pipeline, Run, Schedule, Version
+from pipelines.times import Moment, date_of, last_due, next_due, time_of
 from schemas.errors import UserError
 
 Health = Literal["healthy", "failed", "unscheduled", "overdue"]

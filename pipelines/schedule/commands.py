@@ -17,7 +17,7 @@ from pipelines.schedule.cron import Cron
 from pipelines.schedule.daily import due, folder_of, last_run, run_daily
 from pipelines.schedule.declared import UTC, Schedule, Timers, checked, date_of, next_start
 from pipelines.schedule.environment import read_environment
-from pipelines.schedule.systemd import SYSTEM_UNITS, Systemd, user_units
+from pipelines.schedule.units import SYSTEM_UNITS, Systemd, user_units
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec

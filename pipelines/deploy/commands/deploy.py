@@ -59,9 +59,9 @@ def deploy(
     What is there already is left as it is. A run is for the day before; no two overlap, and days that were missed are
     not caught up: `sangam backfill --on kfp` does that.
     """
-    from pipelines.deploy.daily import Clock, check_time
     from pipelines.deploy.deployment import deploy as deploy_release
     from pipelines.deploy.deployment import preview
+    from pipelines.times import Clock, check_time
     from schemas.loading import load_spec
 
     loaded, at = load_spec(spec), check_time(at)

@@ -31,9 +31,9 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """Prints the runs of a ranker on Kubeflow, newest first: date, state, duration and the step that failed."""
-    from pipelines.deploy.daily import utc_now
     from pipelines.deploy.printing import print_runs
     from pipelines.deploy.state import recent_runs, run_document
+    from pipelines.times import utc_now
 
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
         found, now = recent_runs(api, name, limit), utc_now()

@@ -36,9 +36,9 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Tells which version of a ranker runs when on Kubeflow, and what came of the last run, step by step."""
-    from pipelines.deploy.daily import utc_now
     from pipelines.deploy.printing import print_state
     from pipelines.deploy.state import EXIT_CODES, state_of
+    from pipelines.times import utc_now
 
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
         state = state_of(api, name, utc_now())

@@ -9,11 +9,11 @@ import yaml
 
 from pipelines.deploy.api import Api
 from pipelines.deploy.backfill import Backfill
-from pipelines.deploy.daily import Clock
 from pipelines.deploy.deployment import deploy
 from pipelines.deploy.release import Release, publish
 from pipelines.deploy.release_options import ReleaseOptions, make_release
 from pipelines.deploy.transport import Credentials, Transport
+from pipelines.times import Clock
 from schemas.derived.days import Day
 from schemas.loading import load_spec
 from schemas.spec import Spec, digest

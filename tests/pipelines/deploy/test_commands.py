@@ -11,9 +11,9 @@ from pipelines import backfill_command
 from pipelines.cli import app
 from pipelines.deploy import release_options
 from pipelines.deploy.commands import deploy
-from pipelines.deploy.daily import check_time, cron_at, time_of, utc_now
 from pipelines.deploy.names import pipeline_name
 from pipelines.deploy.release_options import ReleaseOptions, make_release
+from pipelines.times import check_time, cron_at, time_of, utc_now
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from tests.paths import SPECS

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.schedule import cron, systemd
+from pipelines.schedule import cron
+from pipelines.schedule import units as systemd
 from pipelines.schedule.cron import Cron, local_time
 from pipelines.schedule.declared import UTC, Schedule, checked, date_of, executable, next_start
 from pipelines.schedule.environment import read_environment
