@@ -2,7 +2,7 @@
 
 import datetime
 
-from schemas.derived.days import parse_day
+from schemas.derived.days import parse_day, yesterday
 from schemas.errors import UserError
 
 
@@ -26,7 +26,7 @@ def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> 
     if noted:
         return noted
     moment = (_moment(created) or now).astimezone(datetime.timezone.utc)
-    return (moment.date() - datetime.timedelta(days=1)).isoformat()
+    return yesterday(moment.date()).isoformat()
 
 
 def _moment(text: str) -> datetime.datetime | None:

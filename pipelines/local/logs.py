@@ -6,6 +6,7 @@ from components.steps.example_gen.files import require_evaluation_days, resolve
 from components.steps.example_gen.listing import OneListing
 from components.steps.example_gen.local_files import LocalStorage
 from pipelines.local.request import RunRequest
+from schemas.derived.days import yesterday
 from schemas.spec.data import DayLogs
 
 
@@ -22,7 +23,7 @@ def check_logs(request: RunRequest, today: datetime.date) -> None:
     logs, storage = request.spec.data, OneListing(LocalStorage())
     date = request.date.isoformat() if request.date else ""
     if isinstance(logs, DayLogs) and request.date:
-        if logs.arrival and request.date >= today - datetime.timedelta(days=1):
+        if logs.arrival and request.date >= yesterday(today):
             return
         if request.spec.training.mode == "incremental":
             # Which of the train days are needed is known only with the base; they may be gone.

@@ -1,1 +1,1 @@
-"""A daily run on one machine: a systemd timer or a line of cron starts it, and a lock keeps two from meeting."""
+"""A daily run on one machine: `sangam schedule run`, and the text of the timers that start it."""

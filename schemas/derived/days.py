@@ -22,6 +22,11 @@ def parse_day(text: str) -> Day:
     return day
 
 
+def yesterday(today: Day) -> Day:
+    """Returns the date of a run that starts today (UTC) and is given none."""
+    return today - datetime.timedelta(days=1)
+
+
 def window(logs: DayLogs, date: Day) -> dict[str, list[Day]]:
     """Returns the days of each split for a run of `date`, oldest first.
 

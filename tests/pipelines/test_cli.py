@@ -47,7 +47,7 @@ def test_validate_takes_less_than_two_seconds() -> None:
         ("schema",),
         ("--version",),
         ("plan", SHORT_VIDEO),
-        ("schedule", "status"),
+        ("schedule", "print", SHORT_VIDEO, "--at", "02:30", "--data", "logs", "--root", "runs"),
         ("alert-test", "--help"),
     ],
 )

@@ -11,7 +11,7 @@ from components.steps.example_gen.files import days_of_window, is_complete, mark
 from components.steps.example_gen.listing import Storage
 from components.steps.example_gen.newest import newest_day
 from components.steps.example_gen.request import Request
-from schemas.derived.days import Day
+from schemas.derived.days import Day, yesterday
 from schemas.errors import UserError
 from schemas.spec.data import EVAL, Arrival, DayLogs
 
@@ -51,7 +51,7 @@ def wait_for_logs(
         return
     [*_, date] = days_of_window(request.logs, request.date)[EVAL]
     arrival = request.logs.arrival
-    is_old = date < today - datetime.timedelta(days=1)
+    is_old = date < yesterday(today)
     wait_s = 0 if is_old else arrival.wait_s
     started = clock()
     logged = float("-inf")

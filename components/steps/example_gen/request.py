@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from schemas.derived.columns import Column, columns
+from schemas.derived.days import yesterday
 from schemas.errors import UserError
 from schemas.spec import Inputs
 from schemas.spec.data import DayLogs, Logs
@@ -61,13 +62,12 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
     logs: Logs = TypeAdapter(logs_type).validate_json(properties[LOGS])
     if not properties.get(DATE) and isinstance(logs, DayLogs) and today < _CLOCK_WAS_SET:
         raise UserError(f"date: this machine's clock is wrong (got {today}); set it, or give the date")
-    yesterday = (today - datetime.timedelta(days=1)).isoformat()
     inputs = Inputs.model_validate_json(properties[INPUTS])
     return Request(
         logs=logs,
         inputs=inputs,
         columns=tuple(columns(inputs)),
-        date=(properties.get(DATE) or yesterday) if isinstance(logs, DayLogs) else "",
+        date=(properties.get(DATE) or yesterday(today).isoformat()) if isinstance(logs, DayLogs) else "",
         data_root=properties[DATA_ROOT],
         name=properties[NAME],
         mode=properties[MODE],

@@ -1,7 +1,6 @@
 """Units and lines that start the right command at the right time, whatever its paths look like."""
 
 import configparser
-import datetime
 import json
 import re
 import shutil
@@ -13,17 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.schedule import cron
-from pipelines.schedule import units as systemd
-from pipelines.schedule.cron import Cron, local_time
-from pipelines.schedule.declared import UTC, Schedule, checked, date_of, executable, next_start
+from pipelines.schedule import units
 from pipelines.schedule.environment import read_environment
 from schemas.errors import UserError
 
 ODD = '/srv/a b/50%/$HOME/"it\'s"/${x}/%n/ä'
-PLAIN = Schedule(name="ranker", at="02:05", spec="/srv/spec.yaml", data="/srv/data", root="/srv/root")
-ODD_PATHS = PLAIN.model_copy(update={"spec": ODD, "data": f"{ODD}/d", "root": f"{ODD}/r", "environment": f"{ODD}/e"})
-ZONES = Path("/usr/share/zoneinfo")
+PLAIN = units.run_command(Path("/srv/spec.yaml"), Path("/srv/data"), Path("/srv/root"), None)
+ODD_PATHS = units.run_command(Path(ODD), Path(f"{ODD}/d"), Path(f"{ODD}/r"), Path(f"{ODD}/e"))
 paths = st.text(
     st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp"), blacklist_characters="\\"), min_size=1, max_size=30
 ).filter(str.isprintable)
@@ -42,28 +37,32 @@ def unquoted(line: str) -> list[str]:
     return read
 
 
-def exec_start(schedule: Schedule) -> str:
+def exec_start(command: list[str]) -> str:
     unit = configparser.RawConfigParser(strict=False, delimiters=("=",))
     unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read_string(systemd.service_unit(schedule))
+    unit.read_string(units.service_unit("ranker", command))
     return unit["Service"]["ExecStart"]
 
 
-@pytest.mark.parametrize("schedule", [PLAIN, ODD_PATHS], ids=["plain", "odd paths"])
-def test_the_service_starts_the_command_word_by_word(schedule: Schedule) -> None:
-    command = [sys.executable.replace("python", "sangam"), "schedule", "run", schedule.spec]
-    command += ["--data", schedule.data, "--root", schedule.root]
-    assert executable() == str(Path(sys.executable).parent / "sangam")
-    command[0] = executable()
-    if schedule.environment:
-        command += ["--environment", schedule.environment]
-    assert unquoted(exec_start(schedule)) == command
+def test_the_command_is_that_of_a_run_with_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = str(Path(sys.executable).parent / "sangam")
+    assert [program, "schedule", "run", "/srv/spec.yaml", "--data", "/srv/data", "--root", "/srv/root"] == PLAIN
+    assert ODD_PATHS[-2:] == ["--environment", f"{ODD}/e"]
+    monkeypatch.chdir(tmp_path)
+    assert units.run_command(Path("s"), Path("d"), Path("r"), None)[3:] == [
+        *(f"{tmp_path}/s", "--data", f"{tmp_path}/d", "--root", f"{tmp_path}/r")
+    ]
+
+
+@pytest.mark.parametrize("command", [PLAIN, ODD_PATHS], ids=["plain", "odd paths"])
+def test_the_service_starts_the_command_word_by_word(command: list[str]) -> None:
+    assert unquoted(exec_start(command)) == command
 
 
 @given(paths)
 @settings(deadline=None, max_examples=50)
 def test_any_path_comes_through_systemd(path: str) -> None:
-    assert unquoted(systemd.quoted(f"/{path}")) == [f"/{path}"]
+    assert unquoted(units.systemd_word(f"/{path}")) == [f"/{path}"]
 
 
 def through_cron(line: str) -> list[str]:
@@ -76,24 +75,29 @@ def through_cron(line: str) -> list[str]:
 
 
 def test_odd_paths_come_through_cron() -> None:
-    line = Cron(2024, ZONES / "UTC").rendered(ODD_PATHS).splitlines()[1]
-    assert line.startswith("5 2 * * * ")
+    *comments, line = units.cron_text("ranker", "02:05", ODD_PATHS, "11:35").splitlines()
+    assert all(comment.startswith("# ") for comment in comments)
+    assert line.startswith("35 11 * * * ")
     assert line.endswith(" >/dev/null")
-    assert through_cron(line.removeprefix("5 2 * * * ").removesuffix(" >/dev/null")) == ODD_PATHS.command()
+    assert through_cron(line.removeprefix("35 11 * * * ").removesuffix(" >/dev/null")) == ODD_PATHS
 
 
-def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [PLAIN, ODD_PATHS], ids=["plain", "odd paths"])
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path, command: list[str]) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze on this machine: its own check of the units cannot be made")
-    for schedule in (PLAIN, ODD_PATHS, PLAIN.model_copy(update={"run_as": "daemon"})):
-        names = [tmp_path / f"sangam-{schedule.name}.{kind}" for kind in ("service", "timer")]
-        for path, text in zip(names, [systemd.service_unit(schedule), systemd.timer_unit(schedule)], strict=True):
-            path.write_text(text)
-        done = subprocess.run(["systemd-analyze", "verify", *map(str, names)], capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
+    service, timer = tmp_path / "sangam-ranker.service", tmp_path / "sangam-ranker.timer"
+    text = units.systemd_text("ranker", "02:05", command)
+    # As a user does it: each file from the line with its path on.
+    first, second = text.split("# ~/.config/systemd/user/sangam-ranker.timer\n")
+    assert first.startswith("# ~/.config/systemd/user/sangam-ranker.service\n")
+    service.write_text(first)
+    timer.write_text(second)
+    done = subprocess.run(["systemd-analyze", "verify", str(service), str(timer)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
     # The check is worth something.
-    names[0].write_text(names[0].read_text().replace("KillMode=mixed", "KillMode=mixd"))
-    done = subprocess.run(["systemd-analyze", "verify", str(names[0])], capture_output=True, text=True)
+    service.write_text(first.replace("KillMode=mixed", "KillMode=mixd"))
+    done = subprocess.run(["systemd-analyze", "verify", str(service)], capture_output=True, text=True)
     assert "mixd" in done.stderr
 
 
@@ -105,85 +109,30 @@ def test_systemd_quotes_the_program_itself_so_that_it_is_found(tmp_path: Path) -
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     unit = tmp_path / "sangam-x.service"
-    unit.write_text(f"[Service]\nType=oneshot\nExecStart={systemd.quoted(str(program), is_program=True)}\n")
+    unit.write_text(f"[Service]\nType=oneshot\nExecStart={units.systemd_word(str(program), is_program=True)}\n")
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_timer_fires_once_a_day_in_utc_and_makes_up_for_nothing() -> None:
-    lines = systemd.timer_unit(PLAIN).splitlines()
+    lines = units.timer_unit("ranker", "02:05").splitlines()
     for line in ("OnCalendar=*-*-* 02:05:00 UTC", "Persistent=false", "RandomizedDelaySec=0"):
         assert line in lines
-    service = systemd.service_unit(PLAIN).splitlines()
-    assert "TimeoutStopSec=90" in service
-    assert "User=alice" in systemd.service_unit(PLAIN.model_copy(update={"run_as": "alice"}))
-
-
-@pytest.mark.parametrize(
-    ("zone", "local"), [("UTC", "02:05"), ("Asia/Kolkata", "07:35"), ("Etc/GMT+5", "21:05"), ("Asia/Tokyo", "11:05")]
-)
-def test_cron_is_told_the_time_on_its_own_clock(zone: str, local: str) -> None:
-    assert f"{local_time(datetime.time(2, 5), ZONES / zone, year=2024):%H:%M}" == local
-
-
-def test_a_clock_that_changes_with_the_season_is_no_clock_for_cron(tmp_path: Path) -> None:
-    with pytest.raises(UserError) as caught:
-        local_time(datetime.time(2, 5), ZONES / "Europe/Berlin", year=2024)
-    assert "changes with the season (got 02:05 UTC, 03:05 and 04:05 here); use --systemd, or" in str(caught.value)
-    assert local_time(datetime.time(2, 5), tmp_path / "none", year=2024) == datetime.time(2, 5)
+    assert "TimeoutStopSec=90" in units.service_unit("ranker", PLAIN).splitlines()
 
 
 def test_a_command_that_cron_would_cut_is_refused() -> None:
-    long = PLAIN.model_copy(update={"root": "/" + "r" * cron.MAX_COMMAND})
-    with pytest.raises(UserError, match="--cron: the command is too long"):
-        Cron(2024, ZONES / "UTC").rendered(long)
-
-
-def utc(text: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(text).replace(tzinfo=UTC)
+    with pytest.raises(UserError, match="--format cron: the command is too long"):
+        units.cron_text("ranker", "02:05", ["sangam", "r" * units.MAX_CRON_COMMAND], "02:05")
 
 
 @pytest.mark.parametrize(
-    ("now", "start"),
-    [
-        ("2024-02-28 02:04:59", "2024-02-28 02:05"),
-        ("2024-02-28 02:05:00", "2024-02-29 02:05"),
-        ("2024-02-29 23:59:59", "2024-03-01 02:05"),
-        ("2024-12-31 12:00:00", "2025-01-01 02:05"),
-    ],
+    ("spec", "data", "place"), [("/a\\b", "/d", "SPEC"), ("/s", "/a\nb", "--data"), ("/s", "/a\u2028b", "--data")]
 )
-def test_the_next_start_is_later_than_now(now: str, start: str) -> None:
-    assert next_start(PLAIN.time(), utc(now)) == utc(start)
-
-
-def test_date_and_start_go_by_utc_whatever_the_clock_of_whoever_asks() -> None:
-    tokyo = datetime.timezone(datetime.timedelta(hours=9))
-    # 01:00 on 1 March in Tokyo is 16:00 on 29 February in UTC.
-    now = datetime.datetime(2024, 3, 1, 1, 0, tzinfo=tokyo)
-    assert date_of(now) == datetime.date(2024, 2, 28)
-    assert next_start(PLAIN.time(), now) == utc("2024-03-01 02:05")
-    assert date_of(utc("2024-03-01 00:00")) == datetime.date(2024, 2, 29)
-    assert date_of(utc("2024-03-01 23:59")) == datetime.date(2024, 2, 29)
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "text"),
-    [
-        ("at", "24:00", "--at: cannot be used (got '24:00'); a time of day in UTC as HH:MM"),
-        ("at", "2:30", "--at: cannot be used (got '2:30')"),
-        ("at", "02:30\n", "--at: cannot be used"),
-        ("at", "02:30; rm", "--at: cannot be used"),
-        ("root", "relative", "--root: cannot be used (got 'relative'); an absolute path without control characters"),
-        ("data", "/a\nb", "--data: cannot be used"),
-        ("spec", "/a\\b", "--spec: cannot be used"),
-        ("run_as", "a b", "--run-as: cannot be used (got 'a b'); the name of a user"),
-        ("run_as", "root\nExecStart=/bin/x", "--run-as: cannot be used"),
-    ],
-)
-def test_what_cannot_be_written_into_a_line_is_refused(field: str, value: str, text: str) -> None:
+def test_a_path_that_cannot_be_written_into_a_line_is_refused(spec: str, data: str, place: str) -> None:
     with pytest.raises(UserError) as caught:
-        checked(**(PLAIN.model_dump() | {field: value}))
-    assert str(caught.value).startswith(text)
+        units.run_command(Path(spec), Path(data), Path("/r"), None)
+    assert str(caught.value).startswith(f"{place}: cannot be written into a line (got ")
 
 
 def test_variables_are_read_from_a_file_of_ones_own(tmp_path: Path) -> None:

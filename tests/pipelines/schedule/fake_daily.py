@@ -17,7 +17,6 @@ from pipelines.local.child_run import run_child
 from pipelines.local.lock import locked
 from pipelines.runs import ROOT_IN_USE
 from pipelines.schedule.daily import due, run_daily
-from pipelines.schedule.declared import UTC
 from schemas.errors import UserError
 from schemas.loading import load_spec
 
@@ -45,7 +44,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "run":
         sys.exit(pretend(Path(sys.argv[sys.argv.index("--root") + 1])))
     spec, data, root, text = sys.argv[1:]
-    now = datetime.datetime.fromisoformat(text).replace(tzinfo=UTC)
+    now = datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.timezone.utc)
     daily = due(Path(spec), load_spec(Path(spec)), Path(data), Path(root), now)
-    child = functools.partial(run_child, module="tests.pipelines.schedule.pretended_daily")
+    child = functools.partial(run_child, module="tests.pipelines.schedule.fake_daily")
     sys.exit(run_daily(daily, now, Console(stderr=True, width=200), child))
