@@ -51,6 +51,7 @@ class StopSignals:
         self._is_raising = False
         self._is_due = False
         self._ended = threading.Event()
+        self._insisting: threading.Thread | None = None
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -60,6 +61,9 @@ class StopSignals:
 
     def __exit__(self, *exc_info: object) -> None:
         self._ended.set()
+        # It may be about to repeat the signal; with the old handlers back, that would kill this process.
+        if self._insisting:
+            self._insisting.join()
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
 
@@ -86,7 +90,8 @@ class StopSignals:
     def _handle(self, signum: int, _frame: FrameType | None) -> None:
         if self._signum is None:
             self._signum = signum
-            threading.Thread(target=self._insist, args=(signum,), name="stop-grace", daemon=True).start()
+            self._insisting = threading.Thread(target=self._insist, args=(signum,), name="stop-grace", daemon=True)
+            self._insisting.start()
         elif not self._is_due:
             return
         self._is_due = False

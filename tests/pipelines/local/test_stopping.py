@@ -4,13 +4,28 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from pipelines.local.stopping import Stopped, StopSignals, kill_descendants
+from pipelines.local.stopping import Stopped, StopSignals
 from tests.paths import REPOSITORY
 from tests.pipelines.processes import is_running
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def stray_signals() -> Iterator[list[int]]:
+    """Fails the test on a signal that StopSignals misses; by default it would kill the process that runs the tests."""
+    strays: list[int] = []
+    before = {signum: signal.signal(signum, lambda number, _: strays.append(number)) for signum in SIGNALS}
+    yield strays
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+    assert strays == []
 
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
@@ -81,6 +96,24 @@ def test_handlers_are_put_back() -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+def test_no_signal_is_repeated_once_the_handlers_are_put_back(
+    monkeypatch: pytest.MonkeyPatch, stray_signals: list[int]
+) -> None:
+    kill, is_repeating = os.kill, threading.Event()
+
+    def late(pid: int, signum: int) -> None:
+        is_repeating.set()
+        time.sleep(0.3)
+        kill(pid, signum)
+
+    with StopSignals(repeat_s=0.05):
+        monkeypatch.setattr(os, "kill", late)
+        kill(os.getpid(), signal.SIGTERM)
+        assert is_repeating.wait(5)
+    time.sleep(0.5)
+    assert stray_signals == []
+
+
 def test_who_does_not_stop_within_the_grace_is_killed_with_all_it_started() -> None:
     program = (
         "import subprocess, time\nfrom pipelines.local.stopping import StopSignals\n"
@@ -100,7 +133,14 @@ def test_who_does_not_stop_within_the_grace_is_killed_with_all_it_started() -> N
 
 
 def test_descendants_in_other_sessions_are_killed() -> None:
-    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    assert kill_descendants() >= 1
-    assert child.wait(timeout=5) == -signal.SIGKILL
-    assert kill_descendants() == 0
+    program = (
+        "import subprocess\nfrom pipelines.local.stopping import kill_descendants\n"
+        "child = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        "print(kill_descendants(), child.wait(timeout=5), kill_descendants())\n"
+    )
+    # In a process of its own: whoever runs the tests has other descendants too.
+    assert subprocess.check_output([sys.executable, "-c", program], cwd=REPOSITORY, text=True).split() == [
+        "1",
+        "-9",
+        "0",
+    ]

@@ -176,9 +176,12 @@ def test_a_push_killed_while_it_is_moved_leaves_no_version_and_is_cleared_away(
     (target / "20111130001").mkdir(parents=True)
     child = os.fork()
     if child == 0:
-        monkeypatch.setattr(os, "rename", _dying_at(rename))
-        pushed(model, target)
-        os._exit(0)
+        try:
+            monkeypatch.setattr(os, "rename", _dying_at(rename))
+            pushed(model, target)
+        finally:
+            # After an error too: the child must not go on as a second pytest.
+            os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert (target / "20111130002").exists()
     assert versions.versions(target) == []
