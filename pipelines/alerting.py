@@ -10,6 +10,7 @@ from rich.console import Console
 from components.alerts import Event, send, target_of
 from components.alerts.refusal import refusal, refusing_steps
 from pipelines.summary import Summary
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.spec import Spec
 
@@ -60,4 +61,4 @@ def alert_test(spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The ra
     event = Event(kind="test", pipeline=loaded.name, step="", date=None, run="alert-test", reason=reason)
     problem = send(loaded.alerts, event, os.environ)
     Console(stderr=bool(problem)).print(problem or f"sent to {target.shown}", markup=False, highlight=False)
-    raise typer.Exit(1 if problem else 0)
+    raise typer.Exit(ExitCode.FAILED if problem else ExitCode.DONE)

@@ -18,14 +18,13 @@ from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.request import RunRequest, check_request
 from pipelines.local.stopping import Stopped, StopSignals
 from pipelines.summary import SUMMARY_FILE
+from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day, parse_day
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs
 
-FAILED = 1
-_BLESSED, _REJECTED = 0, 3
 _TAIL_LINES = 15
 
 RunDate = Callable[[list[str], Path, StopSignals], int]
@@ -107,7 +106,7 @@ def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_c
     # What is run must not change on the way.
     spec = backfill.folder / "spec.yaml"
     shutil.copyfile(backfill.spec_path, spec)
-    code = 0
+    code: int = ExitCode.DONE
     with StopSignals(grace_s=2 * CHILD_GRACE_S) as stop:
         try:
             for date in backfill.dates:
@@ -119,7 +118,7 @@ def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_c
                 _plain(console, _line(done, is_done))
         except DateFailed as failure:
             _plain(console, str(failure))
-            code = FAILED
+            code = ExitCode.FAILED
         except Stopped as stopped:
             _plain(console, f"{stopped}; the same command goes on from there")
             code = stopped.exit_code
@@ -143,12 +142,12 @@ def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date:
     arguments = ["run", str(spec), "--date", text, "--data", str(request.data_root), "--root", str(request.root)]
     code = run_date(arguments, log, stop)
     summaries = [run / SUMMARY_FILE for run in set(runs.glob("*")) - known if (run / SUMMARY_FILE).exists()]
-    if code not in (_BLESSED, _REJECTED) or not summaries:
+    if code not in (ExitCode.DONE, ExitCode.REJECTED) or not summaries:
         raise DateFailed(
             f"{text} failed with exit code {code}; mend it, and give the same command again to go on from there. "
             f"The end of {log}:\n{_tail(log)}"
         )
-    return _record_of(text, identity, code == _BLESSED, max(summaries))
+    return _record_of(text, identity, code == ExitCode.DONE, max(summaries))
 
 
 def _stands(known: DateRecord, request: RunRequest, date: Day) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,10 +14,8 @@ from pipelines import alerting, backfill_command, compiling, rollback, serve
 from pipelines.deploy.commands import deploy, retire, runs, status
 from pipelines.schedule import commands as schedule
 from pipelines.tune import command as tune
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
-
-USAGE = 2
-"""Exit code of a mistake in what the user gave."""
 
 app = typer.Typer(
     name="sangam",
@@ -40,7 +37,7 @@ def main() -> None:
         app()
     except UserError as error:
         Console(stderr=True).print(str(error), markup=False, highlight=False, soft_wrap=True)
-        sys.exit(USAGE)
+        sys.exit(ExitCode.MISTAKE)
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -126,7 +123,7 @@ def run(
             forget(request.root)
     except KeyboardInterrupt:
         Console(stderr=True).print("stopped before the run had begun")
-        raise typer.Exit(128 + signal.SIGINT) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     raise typer.Exit(run_and_report(request))
 
 
@@ -261,7 +258,7 @@ def doctor() -> None:
         console.print(f"{mark} {finding.name:<10} {escape(finding.detail)}", soft_wrap=True)
         if finding.fix:
             console.print(f"      {'':<10} fix: {escape(finding.fix)}", soft_wrap=True)
-    raise typer.Exit(1 if wrong else 0)
+    raise typer.Exit(ExitCode.FAILED if wrong else ExitCode.DONE)
 
 
 @app.command(epilog="Example: sangam version")

@@ -13,10 +13,9 @@ from pipelines.local.run import BuildPipeline, run_locally
 from pipelines.local.watched import STOP_S, Diary, watched
 from pipelines.report import print_report
 from pipelines.summary import Summary
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
-ROOT_IN_USE = 4
-"""Exit code of a run that has not begun, because another one holds its root."""
 PLAIN_WIDTH = 200
 
 
@@ -51,12 +50,12 @@ def _run(request: RunRequest, build: BuildPipeline | None, diary: Diary, console
         outcome = run_locally(request, console, build, diary)
     except UserError as error:
         errors.print(str(error), markup=False, soft_wrap=True)
-        return ROOT_IN_USE
+        return ExitCode.ROOT_IN_USE
     except OSError as error:
         # Not even the run's folder could be written.
         told = full_disk(error, request, (), DiskWatch(request.root))
         errors.print(told or f"--root: cannot be used (got {error})", markup=False, soft_wrap=True)
-        os._exit(1)
+        os._exit(ExitCode.FAILED)
     _tell(request, outcome.summary, outcome.summary_path, outcome.log, console, errors)
     if outcome.summary.status != "succeeded":
         # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from components.steps.evaluator.verdict import GateVerdict, Intervals
 from components.steps.infra_validator.verdict import Check, ServingVerdict
+from schemas.contracts.exit_codes import ExitCode
 from schemas.spec.serving import Load
 
 SUMMARY_FILE = "summary.json"
@@ -237,14 +238,17 @@ def write_summary(summary: Summary) -> Path:
 
 
 def exit_code(summary: Summary, stop_code: int, *, is_mistake: bool = False) -> int:
-    """Returns 0 for a blessed model, 3 for one that is not, and `stop_code` for a stop.
+    """Returns how a run has ended.
 
-    For a failure it returns 1, or 2 where the run was given something wrong, bad logs among it.
+    Args:
+        summary: of the run.
+        stop_code: of the signal that has stopped it, if one has.
+        is_mistake: it failed because something given is wrong, bad logs among it.
     """
     match summary.status:
         case "succeeded":
-            return 0 if summary.blessed else 3
+            return ExitCode.DONE if summary.blessed else ExitCode.REJECTED
         case "failed":
-            return 2 if is_mistake else 1
+            return ExitCode.MISTAKE if is_mistake else ExitCode.FAILED
         case "stopped":
             return stop_code

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.sizes import dense_parts
 from schemas.errors import UserError
 from trainer_module import collectives
@@ -20,7 +21,7 @@ from trainer_module.checkpoint.writer import Writer
 from trainer_module.input.batch import Batch
 from trainer_module.input.train_input import TrainInput
 from trainer_module.job import TrainJob, read_job
-from trainer_module.launch.processes import MISTAKE, end_with_parent
+from trainer_module.launch.processes import end_with_parent
 from trainer_module.loop.check import write_check
 from trainer_module.loop.checkpointing import Schedule
 from trainer_module.loop.early_stopping import Verdict, judge
@@ -52,9 +53,9 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     except (UserError, NotFiniteError) as error:
         job.mistake_file(rank).write_text(str(error))
         _LOG.error("%s", error)
-        return MISTAKE
+        return ExitCode.MISTAKE
     collectives.stop()
-    return 0
+    return ExitCode.DONE
 
 
 def _take_own_gpu() -> None:

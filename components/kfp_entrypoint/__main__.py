@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from components.kfp_entrypoint.ending import MISTAKE, Ending
+from components.kfp_entrypoint.ending import Ending
 from components.kfp_entrypoint.invocation import artifact_paths, parse_command
 from components.kfp_entrypoint.step import Step, execute, prepare
 from components.kfp_entrypoint.telling import About, is_due, tell_failure, tell_refusal
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.spec.alerts import Alerts
 
@@ -19,7 +20,7 @@ _PUSHER = "pusher"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs a step and tells how it ended. Returns the exit code: 0, 2 for a mistake of the user's, or another."""
+    """Runs a step and tells how it ended. Returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     place = list(argv).index("--") if "--" in argv else len(argv)
     options = _options(argv[:place])
@@ -29,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
         step = prepare(options.step, parse_command(argv[place + 1 :]), datetime.datetime.now(datetime.timezone.utc))
         ending = execute(step)
     except UserError as error:
-        ending = Ending(MISTAKE, str(error), is_mistake=True)
+        ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)
     if ending.reason:
         print(f"error: {options.step}: {ending.reason.removeprefix(f'{options.step}: ')}", file=sys.stderr, flush=True)
     if alerts:

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from components.kfp_entrypoint.ending import FAILURE, MISTAKE, Report
+from components.kfp_entrypoint.ending import Report
+from schemas.contracts.exit_codes import ExitCode, of_signal
 from schemas.errors import UserError
 
 
@@ -20,7 +21,7 @@ def main(report: Path, module: str, arguments: list[str]) -> int:
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else FAILURE if leaving.code else 0
+        return leaving.code if isinstance(leaving.code, int) else ExitCode.FAILED if leaving.code else ExitCode.DONE
     except Exception as error:
         mistake = _mistake_behind(error)
         text = str(mistake) if mistake else f"{type(error).__name__}: {str(error).strip()}"
@@ -28,8 +29,8 @@ def main(report: Path, module: str, arguments: list[str]) -> int:
         if mistake is None:
             raise
         # No traceback: the text says it all, and whoever started this process shows it.
-        return MISTAKE
-    return 0
+        return ExitCode.MISTAKE
+    return ExitCode.DONE
 
 
 def _mistake_behind(error: BaseException) -> UserError | None:
@@ -42,7 +43,7 @@ def _mistake_behind(error: BaseException) -> UserError | None:
 def _leave(number: int, _frame: FrameType | None) -> None:
     """Leaves through every `finally`: what the step has started must not outlive it."""
     signal.signal(number, signal.SIG_IGN)
-    raise SystemExit(128 + number)
+    raise SystemExit(of_signal(number))
 
 
 if __name__ == "__main__":

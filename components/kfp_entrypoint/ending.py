@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-MISTAKE = 2
-"""Exit code of a mistake of the user's, as of the command line."""
-FAILURE = 1
+from schemas.contracts.exit_codes import ExitCode, of_signal
 
 
 class Report(BaseModel):
@@ -34,7 +32,7 @@ class Ending:
         is_mistake: of the user's.
     """
 
-    code: int = 0
+    code: int = ExitCode.DONE
     reason: str = ""
     is_mistake: bool = False
 
@@ -47,24 +45,24 @@ def ending_of(code: int, report: Report | None, step: str) -> Ending:
         report: None if it said nothing.
         step: its name.
     """
-    if code == 0:
+    if code == ExitCode.DONE:
         return Ending()
     if report:
-        return Ending(MISTAKE if report.is_mistake else FAILURE, report.text, report.is_mistake)
+        return Ending(ExitCode.MISTAKE if report.is_mistake else ExitCode.FAILED, report.text, report.is_mistake)
     if code == -signal.SIGKILL:
         return Ending(
-            128 + signal.SIGKILL,
+            of_signal(signal.SIGKILL),
             f"{step}: was killed (SIGKILL), as Kubernetes does when memory runs out; if so, raise "
             f"cluster.steps.{step}.memory",
         )
     if code < 0:
-        return Ending(128 - code, f"{step}: was ended by {signal.Signals(-code).name}")
-    return Ending(FAILURE, f"{step}: ended with code {code}; its log is above")
+        return Ending(of_signal(-code), f"{step}: was ended by {signal.Signals(-code).name}")
+    return Ending(ExitCode.FAILED, f"{step}: ended with code {code}; its log is above")
 
 
 def stopped(number: int, step: str) -> Ending:
     """Returns the ending of a step that was asked to stop."""
     name = signal.Signals(number).name
     return Ending(
-        128 + number, f"{step}: was stopped by {name}: it took too long, its pod was evicted, or the run ended"
+        of_signal(number), f"{step}: was stopped by {name}: it took too long, its pod was evicted, or the run ended"
     )

@@ -5,6 +5,7 @@ import sys
 
 from components.server.options import parse
 from components.server.process import end, serve
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
 
@@ -16,7 +17,7 @@ def main() -> None:
         end(serve(parse(sys.argv[1:])))
     except UserError as error:
         print(error, file=sys.stderr)
-        end(2)
+        end(ExitCode.MISTAKE)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from components.registry import versions as folders
 from components.server.options import Options, flag
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def serve(options: Options) -> int:
     """Serves until SIGTERM, SIGINT or the parent's end.
 
     Returns:
-        The exit code: 0 after that; 1 when the one model that was given cannot be served.
+        The exit code: FAILED when the one model that was given cannot be served.
 
     Raises:
         UserError: if it cannot listen where it was told to.
@@ -54,10 +55,10 @@ def serve(options: Options) -> int:
             pass
         if not stopped.is_set():
             if not serving.versions.is_ready() and (options.directory / folders.MODEL_FILE).is_file():
-                return 1  # The log has said why; no other version will come.
+                return ExitCode.FAILED  # The log has said why; no other version will come.
             _announce(options, serving)
         stopped.wait()
-        return 0
+        return ExitCode.DONE
     finally:
         serving.stop(options.grace_s)
 

@@ -11,13 +11,13 @@ from pipelines.deploy.records import DATE_PARAMETER, Run
 from pipelines.deploy.release import Release, Say
 from pipelines.local.stopping import Stopped, StopSignals
 from pipelines.times import Clock, Moment
+from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day
 from schemas.errors import UserError
 
 POLL_S = 20.0
 PATIENCE = datetime.timedelta(hours=1)
 """How long the server may be away while a run is waited for: the run does not need it."""
-FAILED = 1
 
 
 class DateFailed(Exception):
@@ -42,13 +42,13 @@ class Backfill:
                         self._run(date)
             except DateFailed as failure:
                 self._say(str(failure))
-                return FAILED
+                return ExitCode.FAILED
             except Stopped as stopped:
                 rest = f"run {self._going.id} goes on without it; " if self._going else ""
                 self._say(f"{stopped}; {rest}the same command goes on from there")
                 return stopped.exit_code
         self._say(f"all {len(dates)} dates have succeeded")
-        return 0
+        return ExitCode.DONE
 
     def _run(self, date: Day) -> None:
         name = names.backfill_name(self._release.spec.name, date, self._release.meaning())

@@ -9,10 +9,16 @@ from pipelines.deploy import names
 from pipelines.deploy.api import Api
 from pipelines.deploy.records import Kind, Pipeline, Run, Schedule, Version
 from pipelines.times import Moment, date_of, last_due, next_due, time_of
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
 Health = Literal["healthy", "failed", "unscheduled", "overdue"]
-EXIT_CODES: dict[Health, int] = {"healthy": 0, "failed": 1, "unscheduled": 3, "overdue": 4}
+EXIT_CODES: dict[Health, ExitCode] = {
+    "healthy": ExitCode.DONE,
+    "failed": ExitCode.FAILED,
+    "unscheduled": ExitCode.UNSCHEDULED,
+    "overdue": ExitCode.OVERDUE,
+}
 _RECENT_RUNS = 50
 _BAD = ("failed", "canceled")
 _OVERDUE = datetime.timedelta(hours=1)

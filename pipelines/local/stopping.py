@@ -13,6 +13,8 @@ from typing import Any
 import psutil
 from typing_extensions import Self
 
+from schemas.contracts.exit_codes import of_signal
+
 _LOG = logging.getLogger(__name__)
 
 GRACE_S = 30.0
@@ -34,7 +36,7 @@ class Stopped(KeyboardInterrupt):
     @property
     def exit_code(self) -> int:
         """What shells expect of a program ended by this signal."""
-        return 128 + self.signum
+        return of_signal(self.signum)
 
 
 class StopSignals:
@@ -107,7 +109,7 @@ class StopSignals:
             os.kill(os.getpid(), signum)
         _LOG.error("event=grace_over grace_s=%g action=kill", self._grace_s)
         kill_descendants()
-        os._exit(128 + signum)
+        os._exit(of_signal(signum))
 
 
 def kill_descendants(wait_s: float = 5.0) -> int:

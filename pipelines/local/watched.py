@@ -23,6 +23,7 @@ from pipelines.local.steps import Artifact, Step
 from pipelines.local.stopping import Stopped, kill_descendants
 from pipelines.outcome import Ending, summarize
 from pipelines.summary import SUMMARY_FILE, Summary, write_summary
+from schemas.contracts.exit_codes import ExitCode
 from trainer_module.launch.processes import adopt_orphans, end_with_parent
 
 STOP_S = 1.0
@@ -187,7 +188,7 @@ def watched(
     ending = Ending("stopped", str(stopped), seconds) if stopped else Ending("failed", _how(code, diary), seconds)
     summary = summarize(request, folder, diary.steps_until(time.time(), ending), ending, diary.commit)
     log = folder / "logs" / f"{diary.current[0] if diary.current else 'run'}.log"
-    return CutOff(stopped.exit_code if stopped else 1, summary, write_summary(summary), log)
+    return CutOff(stopped.exit_code if stopped else ExitCode.FAILED, summary, write_summary(summary), log)
 
 
 def _how(code: int, diary: Diary) -> str:

@@ -12,23 +12,23 @@ from rich.console import Console
 from components.alerts import Event, send
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.stopping import Stopped, StopSignals
-from pipelines.runs import ROOT_IN_USE
 from pipelines.summary import SUMMARY_FILE
 from pipelines.times import date_of
+from schemas.contracts.exit_codes import WELL_ENDED, ExitCode, as_exit_code
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs
 
 MAX_LOGS = 30
 """Kept of a ranker; one has a few lines, and one more every half minute of a run."""
 _TAIL_LINES = 30
-_OUTCOMES = {
-    0: "blessed",
-    1: "failed",
-    2: "was given something wrong",
-    3: "refused by a gate",
-    ROOT_IN_USE: "not begun, as another run holds the root",
-    130: "stopped",
-    143: "stopped",
+_OUTCOMES: dict[int, str] = {
+    ExitCode.DONE: "blessed",
+    ExitCode.FAILED: "failed",
+    ExitCode.MISTAKE: "was given something wrong",
+    ExitCode.REJECTED: "refused by a gate",
+    ExitCode.ROOT_IN_USE: "not begun, as another run holds the root",
+    ExitCode.INTERRUPTED: "stopped",
+    ExitCode.TERMINATED: "stopped",
 }
 
 RunChild = Callable[[list[str], Path, StopSignals], int]
@@ -94,10 +94,11 @@ def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunCh
             code = run(_arguments(daily), log, stop)
         except Stopped as stopped:
             code = stopped.exit_code
-    code = 128 - code if code < 0 else code
-    is_told = code != ROOT_IN_USE and any((folder / SUMMARY_FILE).exists() for folder in set(runs.glob("*")) - known)
+    code = as_exit_code(code)
+    new = set(runs.glob("*")) - known
+    is_told = code != ExitCode.ROOT_IN_USE and any((folder / SUMMARY_FILE).exists() for folder in new)
     _say(console, f"{daily.spec.name} {daily.date or ''}: {outcome(code)}; log: {log}")
-    if code not in (0, 3, 130, 143):
+    if code not in WELL_ENDED:
         tail = _tail(log)
         _say(console, tail)
         if not is_told:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from pipelines.local.child_run import CHILD_GRACE_S
+from schemas.contracts.exit_codes import WELL_ENDED
 from schemas.errors import UserError
 
 STOP_TIMEOUT_S = 2 * CHILD_GRACE_S + 20
@@ -55,7 +56,7 @@ def service_unit(name: str, command: list[str]) -> str:
         "Type=oneshot",
         f"ExecStart={line}",
         "# 3: a gate refused the model. 130, 143: someone stopped the run.",
-        "SuccessExitStatus=3 130 143",
+        f"SuccessExitStatus={' '.join(str(int(code)) for code in WELL_ENDED if code)}",
         "TimeoutStartSec=infinity",
         f"TimeoutStopSec={STOP_TIMEOUT_S:g}",
         "# SIGTERM goes to the first process only; it stops the others in order.",

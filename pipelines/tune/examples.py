@@ -17,9 +17,10 @@ from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
 from pipelines.local.run import run_locally
 from pipelines.local.stopping import StopSignals
-from pipelines.runs import PLAIN_WIDTH, ROOT_IN_USE
+from pipelines.runs import PLAIN_WIDTH
 from pipelines.tune.request import SearchRequest, check_tune
 from pipelines.tune.training import Examples
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.spec.data import TRAIN, VALIDATION
 
@@ -69,7 +70,7 @@ def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSi
     if code or examples is None:
         tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:])
         text = f"the examples could not be made (exit code {code}). The end of {log}:\n{tail}"
-        raise ExamplesFailed(text, max(code, 1))
+        raise ExamplesFailed(text, max(code, ExitCode.FAILED))
     return examples
 
 
@@ -93,7 +94,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
         outcome = run_locally(request, console, build)
     except UserError as error:
         console.print(str(error), markup=False, soft_wrap=True)
-        return ROOT_IN_USE
+        return ExitCode.ROOT_IN_USE
     if outcome.summary.status != "succeeded":
         console.print(f"{outcome.summary.error}\nlog: {outcome.log}", markup=False, soft_wrap=True)
         # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.
@@ -101,7 +102,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
     written = Path(output).with_suffix(".new")
     written.write_text(_examples_of(pipelines[-1], outcome.summary.run).model_dump_json(indent=2))
     written.rename(output)
-    return 0
+    return ExitCode.DONE
 
 
 def _examples_of(pipeline: Any, run: str) -> Examples:

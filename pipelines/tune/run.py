@@ -12,7 +12,6 @@ from rich.console import Console
 from pipelines.local.child_run import CHILD_GRACE_S
 from pipelines.local.lock import locked
 from pipelines.local.stopping import Stopped, StopSignals
-from pipelines.runs import ROOT_IN_USE
 from pipelines.tune.examples import ExamplesFailed, make_examples, read_examples
 from pipelines.tune.plot import draw_trials
 from pipelines.tune.records import Objective, Trial, best_of, objective_of, trials_of
@@ -20,9 +19,9 @@ from pipelines.tune.request import IDENTITY_FILE, STUDY_FILE, SearchRequest, wha
 from pipelines.tune.results import PLOT_FILE, shown, write_best, write_page, write_table
 from pipelines.tune.search import HOPELESS_AFTER, Search, Start, Watcher, is_hopeless, open_study
 from pipelines.tune.training import Examples, Training, remove_checkpoints, trial_folder
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
-FAILED = 1
 _SHOWN_CHANGES = 5
 
 Launch = Callable[[Path, Examples], Start]
@@ -49,14 +48,14 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
             stack.enter_context(locked(request.folder))
         except UserError as error:
             _plain(console, str(error))
-            return ROOT_IN_USE
+            return ExitCode.ROOT_IN_USE
         study = open_study(request.folder / STUDY_FILE, request.parsed.spec.name, request.tune, objective)
         search = Search(request.parsed, request.tune, objective, study)
         stop = stack.enter_context(StopSignals(grace_s=2 * CHILD_GRACE_S))
         begun = trials_of(study)
         _tidy(request.folder, begun)
         interrupted = [trial.number for trial in begun if trial.state == "unfinished"]
-        code = 0
+        code: int = ExitCode.DONE
         if is_hopeless(begun):
             pass
         elif len(begun) >= request.tune.trials and not interrupted:
@@ -170,15 +169,15 @@ def _conclude(request: SearchRequest, trials: Sequence[Trial], objective: Object
             end = f"; after {HOPELESS_AFTER} of them the search ends" if is_hopeless(trials) else ""
             _plain(console, f"all trials failed{end}; the first: {failed[0].reason}")
             _plain(console, f"mend it; to search anew, remove {request.folder}")
-            return FAILED
-        return 0
+            return ExitCode.FAILED
+        return ExitCode.DONE
     own = next((trial.objective for trial in trials if trial.is_spec and trial.objective is not None), None)
     beside = f" (the spec as it is: {own:.5f})" if own is not None and not best.is_spec else ""
     _plain(console, f"best: trial {best.number}, {objective.name} {best.objective:.5f}{beside}")
     for place, value in best.values.items():
         _plain(console, f"  {place}: {shown(value)}")
     _plain(console, f"best spec: {path}\nall trials: {request.folder}/trials.csv, trials.md and trials.png")
-    return 0
+    return ExitCode.DONE
 
 
 def _plain(console: Console, text: str) -> None:

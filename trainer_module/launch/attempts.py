@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from trainer_module.checkpoint.manifest import MANIFEST, read_manifest
 from trainer_module.job import TrainJob
@@ -14,7 +15,7 @@ from trainer_module.launch.children import Child, end
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.lost import Losses
-from trainer_module.launch.processes import MISTAKE, STOPPED, Stopped
+from trainer_module.launch.processes import Stopped
 from trainer_module.loop.progress import say
 
 _LOG = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ def conclude(job_file: Path, job: TrainJob, losses: Losses, train: Train, *, exp
         export_module: is started with the job file.
 
     Returns:
-        The exit code: 0 done, 1 failed, 3 a mistake that trying again cannot help, 143 stopped by SIGTERM.
+        The exit code.
     """
     failure_file = Path(job.log_dir) / FAILURE_FILE
     try:
@@ -48,11 +49,11 @@ def conclude(job_file: Path, job: TrainJob, losses: Losses, train: Train, *, exp
     except (JobFailedError, UserError) as error:
         failure_file.write_text(str(error))
         _LOG.error("%s", error)
-        return MISTAKE if isinstance(error, UserError) or error.cause == "mistake" else 1
+        return ExitCode.MISTAKE if isinstance(error, UserError) or error.cause == "mistake" else ExitCode.FAILED
     except Stopped:
         _LOG.info("stopped by SIGTERM")
-        return STOPPED
-    return 0
+        return ExitCode.TERMINATED
+    return ExitCode.DONE
 
 
 def _run(job_file: Path, job: TrainJob, losses: Losses, train: Train, export_module: str) -> None:

@@ -12,6 +12,7 @@ import time
 import uuid
 from pathlib import Path
 
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from trainer_module.job import TrainJob, find_job
 from trainer_module.launch.attempts import EXPORT_MODULE, POLL_S, conclude, is_trained
@@ -19,7 +20,7 @@ from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.hosts import Hosts
 from trainer_module.launch.lost import Losses
-from trainer_module.launch.processes import MISTAKE, STOPPED, Stopped, stop_on_sigterm
+from trainer_module.launch.processes import Stopped, stop_on_sigterm
 from trainer_module.launch.rendezvous import Rendezvous
 
 _LOG = logging.getLogger("trainer_module.launch.coordinator")
@@ -74,14 +75,14 @@ class Coordinator:
         Args:
             code: 143: it has not; they end their ranks and wait for the next coordinator.
         """
-        if code == STOPPED:
+        if code == ExitCode.TERMINATED:
             self._hosts.rest()
         else:
             self._hosts.close(is_done=code == 0)
         started = time.monotonic()
         while (waited_s := time.monotonic() - started) < _FAREWELL_S:
             # A coordinator that was started anew, and finds all done, has not heard of them yet; they may be gone.
-            may_come = code != STOPPED and waited_s < _ARRIVAL_S and not self._hosts.are_all_here()
+            may_come = code != ExitCode.TERMINATED and waited_s < _ARRIVAL_S and not self._hosts.are_all_here()
             if self._hosts.have_obeyed() and not may_come:
                 return
             time.sleep(POLL_S)
@@ -130,9 +131,9 @@ def main(*, export_module: str = EXPORT_MODULE) -> int:
             return code
     except UserError as error:
         _LOG.error("%s", error)
-        return MISTAKE
+        return ExitCode.MISTAKE
     except Stopped:
-        return STOPPED
+        return ExitCode.TERMINATED
 
 
 if __name__ == "__main__":

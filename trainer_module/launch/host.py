@@ -16,13 +16,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
 from trainer_module.job import TrainJob, find_job
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.memory import available_bytes
 from trainer_module.launch.messages import Beat, Order
-from trainer_module.launch.processes import MISTAKE, STOPPED, Stopped, reap_strangers, stop_on_sigterm
+from trainer_module.launch.processes import Stopped, reap_strangers, stop_on_sigterm
 from trainer_module.launch.rank_group import RANK_MODULE, RankGroup
 from trainer_module.launch.rendezvous import HOST_PATH, MAX_BODY_BYTES, environment, slots_of
 
@@ -102,14 +103,14 @@ class Host:
                 if order.say in ("done", "failed", "leave"):
                     self._end_ranks()
                     _LOG.info("ends, for the coordinator says: %s", order.say)
-                    return 0 if order.say == "done" else 1
+                    return ExitCode.DONE if order.say == "done" else ExitCode.FAILED
                 self._obey(order)
             elif (silent_s := time.monotonic() - heard) > alone_s and self._group:
                 _LOG.warning("no word of the coordinator for %.0f s: ends the ranks", silent_s)
                 self._end_ranks(grace_s=0.0)
             elif silent_s > patience_s:
                 _LOG.error("no word of the coordinator for %.0f s: gives up", silent_s)
-                return 1
+                return ExitCode.FAILED
             time.sleep(_BEAT_S)
 
     def leave(self) -> None:
@@ -237,12 +238,12 @@ def main(*, rank_module: str = RANK_MODULE) -> int:
         return host.follow(arguments.patience_s)
     except UserError as error:
         _LOG.error("%s", error)
-        return MISTAKE
+        return ExitCode.MISTAKE
     except Stopped:
         _LOG.info("stopped by SIGTERM")
         if host:
             host.leave()
-        return STOPPED
+        return ExitCode.TERMINATED
 
 
 if __name__ == "__main__":

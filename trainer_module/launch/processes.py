@@ -11,12 +11,6 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _TAIL_BYTES = 16_384
 
-MISTAKE = 3
-"""Exit code of a process that trying again cannot help: what it was given is wrong, and it has said so."""
-
-STOPPED = 128 + signal.SIGTERM
-"""Exit code of a process that was asked to end."""
-
 
 class Stopped(BaseException):
     """SIGTERM has come."""

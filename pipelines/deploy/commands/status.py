@@ -19,7 +19,7 @@ from pipelines.deploy.connection import (
 EPILOG = (
     "Example: sangam status short_video --host http://localhost:8888\n\n"
     "Exit codes: 0 healthy; 1 the last run did not succeed; 2 the command was given something wrong, the ranker is not "
-    "deployed, or the server failed; 3 no schedule is enabled, or more than one; 4 the run that was due has not begun."
+    "deployed, or the server failed; 5 no schedule is enabled, or more than one; 6 the run that was due has not begun."
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the ranker, as in its spec.")]

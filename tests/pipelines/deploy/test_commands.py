@@ -57,7 +57,7 @@ def test_the_life_of_a_ranker(world: World) -> None:
     assert json.loads(sangam("runs", "short_video", *host, "--json").output)[0]["date"] == "2024-03-01"
     assert "nothing was changed: give --yes" in sangam("retire", "short_video", *host).output
     assert sangam("retire", "short_video", *host, "--yes").exit_code == 0
-    assert sangam("status", "short_video", *host).exit_code == 3
+    assert sangam("status", "short_video", *host).exit_code == 5
 
 
 def test_a_failed_run_is_an_exit_code(world: World) -> None:

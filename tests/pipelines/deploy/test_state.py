@@ -76,7 +76,7 @@ def test_no_schedule_or_two_are_told(world: World, number: int) -> None:
         fields = ("display_name", "experiment_id", "pipeline_version_reference", "max_concurrency", "trigger")
         world.store.create_recurring({**{field: schedule[field] for field in fields}, "mode": "ENABLE"})
     found = state(world)
-    assert (found.health, EXIT_CODES[found.health]) == ("unscheduled", 3)
+    assert (found.health, EXIT_CODES[found.health]) == ("unscheduled", 5)
     words = "more than one schedule is enabled" if number else "nothing is scheduled"
     assert printed(found).startswith(f"short_video: {words}\n")
 
@@ -87,7 +87,7 @@ def test_a_run_that_has_not_started_is_told_an_hour_later(world: World) -> None:
     assert state(world).health == "healthy"
     world.at = world.at.replace(hour=3, minute=1)
     found = state(world)
-    assert (found.health, EXIT_CODES[found.health]) == ("overdue", 4)
+    assert (found.health, EXIT_CODES[found.health]) == ("overdue", 6)
     fire(world, "RUNNING", minutes=0)
     assert state(world).health == "healthy"
 

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from pipelines.local.child_run import run_child
 from pipelines.local.lock import locked
-from pipelines.runs import ROOT_IN_USE
 from pipelines.schedule.daily import due, run_daily
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.loading import load_spec
 
@@ -37,7 +37,7 @@ def pretend(root: Path) -> int:
             return int(code)
     except UserError as error:
         print(error, flush=True)
-        return ROOT_IN_USE
+        return ExitCode.ROOT_IN_USE
 
 
 if __name__ == "__main__":

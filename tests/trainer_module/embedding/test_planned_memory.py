@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.sizes import dense_parameters, dense_parts, high_share
 from schemas.derived.weights import dense_weights
 from schemas.loading import load_spec
@@ -24,7 +25,6 @@ from tests.trainer_module.sample_job import write_job
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.job import read_job
 from trainer_module.launch.children import ALLOCATOR
-from trainer_module.launch.processes import MISTAKE
 from trainer_module.ranker import Ranker
 
 pytestmark = pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_job_whose_tables_cannot_fit_starts_no_process(tmp_path: Path) -> None
     job_file = write_job(tmp_path, small_ranker(tables=huge), ())
     command = [sys.executable, "-m", "trainer_module.launch.launcher", str(job_file), str(os.getpid())]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == MISTAKE
+    assert done.returncode == ExitCode.MISTAKE
     failure = (Path(read_job(job_file).log_dir) / "failure.txt").read_text()
     assert failure.startswith("tables: do not fit this machine when filled to their capacity (got users: ")
     assert "started name=" not in done.stderr

@@ -9,10 +9,11 @@ import sys
 import time
 from pathlib import Path
 
+from schemas.contracts.exit_codes import ExitCode
 from trainer_module.checkpoint.manifest import MANIFEST, Manifest, Position, encode
 from trainer_module.job import TrainJob, read_job
 from trainer_module.launch import coordinator, host
-from trainer_module.launch.processes import MISTAKE, end_with_parent
+from trainer_module.launch.processes import end_with_parent
 
 
 def end_training(job: TrainJob) -> None:
@@ -42,7 +43,7 @@ def _rank(job_file: Path, rank: int) -> int:
         job.heartbeat_file(rank).touch()
         if rank == 0 and (folder / "mistake").exists():
             job.mistake_file(rank).write_text((folder / "mistake").read_text())
-            return MISTAKE
+            return ExitCode.MISTAKE
         time.sleep(0.05)
     if rank == 0:
         end_training(job)

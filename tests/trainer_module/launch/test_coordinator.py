@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from schemas.contracts.exit_codes import ExitCode
 from tests.trainer_module.launch.cluster_job import ClusterJob, processes_of
 from tests.trainer_module.launch.fake_hosts import end_training
 from tests.trainer_module.launch.launched_job import failure, wait_until
@@ -16,7 +17,6 @@ from trainer_module.job import read_job
 from trainer_module.launch.attempts import conclude
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.lost import Losses
-from trainer_module.launch.processes import MISTAKE, STOPPED
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +103,7 @@ def test_a_host_that_is_asked_to_end_says_so_and_the_job_waits_for_its_replaceme
         coordinator, staying, leaving = job.coordinator(), job.host(0), job.host(1)
         ranks = _train(job)
         leaving.terminate()
-        assert leaving.wait(10) == STOPPED
+        assert leaving.wait(10) == ExitCode.TERMINATED
         wait_until(lambda: "waiting for hosts=1" in job.log(), 5, "the coordinator waits")
         assert job.rank(0) is None
         replacement = job.host(1)
@@ -154,7 +154,7 @@ def test_a_mistake_fails_the_job_at_once_with_its_text_alone(tmp_path: Path) -> 
     with ClusterJob(_job(tmp_path), hosts=2) as job:
         (tmp_path / "mistake").write_text("tables.users: is wrong (got 1); 2")
         coordinator, hosts = job.coordinator(), [job.host(0), job.host(1)]
-        assert [process.wait(20) for process in (coordinator, *hosts)] == [MISTAKE, 1, 1]
+        assert [process.wait(20) for process in (coordinator, *hosts)] == [ExitCode.MISTAKE, 1, 1]
         assert failure(job.job_file) == "tables.users: is wrong (got 1); 2"
         assert processes_of(job.job_file) == []
 
@@ -162,7 +162,7 @@ def test_a_mistake_fails_the_job_at_once_with_its_text_alone(tmp_path: Path) -> 
 def test_an_interface_that_a_host_has_not_is_a_mistake(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path, ranks=1), hosts=1) as job:
         coordinator, host = job.coordinator(), job.host(0, interface="eth77")
-        assert (coordinator.wait(20), host.wait(20)) == (MISTAKE, 1)
+        assert (coordinator.wait(20), host.wait(20)) == (ExitCode.MISTAKE, 1)
         assert failure(job.job_file).startswith(
             "cluster.launcher.network_interface: host 0 has none of that name (got eth77); one of "
         )
@@ -180,12 +180,12 @@ def test_a_stopped_coordinator_ends_all_ranks_and_the_hosts_wait_for_the_next_on
         coordinator, hosts = job.coordinator(), [job.host(0), job.host(1, patience_s=2)]
         _train(job)
         coordinator.terminate()
-        assert coordinator.wait(10) == STOPPED
+        assert coordinator.wait(10) == ExitCode.TERMINATED
         assert (job.rank(0), job.rank(1)) == (None, None)
         assert hosts[1].wait(10) == 1
         assert hosts[0].poll() is None
         hosts[0].terminate()
-        assert hosts[0].wait(10) == STOPPED
+        assert hosts[0].wait(10) == ExitCode.TERMINATED
         assert processes_of(job.job_file) == []
 
 

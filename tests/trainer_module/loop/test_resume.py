@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from schemas.contracts.exit_codes import ExitCode
 from tests.fakes import mounted_store
 from tests.trainer_module.launch.launched_job import (
     failure,
@@ -35,7 +36,6 @@ from tests.trainer_module.trained_examples import (
     report_of,
 )
 from trainer_module.checkpoint.folder import published, step_of
-from trainer_module.launch.processes import MISTAKE
 
 pytestmark = pytest.mark.slow
 
@@ -164,6 +164,6 @@ def test_a_damaged_checkpoint_is_passed_over_by_all_ranks_on_a_store_without_ren
 
 def test_a_training_that_diverges_is_not_tried_again(tmp_path: Path, files: tuple[str, ...]) -> None:
     diverging = counting(ranks=1, dense_optimizer={"kind": "sgd", "learning_rate": 1e30}, max_skipped_steps=2)
-    assert launch(write_job(tmp_path, diverging, files)).wait(60) == MISTAKE
+    assert launch(write_job(tmp_path, diverging, files)).wait(60) == ExitCode.MISTAKE
     assert failure(tmp_path / "job.json").startswith("training: losses or gradients were not finite 3 steps in a row")
     assert "retry=" not in (tmp_path / "launch.log").read_text()

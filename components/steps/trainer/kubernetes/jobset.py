@@ -18,7 +18,7 @@ from lightkube.models.batch_v1 import (
 from lightkube.models.meta_v1 import ObjectMeta
 
 from components.steps.trainer.kubernetes.mpijob import JobCondition
-from components.steps.trainer.kubernetes.run import GAVE_UP_CODE, MISTAKE_CODE, TrainingRun
+from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
 from components.steps.trainer.kubernetes.training_pods import coordinator, host
 
 _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -139,7 +139,7 @@ def _coordinator_job(run: TrainingRun) -> JobTemplateSpec:
     given_up = PodFailurePolicyRule(
         action="FailJob",
         onExitCodes=PodFailurePolicyOnExitCodesRequirement(
-            containerName="coordinator", operator="In", values=[GAVE_UP_CODE, MISTAKE_CODE]
+            containerName="coordinator", operator="In", values=[int(code) for code in FINAL_CODES]
         ),
     )
     return JobTemplateSpec(

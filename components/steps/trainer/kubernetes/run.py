@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from schemas.contracts.exit_codes import ExitCode
 from schemas.spec.cluster import Cluster, Launch, Pod
 
 Component = Literal["dispatcher", "data-worker", "coordinator", "host"]
@@ -15,10 +16,8 @@ DISPATCHER_PORT = 5050
 DATA_WORKER_PORT = 5051
 COORDINATOR_PORT = 5060
 
-MISTAKE_CODE = 3
-"""The coordinator's exit code for what no retry mends: `trainer_module/launch/coordinator.py`."""
-GAVE_UP_CODE = 1
-"""The coordinator's, once it has retried from the last checkpoint as often as `cluster.retries` says."""
+FINAL_CODES = (ExitCode.FAILED, ExitCode.MISTAKE)
+"""The coordinator's exit codes after which it is not started again: it has made all retries, or none would help."""
 
 _NAME_CHARACTERS = 40
 """StatefulSets put `<name>-<hash of ten>` into a label, which holds 63; `-data-worker` takes twelve of them."""

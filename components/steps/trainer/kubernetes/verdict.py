@@ -11,7 +11,7 @@ from typing_extensions import assert_never
 from components.steps.trainer.kubernetes.jobset import JobSet
 from components.steps.trainer.kubernetes.manifests import TrainingJob
 from components.steps.trainer.kubernetes.mpijob import LAUNCHER_SUFFIX, JobCondition, MPIJob
-from components.steps.trainer.kubernetes.run import GAVE_UP_CODE, MISTAKE_CODE, TrainingRun
+from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
 from components.steps.trainer.kubernetes.trouble import component_of, ended, exit_of, last_exit_of, was_disrupted
 
 Outcome = Literal["done", "failed", "lost"]
@@ -44,7 +44,7 @@ def ended_job(job: TrainingJob | None, uid: str, pods: Mapping[str, Pod]) -> End
     for pod in _coordinators(pods):
         end = exit_of(pod)
         # The operator would start it again, with the same end.
-        if end is not None and end.exitCode in (MISTAKE_CODE, GAVE_UP_CODE):
+        if end is not None and end.exitCode in FINAL_CODES:
             return End("failed", f"training: {ended(pod)}")
     match job:
         case MPIJob():

@@ -49,7 +49,7 @@ def test_a_mistake_fails_at_once_and_says_where(tmp_path: Path, monkeypatch: pyt
     def writes_why(_: str) -> None:
         (tmp_path / "failure.txt").write_text("training: features.age: has no values\n")
 
-    mistake = Life(says=("reads the job", "features.age has no values"), code=3, does=writes_why)
+    mistake = Life(says=("reads the job", "features.age has no values"), code=2, does=writes_why)
     with world(tmp_path, monkeypatch, coordinator=[mistake]) as cluster:
         with pytest.raises(TrainingFailed) as failed:
             cluster.launch(training_run(kind))
@@ -57,7 +57,7 @@ def test_a_mistake_fails_at_once_and_says_where(tmp_path: Path, monkeypatch: pyt
         pods = [name for name in cluster.created("pods") if "coordinator" in name or "launcher" in name]
     text = str(failed.value)
     assert text.startswith("training: features.age: has no values\n")
-    assert f"pod {pods[0]} (coordinator): its container ended with code 3; the end of its log:\nreads the job\n" in text
+    assert f"pod {pods[0]} (coordinator): its container ended with code 2; the end of its log:\nreads the job\n" in text
     assert text.endswith(f"All logs: {tmp_path}")
     # The MPI operator may have been faster with another pod than the step with its verdict.
     assert len(pods) <= (1 if kind == "jobset" else 2)

@@ -1,0 +1,44 @@
+"""Exit codes of every process: the command line, the steps on Kubeflow, the trainer. docs/daily.md has the table."""
+
+import signal
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a process says by its exit code; one number has one meaning.
+
+    Attributes:
+        DONE: all went well; of a run: the model is blessed.
+        FAILED: trying again may help.
+        MISTAKE: something given is wrong; trying again changes nothing.
+        REJECTED: the run worked, and a gate refused the model.
+        ROOT_IN_USE: nothing was begun, as another process holds the folder.
+        UNSCHEDULED: no schedule of a deployed ranker is enabled, or more than one.
+        OVERDUE: the run of a deployed ranker that was due has not begun.
+        INTERRUPTED: stopped by SIGINT.
+        TERMINATED: stopped by SIGTERM.
+    """
+
+    DONE = 0
+    FAILED = 1
+    MISTAKE = 2
+    REJECTED = 3
+    ROOT_IN_USE = 4
+    UNSCHEDULED = 5
+    OVERDUE = 6
+    INTERRUPTED = 128 + signal.SIGINT
+    TERMINATED = 128 + signal.SIGTERM
+
+
+WELL_ENDED = (ExitCode.DONE, ExitCode.REJECTED, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+"""Codes of a run that is no failure: it was judged, or somebody has stopped it."""
+
+
+def of_signal(number: int) -> int:
+    """Returns the exit code of a process that a signal has stopped, as shells give it."""
+    return 128 + number
+
+
+def as_exit_code(returncode: int) -> int:
+    """Returns what `subprocess` reports, negative for a signal, as an exit code."""
+    return of_signal(-returncode) if returncode < 0 else returncode
