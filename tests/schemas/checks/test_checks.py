@@ -7,192 +7,193 @@ import pytest
 
 from schemas.loading import load_spec
 from schemas.problems import SpecError
+from tests.errors import place_and_value, tells
 from tests.schemas.sample_specs import REMOVED, changed, loaded, write
 
 Case = tuple[dict[str, Any], str, str]
 
-# (changes of the valid spec, path of the problem, its text or the start of it)
+# (changes of the valid spec, path of the problem, the value that it tells of)
 SHAPES: list[Case] = [
-    ({"name": REMOVED}, "name", "is missing; it must be declared"),
-    ({"name": "Small"}, "name", "not a name (got 'Small'); lower case letters, digits and _"),
-    ({"name": "a" * 64}, "name", "not a name"),
-    ({"name": 3}, "name", "not allowed (got 3); a text"),
-    ({"nam": "x"}, "nam", "unknown key (got 'x'); did you mean 'name'? allowed: alerts, cluster, "),
-    ({"data": None}, "data", "not allowed (got null); a mapping"),
-    ({"data.kind": REMOVED}, "data.kind", "is missing; one of: 'days', 'splits'"),
-    ({"data.kind": "day"}, "data.kind", "unknown kind (got 'day'); one of: 'days', 'splits'"),
-    ({"data.format": "orc"}, "data.format", "not allowed (got 'orc'); one of: 'parquet', 'csv', 'tfrecord'"),
-    ({"data.train_days": "6"}, "data.train_days", "not allowed (got '6'); a whole number"),
-    ({"data.train_days": 0}, "data.train_days", "not allowed (got 0); input should be greater than 0"),
-    ({"data.train_days": 1.5}, "data.train_days", "not allowed (got 1.5); a whole number"),
-    ({"data.pattern": "/d/{YYYY}{MM}{DD}"}, "data.pattern", "not allowed (got '/d/{YYYY}{MM}{DD}'); must be relative"),
-    ({"data.pattern": "a/../{YYYY}{MM}{DD}"}, "data.pattern", "not allowed (got 'a/../{YYYY}{MM}{DD}'); must be rel"),
-    ({"data.pattern": "{YYYY}/*"}, "data.pattern", "not allowed (got '{YYYY}/*'); must contain {YYYY}, {MM} and {DD}"),
-    ({"data.pattern": "{DD}{DD}{MM}{YYYY}"}, "data.pattern", "not allowed (got '{DD}{DD}{MM}{YYYY}'); must contain"),
-    ({"data.missing_days": "ignore"}, "data.missing_days", "not allowed (got 'ignore'); one of: 'error', 'skip'"),
-    ({"data.max_dropped_fraction": 1.0}, "data.max_dropped_fraction", "not allowed (got 1.0); input should be less"),
-    ({"data.list_separator": "||"}, "data.list_separator", "not allowed (got '||'); string should have at most 1"),
+    ({"name": REMOVED}, "name", "is missing"),
+    ({"name": "Small"}, "name", "(got 'Small')"),
+    ({"name": "a" * 64}, "name", f"(got '{'a' * 64}')"),
+    ({"name": 3}, "name", "(got 3)"),
+    ({"nam": "x"}, "nam", "(got 'x') ... 'name'"),
+    ({"data": None}, "data", "(got null)"),
+    ({"data.kind": REMOVED}, "data.kind", "is missing ... 'days', 'splits'"),
+    ({"data.kind": "day"}, "data.kind", "(got 'day') ... 'days', 'splits'"),
+    ({"data.format": "orc"}, "data.format", "(got 'orc') ... 'parquet', 'csv', 'tfrecord'"),
+    ({"data.train_days": "6"}, "data.train_days", "(got '6')"),
+    ({"data.train_days": 0}, "data.train_days", "(got 0)"),
+    ({"data.train_days": 1.5}, "data.train_days", "(got 1.5)"),
+    ({"data.pattern": "/d/{YYYY}{MM}{DD}"}, "data.pattern", "(got '/d/{YYYY}{MM}{DD}')"),
+    ({"data.pattern": "a/../{YYYY}{MM}{DD}"}, "data.pattern", "(got 'a/../{YYYY}{MM}{DD}')"),
+    ({"data.pattern": "{YYYY}/*"}, "data.pattern", "(got '{YYYY}/*')"),
+    ({"data.pattern": "{DD}{DD}{MM}{YYYY}"}, "data.pattern", "(got '{DD}{DD}{MM}{YYYY}')"),
+    ({"data.missing_days": "ignore"}, "data.missing_days", "(got 'ignore') ... 'error', 'skip'"),
+    ({"data.max_dropped_fraction": 1.0}, "data.max_dropped_fraction", "(got 1.0)"),
+    ({"data.list_separator": "||"}, "data.list_separator", "(got '||')"),
     (
         {"data.splits": {"train": "a"}},
         "data.splits",
-        "unknown key (got a mapping of train); allowed: arrival, eval_days, format",
+        "(got a mapping of train) ... format",
     ),
-    ({"tables.users.dimm": 3}, "tables.users.dimm", "unknown key (got 3); did you mean 'dim'? allowed: admission"),
-    ({"tables.users.dim": 2_000}, "tables.users.dim", "not allowed (got 2000); input should be less than or equal"),
-    ({"tables.Users": {"dim": 3}}, "tables.Users", "not a name (got 'Users'); lower case letters"),
-    ({"features": {}}, "features", "has 0 items (got a mapping of none); at least 1 item"),
-    ({"features.user.kind": REMOVED}, "features.user.kind", "is missing; one of: 'age', 'buckets', 'cross', 'id', "),
-    ({"features.user.kind": "idd"}, "features.user.kind", "unknown kind (got 'idd'); one of: 'numeric', 'buckets', "),
-    ({"features.user": 3}, "features.user", "not allowed (got 3); a mapping"),
-    ({"features.user.type": "strin"}, "features.user.type", "not allowed (got 'strin'); one of: 'string', 'int'"),
+    ({"tables.users.dimm": 3}, "tables.users.dimm", "(got 3) ... 'dim'"),
+    ({"tables.users.dim": 2_000}, "tables.users.dim", "(got 2000)"),
+    ({"tables.Users": {"dim": 3}}, "tables.Users", "(got 'Users')"),
+    ({"features": {}}, "features", "(got a mapping of none) ... 1"),
+    ({"features.user.kind": REMOVED}, "features.user.kind", "is missing ... 'age', 'buckets', 'cross', 'id'"),
+    ({"features.user.kind": "idd"}, "features.user.kind", "(got 'idd') ... 'numeric', 'buckets'"),
+    ({"features.user": 3}, "features.user", "(got 3)"),
+    ({"features.user.type": "strin"}, "features.user.type", "(got 'strin') ... 'string', 'int'"),
     (
         {"features.age.normalise": "minmax"},
         "features.age.normalise",
-        "has been renamed (got 'minmax'); write 'normalize'",
+        "(got 'minmax') ... 'normalize'",
     ),
-    ({"features.user.tabel": "u"}, "features.user.tabel", "unknown key (got 'u'); did you mean 'table'? allowed: at"),
-    ({"features.user.missing": 1.5}, "features.user.missing", "not allowed (got 1.5); a text; put quotes round it"),
-    ({"features.user.column": ""}, "features.user.column", "not allowed (got ''); string should have at least 1"),
-    ({"features.age.clip": [3]}, "features.age.clip", "has 1 item (got [3]); exactly 2 items"),
-    ({"features.age.clip": [1, 2, 3]}, "features.age.clip", "has 3 items (got [1, 2, 3]); exactly 2 items"),
-    ({"features.age.clip": [0, "x"]}, "features.age.clip[1]", "not allowed (got 'x'); a number"),
-    ({"features.age.log": 1}, "features.age.log", "not allowed (got 1); true or false"),
+    ({"features.user.tabel": "u"}, "features.user.tabel", "(got 'u') ... 'table'"),
+    ({"features.user.missing": 1.5}, "features.user.missing", "(got 1.5)"),
+    ({"features.user.column": ""}, "features.user.column", "(got '')"),
+    ({"features.age.clip": [3]}, "features.age.clip", "(got [3]) ... 2"),
+    ({"features.age.clip": [1, 2, 3]}, "features.age.clip", "(got [1, 2, 3]) ... 2"),
+    ({"features.age.clip": [0, "x"]}, "features.age.clip[1]", "(got 'x')"),
+    ({"features.age.log": 1}, "features.age.log", "(got 1)"),
     ({"features.id": {"kind": "id"}}, "features.id.type", "is missing"),
     ({"features.tags.combiner": REMOVED}, "features.tags.combiner", "is missing"),
-    ({"features.recent.max_length": 0}, "features.recent.max_length", "not allowed (got 0); input should be greater"),
-    ({"tasks": {}}, "tasks", "has 0 items"),
-    ({"tasks.like.kind": "ranking"}, "tasks.like.kind", "unknown kind (got 'ranking'); one of: 'binary', 'regression'"),
-    ({"tasks.like.weight": 0}, "tasks.like.weight", "not allowed (got 0); input should be greater than 0"),
+    ({"features.recent.max_length": 0}, "features.recent.max_length", "(got 0)"),
+    ({"tasks": {}}, "tasks", "(got a mapping of none)"),
+    ({"tasks.like.kind": "ranking"}, "tasks.like.kind", "(got 'ranking') ... 'binary', 'regression'"),
+    ({"tasks.like.weight": 0}, "tasks.like.weight", "(got 0)"),
     (
         {"model.kind": "dlrm"},
         "model.kind",
-        "unknown kind (got 'dlrm'); one of: 'single_task', 'shared_bottom', 'mmoe', ",
+        "(got 'dlrm') ... 'single_task', 'shared_bottom', 'mmoe'",
     ),
-    ({"model.expert_units": []}, "model.expert_units", "has 0 items (got []); at least 1 item"),
-    ({"model.expert_units": 64}, "model.expert_units", "not allowed (got 64); a list"),
+    ({"model.expert_units": []}, "model.expert_units", "(got []) ... 1"),
+    ({"model.expert_units": 64}, "model.expert_units", "(got 64)"),
     (
         {"training.dense_optimizer.kind": "ftrl"},
         "training.dense_optimizer.kind",
-        "unknown kind (got 'ftrl'); one of: 'sgd', 'adagrad', 'adam', 'adamw'",
+        "(got 'ftrl') ... 'sgd', 'adagrad', 'adam', 'adamw'",
     ),
-    ({"training.dense_optimizer.beta1": 1.0}, "training.dense_optimizer.beta1", "not allowed (got 1.0)"),
-    ({"training.seed": -1}, "training.seed", "not allowed (got -1)"),
-    ({"training.seed": 2**31}, "training.seed", "not allowed (got 2147483648)"),
-    ({"cluster": {"ranks": 0}}, "cluster.ranks", "not allowed (got 0)"),
-    ({"cluster": {"rank": 2}}, "cluster.rank", "unknown key (got 2); did you mean 'ranks'?"),
-    ({"gates": []}, "gates", "has 0 items (got []); at least 1 item"),
-    ({"gates.1.max_rise": -0.1}, "gates[1].max_rise", "not allowed (got -0.1)"),
-    ({"push": "none"}, "push", "not allowed (got 'none'); a mapping"),
-    ({"push.path": "/srv"}, "push.path", "not allowed (got '/srv'); must be relative"),
-    ({"data.train_days": 99_999_999_999}, "data.train_days", "not allowed (got 99999999999); "),
-    ({"data.eval_days": 3661}, "data.eval_days", "not allowed (got 3661); "),
-    ({"push": {"kind": "none", "path": "x"}}, "push.path", "unknown key (got 'x'); allowed: kind"),
+    ({"training.dense_optimizer.beta1": 1.0}, "training.dense_optimizer.beta1", "(got 1.0)"),
+    ({"training.seed": -1}, "training.seed", "(got -1)"),
+    ({"training.seed": 2**31}, "training.seed", "(got 2147483648)"),
+    ({"cluster": {"ranks": 0}}, "cluster.ranks", "(got 0)"),
+    ({"cluster": {"rank": 2}}, "cluster.rank", "(got 2) ... 'ranks'"),
+    ({"gates": []}, "gates", "(got []) ... 1"),
+    ({"gates.1.max_rise": -0.1}, "gates[1].max_rise", "(got -0.1)"),
+    ({"push": "none"}, "push", "(got 'none')"),
+    ({"push.path": "/srv"}, "push.path", "(got '/srv')"),
+    ({"data.train_days": 99_999_999_999}, "data.train_days", "(got 99999999999)"),
+    ({"data.eval_days": 3661}, "data.eval_days", "(got 3661)"),
+    ({"push": {"kind": "none", "path": "x"}}, "push.path", "(got 'x') ... kind"),
 ]
 
 SPLITS = {"kind": "splits", "format": "csv", "list_separator": "|", "splits": {"train": "a/*", "eval": "b/*"}}
 WHOLE: list[Case] = [
-    ({"tasks.age": {"kind": "binary", "label": "old"}}, "tasks.age", "is also the name of a feature (got 'age'); give"),
-    ({"features.age.column": "like"}, "features.age.column", "reads the label of task 'like' (got 'like'); it is kn"),
-    ({"features.rating": {"kind": "numeric"}}, "features.rating", "reads the label of task 'stars' (got 'rating'); "),
+    ({"tasks.age": {"kind": "binary", "label": "old"}}, "tasks.age", "(got 'age')"),
+    ({"features.age.column": "like"}, "features.age.column", "(got 'like')"),
+    ({"features.rating": {"kind": "numeric"}}, "features.rating", "(got 'rating')"),
     (
         {"features.age.column": "user_id"},
         "features.age",
-        "reads column 'user_id' as float, feature 'user' as string; a column has one type",
+        "'user_id' ... 'user'",
     ),
     (
         {"features.friend.column": "tags"},
         "features.tags",
-        "reads column 'tags' as list of string, feature 'friend' as string; a column has one type",
+        "'tags' ... 'friend'",
     ),
     (
         {"tasks.stars.label": "like", "features.age.column": "years"},
         "tasks.stars",
-        "reads column 'like' as float, task 'like' as int; a column has one type",
+        "'like' ... 'like'",
     ),
     (
         {"features.user.table": "user"},
         "features.user.table",
-        "no such table (got 'user'); declared tables: tags, users",
+        "(got 'user')",
     ),
     (
         {"training.incremental_epochs": 1},
         "training.incremental_epochs",
-        "has no effect with mode full (got 1); remove it, or declare mode: incremental",
+        "(got 1)",
     ),
-    ({"tables.spare": {"dim": 2}}, "tables.spare", "has no effect: no feature uses it (got 'spare'); remove it, or"),
+    ({"tables.spare": {"dim": 2}}, "tables.spare", "(got 'spare')"),
     (
         {"features.age.clip": [5, 5]},
         "features.age.clip",
-        "leaves nothing (got [5.0, 5.0]); write [low, high], low < high",
+        "(got [5.0, 5.0])",
     ),
     (
         {"features.age.clip": [-1, 5]},
         "features.age.log",
-        "log(1 + x) needs x >= 0 (got clip [-1.0, 5.0]); declare clip",
+        "(got clip [-1.0, 5.0])",
     ),
-    ({"features.age.clip": REMOVED}, "features.age.log", "log(1 + x) needs x >= 0 (got clip None); declare clip"),
-    ({"features.age.missing": -1}, "features.age.missing", "would be clipped (got -1); from 0 to 100, as clip says"),
+    ({"features.age.clip": REMOVED}, "features.age.log", "(got clip None)"),
+    ({"features.age.missing": -1}, "features.age.missing", "(got -1) ... 0"),
     (
         {"features.friend.type": "int", "features.friend.missing": 0},
         "features.friend.type",
-        "table 'users' holds string ids of feature 'user' (got int); all features of a table have ids of one type",
+        "(got int)",
     ),
-    ({"features.friend.missing": 0}, "features.friend.missing", "is no string (got 0); a string"),
-    ({"features.recent.max_length": 1}, "features.recent.encoder", "has no effect: one position has nothing to weigh"),
+    ({"features.friend.missing": 0}, "features.friend.missing", "(got 0)"),
+    ({"features.recent.max_length": 1}, "features.recent.encoder", "max_length 1"),
     (
         {"features.tags.max_values": 1},
         "features.tags.combiner",
-        "has no effect on one value (got 'mean' with max_values",
+        "(got 'mean' with max_values",
     ),
-    ({"data.format": "csv"}, "data", "CSV needs a list_separator for recent, tags (got none); for example list_separa"),
-    ({"data.list_separator": "|"}, "data.list_separator", "has no effect (got '|'); remove it: only CSV with multi-"),
+    ({"data.format": "csv"}, "data", "recent, tags (got none)"),
+    ({"data.list_separator": "|"}, "data.list_separator", "(got '|')"),
     (
         {"data": SPLITS | {"splits": {"train": "a/*", "eval": "a/*"}}},
         "data.splits.eval",
-        "is the same files as train (got 'a/*'); a split must not be trained on and judged on",
+        "(got 'a/*')",
     ),
-    ({"evaluation.slices": [[]]}, "evaluation.slices[0]", "is empty or given twice (got []); one or more features"),
+    ({"evaluation.slices": [[]]}, "evaluation.slices[0]", "(got [])"),
     (
         {"evaluation.slices": [["user", "user"]]},
         "evaluation.slices[0]",
-        "is empty or given twice (got ['user', 'user'])",
+        "(got ['user', 'user'])",
     ),
-    ({"evaluation.slices": [["user"], ["user"]]}, "evaluation.slices[1]", "is empty or given twice (got ['user'])"),
+    ({"evaluation.slices": [["user"], ["user"]]}, "evaluation.slices[1]", "(got ['user'])"),
     (
         {"evaluation.slices": [["age"]]},
         "evaluation.slices[0][0]",
-        "is a feature of kind numeric (got 'age'); examples go together by features of kind id and by keys: friend",
+        "(got 'age')",
     ),
     (
         {"cluster": {"deadline_s": 60, "heartbeat_timeout_s": 60}},
         "cluster.heartbeat_timeout_s",
-        "has no effect: the deadline comes first (got 60); less than deadline_s (60)",
+        "(got 60) ... deadline_s",
     ),
     (
         {"push.path": "artifacts"},
         "push.path",
-        "lies in what Sangam keeps in the pipeline root (got 'artifacts'); a folder",
+        "(got 'artifacts')",
     ),
     (
         {"push.path": "./runs/models"},
         "push.path",
-        "lies in what Sangam keeps in the pipeline root (got './runs/models')",
+        "(got './runs/models')",
     ),
     (
         {"push.path": "."},
         "push.path",
-        "is the pipeline root itself (got '.'); a folder of its own, such as serving/small",
+        "(got '.')",
     ),
-    ({"data.times": {"tolerance_days": 3}}, "data.times", "has no effect: no column holds times (got "),
+    ({"data.times": {"tolerance_days": 3}}, "data.times", "tolerance_days"),
     (
         {"data.max_list_length": 3},
         "data.max_list_length",
-        "is less than the values that features read of column 'tags' (got 3, they read 4); raise it, or lower what",
+        "(got 3, they read 4)",
     ),
     (
         {"data.validation_days": 2},
         "data.validation_days",
-        "leave no day to train on (got 2 of 2 train_days); fewer than train_days, whose newest days they are",
+        "(got 2 of 2 train_days) ... train_days",
     ),
 ]
 
@@ -201,15 +202,15 @@ def test_the_unchanged_spec_is_valid(tmp_path: Path) -> None:
     assert loaded(tmp_path).name == "small"
 
 
-@pytest.mark.parametrize(("changes", "place", "text"), SHAPES + WHOLE, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("changes", "place", "value"), SHAPES + WHOLE, ids=lambda value: str(value)[:60])
 def test_mistake_is_told_with_its_place_and_what_is_allowed(
-    tmp_path: Path, changes: dict[str, Any], place: str, text: str
+    tmp_path: Path, changes: dict[str, Any], place: str, value: str
 ) -> None:
     path = write(tmp_path / "spec.yaml", changed(changes))
     with pytest.raises(SpecError) as caught:
         load_spec(path)
     lines = str(caught.value).splitlines()
-    assert any(f": {place}: {text}" in line for line in lines), str(caught.value)
+    assert tells(str(caught.value), place, value), str(caught.value)
     assert all(line.startswith(f"{path}: ") and "; " in line for line in lines)
     # The same place is told once.
     places = [problem.loc for problem in caught.value.problems]
@@ -218,9 +219,7 @@ def test_mistake_is_told_with_its_place_and_what_is_allowed(
 
 def test_a_number_where_an_id_may_be_a_text_or_a_number_names_both(tmp_path: Path) -> None:
     path = write(tmp_path / "spec.yaml", changed({"features.friend.missing": [1]}))
-    with pytest.raises(
-        SpecError, match=r"features\.friend\.missing: not allowed \(got \[1\]\); a text.*, or a whole number"
-    ):
+    with pytest.raises(SpecError, match=place_and_value("features.friend.missing", "(got [1]) ... text ... number")):
         load_spec(path)
 
 

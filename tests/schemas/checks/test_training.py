@@ -7,6 +7,7 @@ import pytest
 
 from schemas.loading import load_spec
 from schemas.problems import SpecError
+from tests.errors import tells
 from tests.schemas.sample_specs import REMOVED, changed, loaded, write
 
 SPLITS = {"data": {"kind": "splits", "format": "parquet", "splits": {"train": "a/*", "eval": "b/*"}}}
@@ -17,52 +18,61 @@ SINGLE = {"model": {"kind": "single_task"}}
 
 
 @pytest.mark.parametrize(
-    ("changes", "problem"),
+    ("changes", "place", "value"),
     [
         (
             ONE_TASK | {"training.loss_balance": {"kind": "uncertainty"}},
-            "training.loss_balance: has no effect: there is",
+            "training.loss_balance",
+            "(got uncertainty)",
         ),
-        (GRADNORM | SINGLE, "training.loss_balance: gradnorm compares the tasks' gradients of a layer that all share"),
-        (STOPPING | {"data.validation_days": 0}, "training.early_stopping: needs examples that are not trained on"),
+        (GRADNORM | SINGLE, "training.loss_balance", "(got model single_task"),
+        (STOPPING | {"data.validation_days": 0}, "training.early_stopping", "data.validation_days"),
         (
             STOPPING | {"training.epochs": 1},
-            "training.early_stopping: has no effect: there is one epoch (got epochs 1)",
+            "training.early_stopping",
+            "(got epochs 1)",
         ),
         (
             STOPPING | {"training.early_stopping": {"task": "lik"}},
-            "training.early_stopping.task: no such task (got 'lik'); declared tasks: like, stars",
+            "training.early_stopping.task",
+            "(got 'lik')",
         ),
         (
             STOPPING | ONE_TASK,
-            "training.early_stopping: goes by the mean AUC of the binary tasks, and there is none (got no task); name",
+            "training.early_stopping",
+            "(got no task)",
         ),
         (
             SPLITS | {"training.early_stopping": {"refit": True}, "training.epochs": 5},
-            "training.early_stopping.refit: is for validation days (got named splits, whose validation split is never",
+            "training.early_stopping.refit",
+            "(got named splits",
         ),
         (
             STOPPING | {"training.early_stopping": {"refit": True}, "tasks.like.keep_negatives": 0.5},
-            "training.early_stopping.refit: would train on all negatives of the validation days (got keep_negatives",
+            "training.early_stopping.refit",
+            "(got keep_negatives",
         ),
         (
             SPLITS | {"training.order": "shuffled_within_day"},
-            "training.order: needs logs by day (got shuffled_within_day of named splits)",
+            "training.order",
+            "(got shuffled_within_day of named splits)",
         ),
         (
             {"training.order": "time", "training.shuffle_buffer": 100},
-            "training.shuffle_buffer: has no effect: nothing is shuffled (got 100, and order time)",
+            "training.shuffle_buffer",
+            "(got 100, and order time)",
         ),
         (
             {"training.order": "shuffled", "training.shuffle_buffer": 1},
-            "training.order: has no effect: a buffer of one example shuffles nothing (got shuffled, and",
+            "training.order",
+            "(got shuffled, and",
         ),
     ],
 )
-def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
+def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], place: str, value: str) -> None:
     with pytest.raises(SpecError) as caught:
         load_spec(write(tmp_path / "spec.yaml", changed(changes)))
-    assert [line for line in str(caught.value).splitlines() if problem in line], str(caught.value)
+    assert tells(str(caught.value), place, value), str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from schemas.derived.columns import Column, columns, serving_columns
+from tests.errors import place_and_value
 from tests.schemas.sample_inputs import EVERY_KIND
 from tests.schemas.sample_specs import loaded
 
@@ -60,7 +61,7 @@ def test_predictions_need_neither_bias_features_nor_what_is_known_after_the_even
 def test_a_feature_made_of_two_columns_has_none_of_its_own() -> None:
     assert EVERY_KIND.column_of("hour") == "time"
     for name in ("user_item", "age", "bought_before"):
-        with pytest.raises(ValueError, match=f"features.{name}: has no column of its own"):
+        with pytest.raises(ValueError, match=place_and_value(f"features.{name}", "column")):
             EVERY_KIND.column_of(name)
 
 

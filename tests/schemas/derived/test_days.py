@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+import re
 
 import pytest
 from hypothesis import given
@@ -81,7 +82,7 @@ def test_what_is_read_as_a_day_is_written_the_same(text: str) -> None:
     "text", ["", "2024-2-1", "20240201", "2023-02-29", "2024-01-01/..", " 2024-01-01", "yesterday"]
 )
 def test_anything_else_is_no_day(text: str) -> None:
-    with pytest.raises(ValueError, match=r"not a date \(got .*\); write it as YYYY-MM-DD, for example 2011-11-30"):
+    with pytest.raises(ValueError, match=rf"\(got {re.escape(repr(text))}\).*YYYY-MM-DD"):
         parse_day(text)
 
 

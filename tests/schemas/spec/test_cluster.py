@@ -24,6 +24,7 @@ from schemas.spec.cluster import (
     Volume,
 )
 from schemas.spec.data import DayLogs
+from tests.errors import tells
 from tests.paths import REPOSITORY
 from tests.schemas.sample_specs import changed, loaded, write
 
@@ -38,90 +39,90 @@ def cluster(**fields: Any) -> dict[str, Any]:
 
 
 SHAPES: list[Case] = [
-    (cluster(default={"cpu": "2 cores"}), "cluster.default.cpu", "not allowed (got '2 cores'); cores, as in \"2\""),
-    (cluster(default={"cpu": 2}), "cluster.default.cpu", "not allowed (got 2); a text; put quotes round it"),
-    (cluster(default={"memory": "8"}), "cluster.default.memory", "not allowed (got '8'); write a number and its unit"),
-    (cluster(default={"gpu": {"count": 0}}), "cluster.default.gpu.count", "not allowed (got 0)"),
-    (cluster(default={"gpu": {"type": "a/b/c"}}), "cluster.default.gpu.type", "not allowed (got 'a/b/c'); letters"),
-    (cluster(default={"node_pool": {"-": "x"}}), "cluster.default.node_pool.-", "not allowed (got '-'); letters"),
-    (cluster(default={"node_pool": {"a": "x y"}}), "cluster.default.node_pool.a", "not allowed (got 'x y'); letters"),
+    (cluster(default={"cpu": "2 cores"}), "cluster.default.cpu", "(got '2 cores')"),
+    (cluster(default={"cpu": 2}), "cluster.default.cpu", "(got 2)"),
+    (cluster(default={"memory": "8"}), "cluster.default.memory", "(got '8')"),
+    (cluster(default={"gpu": {"count": 0}}), "cluster.default.gpu.count", "(got 0)"),
+    (cluster(default={"gpu": {"type": "a/b/c"}}), "cluster.default.gpu.type", "(got 'a/b/c')"),
+    (cluster(default={"node_pool": {"-": "x"}}), "cluster.default.node_pool.-", "(got '-')"),
+    (cluster(default={"node_pool": {"a": "x y"}}), "cluster.default.node_pool.a", "(got 'x y')"),
     (
         cluster(default={"tolerations": [{"key": "spot", "operator": "Is"}]}),
         "cluster.default.tolerations[0].operator",
-        "not allowed (got 'Is'); one of: 'Exists', 'Equal'",
+        "(got 'Is') ... 'Exists', 'Equal'",
     ),
-    (cluster(default={"env": {"A-B": "x"}}), "cluster.default.env.A-B", "not allowed (got 'A-B'); letters, digits and"),
+    (cluster(default={"env": {"A-B": "x"}}), "cluster.default.env.A-B", "(got 'A-B')"),
     (
         cluster(default={"secrets": {"A": "plain"}}),
         "cluster.default.secrets.A",
-        "not allowed (got 'plain'); a mapping",
+        "(got 'plain')",
     ),
     (
         cluster(default={"secrets": {"A": {"secret": "s", "key": ".."}}}),
         "cluster.default.secrets.A.key",
-        "not allowed (got '..'); must not be '.' nor start with '..'",
+        "(got '..')",
     ),
-    (cluster(default={"image": "a b"}), "cluster.default.image", "not allowed (got 'a b'); an image as in registry."),
-    (cluster(default={"timeout_s": 0}), "cluster.default.timeout_s", "not allowed (got 0)"),
-    (cluster(default={"retries": {"factor": 0.5}}), "cluster.default.retries.factor", "not allowed (got 0.5)"),
-    (cluster(default={"cache": "no"}), "cluster.default.cache", "not allowed (got 'no'); true or false"),
+    (cluster(default={"image": "a b"}), "cluster.default.image", "(got 'a b')"),
+    (cluster(default={"timeout_s": 0}), "cluster.default.timeout_s", "(got 0)"),
+    (cluster(default={"retries": {"factor": 0.5}}), "cluster.default.retries.factor", "(got 0.5)"),
+    (cluster(default={"cache": "no"}), "cluster.default.cache", "(got 'no')"),
     (
         cluster(steps={"train": {}}),
         "cluster.steps.train",
-        "not allowed (got 'train'); one of: 'example_gen', 'schema_gen'",
+        "(got 'train') ... 'example_gen', 'schema_gen'",
     ),
     (
         cluster(volumes={"A": VOLUMES["runs"]}),
         "cluster.volumes.A",
-        "not allowed (got 'A'); lower case letters, digits and -",
+        "(got 'A')",
     ),
     (
         cluster(volumes={"runs": {"claim": "x", "path": "/a/../b"}}),
         "cluster.volumes.runs.path",
-        "not allowed (got '/a/../b'); must be an absolute path below / without '.', '..'",
+        "(got '/a/../b') ... '.', '..'",
     ),
     (
         cluster(volumes={"runs": {"claim": "x", "path": "a"}}),
         "cluster.volumes.runs.path",
-        "not allowed (got 'a'); an ab",
+        "(got 'a')",
     ),
     (
         cluster(service_account="A"),
         "cluster.service_account",
-        "not allowed (got 'A'); lower case letters, digits, - an",
+        "(got 'A')",
     ),
     (
         cluster(launcher={"kind": "ssh"}),
         "cluster.launcher.kind",
-        "unknown kind (got 'ssh'); one of: 'local', 'mpijob', ",
+        "(got 'ssh') ... 'local', 'mpijob'",
     ),
-    (cluster(launcher={"kind": "local", "host": {}}), "cluster.launcher.host", "unknown key (got a mapping of none)"),
+    (cluster(launcher={"kind": "local", "host": {}}), "cluster.launcher.host", "(got a mapping of none)"),
     (
         cluster(launcher=MPI | {"network_interface": "eth0;x"}, volumes=VOLUMES),
         "cluster.launcher.network_interface",
-        "not allowed (got 'eth0;x'); an interface as in eth0",
+        "(got 'eth0;x')",
     ),
     (
         {"alerts": {"url": "https://x"}},
         "alerts.url",
-        "unknown key (got 'https://x'); did you mean 'url_env'? allowed: k",
+        "(got 'https://x') ... 'url_env'",
     ),
-    ({"alerts": {"url_env": "https://x"}}, "alerts.url_env", "not allowed (got 'https://x'); letters, digits and _"),
-    ({"alerts": {"on": []}}, "alerts.on", "has 0 items (got []); at least 1 item"),
-    ({"alerts": {"on": ["blessed"]}}, "alerts.on[0]", "not allowed (got 'blessed'); one of: 'failed', 'refused'"),
-    ({"alerts": {"timeout_s": 0}}, "alerts.timeout_s", "not allowed (got 0)"),
-    ({"data.arrival": {}}, "data.arrival.marker", "is missing; it must be declared"),
-    ({"data.arrival": ARRIVAL | {"wait_s": -1}}, "data.arrival.wait_s", "not allowed (got -1)"),
-    ({"data.arrival": ARRIVAL | {"poll_s": 0}}, "data.arrival.poll_s", "not allowed (got 0)"),
+    ({"alerts": {"url_env": "https://x"}}, "alerts.url_env", "(got 'https://x')"),
+    ({"alerts": {"on": []}}, "alerts.on", "(got []) ... 1"),
+    ({"alerts": {"on": ["blessed"]}}, "alerts.on[0]", "(got 'blessed') ... 'failed', 'refused'"),
+    ({"alerts": {"timeout_s": 0}}, "alerts.timeout_s", "(got 0)"),
+    ({"data.arrival": {}}, "data.arrival.marker", "is missing"),
+    ({"data.arrival": ARRIVAL | {"wait_s": -1}}, "data.arrival.wait_s", "(got -1)"),
+    ({"data.arrival": ARRIVAL | {"poll_s": 0}}, "data.arrival.poll_s", "(got 0)"),
     (
         {"data.arrival": {"marker": "_SUCCESS"}},
         "data.arrival.marker",
-        "not allowed (got '_SUCCESS'); must contain {YYYY}, {MM} and {DD}",
+        "(got '_SUCCESS')",
     ),
     (
         {"data.arrival": {"marker": "../{YYYY}{MM}{DD}"}},
         "data.arrival.marker",
-        "not allowed (got '../{YYYY}{MM}{DD}'); must be relative",
+        "(got '../{YYYY}{MM}{DD}')",
     ),
 ]
 
@@ -132,97 +133,96 @@ WHOLE: list[Case] = [
     (
         cluster(deadline_s=60, heartbeat_timeout_s=61),
         "cluster.heartbeat_timeout_s",
-        "has no effect: the deadline comes first (got 61); less than deadline_s (60)",
+        "(got 61) ... deadline_s",
     ),
     (
         cluster(default={"env": {"A": "x"}, "secrets": {"A": SECRET}}),
         "cluster.default.env.A",
-        "is given twice (also under secrets); give it once",
+        "secrets",
     ),
     *[
         (
             cluster(steps={"pusher": {"env": {name: "hunter2"}}}),
             f"cluster.steps.pusher.env.{name}",
-            "looks like a secret, and a spec is no place for one (its value is not shown); "
-            f"write secrets: {{{name}: {{secret: <name of the Secret>, key: <its key>}}}}",
+            f"secrets: {{{name}: {{secret: ",
         )
         for name in ("DB_PASSWORD", "TOKEN", "AWS_SECRET_ACCESS_KEY", "API_KEY", "my_apikey", "GCP_CREDENTIALS")
     ],
     (
         cluster(default={"tolerations": [{"key": "a"}, EQUAL]}),
         "cluster.default.tolerations[1].value",
-        "does not go with operator Equal (got None); give a value with Equal, and none with Exists",
+        "(got None)",
     ),
     (
         cluster(default={"tolerations": [{"key": "spot", "value": "x"}]}),
         "cluster.default.tolerations[0].value",
-        "does not go with operator Exists (got 'x'); give a value with Equal, and none with Exists",
+        "(got 'x')",
     ),
     (
         cluster(steps={"trainer": {"retries": {"backoff_s": 60, "max_backoff_s": 59}}}),
         "cluster.steps.trainer.retries.max_backoff_s",
-        "is less than the first wait (got 59); at least backoff_s (60)",
+        "(got 59) ... backoff_s",
     ),
     (
         cluster(volumes=VOLUMES | {"more": {"claim": "c", "path": "/sangam/more"}}),
         "cluster.volumes.more.path",
-        "lies in the volume 'runs', or around it (got /sangam/more, /sangam); give every volume a folder of its own",
+        "(got /sangam/more, /sangam)",
     ),
     (
         cluster(volumes=VOLUMES | {"same": {"claim": "c", "path": "/sangam"}}),
         "cluster.volumes.same.path",
-        "lies in the volume 'runs', or around it (got /sangam, /sangam)",
+        "(got /sangam, /sangam)",
     ),
     (
         {"data.arrival": ARRIVAL | {"wait_s": 600}} | cluster(steps={"example_gen": {"timeout_s": 600}}),
         "data.arrival.wait_s",
-        "is cut off: example_gen is ended before (got 600, timeout_s 600); wait for less, or raise timeout_s",
+        "(got 600, timeout_s 600)",
     ),
     (
         cluster(ranks=3, launcher=MPI | {"ranks_per_host": 2}, volumes=VOLUMES),
         "cluster.launcher.ranks_per_host",
-        "does not divide the ranks (got 2 for 3); give every host equally many",
+        "(got 2 for 3)",
     ),
     (
         cluster(ranks=4, launcher=MPI | {"ranks_per_host": 4, "host": TWO_GPUS}, volumes=VOLUMES),
         "cluster.launcher.host.gpu.count",
-        "is less than the ranks of a host (got 2); one for each rank: 4",
+        "(got 2)",
     ),
     (
         cluster(data_workers=0, launcher=MPI | {"data_worker": {"cpu": "1"}}, volumes=VOLUMES),
         "cluster.launcher.data_worker",
-        "has no effect: data_workers is 0 (got settings); remove it",
+        "(got settings)",
     ),
     (
         cluster(launcher={"kind": "jobset"}),
         "cluster.volumes",
-        "hosts meet in shared folders (got 0 volumes, none writable, for jobset); declare a writable one, and have",
+        "(got 0 volumes, none writable, for jobset)",
     ),
     (
         cluster(launcher=MPI, volumes={"logs": {"claim": "l", "path": "/logs", "read_only": True}}),
         "cluster.volumes",
-        "hosts meet in shared folders (got 1 volumes, none writable, for mpijob)",
+        "(got 1 volumes, none writable, for mpijob)",
     ),
     (
         cluster(launcher=MPI | {"coordinator": {"env": {"A_TOKEN": "hunter2"}}}, volumes=VOLUMES),
         "cluster.launcher.coordinator.env.A_TOKEN",
-        "looks like a secret",
+        "secrets: {A_TOKEN: {secret: ",
     ),
     (
         cluster(launcher=MPI | {"host": {"tolerations": [EQUAL]}}, volumes=VOLUMES),
         "cluster.launcher.host.tolerations[0].value",
-        "does not go with operator Equal (got None)",
+        "(got None)",
     ),
 ]
 
 
-@pytest.mark.parametrize(("changes", "place", "text"), SHAPES + WHOLE, ids=[place for _, place, _ in SHAPES + WHOLE])
+@pytest.mark.parametrize(("changes", "place", "value"), SHAPES + WHOLE, ids=[place for _, place, _ in SHAPES + WHOLE])
 def test_mistake_is_told_with_its_place_and_what_is_allowed(
-    tmp_path: Path, changes: dict[str, Any], place: str, text: str
+    tmp_path: Path, changes: dict[str, Any], place: str, value: str
 ) -> None:
     with pytest.raises(SpecError) as caught:
         load_spec(write(tmp_path / "spec.yaml", changed(changes)))
-    assert [line for line in str(caught.value).splitlines() if f": {place}: {text}" in line], str(caught.value)
+    assert tells(str(caught.value), place, value), str(caught.value)
     assert len(caught.value.problems) == 1
     assert "hunter2" not in str(caught.value)
 
