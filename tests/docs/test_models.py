@@ -1,4 +1,4 @@
-"""What docs/models.md shows can be declared, and its formulas count the parameters."""
+"""The models of docs/models.md are valid, and its formulas count the parameters."""
 
 import itertools
 import re
@@ -34,9 +34,9 @@ def n(*widths: int) -> int:
     return sum((before + 1) * after for before, after in itertools.pairwise(widths))
 
 
-@pytest.mark.parametrize(("declared", "formula"), [row for row in ROWS if "dcn" not in row[0] and "dlrm" not in row[0]])
-def test_the_formula_of_a_tasks_part_counts_its_parameters(tmp_path: Path, declared: str, formula: str) -> None:
-    spec = spec_of(tmp_path, parsed(declared))
+@pytest.mark.parametrize(("model", "formula"), [row for row in ROWS if "dcn" not in row[0] and "dlrm" not in row[0]])
+def test_the_formula_of_task_heads_counts_their_parameters(tmp_path: Path, model: str, formula: str) -> None:
+    spec = spec_of(tmp_path, parsed(model))
     names = spec.model.model_dump() | {"n": n, "T": 2, "I": FLOATS + VECTORS * DIM, "W": spec.model.tower_units[-1]}
     if spec.model.kind == "ple":
         own, shared = spec.model.task_experts, spec.model.shared_experts
@@ -44,9 +44,9 @@ def test_the_formula_of_a_tasks_part_counts_its_parameters(tmp_path: Path, decla
     assert eval(formula, names) == sum(dense_parts(spec).values())
 
 
-@pytest.mark.parametrize(("declared", "formula"), [row for row in ROWS if "dcn" in row[0] or "dlrm" in row[0]])
-def test_the_formula_of_an_interaction_counts_its_parameters(tmp_path: Path, declared: str, formula: str) -> None:
-    spec = spec_of(tmp_path, {"kind": "single_task", "interaction": parsed(declared)})
+@pytest.mark.parametrize(("model", "formula"), [row for row in ROWS if "dcn" in row[0] or "dlrm" in row[0]])
+def test_the_formula_of_an_interaction_counts_its_parameters(tmp_path: Path, model: str, formula: str) -> None:
+    spec = spec_of(tmp_path, {"kind": "single_task", "interaction": parsed(model)})
     interaction = spec.model.interaction
     assert interaction is not None
     width = FLOATS + VECTORS * DIM
@@ -59,7 +59,7 @@ def test_the_formula_of_an_interaction_counts_its_parameters(tmp_path: Path, dec
 
 
 def test_every_architecture_is_in_the_tables() -> None:
-    assert {parsed(declared)["kind"] for declared, _ in ROWS} == {
+    assert {parsed(model)["kind"] for model, _ in ROWS} == {
         "single_task", "shared_bottom", "mmoe", "ple", "esmm", "aitm", "dcn_v2", "dlrm",
     }  # fmt: skip
 
