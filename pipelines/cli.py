@@ -10,10 +10,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from pipelines import alerting, backfill_command, compiling, rollback, serve
-from pipelines.deploy.commands import deploy, retire, runs, status
+from pipelines.commands import backfill as backfill_command
+from pipelines.commands import compile as compiling
+from pipelines.commands import deploy, retire, rollback, runs, serve, status, tune
+from pipelines.local.result import alert as alerting
 from pipelines.schedule import commands as schedule
-from pipelines.tune import command as tune
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
@@ -79,7 +80,7 @@ def validate(
     )
     _say(f"ok {loaded.name} {digest(loaded)} ({counts})")
     if base is not None:
-        from pipelines.base import difference, find_base, sentences
+        from pipelines.checks.base import difference, find_base, sentences
 
         for sentence in sentences(loaded, difference(loaded, find_base(base, loaded.name))):
             _say(sentence)
@@ -114,7 +115,7 @@ def run(
     """
     from components.steps.example_gen.digests import forget
     from pipelines.local.request import check_request
-    from pipelines.runs import run_and_report
+    from pipelines.local.terminal import run_and_report
     from schemas.loading import load_spec
 
     try:
@@ -144,8 +145,8 @@ def bless(
     import datetime
 
     _quieten()
-    from pipelines.bless import bless as bless_run
-    from pipelines.bless import person
+    from pipelines.local.bless import bless as bless_run
+    from pipelines.local.bless import person
 
     done = bless_run(run, because=because, by=person(), now=datetime.datetime.now(datetime.timezone.utc))
     _say(f"{'blessed already' if done.was_there else 'blessed'} {done.run} by {done.by}, because {done.because}")
@@ -228,7 +229,7 @@ def plan(
     ] = None,
 ) -> None:
     """Prints the memory that a ranker takes, by table and by rank; exits with 2 if it does not fit."""
-    import pipelines.plan as printing
+    import pipelines.checks.plan as printing
     from schemas.derived.plan import plan as plan_of
     from schemas.loading import load_spec
     from schemas.quantities import parse_bytes, parse_rows
@@ -249,7 +250,7 @@ def plan(
 @app.command(epilog="Example: sangam doctor")
 def doctor() -> None:
     """Checks that this machine can run a pipeline, and says how to mend what is wrong."""
-    from pipelines.doctor import examine
+    from pipelines.checks.doctor import examine
 
     console, wrong = Console(highlight=False), 0
     for finding in examine():

@@ -19,12 +19,12 @@ from pipelines.local.lock import locked
 from pipelines.local.logs import check_logs
 from pipelines.local.progress import TerminalProgress
 from pipelines.local.request import ARTIFACTS, RunRequest, run_id
+from pipelines.local.result.outcome import Ending, summarize
+from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
 from pipelines.local.steps import Observer, Step
 from pipelines.local.stopping import Stopped, StopSignals, kill_descendants
 from pipelines.local.watched import Diary
-from pipelines.outcome import Ending, summarize
 from pipelines.provenance import code_folder, git_commit
-from pipelines.summary import Summary, exit_code, reserve, write_summary
 from schemas.errors import UserError
 from schemas.spec import digest
 

@@ -17,7 +17,7 @@ from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
 from pipelines.local.run import run_locally
 from pipelines.local.stopping import StopSignals
-from pipelines.runs import PLAIN_WIDTH
+from pipelines.local.terminal import PLAIN_WIDTH
 from pipelines.tune.request import SearchRequest, check_tune
 from pipelines.tune.training import Examples
 from schemas.contracts.exit_codes import ExitCode

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.compiling import image_warning
+from pipelines.commands.compile import image_warning
 from tests.paths import REPOSITORY, SPECS
 
 SHORT_VIDEO = str(SPECS / "short_video.yaml")

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from pipelines.backfill.kubeflow import Backfill
 from pipelines.deploy.api import Api
-from pipelines.deploy.backfill import Backfill
 from pipelines.deploy.deployment import deploy
 from pipelines.deploy.release import Release, publish
 from pipelines.deploy.release_options import ReleaseOptions, make_release

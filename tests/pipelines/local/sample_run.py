@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.local.request import RunRequest, check_request
+from pipelines.local.terminal import run_and_report
 from pipelines.local.watched import STOP_S
-from pipelines.runs import run_and_report
 from schemas.loading import load_spec
 from tests.paths import SPECS
 

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from pipelines.backfill import check_backfill
+from pipelines.backfill.local import check_backfill
 from schemas.errors import UserError
 from tests.paths import SPECS
 
@@ -42,7 +42,7 @@ class Place:
     def start(self) -> "subprocess.Popen[str]":
         arguments = [str(self.spec), DATES[0], DATES[-1], str(self.data), str(self.root)]
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.pipelines.fake_backfill", *arguments],
+            [sys.executable, "-m", "tests.pipelines.backfill.fake_backfill", *arguments],
             cwd=TOP,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

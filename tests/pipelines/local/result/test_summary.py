@@ -13,11 +13,11 @@ from components.registry.versions import withdraw
 from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
 from components.steps.infra_validator.verdict import Check, Latency, ServingVerdict
 from pipelines.local.request import RunRequest
+from pipelines.local.result.outcome import Ending, summarize
+from pipelines.local.result.report import print_report
+from pipelines.local.result.summary import Summary, exit_code, write_summary
 from pipelines.local.run import error_text
 from pipelines.local.steps import Artifact, Step
-from pipelines.outcome import Ending, summarize
-from pipelines.report import print_report
-from pipelines.summary import Summary, exit_code, write_summary
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest

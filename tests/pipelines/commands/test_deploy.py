@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipelines import backfill_command
 from pipelines.cli import app
+from pipelines.commands import backfill as backfill_command
+from pipelines.commands import deploy
 from pipelines.deploy import release_options
-from pipelines.deploy.commands import deploy
 from pipelines.deploy.names import pipeline_name
 from pipelines.deploy.release_options import ReleaseOptions, make_release
 from pipelines.times import utc_now

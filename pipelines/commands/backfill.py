@@ -79,7 +79,7 @@ def backfill(
 
 
 def _locally(spec: Path, first: str, last: str, data: Path, root: Path) -> None:
-    from pipelines.backfill import check_backfill, run_backfill
+    from pipelines.backfill.local import check_backfill, run_backfill
 
     checked = check_backfill(spec, first, last, data, root)
     raise typer.Exit(run_backfill(checked, Console(highlight=False, width=None if sys.stdout.isatty() else 200)))
@@ -88,9 +88,9 @@ def _locally(spec: Path, first: str, last: str, data: Path, root: Path) -> None:
 def _on_kubeflow(
     spec: Path, first: str, last: str, options: ReleaseOptions, connection: Connection, retry_failed: bool
 ) -> None:
-    from pipelines.backfill import check_dates
-    from pipelines.deploy.backfill import Backfill
-    from pipelines.deploy.commands import say
+    from pipelines.backfill.kubeflow import Backfill
+    from pipelines.backfill.local import check_dates
+    from pipelines.console import say
     from pipelines.deploy.connection import connect
     from pipelines.deploy.release import publish
     from pipelines.deploy.release_options import check_options, compile_for_kubeflow, make_release

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import doctor
-from pipelines.doctor import PROBES, library_versions, probe, python_version
+from pipelines.checks import doctor
+from pipelines.checks.doctor import PROBES, library_versions, probe, python_version
 
 
 def test_libraries_as_pinned_are_fine(tmp_path: Path) -> None:

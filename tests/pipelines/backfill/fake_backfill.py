@@ -6,11 +6,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.backfill import check_backfill, run_backfill
+from pipelines.backfill.local import check_backfill, run_backfill
 from pipelines.local.child_run import run_child
 
 if __name__ == "__main__":
     spec, first, last, data, root = sys.argv[1:]
     checked = check_backfill(Path(spec), first, last, Path(data), Path(root))
-    pretend = functools.partial(run_child, module="tests.pipelines.fake_run")
+    pretend = functools.partial(run_child, module="tests.pipelines.backfill.fake_run")
     sys.exit(run_backfill(checked, Console(highlight=False, width=200), pretend))

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from components.steps.evaluator.verdict import GateVerdict
-from pipelines.summary import ServingSummary, Summary, TableSummary, TaskSummary, TrainingSummary
+from pipelines.local.result.summary import ServingSummary, Summary, TableSummary, TaskSummary, TrainingSummary
 from schemas.quantities import shown_bytes
 from schemas.spec.data import VALIDATION
 

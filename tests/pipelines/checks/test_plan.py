@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipelines.plan import Room, print_plan, refuse_unfit, this_machine
+from pipelines.checks.plan import Room, print_plan, refuse_unfit, this_machine
 from schemas.derived.plan import Plan, plan
 from schemas.errors import UserError
 from schemas.loading import load_spec

@@ -13,11 +13,11 @@ from rich.table import Table
 
 from components.steps.example_gen.files import has_files
 from components.steps.example_gen.local_files import LocalStorage
-from pipelines.backfill_record import RECORD_FILE, DateRecord, MetricValue, identity_of, read_record, write_record
+from pipelines.backfill.record import RECORD_FILE, DateRecord, MetricValue, identity_of, read_record, write_record
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.request import RunRequest, check_request
+from pipelines.local.result.summary import SUMMARY_FILE
 from pipelines.local.stopping import Stopped, StopSignals
-from pipelines.summary import SUMMARY_FILE
 from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day, parse_day
 from schemas.errors import UserError

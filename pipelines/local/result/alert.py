@@ -9,7 +9,7 @@ from rich.console import Console
 
 from components.alerts import Event, send, target_of
 from components.alerts.refusal import refusal, refusing_steps
-from pipelines.summary import Summary
+from pipelines.local.result.summary import Summary
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.spec import Spec

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from pipelines.local.request import RunRequest
+from pipelines.local.result.outcome import Ending, summarize
+from pipelines.local.result.report import print_report
+from pipelines.local.result.summary import Summary
 from pipelines.local.steps import Artifact, Step
-from pipelines.outcome import Ending, summarize
-from pipelines.report import print_report
-from pipelines.summary import Summary
 from schemas.loading import load_spec
 from tests.paths import SPECS
 

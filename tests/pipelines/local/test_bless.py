@@ -23,7 +23,7 @@ BECAUSE = "the tab is being retired"
 
 
 def bless(run: Path, because: str = BECAUSE, by: str = "mira") -> Any:
-    from pipelines.bless import bless
+    from pipelines.local.bless import bless
 
     return bless(run, because=because, by=by, now=NOW)
 
@@ -44,7 +44,7 @@ def registered(root: Path) -> Any:
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of a model that a quality gate refused; tests copy its root."""
-    from tests.pipelines.sample_judged_pipeline import judged_run
+    from tests.pipelines.local.sample_judged_pipeline import judged_run
 
     return judged_run(tmp_path_factory.mktemp("refused") / "root")
 
@@ -56,7 +56,7 @@ def blessed(refused: Path) -> tuple[Path, Any]:
 
 
 def test_a_refused_model_is_pushed_with_the_reason_in_its_manifest(blessed: tuple[Path, Any]) -> None:
-    from tests.pipelines.sample_judged_pipeline import REASON
+    from tests.pipelines.local.sample_judged_pipeline import REASON
 
     run, done = blessed
     assert (done.run, done.by, done.because, done.was_there) == (run.name, "mira", BECAUSE, False)
@@ -124,7 +124,7 @@ def test_a_second_time_it_is_blessed_already_and_nothing_changes(blessed: tuple[
 
 
 def test_a_version_that_is_gone_is_not_pushed_again_but_said(tmp_path: Path) -> None:
-    from tests.pipelines.sample_judged_pipeline import judged_run
+    from tests.pipelines.local.sample_judged_pipeline import judged_run
 
     run = judged_run(tmp_path)
     shutil.rmtree(str(bless(run).path))
@@ -134,14 +134,14 @@ def test_a_version_that_is_gone_is_not_pushed_again_but_said(tmp_path: Path) -> 
 def test_a_blessing_that_was_killed_before_its_push_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.pipelines.sample_judged_pipeline import judged_run
+    from tests.pipelines.local.sample_judged_pipeline import judged_run
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
     run = judged_run(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.bless._push", killed)
+        patch.setattr("pipelines.local.bless._push", killed)
         with pytest.raises(KeyboardInterrupt):
             bless(run)
     assert not (tmp_path / "serving").exists()
@@ -164,7 +164,7 @@ def test_a_blessing_that_was_killed_before_its_push_is_finished(
 def test_what_nobody_overrides_is_refused_and_leaves_nothing(
     told: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    from tests.pipelines.sample_judged_pipeline import judged_run
+    from tests.pipelines.local.sample_judged_pipeline import judged_run
 
     run = judged_run(tmp_path / "root", **told)
     before = registered(tmp_path / "root")
@@ -175,7 +175,7 @@ def test_what_nobody_overrides_is_refused_and_leaves_nothing(
 
 
 def test_a_model_that_another_run_has_blessed_is_blessed_already(tmp_path: Path) -> None:
-    from tests.pipelines.sample_judged_pipeline import judged_run
+    from tests.pipelines.local.sample_judged_pipeline import judged_run
 
     runs = [judged_run(tmp_path, f"20240307T00000{number}-aaaaaaaa") for number in (1, 2)]
     bless(runs[0])
@@ -214,8 +214,8 @@ def sangam_bless(run: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def test_the_command_says_what_was_overridden_and_where_the_model_is(tmp_path: Path) -> None:
-    from pipelines.bless import person
-    from tests.pipelines.sample_judged_pipeline import REASON, judged_run
+    from pipelines.local.bless import person
+    from tests.pipelines.local.sample_judged_pipeline import REASON, judged_run
 
     run = judged_run(tmp_path)
     done = sangam_bless(run)

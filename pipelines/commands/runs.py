@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.deploy.commands import console
-from pipelines.deploy.commands.status import JsonOption, NameArgument
+from pipelines.commands.status import JsonOption, NameArgument
+from pipelines.console import console
 from pipelines.deploy.connection import (
     CaCertOption,
     Connection,

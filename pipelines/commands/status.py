@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.deploy.commands import console
+from pipelines.console import console
 from pipelines.deploy.connection import (
     CaCertOption,
     Connection,

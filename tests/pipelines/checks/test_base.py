@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from components.registry.record import BlessedModel
 from components.steps.transform.code import transform_code
-from pipelines.base import difference, find_base, sentences
+from pipelines.checks.base import difference, find_base, sentences
 from schemas.contracts.statistics import FeatureStatistics, Scale, Statistics, without_analysis
 from schemas.derived.weights import dense_weights
 from schemas.errors import UserError

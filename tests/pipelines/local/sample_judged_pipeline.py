@@ -1,6 +1,6 @@
 """A pipeline that has judged a made-up model: real TFX, ML Metadata and pusher; the steps before write what is told.
 
-`python -m tests.pipelines.sample_judged_pipeline ROOT RUN` runs it once; see `judged_run`.
+`python -m tests.pipelines.local.sample_judged_pipeline ROOT RUN` runs it once; see `judged_run`.
 """
 
 import json

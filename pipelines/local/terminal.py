@@ -5,14 +5,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.alerting import alert
 from pipelines.local.full_disk import DiskWatch, full_disk
 from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
+from pipelines.local.result.alert import alert
+from pipelines.local.result.report import print_report
+from pipelines.local.result.summary import Summary
 from pipelines.local.run import BuildPipeline, run_locally
 from pipelines.local.watched import STOP_S, Diary, watched
-from pipelines.report import print_report
-from pipelines.summary import Summary
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from pipelines.deploy.backfill import PATIENCE
+from pipelines.backfill.kubeflow import PATIENCE
 from pipelines.deploy.errors import ApiError
 from schemas.errors import UserError
 from tests.fakes.kfp_api import Fault

@@ -14,7 +14,7 @@ from typing import Any
 
 from pipelines.local.lock import locked
 from pipelines.local.request import ARTIFACTS, METADATA
-from pipelines.summary import SUMMARY_FILE
+from pipelines.local.result.summary import SUMMARY_FILE
 from schemas.errors import UserError
 
 FOLDER = "manual_blessing"

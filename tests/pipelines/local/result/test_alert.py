@@ -12,9 +12,9 @@ import pytest
 
 from components.steps.evaluator.verdict import GateVerdict
 from components.steps.infra_validator.verdict import Check
-from pipelines.alerting import event_of
 from pipelines.local.request import check_request
-from pipelines.summary import ServingSummary, Summary, TaskSummary
+from pipelines.local.result.alert import event_of
+from pipelines.local.result.summary import ServingSummary, Summary, TaskSummary
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec.alerts import Alerts

@@ -21,7 +21,7 @@ class Root:
 
     def run(self, content: str) -> tuple[str, str]:
         """Runs the pipeline; returns the version that its pusher tells, and how the pusher came to it."""
-        from tests.pipelines.sample_judged_pipeline import judged_run
+        from tests.pipelines.local.sample_judged_pipeline import judged_run
 
         self._num_runs += 1
         judged_run(self._root, f"20240307T0000{self._num_runs:02d}-aaaaaaaa", failed="", content=content)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.deploy.commands import say
+from pipelines.console import say
 from pipelines.deploy.connection import (
     CaCertOption,
     Connection,

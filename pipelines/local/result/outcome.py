@@ -15,8 +15,7 @@ from components.steps.example_gen.counts import IngestionReport
 from components.steps.infra_validator import verdict as infra_verdicts
 from components.steps.infra_validator.verdict import ServingVerdict
 from pipelines.local.request import RunRequest
-from pipelines.local.steps import Step
-from pipelines.summary import (
+from pipelines.local.result.summary import (
     LiveSummary,
     PushedSummary,
     RowsSummary,
@@ -26,6 +25,7 @@ from pipelines.summary import (
     TrainingSummary,
     serving_summary,
 )
+from pipelines.local.steps import Step
 from schemas.spec import digest
 from schemas.spec.release import DirectoryPush
 

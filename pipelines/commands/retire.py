@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.deploy.commands import say
-from pipelines.deploy.commands.status import NameArgument
+from pipelines.commands.status import NameArgument
+from pipelines.console import say
 from pipelines.deploy.connection import (
     CaCertOption,
     Connection,
