@@ -7,12 +7,12 @@ from pathlib import Path
 
 from schemas.errors import UserError
 from schemas.spec import RankerSpec
-from schemas.spec.base import Declaration
+from schemas.spec.base import FrozenModel
 from schemas.spec.cluster import Cluster
 from schemas.spec.serving import Export
 
 
-class TrainJob(Declaration):
+class TrainJob(FrozenModel):
     """What to train, on which files, and where the results go. All paths are absolute and local.
 
     Attributes:

@@ -15,14 +15,14 @@ from components.steps.trainer.process_group import end_group
 from pipelines.local.training_progress import read_progress
 from pipelines.tune.records import Validation
 from schemas.spec import RankerSpec, Spec, digest
-from schemas.spec.base import Declaration
+from schemas.spec.base import FrozenModel
 from trainer_module.job import TrainJob
 
 _LAUNCHER = "trainer_module.launch.launcher"
 _CHECKPOINTS, _FINAL = "checkpoints", "final"
 
 
-class Examples(Declaration):
+class Examples(FrozenModel):
     """What every trial of a search learns from and is compared on.
 
     Attributes:

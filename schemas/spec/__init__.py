@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from schemas.spec.alerts import Alerts
-from schemas.spec.base import ColumnName, Declaration, Name
+from schemas.spec.base import ColumnName, FrozenModel, Name
 from schemas.spec.cluster import Cluster, SpecCluster
 from schemas.spec.data import Logs
 from schemas.spec.drift import Drift
@@ -22,7 +22,7 @@ from schemas.spec.training import Training
 from schemas.spec.tuning import Tuning
 
 
-class Inputs(Declaration):
+class Inputs(FrozenModel):
     """The part of a spec that says what an example is: all that ingestion's columns and Transform depend on."""
 
     features: Annotated[dict[Name, Feature], Field(min_length=1)]
@@ -99,7 +99,7 @@ class Spec(RankerSpec):
         return RankerSpec.model_validate({**parts, "cluster": self.cluster.job()})
 
 
-def digest(part: Declaration) -> str:
+def digest(part: FrozenModel) -> str:
     """Returns the sha256 of a declaration's canonical JSON: equal for equal meaning, whatever the YAML looked like."""
     canonical = json.dumps(part.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration, PositiveInt
+from schemas.spec.base import FrozenModel, PositiveInt
 from schemas.spec.kubernetes_names import EnvironmentName
 
 
-class Alerts(Declaration):
+class Alerts(FrozenModel):
     """A webhook: JSON by HTTP POST, signed with HMAC-SHA256. Address and key stay out of the spec.
 
     On Kubeflow the two variables come from `cluster.default.secrets`.

@@ -1,12 +1,12 @@
-"""What every part of the declaration shares: the closed, frozen base model and the types of names."""
+"""The base model of specs and of files between processes, and the types of names."""
 
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Declaration(BaseModel):
-    """A closed (unknown keys are errors), frozen, strictly typed part of a spec."""
+class FrozenModel(BaseModel):
+    """A closed (unknown keys are errors), frozen, strictly typed model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration, PositiveInt
+from schemas.spec.base import FrozenModel, PositiveInt
 from schemas.spec.kubernetes_names import (
     AbsolutePath,
     Cpu,
@@ -21,7 +21,7 @@ from schemas.spec.kubernetes_names import (
 from schemas.spec.serving import Size
 
 
-class Cluster(Declaration):
+class Cluster(FrozenModel):
     """What one training job is given. Nothing here changes what the model means."""
 
     ranks: PositiveInt = 2
@@ -37,7 +37,7 @@ class Cluster(Declaration):
     """A rank that has made no progress for so long is taken for hung, and training fails."""
 
 
-class Gpu(Declaration):
+class Gpu(FrozenModel):
     """Accelerators of a pod."""
 
     count: PositiveInt = 1
@@ -45,7 +45,7 @@ class Gpu(Declaration):
     """The resource's name in Kubernetes; on Vertex AI the accelerator's, for example NVIDIA_TESLA_V100."""
 
 
-class Toleration(Declaration):
+class Toleration(FrozenModel):
     """A taint of nodes that a pod may run on nevertheless, as spot nodes have one."""
 
     key: LabelKey
@@ -54,14 +54,14 @@ class Toleration(Declaration):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
 
 
-class SecretKey(Declaration):
+class SecretKey(FrozenModel):
     """A value that lies in a Secret of the namespace; never the value itself."""
 
     secret: DnsName
     key: SecretKeyName
 
 
-class Pod(Declaration):
+class Pod(FrozenModel):
     """What a container and its pod are given. What is left out is left to the namespace's defaults."""
 
     cpu: Cpu | None = None
@@ -81,7 +81,7 @@ class Pod(Declaration):
     """Left out: the image given to `compile` or `deploy`."""
 
 
-class Retries(Declaration):
+class Retries(FrozenModel):
     """How often a failed step is tried again; the wait grows by `factor` every time."""
 
     count: Annotated[int, Field(ge=0, le=20)] = 2
@@ -100,7 +100,7 @@ class Step(Pod):
     """False: run even if nothing has changed. Left out: as the step is made."""
 
 
-class Volume(Declaration):
+class Volume(FrozenModel):
     """A PersistentVolumeClaim that every step and every pod of a training job sees at the same path."""
 
     claim: DnsName
@@ -108,13 +108,13 @@ class Volume(Declaration):
     read_only: bool = False
 
 
-class LocalLauncher(Declaration):
+class LocalLauncher(FrozenModel):
     """All processes of the training job in the trainer step's own pod."""
 
     kind: Literal["local"] = "local"
 
 
-class _PodsLauncher(Declaration):
+class _PodsLauncher(FrozenModel):
     """A training job of several pods: a coordinator, hosts with the ranks, and the tf.data service."""
 
     ranks_per_host: PositiveInt = 1
@@ -182,7 +182,7 @@ class SpecCluster(Cluster):
         return self.default.model_copy(update={key: getattr(declared, key) for key in declared.model_fields_set})
 
 
-class Launch(Declaration):
+class Launch(FrozenModel):
     """All that the trainer step needs to know to start a training job of several pods: made at compile time."""
 
     launcher: Annotated[MpiJobLauncher | JobSetLauncher, Field(discriminator="kind")]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from schemas.spec.base import Declaration, PositiveInt
+from schemas.spec.base import FrozenModel, PositiveInt
 
 DAY_FIELDS = ("{YYYY}", "{MM}", "{DD}")
 TRAIN, VALIDATION, EVAL = "train", "validation", "eval"
@@ -37,7 +37,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 """Of what may be wrong: from none to not quite all."""
 
 
-class _Logs(Declaration):
+class _Logs(FrozenModel):
     format: Literal["parquet", "csv", "tfrecord"]
     list_separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
     """CSV only: the character between the values of a multi-valued cell."""
@@ -49,7 +49,7 @@ class _Logs(Declaration):
     """A longer id is taken for missing and counted; a row that must have it is dropped."""
 
 
-class _Times(Declaration):
+class _Times(FrozenModel):
     """What becomes of times that cannot be right; see docs/data.md."""
 
     outside: Literal["clip", "drop"] = "clip"
@@ -77,7 +77,7 @@ MOST_DAYS = 3660
 Days = Annotated[int, Field(gt=0, le=MOST_DAYS)]
 
 
-class Arrival(Declaration):
+class Arrival(FrozenModel):
     """How a run knows that a day's logs are complete, and how long it waits for them."""
 
     marker: DayPattern
@@ -109,7 +109,7 @@ class DayLogs(_Logs):
 class SplitLogs(_Logs):
     """Logs without dates, in named splits."""
 
-    class Splits(Declaration):
+    class Splits(FrozenModel):
         """File patterns of the splits, relative to the data folder."""
 
         train: FilePattern

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import assert_never
 
-from schemas.spec.base import Declaration, Name
+from schemas.spec.base import FrozenModel, Name
 from schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
@@ -44,7 +44,7 @@ def measures_of(feature: Feature) -> tuple[Measure, ...]:
             assert_never(feature)
 
 
-class DriftBounds(Declaration):
+class DriftBounds(FrozenModel):
     """Largest distances of a feature's values, evaluation split against training split.
 
     A training split with fewer negatives (keep_negatives) is at some distance from the evaluation split as it is.
@@ -59,7 +59,7 @@ class DriftBounds(Declaration):
     """Largest difference of the shares of examples without the feature."""
 
 
-class Drift(Declaration):
+class Drift(FrozenModel):
     """The gate on the input, before anything is trained on it."""
 
     action: Literal["stop", "warn"]

@@ -4,22 +4,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration, Name, PositiveInt, Units
+from schemas.spec.base import FrozenModel, Name, PositiveInt, Units
 
 
-class MeanEncoder(Declaration):
+class MeanEncoder(FrozenModel):
     """The mean of the embeddings."""
 
     kind: Literal["mean"]
 
 
-class PositionalEncoder(Declaration):
+class PositionalEncoder(FrozenModel):
     """A weighted mean; the weights of the positions are learned and normalized over those present (a softmax)."""
 
     kind: Literal["positional"]
 
 
-class DinEncoder(Declaration):
+class DinEncoder(FrozenModel):
     """Attention to a target: each embedding is weighted by what an MLP makes of it and the target's (Zhou et al.: Deep
     interest network, KDD 2018, equation 3)."""
 
@@ -30,7 +30,7 @@ class DinEncoder(Declaration):
     """Of the hidden layers of the activation unit."""
 
 
-class TransformerEncoder(Declaration):
+class TransformerEncoder(FrozenModel):
     """Self-attention over the sequence, then the mean over its positions (Vaswani et al.: Attention is all you need,
     NIPS 2017; positions are learned)."""
 

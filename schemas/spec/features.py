@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import ColumnName, Declaration, Name, PositiveInt
+from schemas.spec.base import ColumnName, FrozenModel, Name, PositiveInt
 from schemas.spec.encoders import Encoder, MeanEncoder
 
 IdType = Literal["string", "int"]
@@ -13,7 +13,7 @@ Normalization = Literal["none", "zscore", "minmax"]
 Clip = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]
 
 
-class _OneColumn(Declaration):
+class _OneColumn(FrozenModel):
     column: ColumnName | None = None
     """Column of the logs; the feature's own name when left out."""
 
@@ -65,7 +65,7 @@ class IdFeature(_OneColumn):
     """See `NumericFeature`."""
 
 
-class CrossFeature(Declaration):
+class CrossFeature(FrozenModel):
     """Two ids taken together; each pair that occurs has a row."""
 
     kind: Literal["cross"]
@@ -129,7 +129,7 @@ class TimeFeature(_OneColumn):
     """A missing time has a row of its own."""
 
 
-class AgeFeature(Declaration):
+class AgeFeature(FrozenModel):
     """How old something was at the event, such as a post when it was shown. Negative ages count as 0."""
 
     kind: Literal["age"]
@@ -147,7 +147,7 @@ class AgeFeature(Declaration):
     """Age where the logs lack one of both, in the unit. Without it, such a row is an anomaly."""
 
 
-class MatchFeature(Declaration):
+class MatchFeature(FrozenModel):
     """1 where an id is among the ids of a list, such as an item among those the user has bought; otherwise 0."""
 
     kind: Literal["match"]
@@ -158,7 +158,7 @@ class MatchFeature(Declaration):
     type: IdType
 
 
-class Key(Declaration):
+class Key(FrozenModel):
     """A column that evaluation groups or slices examples by, such as a request's number, and that no model sees."""
 
     column: ColumnName | None = None

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration, Name, PositiveInt, Units
+from schemas.spec.base import FrozenModel, Name, PositiveInt, Units
 from schemas.spec.optimizers import Fraction, NonNegativeFloat
 
 
-class DcnV2(Declaration):
+class DcnV2(FrozenModel):
     """Deep & cross network v2 (Wang et al., WWW 2021): x_{l+1} = x_0 * (W_l x_l + b_l) + x_l, equation 1."""
 
     kind: Literal["dcn_v2"]
@@ -21,7 +21,7 @@ class DcnV2(Declaration):
     """Of the deep part, in parallel to the crosses; the tasks' part sees both, side by side. None when left out."""
 
 
-class Dlrm(Declaration):
+class Dlrm(FrozenModel):
     """Dot products of all pairs of embeddings (Naumov et al.: Deep learning recommendation model, 2019), beside the
     numbers' own vector. All tables that features read have one width."""
 
@@ -33,7 +33,7 @@ class Dlrm(Declaration):
 Interaction = Annotated[DcnV2 | Dlrm, Field(discriminator="kind")]
 
 
-class _Model(Declaration):
+class _Model(FrozenModel):
     interaction: Interaction | None = None
     """What the features become before the tasks' part; they are laid side by side when left out."""
     tower_units: Units = (16,)

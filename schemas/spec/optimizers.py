@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration, PositiveFloat
+from schemas.spec.base import FrozenModel, PositiveFloat
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]
 
 
-class Sgd(Declaration):
+class Sgd(FrozenModel):
     """w <- w - learning_rate * g."""
 
     kind: Literal["sgd"]
@@ -22,7 +22,7 @@ class Sgd(Declaration):
         return 0
 
 
-class Adagrad(Declaration):
+class Adagrad(FrozenModel):
     """a <- a + g^2; w <- w - learning_rate * g / sqrt(a) (Duchi et al., JMLR 2011)."""
 
     kind: Literal["adagrad"]
@@ -36,7 +36,7 @@ class Adagrad(Declaration):
         return dim
 
 
-class RowwiseAdagrad(Declaration):
+class RowwiseAdagrad(FrozenModel):
     """a <- a + mean(g^2) over the row; w <- w - learning_rate * g / sqrt(a): one float a row instead of `dim`
     (Gupta et al.: Training recommender systems at scale, 2020, section 2; FBGEMM's row-wise Adagrad)."""
 
@@ -50,7 +50,7 @@ class RowwiseAdagrad(Declaration):
         return 1
 
 
-class Adam(Declaration):
+class Adam(FrozenModel):
     """Adam (Kingma and Ba, ICLR 2015, algorithm 1); for embedding rows only the rows met in a step move."""
 
     kind: Literal["adam"]
@@ -64,7 +64,7 @@ class Adam(Declaration):
         return 2 * dim
 
 
-class Ftrl(Declaration):
+class Ftrl(FrozenModel):
     """FTRL-Proximal (McMahan et al.: Ad click prediction, KDD 2013, algorithm 1), with its alpha = learning_rate."""
 
     kind: Literal["ftrl"]
@@ -78,7 +78,7 @@ class Ftrl(Declaration):
         return 2 * dim
 
 
-class DenseSgd(Declaration):
+class DenseSgd(FrozenModel):
     """u <- momentum * u + g; w <- w - learning_rate * u."""
 
     kind: Literal["sgd"]
@@ -91,7 +91,7 @@ class DenseSgd(Declaration):
         return 1 if self.momentum else 0
 
 
-class DenseAdagrad(Declaration):
+class DenseAdagrad(FrozenModel):
     """See `Adagrad`."""
 
     kind: Literal["adagrad"]
@@ -104,7 +104,7 @@ class DenseAdagrad(Declaration):
         return 1
 
 
-class DenseAdam(Declaration):
+class DenseAdam(FrozenModel):
     """Adam (Kingma and Ba, ICLR 2015, algorithm 1)."""
 
     kind: Literal["adam"]
@@ -119,7 +119,7 @@ class DenseAdam(Declaration):
         return 2
 
 
-class AdamW(Declaration):
+class AdamW(FrozenModel):
     """Adam, and w <- w - rate * weight_decay * w beside it (Loshchilov and Hutter, ICLR 2019, algorithm 2). Biases do
     not decay."""
 

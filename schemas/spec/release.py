@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration, Name, PositiveInt
+from schemas.spec.base import FrozenModel, Name, PositiveInt
 from schemas.spec.data import FilePattern
 from schemas.spec.metrics import Metric
 
 NotNegative = Annotated[float, Field(ge=0)]
 
 
-class Grouping(Declaration):
+class Grouping(FrozenModel):
     """GAUC: the AUC within each group, averaged over groups that have both classes (Zhou et al., KDD 2018, eq. 6)."""
 
     by: Name
@@ -20,7 +20,7 @@ class Grouping(Declaration):
     """What a group counts by in the mean; `groups`: all equally."""
 
 
-class Listing(Declaration):
+class Listing(FrozenModel):
     """NDCG and recall at k: the examples with one value of `by` are a list, ranked by the score."""
 
     by: Name
@@ -28,7 +28,7 @@ class Listing(Declaration):
     k: Annotated[tuple[Annotated[int, Field(gt=0, le=9999)], ...], Field(min_length=1)]
 
 
-class Confidence(Declaration):
+class Confidence(FrozenModel):
     """Intervals by the Poisson bootstrap (Chamandy et al., 2012): percentiles of metrics over re-weighted examples."""
 
     replicates: Annotated[int, Field(ge=0, le=1000)] = 100
@@ -40,7 +40,7 @@ class Confidence(Declaration):
     every example by itself."""
 
 
-class Evaluation(Declaration):
+class Evaluation(FrozenModel):
     """What the evaluator measures."""
 
     slices: tuple[tuple[Name, ...], ...] = ()
@@ -54,7 +54,7 @@ class Evaluation(Declaration):
     """A gate does not judge a slice of fewer examples."""
 
 
-class Gate(Declaration):
+class Gate(FrozenModel):
     """Bounds of one metric of one task: on all examples, or on a slice.
 
     Give at least one bound. `at_least` and `at_most` bind the metric itself, both together as a band; the others bind
@@ -86,7 +86,7 @@ class Gate(Declaration):
         return any(bound is not None for bound in (self.max_drop, self.max_rise, self.min_gain))
 
 
-class DirectoryPush(Declaration):
+class DirectoryPush(FrozenModel):
     """A folder of numbered versions, as TensorFlow Serving reads it."""
 
     kind: Literal["directory"]
@@ -94,7 +94,7 @@ class DirectoryPush(Declaration):
     """Relative to the pipeline root."""
 
 
-class NoPush(Declaration):
+class NoPush(FrozenModel):
     """Train and judge only."""
 
     kind: Literal["none"]

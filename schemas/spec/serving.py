@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from schemas.errors import UserError
 from schemas.quantities import parse_bytes
-from schemas.spec.base import Declaration, PositiveFloat, PositiveInt
+from schemas.spec.base import FrozenModel, PositiveFloat, PositiveInt
 
 
 def _is_size(text: str) -> str:
@@ -20,7 +20,7 @@ def _is_size(text: str) -> str:
 Size = Annotated[str, AfterValidator(_is_size)]
 
 
-class Export(Declaration):
+class Export(FrozenModel):
     """The form of the SavedModel. Changing it trains again: the export is the last part of training."""
 
     form: Literal["stock", "tfra"] = "stock"
@@ -33,7 +33,7 @@ class Export(Declaration):
     rise by this share."""
 
 
-class Load(Declaration):
+class Load(FrozenModel):
     """Requests by which latency is measured."""
 
     candidates: PositiveInt = 200
@@ -43,7 +43,7 @@ class Load(Declaration):
     seconds: PositiveFloat = 3.0
 
 
-class Serving(Declaration):
+class Serving(FrozenModel):
     """What the exported model must hold, loaded by a server in a process of its own."""
 
     max_model_size: Size | None = None

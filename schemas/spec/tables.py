@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration, PositiveInt
+from schemas.spec.base import FrozenModel, PositiveInt
 from schemas.spec.optimizers import NonNegativeFloat, RowOptimizer
 
 
-class CountAdmission(Declaration):
+class CountAdmission(FrozenModel):
     """An id gets a row in the step of its `at_least`-th occurrence."""
 
     kind: Literal["count"]
@@ -19,7 +19,7 @@ class CountAdmission(Declaration):
     that ids of the past make room."""
 
 
-class RandomAdmission(Declaration):
+class RandomAdmission(FrozenModel):
     """An id without a row gets one with this probability at each occurrence (McMahan et al., KDD 2013, section 4.1.1:
     Poisson inclusion)."""
 
@@ -30,7 +30,7 @@ class RandomAdmission(Declaration):
 Admission = Annotated[CountAdmission | RandomAdmission, Field(discriminator="kind")]
 
 
-class Capacity(Declaration):
+class Capacity(FrozenModel):
     """The most rows a table has after eviction, over all ranks."""
 
     rows: PositiveInt
@@ -38,7 +38,7 @@ class Capacity(Declaration):
     """What goes first: the id seen longest ago by event time, or the one seen least often since it has a row."""
 
 
-class Table(Declaration):
+class Table(FrozenModel):
     """An embedding table: one row of `dim` floats for every id that its features have met in training."""
 
     dim: Annotated[int, Field(gt=0, le=1024)]

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import ColumnName, Declaration, PositiveFloat
+from schemas.spec.base import ColumnName, FrozenModel, PositiveFloat
 from schemas.spec.optimizers import NonNegativeFloat
 
 
-class CrossEntropy(Declaration):
+class CrossEntropy(FrozenModel):
     """Sigmoid cross-entropy."""
 
     kind: Literal["cross_entropy"]
@@ -16,7 +16,7 @@ class CrossEntropy(Declaration):
     """y becomes y (1 - s) + s / 2 (Szegedy et al., CVPR 2016, section 7)."""
 
 
-class Focal(Declaration):
+class Focal(FrozenModel):
     """-alpha_t (1 - p_t)^gamma log p_t (Lin et al., ICCV 2017, equation 5)."""
 
     kind: Literal["focal"]
@@ -25,26 +25,26 @@ class Focal(Declaration):
     """Weight of the positives; 1 - alpha of the negatives. Both 1 when left out."""
 
 
-class SquaredError(Declaration):
+class SquaredError(FrozenModel):
     """(prediction - label)^2."""
 
     kind: Literal["squared"]
 
 
-class Huber(Declaration):
+class Huber(FrozenModel):
     """e^2 / 2 up to |e| = delta, then delta (|e| - delta / 2) (Huber, 1964)."""
 
     kind: Literal["huber"]
     delta: PositiveFloat = 1.0
 
 
-class LogError(Declaration):
+class LogError(FrozenModel):
     """(z - log(1 + label))^2, and exp(z) - 1 is predicted. Labels are not negative."""
 
     kind: Literal["log"]
 
 
-class _Task(Declaration):
+class _Task(FrozenModel):
     label: ColumnName | None = None
     """Column of the logs; the task's own name when left out."""
     weight: PositiveFloat = 1.0

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration, Name, PositiveFloat, PositiveInt
+from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
 from schemas.spec.optimizers import DenseOptimizer, Fraction, NonNegativeFloat, RowOptimizer
 
 SHUFFLE_BUFFER = 20_000
@@ -12,7 +12,7 @@ SHUFFLE_BUFFER = 20_000
 NonNegativeInt = Annotated[int, Field(ge=0)]
 
 
-class Constant(Declaration):
+class Constant(FrozenModel):
     """Factor 1 after the warm-up."""
 
     kind: Literal["constant"]
@@ -20,7 +20,7 @@ class Constant(Declaration):
     """Steps over which the factor grows evenly from 0 to what it then is (Goyal et al., 2017, section 2.2)."""
 
 
-class Cosine(Declaration):
+class Cosine(FrozenModel):
     """From 1 to `floor` by half a cosine (Loshchilov and Hutter: SGDR, ICLR 2017, equation 5, one cycle)."""
 
     kind: Literal["cosine"]
@@ -30,7 +30,7 @@ class Cosine(Declaration):
     warmup_steps: NonNegativeInt = 0
 
 
-class Stepwise(Declaration):
+class Stepwise(FrozenModel):
     """Multiplied by `factor` every `every_steps` after the warm-up."""
 
     kind: Literal["step"]
@@ -39,19 +39,19 @@ class Stepwise(Declaration):
     warmup_steps: NonNegativeInt = 0
 
 
-class FixedBalance(Declaration):
+class FixedBalance(FrozenModel):
     """The tasks' declared weights."""
 
     kind: Literal["fixed"]
 
 
-class UncertaintyBalance(Declaration):
+class UncertaintyBalance(FrozenModel):
     """sum_k exp(-s_k) w_k L_k + s_k / 2 with learned s_k = log sigma_k^2 (Kendall et al., CVPR 2018, equation 10)."""
 
     kind: Literal["uncertainty"]
 
 
-class GradNormBalance(Declaration):
+class GradNormBalance(FrozenModel):
     """Weights that bring the tasks' gradients of the last shared layer to equal rates of learning (Chen et al.:
     GradNorm, ICML 2018, algorithm 1)."""
 
@@ -68,7 +68,7 @@ Schedule = Annotated[Constant | Cosine | Stepwise, Field(discriminator="kind")]
 LossBalance = Annotated[FixedBalance | UncertaintyBalance | GradNormBalance, Field(discriminator="kind")]
 
 
-class EarlyStopping(Declaration):
+class EarlyStopping(FrozenModel):
     """Training ends when the validation split has not got better for `patience` epochs, and the model is the best
     epoch's."""
 
@@ -82,14 +82,14 @@ class EarlyStopping(Declaration):
     days. What was validated is no longer quite what is pushed; the gates judge what is."""
 
 
-class Checkpoint(Declaration):
+class Checkpoint(FrozenModel):
     """How often the whole state of training is written, and how many of these are kept."""
 
     every_steps: PositiveInt = 1000
     keep: PositiveInt = 2
 
 
-class Training(Declaration):
+class Training(FrozenModel):
     """How the model learns. One step takes `batch_size_per_rank` examples on every rank."""
 
     mode: Literal["full", "incremental"] = "full"

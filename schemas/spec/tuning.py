@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 from typing_extensions import assert_never
 
-from schemas.spec.base import Declaration, Name, PositiveInt
+from schemas.spec.base import FrozenModel, Name, PositiveInt
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 SpecPath = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")]
 """A place in the spec: keys joined by dots, such as training.dense_optimizer.learning_rate."""
 
 
-class FloatRange(Declaration):
+class FloatRange(FrozenModel):
     """A number from `low` to `high`."""
 
     kind: Literal["float"]
@@ -22,7 +22,7 @@ class FloatRange(Declaration):
     """Drawn evenly by factors instead of differences, as suits learning rates."""
 
 
-class IntRange(Declaration):
+class IntRange(FrozenModel):
     """A whole number from `low` to `high`, both included."""
 
     kind: Literal["int"]
@@ -33,7 +33,7 @@ class IntRange(Declaration):
     """See `FloatRange`; not together with a step."""
 
 
-class Choice(Declaration):
+class Choice(FrozenModel):
     """One of several values, each a whole part of the spec: a number, a word, a list or a mapping."""
 
     kind: Literal["choice"]
@@ -43,7 +43,7 @@ class Choice(Declaration):
 Range = Annotated[FloatRange | IntRange | Choice, Field(discriminator="kind")]
 
 
-class MedianPruning(Declaration):
+class MedianPruning(FrozenModel):
     """A trial ends early when its best epoch so far is worse than the median of what earlier trials had after as many
     epochs (Golovin et al.: Google Vizier, KDD 2017, section 3.2.2)."""
 
@@ -54,7 +54,7 @@ class MedianPruning(Declaration):
     """So many epochs of each trial are not judged."""
 
 
-class Tuning(Declaration):
+class Tuning(FrozenModel):
     """A search by the tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011), on the validation split."""
 
     objective: Name | None = None

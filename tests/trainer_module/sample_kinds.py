@@ -13,7 +13,7 @@ from schemas.derived.columns import Column, columns
 from schemas.derived.outputs import outputs
 from schemas.loading.documents import check_document
 from schemas.spec import Inputs, RankerSpec, Spec, digest
-from schemas.spec.base import Declaration
+from schemas.spec.base import FrozenModel
 from trainer_module.job import TrainJob
 
 NUM_EXAMPLES = 96
@@ -151,14 +151,14 @@ def inputs(name: str) -> Inputs:
     return Inputs.model_validate_json(json.dumps({"features": features_of(name), "tasks": _TASKS}))
 
 
-def kinds(of: type[Declaration] = RankerSpec) -> set[type[Declaration]]:
+def kinds(of: type[FrozenModel] = RankerSpec) -> set[type[FrozenModel]]:
     """Returns all members of all unions that a declaration may have in it."""
-    found: set[type[Declaration]] = set()
+    found: set[type[FrozenModel]] = set()
     open_types: list[Any] = [of]
     while open_types:
         kind = open_types.pop()
         open_types += get_args(kind)
-        if isinstance(kind, type) and issubclass(kind, Declaration) and kind not in found:
+        if isinstance(kind, type) and issubclass(kind, FrozenModel) and kind not in found:
             found.add(kind)
             # With their constraints: where a union lies below a list, `annotation` alone has it.
             open_types += [field.annotation for field in kind.model_fields.values()]
@@ -167,7 +167,7 @@ def kinds(of: type[Declaration] = RankerSpec) -> set[type[Declaration]]:
 
 def declared_in(part: Any) -> Iterator[type]:
     """Yields the type of a declaration and of all that it consists of."""
-    if isinstance(part, Declaration):
+    if isinstance(part, FrozenModel):
         yield type(part)
         for name in type(part).model_fields:
             yield from declared_in(getattr(part, name))

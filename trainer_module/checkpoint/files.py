@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import UserError
-from schemas.spec.base import Declaration
+from schemas.spec.base import FrozenModel
 
 _CHUNK_BYTES = 4 << 20
 _NPY: Any = np.lib.format  # without types
@@ -32,7 +32,7 @@ class DamagedError(CheckpointError):
     """A checkpoint that is not what was written: another one may be sound."""
 
 
-class FileRecord(Declaration):
+class FileRecord(FrozenModel):
     """What a reader must find.
 
     Attributes:

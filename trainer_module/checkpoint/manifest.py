@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from schemas.spec.base import Declaration
+from schemas.spec.base import FrozenModel
 from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
 
 FORMAT = 2
@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class GroupLayout(Declaration):
+class GroupLayout(FrozenModel):
     """A group of tables that share a physical table; see `trainer_module.embedding`."""
 
     dim: int
@@ -29,7 +29,7 @@ class GroupLayout(Declaration):
     tracks_usage: bool
 
 
-class WeightLayout(Declaration):
+class WeightLayout(FrozenModel):
     """A dense weight; `blocks` as in `trainer_module.dense.weights.Weight`."""
 
     name: str
@@ -37,7 +37,7 @@ class WeightLayout(Declaration):
     blocks: tuple[tuple[tuple[str, int], ...] | None, ...] = ()
 
 
-class Position(Declaration):
+class Position(FrozenModel):
     """How far the input has been trained on: equal on all ranks. With a pool, each rank adds the batches it has taken.
 
     Attributes:
@@ -51,7 +51,7 @@ class Position(Declaration):
     parts: int = 0
 
 
-class Manifest(Declaration):
+class Manifest(FrozenModel):
     """What one checkpoint holds."""
 
     format: int = FORMAT

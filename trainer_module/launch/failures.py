@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration
+from schemas.spec.base import FrozenModel
 
 Cause = Literal["mistake", "killed", "hung", "lost", "ended", "late", "export"]
 """The first five are what can happen to an attempt, the likeliest to be the first cause of the others coming first.
@@ -19,7 +19,7 @@ MAX_TEXT = 20_000
 MAX_BRIEF = 200
 
 
-class Failure(Declaration):
+class Failure(FrozenModel):
     """What has gone wrong: the text names the process, the host, why, and the end of its log; `brief` is for a line."""
 
     cause: Cause

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.spec.base import Declaration
+from schemas.spec.base import FrozenModel
 from trainer_module.launch.failures import Failure
 
 Label = Annotated[str, Field(pattern=r"^[a-z0-9-]{0,64}$")]
 
 
-class Beat(Declaration):
+class Beat(FrozenModel):
     """Of a host, once or twice a second.
 
     Attributes:
@@ -33,7 +33,7 @@ class Beat(Declaration):
     leaves: bool = False
 
 
-class Order(Declaration):
+class Order(FrozenModel):
     """To a host.
 
     Attributes:

@@ -7,14 +7,14 @@ from pydantic import Field
 
 from schemas.derived.columns import features_of_new_ids
 from schemas.spec import Inputs
-from schemas.spec.base import Declaration
+from schemas.spec.base import FrozenModel
 from schemas.spec.release import Confidence, Evaluation, Gate, Grouping, Listing
 
 Slice = tuple[tuple[str, str | int | None], ...]
 """Features and keys by name, each with the value that is measured; None: every value."""
 
 
-class Settings(Declaration):
+class Settings(FrozenModel):
     """How every task is measured.
 
     Attributes:
