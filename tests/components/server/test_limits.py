@@ -12,6 +12,7 @@ import pytest
 from components.server.admission import Admission
 from tests.components.server.sample_models import candidates, scores
 from tests.components.server.server_process import Running, refusal, running, wait_until
+from tests.errors import tells
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +60,7 @@ def test_a_larger_message_than_allowed(strict: Running) -> None:
     assert "larger than max" in text
     answer = strict.post(b'{"instances": ["' + b"x" * 100_000 + b'"]}')
     assert answer.status_code == 413
-    assert "body: too large (got more than 100000 bytes)" in answer.json()["error"]
+    assert tells(answer.json()["error"], "body", "(got more than 100000 bytes)")
 
 
 def test_one_request_waits_and_the_next_is_refused(strict: Running, in_background: Any) -> None:
@@ -68,7 +69,7 @@ def test_one_request_waits_and_the_next_is_refused(strict: Running, in_backgroun
     wait_until(lambda: strict.metric("sangam_requests_waiting") == 1, "a request waits")
     code, text = refusal(lambda: strict.client.predict("rank", candidates(3), 20))
     assert code == "RESOURCE_EXHAUSTED"
-    assert "server: busy (got 1 requests running and 1 waiting)" in text
+    assert tells(text, "server", "(got 1 requests running and 1 waiting)")
     assert strict.post({"instances": []}).status_code == 429
     assert strict.get("/healthz").status_code == 200
     np.testing.assert_array_equal(first.result()["like"], [[2.0]])

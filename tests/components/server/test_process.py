@@ -18,6 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.components.server.sample_models import candidates, put, scores
 from tests.components.server.server_process import refusal, running, start, wait_until
+from tests.errors import tells
 
 pytestmark = pytest.mark.slow
 
@@ -63,10 +64,11 @@ def test_a_folder_without_a_version_is_unavailable_until_one_comes(
     folder.mkdir()
     with running(folder, scratch) as server:
         code, text = refusal(lambda: server.client.predict("rank", candidates(1), 10))
-        assert (code, text) == ("UNAVAILABLE", "model feed: no version is ready (got none); try later")
+        assert code == "UNAVAILABLE"
+        assert tells(text, "model feed", "(got none)")
         assert server.post({"instances": []}).status_code == 503
         assert server.get("/readyz").status_code == 503
-        assert server.log.read_text().count(f"nothing to serve yet: {folder} has no version") == 1
+        assert server.log.read_text().count(f"{folder} has no version") == 1
         assert server.get("/healthz").status_code == 200
         assert _health(server.grpc) == health_pb2.HealthCheckResponse.NOT_SERVING
         put(models[1], folder, 20240307001)
@@ -138,7 +140,7 @@ def test_a_taken_port_and_a_missing_folder_are_the_users_mistakes(tmp_path: Path
         processes = [start(tmp_path, scratch / flag, f"--{flag}-port", str(port)) for flag in ("grpc", "rest")]
         assert [process.wait(60) for process in processes] == [2, 2]
     for flag in ("grpc", "rest"):
-        assert f"--{flag}-port: cannot listen (got 127.0.0.1:{port}" in (scratch / flag).read_text()
+        assert tells((scratch / flag).read_text(), f"--{flag}-port", f"(got 127.0.0.1:{port}")
 
 
 def _is_refused(address: str) -> bool:

@@ -19,6 +19,7 @@ from tensorflow_serving.apis import (
 
 from tests.components.server.sample_models import NAME, candidates, scores
 from tests.components.server.server_process import Running, b64, refusal
+from tests.errors import tells
 
 pytestmark = pytest.mark.slow
 
@@ -49,10 +50,9 @@ def test_output_filter_leaves_out_the_others(server: Running) -> None:
     request.output_filter.append("watch")
     assert list(server.client.send(request, 10).outputs) == ["watch"]
     request.output_filter.append("buy")
-    assert refusal(lambda: server.client.send(request, 10)) == (
-        "INVALID_ARGUMENT",
-        "output_filter: buy unknown; signature rank gives like, watch",
-    )
+    code, text = refusal(lambda: server.client.send(request, 10))
+    assert code == "INVALID_ARGUMENT"
+    assert tells(text, "output_filter", "buy unknown ... like, watch")
 
 
 @pytest.mark.parametrize("signature", ["serving_default", "rank"])
@@ -63,45 +63,49 @@ def test_no_rows_give_no_scores(server: Running, signature: str) -> None:
     assert {name: array.shape for name, array in found.items()} == {"like": (0, 1), "watch": (0, 1)}
 
 
-WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("missing", {"user": None}, "inputs: user missing (got post, price, topics, topics_length); signature rank needs"),
-    ("unknown", {"color": np.zeros(1)}, "inputs: color unknown (got color, post, "),
-    ("type", {"price": np.zeros(1, np.float64)}, "inputs.price: wrong type (got float64); float32 is needed"),
-    ("string", {"post": np.zeros(3, np.int64)}, "inputs.post: wrong type (got int64); string is needed"),
-    ("rank", {"price": np.zeros([3, 1], np.float32)}, "inputs.price: wrong shape (got [3, 1]); [any] is needed"),
-    ("scalar", {"price": np.float32(1)}, "inputs.price: wrong shape (got []); [any] is needed"),
+WRONG: list[tuple[str, dict[str, Any], str, str]] = [
+    ("missing", {"user": None}, "inputs", "user missing (got post, price, topics, topics_length)"),
+    ("unknown", {"color": np.zeros(1)}, "inputs", "color unknown (got color, post, "),
+    ("type", {"price": np.zeros(1, np.float64)}, "inputs.price", "type (got float64) ... float32"),
+    ("string", {"post": np.zeros(3, np.int64)}, "inputs.post", "type (got int64) ... string"),
+    ("rank", {"price": np.zeros([3, 1], np.float32)}, "inputs.price", "shape (got [3, 1]) ... [any]"),
+    ("scalar", {"price": np.float32(1)}, "inputs.price", "shape (got []) ... [any]"),
     (
         "rows",
         {"user": np.array(["a", "b"])},
-        "numbers of rows do not agree (got post: 3, user: 2); each must be 1 or the",
+        "inputs",
+        "rows ... (got post: 3, user: 2)",
     ),
 ]
 
 
-@pytest.mark.parametrize(("changes", "text"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
-def test_wrong_input_is_named_with_what_is_allowed(server: Running, changes: dict[str, Any], text: str) -> None:
+@pytest.mark.parametrize(("changes", "place", "value"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
+def test_wrong_input_is_named_with_what_is_allowed(
+    server: Running, changes: dict[str, Any], place: str, value: str
+) -> None:
     inputs = {name: array for name, array in {**candidates(3), **changes}.items() if array is not None}
     code, said = refusal(lambda: server.client.predict("rank", inputs, 10))
     assert code == "INVALID_ARGUMENT"
-    assert text in said
+    assert tells(said, place, value)
 
 
-@pytest.mark.parametrize(("changes", "text"), [case[1:] for case in WRONG if case[0] not in ("type", "scalar")])
-def test_rest_names_the_same_input(server: Running, changes: dict[str, Any], text: str) -> None:
+@pytest.mark.parametrize(
+    ("changes", "place", "value"), [case[1:] for case in WRONG if case[0] not in ("type", "scalar")]
+)
+def test_rest_names_the_same_input(server: Running, changes: dict[str, Any], place: str, value: str) -> None:
     inputs = {
         name: np.asarray(array).tolist() for name, array in {**candidates(3), **changes}.items() if array is not None
     }
     answer = server.post({"signature_name": "rank", "inputs": inputs})
     assert answer.status_code == 400
     # JSON has no types of 32 and 64 bits, and one list for all of a column's values.
-    assert text.split("(got")[0] in answer.json()["error"]
+    assert tells(answer.json()["error"], place, value.split("(got")[0].rstrip())
 
 
 def test_an_example_that_cannot_be_parsed_is_the_clients_mistake(server: Running) -> None:
     code, text = refusal(lambda: server.client.predict("", {"examples": np.array([b"\xff\xfe"], dtype=object)}, 10))
     assert code == "INVALID_ARGUMENT"
-    assert "inputs: the model cannot read them" in text
-    assert "Could not parse example" in text
+    assert tells(text, "inputs", "Could not parse example")
 
 
 def test_not_a_number_is_answered_and_harms_nobody(server: Running) -> None:
@@ -113,20 +117,17 @@ def test_not_a_number_is_answered_and_harms_nobody(server: Running) -> None:
 def test_unknown_model_version_and_signature(server: Running) -> None:
     request = server.client.request("rank", candidates(1))
     request.model_spec.name = "other"
-    assert refusal(lambda: server.client.send(request, 10)) == (
-        "NOT_FOUND",
-        "model: unknown (got 'other'); this server serves feed",
-    )
+    code, text = refusal(lambda: server.client.send(request, 10))
+    assert code == "NOT_FOUND"
+    assert tells(text, "model", "(got 'other') ... feed")
     request.model_spec.name = ""
     assert refusal(lambda: server.client.send(request, 10))[0] == "INVALID_ARGUMENT"
-    assert refusal(lambda: server.client.predict("rank", candidates(1), 10, version=7)) == (
-        "NOT_FOUND",
-        "version: not served (got 7); model feed serves 1",
-    )
-    assert refusal(lambda: server.client.predict("order", candidates(1), 10)) == (
-        "INVALID_ARGUMENT",
-        "signature_name: unknown (got 'order'); version 1 has rank, serving_default, slow, upsert",
-    )
+    code, text = refusal(lambda: server.client.predict("rank", candidates(1), 10, version=7))
+    assert code == "NOT_FOUND"
+    assert tells(text, "version", "(got 7) ... feed")
+    code, text = refusal(lambda: server.client.predict("order", candidates(1), 10))
+    assert code == "INVALID_ARGUMENT"
+    assert tells(text, "signature_name", "(got 'order') ... rank, serving_default, slow, upsert")
 
 
 def test_the_version_served_may_be_named(server: Running) -> None:
@@ -137,7 +138,7 @@ def test_updates_are_refused_unless_allowed(server: Running) -> None:
     update = {"keys": np.array([1]), "rows": np.array([[9]], np.float32)}
     code, text = refusal(lambda: server.client.predict("upsert", update, 10))
     assert code == "PERMISSION_DENIED"
-    assert "start the server with --allow-updates" in text
+    assert "--allow-updates" in text
     answer = server.post({"signature_name": "upsert", "inputs": {"keys": [1], "rows": [[9.0]]}})
     assert answer.status_code == 403
     np.testing.assert_array_equal(server.client.predict("rank", candidates(2), 10)["like"], scores(1, 2))
@@ -205,10 +206,9 @@ def test_status_and_what_is_not_offered(server: Running) -> None:
         reload = model_management_pb2.ReloadConfigRequest()
         assert refusal(lambda: model.HandleReloadConfigRequest(reload, timeout=10))[0] == "UNIMPLEMENTED"
         prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        assert refusal(lambda: prediction.Classify(classification_pb2.ClassificationRequest(), timeout=10)) == (
-            "UNIMPLEMENTED",
-            "Classify: not offered by this server; Predict with a signature is",
-        )
+        code, text = refusal(lambda: prediction.Classify(classification_pb2.ClassificationRequest(), timeout=10))
+        assert code == "UNIMPLEMENTED"
+        assert tells(text, "Classify", "Predict")
 
 
 def test_reflection_describes_the_services_to_grpcurl(server: Running) -> None:

@@ -7,6 +7,7 @@ import pytest
 from components.steps.example_gen.conversion import convert
 from schemas.derived.columns import Column
 from schemas.errors import UserError
+from tests.errors import place_and_value
 
 INT = Column("n", "int", is_required=False)
 FLOAT = Column("x", "float", is_required=False)
@@ -92,7 +93,7 @@ def test_rows_without_a_label_are_dropped_and_counted_once() -> None:
 
 
 def test_a_label_other_than_0_and_1_is_an_error() -> None:
-    with pytest.raises(UserError, match=r"^file: column 'like': not a binary label \(got 2\); 0 or 1"):
+    with pytest.raises(UserError, match=place_and_value("file: column 'like'", "(got 2) ... 0 or 1")):
         converted(LIKE, pa.array([0, 2, None]))
 
 
@@ -113,35 +114,35 @@ def test_the_places_of_the_rows_that_remain_are_told() -> None:
 def test_what_says_which_examples_take_part_is_0_or_1_or_missing() -> None:
     clicked = Column("clicked", "int", is_required=False, is_binary=True)
     assert converted(clicked, pa.array([True, None, False])).to_pylist() == [[1], None, [0]]
-    with pytest.raises(UserError, match=r"column 'clicked': not a mark of which examples take part \(got 3\); 0 or 1"):
+    with pytest.raises(UserError, match=place_and_value("column 'clicked'", "(got 3) ... 0 or 1")):
         converted(clicked, pa.array([1, 3]))
 
 
 def test_a_weight_or_time_under_0_is_an_error_and_one_that_is_no_number_is_missing() -> None:
     weight = Column("w", "float", is_not_negative=True)
-    with pytest.raises(UserError, match=r"^file: column 'w': is under 0 \(got -0.5\); a weight of examples, a time"):
+    with pytest.raises(UserError, match=place_and_value("file: column 'w'", "(got -0.5)")):
         converted(weight, pa.array([0.0, -0.5]))
     assert converted(weight, pa.array([0.0, np.nan, -np.inf])).to_pylist() == [[0.0], None, None]
 
 
 def test_an_id_beyond_64_bits_signed_is_an_error() -> None:
-    with pytest.raises(UserError, match=r"^file: column 'n': too large .*\(got 18446744073709551615\)"):
+    with pytest.raises(UserError, match=place_and_value("file: column 'n'", "(got 18446744073709551615)")):
         converted(INT, pa.array([1, 2**64 - 1], pa.uint64()))
 
 
 @pytest.mark.parametrize(
-    ("column", "array", "text"),
+    ("column", "array", "place", "value"),
     [
-        (INT, pa.array([1.0]), r"'n': wrong type \(got double\); an int column takes integers"),
-        (INT, pa.array(["1"]), r"'n': wrong type \(got string\)"),
-        (INT, pa.array([[1]]), r"'n': wrong type \(got list<item: int64>\)"),
-        (FLOAT, pa.array(["1"]), r"'x': wrong type \(got string\); a float column takes floats and integers"),
-        (FLOAT, pa.array([True]), r"'x': wrong type \(got bool\)"),
-        (STRING, pa.array([1]), r"'s': wrong type \(got int64\); a string column takes strings"),
-        (INTS, pa.array([1]), r"'ns': wrong type \(got int64\); a list of an int column"),
-        (INTS, pa.array([["a"]]), r"'ns': wrong type \(got list<item: string>\)"),
+        (INT, pa.array([1.0]), "'n'", "(got double)"),
+        (INT, pa.array(["1"]), "'n'", "(got string)"),
+        (INT, pa.array([[1]]), "'n'", "(got list<item: int64>)"),
+        (FLOAT, pa.array(["1"]), "'x'", "(got string)"),
+        (FLOAT, pa.array([True]), "'x'", "(got bool)"),
+        (STRING, pa.array([1]), "'s'", "(got int64)"),
+        (INTS, pa.array([1]), "'ns'", "(got int64)"),
+        (INTS, pa.array([["a"]]), "'ns'", "(got list<item: string>)"),
     ],
 )
-def test_any_other_type_is_an_error(column: Column, array: pa.Array, text: str) -> None:
-    with pytest.raises(UserError, match=f"^file: column {text}"):
+def test_any_other_type_is_an_error(column: Column, array: pa.Array, place: str, value: str) -> None:
+    with pytest.raises(UserError, match=place_and_value(f"file: column {place}", value)):
         converted(column, array)

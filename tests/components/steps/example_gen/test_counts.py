@@ -6,6 +6,7 @@ from components.steps.example_gen.listing import FileFacts
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from tests.components.steps.example_gen.sample_logs import day_logs
+from tests.errors import place_and_value
 
 COLUMNS = [Column("like", "int", is_label=True), Column("n", "int")]
 FACTS = FileFacts(size_bytes=1, mtime_ns=1)
@@ -60,14 +61,15 @@ def test_negatives_sampled_out_are_told_and_are_no_dropped_rows() -> None:
         FileCounts(split="eval", path="c", rows_read=5, rows_written=5, columns=BOTH),
     )
     assert report.splits["train"].kept_negatives == 0.25
-    assert report.splits["train"].left_out == {"negatives sampled out (kept 0.25 of 8)": 6}
+    [(reason, count)] = report.splits["train"].left_out.items()
+    assert ("(kept 0.25 of 8)" in reason, count) == (True, 6)
     assert report.splits["eval"].kept_negatives is None
     assert report.splits["eval"].left_out == {}
 
 
 def test_a_split_of_which_sampling_leaves_nothing_is_an_error() -> None:
     none = FileCounts(split="train", path="a", rows_read=3, columns=BOTH, negatives=3, negatives_sampled_out=3)
-    with pytest.raises(UserError, match=r"data: split 'train' has no row left \(got 3 negatives sampled out of 3 rows"):
+    with pytest.raises(UserError, match=place_and_value("data", "(got 3 negatives sampled out of 3 rows")):
         counted(
             none,
             FileCounts(split="train", path="b", columns=BOTH),
@@ -86,7 +88,7 @@ def test_exactly_the_allowed_share_may_be_dropped() -> None:
 
 
 def test_a_column_that_no_record_of_a_split_has_is_an_error() -> None:
-    with pytest.raises(UserError, match=r"^a: column 'n': is missing from every record .* split 'train' \(got like\)"):
+    with pytest.raises(UserError, match=place_and_value("a: column 'n'", "(got like)")):
         counted(
             FileCounts(split="train", path="a", rows_read=1, rows_written=1, columns=["like"]),
             FileCounts(split="train", path="b", rows_read=1, rows_written=1, columns=["like"]),

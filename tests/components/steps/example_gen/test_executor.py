@@ -26,6 +26,7 @@ from tests.components.steps.example_gen.sample_logs import (
     write_days,
     write_records,
 )
+from tests.errors import place_and_value, tells
 from tests.paths import SHARED_DATA, SPECS
 
 pytestmark = pytest.mark.slow
@@ -177,15 +178,15 @@ def test_mistakes_met_while_reading_end_the_run_with_their_text_alone(tmp_path: 
     with pytest.raises(UserError) as error:
         ingest(day_logs("csv"), tmp_path, tmp_path / "out")
     first, second = str(error.value).splitlines()
-    assert first == f"{tmp_path}/2024-02-28/part-0.csv: line 6: wrong number of cells (got 2); the header has 9"
-    assert second.startswith(f"{tmp_path}/2024-03-01/part-0.csv: line 6: column 'post': not an int (got 'x')")
+    assert tells(first, f"{tmp_path}/2024-02-28/part-0.csv: line 6", "(got 2)")
+    assert tells(second, f"{tmp_path}/2024-03-01/part-0.csv: line 6: column 'post'", "(got 'x')")
     assert not (tmp_path / "out" / "ingestion.json").exists()
 
 
 def test_too_many_unreadable_records_end_the_run(tmp_path: Path) -> None:
     write_days(tmp_path, "tfrecord", dict.fromkeys(DAYS, ROWS))
     write_records(tmp_path / DATE / f"bad.{SUFFIX['tfrecord']}", [b"garbage"])
-    with pytest.raises(UserError, match=r"1 of 5 rows of split 'eval' .*: not a tf.Example \(1\) \(got 0.2\)"):
+    with pytest.raises(UserError, match=place_and_value("...", "(1) (got 0.2)")):
         ingest(day_logs("tfrecord"), tmp_path, tmp_path / "out")
 
 
@@ -197,7 +198,7 @@ def test_files_that_changed_since_the_run_began_end_it(tmp_path: Path) -> None:
     write_days(tmp_path, "parquet", dict.fromkeys(DAYS, ROWS))
     examples = standard_artifacts.Examples()
     examples.uri = str(tmp_path / "out")
-    with pytest.raises(UserError, match="files were added, removed or written since this run began"):
+    with pytest.raises(UserError, match=place_and_value("...", "since this run began")):
         Executor().Do(
             {}, {"examples": [examples]}, properties(day_logs(), tmp_path) | {"fingerprint": "of other files"}
         )
@@ -276,7 +277,7 @@ def test_the_driver_adds_a_fingerprint_that_changes_with_the_content_of_files_al
 
 
 def test_without_a_date_the_driver_takes_yesterday(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no rows on any day of the window"):
+    with pytest.raises(UserError, match="no rows on any day"):
         driven(tmp_path, day_logs(), date="")
 
 
@@ -357,9 +358,10 @@ def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
         validate([*ROWS, {**ROWS[0], "hour": None, "user": None}], tmp_path)
     lines = str(error.value).splitlines()
     assert [line.split(":")[1] for line in lines] == [" column 'hour'", " column 'user'"]
-    assert lines[0].startswith(
-        "split 'train': column 'hour': does not fit its schema (got: The feature was present in fewer examples than "
-        "expected: minimum fraction = 1.000000, actual = 0.800000); mend the logs"
+    assert tells(
+        lines[0],
+        "split 'train': column 'hour'",
+        "1.000000 ... 0.800000)",
     )
 
 
@@ -372,7 +374,7 @@ def test_a_vector_may_be_missing_where_that_is_declared_and_nowhere_else(tmp_pat
 
     rows: list[Row] = [{"v": [1.0, 2.0], "buy": 0, "seen": 1}, {"v": None, "buy": 1, "seen": None}]
     validate(rows, tmp_path / "may", declared(missing=0.0))
-    with pytest.raises(DataAnomalies, match=r"column 'v': .*minimum fraction = 1.000000, actual = 0.500000"):
+    with pytest.raises(DataAnomalies, match=place_and_value("column 'v'", "1.000000 ... 0.500000")):
         validate(rows, tmp_path / "must", declared())
 
 

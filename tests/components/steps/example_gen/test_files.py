@@ -15,6 +15,7 @@ from components.steps.example_gen.local_files import LocalStorage
 from schemas.errors import UserError
 from schemas.spec.data import Logs, SplitLogs
 from tests.components.steps.example_gen.sample_logs import day_logs
+from tests.errors import place_and_value, tells
 
 DAYS = ["2024-02-28", "2024-02-29", "2024-03-01"]
 
@@ -59,14 +60,17 @@ def test_the_newest_train_days_are_read_into_the_validation_split(tmp_path: Path
 @pytest.mark.parametrize(("missing", "split"), [(0, "train"), (1, "validation")])
 def test_a_train_and_a_validation_day_must_be_left(tmp_path: Path, missing: int, split: str) -> None:
     touch(tmp_path, *(f"{day}/a.parquet" for day in DAYS if day != DAYS[missing]))
-    with pytest.raises(UserError, match=rf"split '{split}' has no day left \(got no rows for {DAYS[missing]}\)"):
+    with pytest.raises(
+        UserError, match=place_and_value("data.pattern: ...", f"'{split}' ... (got no rows for {DAYS[missing]})")
+    ):
         resolved(tmp_path, day_logs(missing_days="skip", validation_days=1))
 
 
 def test_all_missing_days_are_named_at_once(tmp_path: Path) -> None:
     touch(tmp_path, "2024-02-29/a.parquet")
     with pytest.raises(
-        UserError, match=r"2 of the window's days .*\(got none for 2024-02-28, 2024-03-01\).*`missing_days: skip`"
+        UserError,
+        match=place_and_value("data.pattern: ...", "(got none for 2024-02-28, 2024-03-01) ... `missing_days: skip`"),
     ):
         resolved(tmp_path)
 
@@ -80,18 +84,22 @@ def test_skipped_days_are_reported(tmp_path: Path) -> None:
 
 def test_a_split_without_any_day_is_an_error_even_with_skip(tmp_path: Path) -> None:
     touch(tmp_path, "2024-02-28/a.parquet", "2024-02-29/a.parquet")
-    with pytest.raises(UserError, match=r"split 'eval' has no day left \(got no rows for 2024-03-01\)"):
+    with pytest.raises(
+        UserError, match=place_and_value("data.pattern: ...", "'eval' ... (got no rows for 2024-03-01)")
+    ):
         resolved(tmp_path, day_logs(missing_days="skip"))
 
 
 def test_a_window_without_any_file_says_where_it_looked(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"\{YYYY\}.*no rows on any day .*from 2024-02-28 to 2024-03-01\)"):
+    with pytest.raises(
+        UserError, match=place_and_value("data.pattern: ...{YYYY}...", "(got none from 2024-02-28 to 2024-03-01)")
+    ):
         resolved(tmp_path)
 
 
 @pytest.mark.parametrize("date", ["yesterday", "2024-3-1", "2024-02-30", "../2024-03-01", ""])
 def test_what_is_no_date_is_an_error(tmp_path: Path, date: str) -> None:
-    with pytest.raises(UserError, match=r"^date: not a date \(got .*YYYY-MM-DD"):
+    with pytest.raises(UserError, match=place_and_value("date", f"(got {date!r}) ... YYYY-MM-DD")):
         resolved(tmp_path, date=date)
 
 
@@ -123,7 +131,9 @@ def test_a_data_folder_with_brackets_in_its_name_is_read(tmp_path: Path) -> None
 
 def test_a_file_that_two_days_match_is_an_error(tmp_path: Path) -> None:
     touch(tmp_path, "2024-02-28_2024-02-29_2024-03-01.parquet")
-    with pytest.raises(UserError, match=r"matches twice \(got train 2024-02-28 and train 2024-02-29\)"):
+    with pytest.raises(
+        UserError, match=place_and_value("...03-01.parquet", "(got train 2024-02-28 and train 2024-02-29)")
+    ):
         resolved(tmp_path, day_logs(pattern="*{YYYY}-{MM}-{DD}*.parquet"))
 
 
@@ -137,7 +147,7 @@ def test_named_splits_stand_in_order_and_have_no_days(tmp_path: Path) -> None:
 
 def test_every_split_without_files_is_named(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.parquet")
-    with pytest.raises(UserError, match=r"(?s)data.splits.train: no file matches .*data.splits.eval: no file matches"):
+    with pytest.raises(UserError, match=r"(?s)data\.splits\.train: .*data\.splits\.eval: "):
         resolved(tmp_path, split_logs(train="a/2*", eval="b/*"))
 
 
@@ -153,17 +163,20 @@ def test_what_is_no_regular_file_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     (bad / "f.parquet").symlink_to("/dev/null")
     (bad / "g.parquet").symlink_to("g.parquet")
     (bad / "h.parquet").symlink_to(tmp_path / DAYS[0] / "a.parquet")
-    mend = "; remove it, or narrow the pattern"
     with pytest.raises(UserError) as error:
         resolved(tmp_path)
-    assert str(error.value).splitlines() == [
-        f"{bad}/b.parquet: is a link to nothing (got gone.parquet); mend or remove it",
-        f"{bad}/c.parquet: is no regular file (got a named pipe){mend}",
-        f"{bad}/d.parquet: is no regular file (got a folder){mend}",
-        f"{bad}/e.parquet: is no regular file (got a socket){mend}",
-        f"{bad}/f.parquet: is no regular file (got a device){mend}",
-        f"{bad}/g.parquet: cannot be looked at (got: Too many levels of symbolic links); mend or remove it",
-    ]
+    got = {
+        "b": "(got gone.parquet)",
+        "c": "(got a named pipe)",
+        "d": "(got a folder)",
+        "e": "(got a socket)",
+        "f": "(got a device)",
+        "g": "(got: Too many levels of symbolic links)",
+    }
+    lines = str(error.value).splitlines()
+    assert len(lines) == len(got)
+    for line, (name, value) in zip(lines, got.items(), strict=True):
+        assert tells(line, f"{bad}/{name}.parquet", value)
     for name in "bcdefg":
         path = bad / f"{name}.parquet"
         path.rmdir() if name == "d" else path.unlink()
@@ -178,7 +191,7 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return os.scandir(folder)
 
-    with pytest.raises(UserError, match=rf"{DAYS[1]}: cannot be listed \(got: Permission denied\); check its perm"):
+    with pytest.raises(UserError, match=place_and_value(str(DAYS[1]), "(got: Permission denied)")):
         resolve(day_logs(), DAYS[2], str(tmp_path), LocalStorage(scan=scan))
 
 
@@ -228,16 +241,15 @@ def test_files_that_changed_between_two_listings_are_named(tmp_path: Path) -> No
     touch(tmp_path, f"{DAYS[1]}/b.parquet")
     (tmp_path / DAYS[1] / "a.parquet").unlink()
     assert changed_files(before, before) == []
-    assert changed_files(before, resolved(tmp_path)) == [
-        f"{tmp_path}/{DAYS[0]}/a.parquet: was written (got 1 bytes, then 6)",
-        f"{tmp_path}/{DAYS[1]}/a.parquet: was removed",
-        f"{tmp_path}/{DAYS[1]}/b.parquet: was added",
-    ]
+    written, removed, added = changed_files(before, resolved(tmp_path))
+    assert tells(written, f"{tmp_path}/{DAYS[0]}/a.parquet", "(got 1 bytes, then 6)")
+    assert tells(removed, f"{tmp_path}/{DAYS[1]}/a.parquet", "removed")
+    assert tells(added, f"{tmp_path}/{DAYS[1]}/b.parquet", "added")
 
 
 def test_a_file_in_two_splits_is_an_error(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.parquet")
-    with pytest.raises(UserError, match=r"matches twice \(got train and eval\).*judged on"):
+    with pytest.raises(UserError, match=place_and_value("...a/1.parquet", "(got train and eval)")):
         resolved(tmp_path, split_logs(train="a/*", eval="a/1*"))
 
 
@@ -246,7 +258,7 @@ def test_a_day_of_empty_files_is_a_missing_day(tmp_path: Path) -> None:
     logs = day_logs(missing_days="skip")
     files = resolved(tmp_path, logs)
     assert without(files, logs, [str(tmp_path / DAYS[0] / "a.parquet")]).missing_days == ("2024-02-28",)
-    with pytest.raises(UserError, match="split 'eval' has no day left"):
+    with pytest.raises(UserError, match=place_and_value("data.pattern: ...", "'eval' ... 2024-03-01")):
         without(files, logs, [str(tmp_path / DAYS[2] / "a.parquet")])
 
 

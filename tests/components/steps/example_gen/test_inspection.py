@@ -10,6 +10,7 @@ from schemas.derived.columns import columns
 from schemas.errors import UserError
 from schemas.spec.data import DayLogs
 from tests.components.steps.example_gen.sample_logs import INPUTS, ROWS, SUFFIX, day_logs, write, write_days
+from tests.errors import place_and_value, tells
 
 DAYS = ["2024-02-28", "2024-02-29", "2024-03-01"]
 
@@ -26,8 +27,8 @@ def test_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
         planned(tmp_path, day_logs())
     lines = str(error.value).splitlines()
     assert len(lines) == 6
-    assert lines[0].startswith(f"{tmp_path}/2024-02-28/part-0.parquet: column 'like': is missing")
-    assert lines[5].startswith(f"{tmp_path}/2024-03-01/part-0.parquet: column 'tags': is missing")
+    assert tells(lines[0], f"{tmp_path}/2024-02-28/part-0.parquet: column 'like'", "is missing")
+    assert tells(lines[5], f"{tmp_path}/2024-03-01/part-0.parquet: column 'tags'", "is missing")
 
 
 def test_only_the_first_ten_problems_are_spelled_out(tmp_path: Path) -> None:
@@ -36,13 +37,15 @@ def test_only_the_first_ten_problems_are_spelled_out(tmp_path: Path) -> None:
         planned(tmp_path, day_logs())
     lines = str(error.value).splitlines()
     assert len(lines) == 11
-    assert lines[-1] == "... and 11 more problems of this kind"
+    assert lines[-1].startswith("... and 11 more")
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "csv", "tfrecord"])
 def test_an_empty_file_is_an_error(tmp_path: Path, format_name: str) -> None:
     write_days(tmp_path, format_name, {DAYS[0]: ROWS, DAYS[1]: [], DAYS[2]: ROWS})
-    with pytest.raises(UserError, match=r"^\S+/2024-02-29/part-0\S+: has no rows; .*`missing_days: skip`"):
+    with pytest.raises(
+        UserError, match=place_and_value(".../2024-02-29/part-0...", "no rows ... `missing_days: skip`")
+    ):
         planned(tmp_path, day_logs(format_name))
 
 

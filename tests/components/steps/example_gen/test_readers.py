@@ -24,6 +24,7 @@ from tests.components.steps.example_gen.sample_logs import (
     write,
     write_records,
 )
+from tests.errors import place_and_value, tells
 
 COLUMNS = columns(INPUTS)
 FORMATS = ["parquet", "csv", "tfrecord"]
@@ -91,9 +92,9 @@ def test_a_csv_vector_or_weight_that_is_left_empty_is_an_error_rather_than_a_shi
         Column("v", "float", is_list=True, is_required=False, length=3),
         Column("w", "float", is_list=True, is_required=False, beside=("ids",)),
     ]
-    with pytest.raises(UserError, match=r"column 'v': wrong length in row 1 \(got 2 floats\)"):
+    with pytest.raises(UserError, match=place_and_value("column 'v'", "(got 2 floats)")):
         read(csv_file(tmp_path / "a", "ids,v,w\n7,1||3,1\n"), "csv", wanted)
-    with pytest.raises(UserError, match=r"column 'w': is not as long as column 'ids' in row 2 \(got 1 and 2 values\)"):
+    with pytest.raises(UserError, match=place_and_value("column 'w'", "(got 1 and 2 values)")):
         read(csv_file(tmp_path / "b", "ids,v,w\n,1|2|3,\n7|8,1|2|3,|0.5\n"), "csv", wanted)
 
 
@@ -125,27 +126,26 @@ def test_the_footer_tells_the_number_of_rows(tmp_path: Path) -> None:
 def test_a_missing_column_is_seen_before_the_run(tmp_path: Path, format_name: str) -> None:
     path = write(tmp_path / "data", format_name, without_column("tags"))
     (problem,) = inspect(path, format_name).problems
-    assert problem.startswith(f"{path}: column 'tags': is missing (got history, hour, like, ")
+    assert tells(problem, f"{path}: column 'tags'", "is missing (got history, hour, like, ")
 
 
 def test_a_wrong_type_is_seen_before_the_run(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1.5]}), tmp_path / "data")
-    assert inspect(tmp_path / "data", "parquet", N).problems == (
-        f"{tmp_path}/data: column 'n': wrong type (got double); an int column takes integers of any width and booleans",
-    )
+    [problem] = inspect(tmp_path / "data", "parquet", N).problems
+    assert tells(problem, f"{tmp_path}/data: column 'n'", "(got double)")
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet at all"])
 def test_what_is_no_parquet_is_seen_before_the_run(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "data").write_bytes(content)
     (problem,) = inspect(tmp_path / "data", "parquet").problems
-    assert "is no Parquet file, or is cut off" in problem
+    assert tells(problem, f"{tmp_path}/data", "no Parquet file")
 
 
 def test_a_cut_off_parquet_file_is_seen_before_the_run(tmp_path: Path) -> None:
     path = write(tmp_path / "data", "parquet", ROWS)
     path.write_bytes(path.read_bytes()[:-100])
-    assert "is no Parquet file, or is cut off" in inspect(path, "parquet").problems[0]
+    assert tells(inspect(path, "parquet").problems[0], str(path), "cut off")
 
 
 def test_a_corrupt_parquet_page_is_an_error(tmp_path: Path) -> None:
@@ -154,32 +154,32 @@ def test_a_corrupt_parquet_page_is_an_error(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[100:2000] = bytes(1900)
     path.write_bytes(content)
-    with pytest.raises(UserError, match="data: is corrupt or cut off"):
+    with pytest.raises(UserError, match=place_and_value(str(path), "corrupt")):
         read(path, "parquet", N)
 
 
 def test_a_column_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["n", "n"]), tmp_path / "data")
-    assert "column 'n': is there 2 times" in inspect(tmp_path / "data", "parquet", N).problems[0]
-    assert "column 'n': is there 2 times" in inspect(csv_file(tmp_path / "c", "n,n\n1,2\n"), "csv", N).problems[0]
+    assert tells(inspect(tmp_path / "data", "parquet", N).problems[0], "column 'n'", "2 times")
+    assert tells(inspect(csv_file(tmp_path / "c", "n,n\n1,2\n"), "csv", N).problems[0], "column 'n'", "2 times")
 
 
 def test_a_csv_line_with_a_wrong_number_of_cells_is_named(tmp_path: Path) -> None:
     path = csv_file(tmp_path / "data", "n,m\n1,2\n1,2,3\n")
-    with pytest.raises(UserError, match=rf"^{path}: line 3: wrong number of cells \(got 3\); the header has 2$"):
+    with pytest.raises(UserError, match=place_and_value(f"{path}: line 3", "(got 3)")):
         read(path, "csv", N)
 
 
 @pytest.mark.parametrize("value", ["1.0", "NA", "18446744073709551615", "two"])
 def test_a_csv_cell_of_another_type_is_named(tmp_path: Path, value: str) -> None:
     path = csv_file(tmp_path / "data", f"m,n\n1,2\n3,4\n5,{value}\n")
-    with pytest.raises(UserError, match=rf"^{path}: line 4: column 'n': not an int \(got '{value}'\); whole numbers"):
+    with pytest.raises(UserError, match=place_and_value(f"{path}: line 4: column 'n'", f"(got '{value}')")):
         read(path, "csv", N)
 
 
 def test_a_value_of_another_type_in_a_csv_list_is_named(tmp_path: Path) -> None:
     path = csv_file(tmp_path / "data", "ns\n1|2\n3|x\n")
-    with pytest.raises(UserError, match=rf"^{path}: line 3: column 'ns': not an int \(got 'x'\)"):
+    with pytest.raises(UserError, match=place_and_value(f"{path}: line 3: column 'ns'", "(got 'x')")):
         read(path, "csv", [Column("ns", "int", is_list=True)])
 
 
@@ -211,7 +211,7 @@ def test_a_cut_off_compressed_file_is_an_error(tmp_path: Path, format_name: str)
     whole = gzip.compress(plain.read_bytes())
     path = tmp_path / "data.gz"
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(UserError, match=rf"^{path}: is (corrupt or )?cut off"):
+    with pytest.raises(UserError, match=place_and_value(str(path), "cut off")):
         read(path, format_name, N)
 
 
@@ -220,7 +220,7 @@ def test_a_cut_off_record_file_is_an_error(tmp_path: Path, num_bytes: int) -> No
     path = tmp_path / "data"
     write_records(path, [b"one record", b"another"])
     path.write_bytes(path.read_bytes()[:-num_bytes])
-    with pytest.raises(UserError, match="is cut off after 1 records"):
+    with pytest.raises(UserError, match=place_and_value(str(path), "cut off after 1 record")):
         read(path, "tfrecord")
 
 
@@ -230,10 +230,10 @@ def test_a_corrupt_record_file_is_an_error(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[20] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"record 1 is corrupt \(its checksum is wrong\)"):
+    with pytest.raises(UserError, match=place_and_value(str(path), "record 1 ... checksum")):
         read(path, "tfrecord")
     path.write_bytes(b"this is text and no record file")
-    assert "is no TFRecord file" in inspect(path, "tfrecord").problems[0]
+    assert tells(inspect(path, "tfrecord").problems[0], str(path), "no TFRecord file")
 
 
 def test_records_that_are_no_example_are_counted_and_left_out(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_columns_that_no_record_has_are_told_from_those_without_values(tmp_path:
 def test_a_wrong_type_in_records_is_named(tmp_path: Path) -> None:
     path = tmp_path / "data"
     write_records(path, examples(table([{"n": 1.5}]).to_batches()[0]))
-    with pytest.raises(UserError, match=rf"^{path}: column 'n': wrong type \(got float\); an int column"):
+    with pytest.raises(UserError, match=place_and_value(f"{path}: column 'n'", "(got float)")):
         read(path, "tfrecord", N)
 
 
@@ -267,14 +267,14 @@ def test_two_types_of_one_column_in_records_are_named(tmp_path: Path) -> None:
     path = tmp_path / "data"
     batches = [table([{"n": value}]).to_batches()[0] for value in (1, 1.5)]
     write_records(path, [record for batch in batches for record in examples(batch)])
-    with pytest.raises(UserError, match=rf"^{path}: column 'n': has two types \(got int64 in some records, float in "):
+    with pytest.raises(UserError, match=place_and_value(f"{path}: column 'n'", "(got int64 in some records, float in")):
         read(path, "tfrecord", N)
 
 
 def test_several_values_in_a_scalar_column_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "data"
     write_records(path, examples(table([{"n": [1, 2]}]).to_batches()[0]))
-    with pytest.raises(UserError, match=r"column 'n': several values in a record \(got 2\)"):
+    with pytest.raises(UserError, match=place_and_value("column 'n'", "(got 2)")):
         read(path, "tfrecord", N)
 
 

@@ -11,6 +11,7 @@ from components.registry.versions import withdraw
 from components.steps.example_gen.local_files import LocalStorage
 from schemas.errors import UserError
 from tests.components.steps.example_gen.sample_logs import INPUTS, ROWS, day_logs, write_days
+from tests.errors import place_and_value
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +83,9 @@ def root(tmp_path: Path) -> Path:
 def test_a_first_run_trains_on_the_whole_window_and_says_so(root: Path) -> None:
     found = start(root)
     assert found.base is None
-    assert found.notes == ("no blessed checkpoint from before 2024-03-06: trained from nothing on the whole window",)
+    [note] = found.notes
+    assert "no blessed checkpoint" in note
+    assert "2024-03-06" in note
     assert train_days(root) == DAYS[2:6]
 
 
@@ -125,7 +128,9 @@ def test_after_a_rollback_the_day_before_is_the_base_and_the_next_day_learns_bot
     withdraw(root / "serving", because="likes fell", now=datetime.datetime(2024, 3, 6, tzinfo=datetime.timezone.utc))
     found = json.loads(driven(root)["start"])
     assert found["base"]["checkpoint_uri"] == str(before)
-    assert found["notes"] == ["the blessed checkpoint of 2024-03-05 was rolled back (serving/20240306001): passed over"]
+    [note] = found["notes"]
+    assert "2024-03-05" in note
+    assert "rolled back (serving/20240306001)" in note
     assert train_days(root) == DAYS[4:6]
 
 
@@ -142,24 +147,24 @@ def test_a_checkpoint_that_is_gone_is_passed_over_and_told(root: Path) -> None:
     (gone / "checkpoint" / "manifest.json").unlink()
     found = start(root)
     assert found.base.checkpoint_uri == str(root / "kept")
-    assert found.notes == (f"the blessed checkpoint {gone} of 2024-03-04 is gone: it was passed over",)
+    [note] = found.notes
+    assert f"{gone} of 2024-03-04" in note
 
 
 def test_days_between_the_base_and_the_window_are_told(root: Path) -> None:
     blessed(root, "base", "2024-02-20", "2024-02-21")
     assert train_days(root) == DAYS[2:6]
-    assert start(root).notes == (
-        "2024-02-22 to 2024-03-02 were not trained on: they lie between the last day of the base and the window "
-        "(data.train_days)",
-    )
+    [note] = start(root).notes
+    assert note.startswith("2024-02-22 to 2024-03-02 were not trained on")
+    assert "(data.train_days)" in note
 
 
 def test_days_that_came_late_are_told(root: Path) -> None:
     blessed(root, "base", DAYS[1], DAYS[3])
     assert train_days(root) == DAYS[4:6]
-    assert start(root).notes == (
-        "2024-03-03 had no rows when training passed them and are left out now; mode: full takes them in",
-    )
+    [note] = start(root).notes
+    assert note.startswith("2024-03-03 ")
+    assert "mode: full" in note
 
 
 def test_a_base_that_knows_the_last_day_with_logs_leaves_nothing_to_learn_and_is_none(root: Path) -> None:
@@ -176,7 +181,7 @@ def test_days_before_the_base_may_be_gone(root: Path) -> None:
         (root / "logs" / day / "part-0.parquet").unlink()
     blessed(root, "base", *DAYS[:4])
     assert train_days(root) == DAYS[4:6]
-    with pytest.raises(UserError, match="2 of the window's days have no rows"):
+    with pytest.raises(UserError, match=place_and_value("data.pattern: ...", "(got none for 2024-03-03, 2024-03-04)")):
         train_days(root, mode="full")
 
 

@@ -70,8 +70,8 @@ def many(*others: int | None, of: int = NOON) -> list[int | None]:
 @pytest.mark.parametrize("column", [AT, BORN], ids=["event", "other"])
 def test_a_column_in_another_unit_stops_the_run_and_the_unit_is_named(column: Column, unit: str, factor: float) -> None:
     logged = int(NOON * factor) if factor < 1 else NOON * int(factor)
-    text = rf"^split 'train', for example logs/a: column '{column.name}': 1000 of 1000 times lie .*\(got {logged}\)"
-    with pytest.raises(UserError, match=rf"{text}; they look like {unit}: log seconds since 1970$"):
+    text = rf"^split 'train', for example logs/a: column '{column.name}': .*1000 of 1000 .*\(got {logged}\)"
+    with pytest.raises(UserError, match=rf"{text}.* {unit}: .*seconds since 1970$"):
         judged(column, many(of=logged))
 
 
@@ -79,10 +79,10 @@ def test_times_of_logs_without_days_have_a_range_too() -> None:
     document = {"kind": "splits", "format": "parquet", "splits": {"train": "a", "eval": "b"}}
     logs = SplitLogs.model_validate(document)
     assert judged(AT, many(), logs).splits["train"].ignored == {}
-    with pytest.raises(UserError, match=r"outside 1990-01-01 to 2100-01-01 .*look like milliseconds"):
+    with pytest.raises(UserError, match=r"1990-01-01 to 2100-01-01 .*milliseconds"):
         judged(AT, many(of=NOON * 1000), logs)
     narrower = SplitLogs.model_validate(document | {"times": {"latest": "2010-12-31"}})
-    with pytest.raises(UserError, match=r"1000 of 1000 times lie outside 1990-01-01 to 2010-12-31"):
+    with pytest.raises(UserError, match=r"1000 of 1000 .*1990-01-01 to 2010-12-31"):
         judged(AT, many(), narrower)
 
 
