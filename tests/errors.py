@@ -4,6 +4,7 @@ A better sentence must cost no test. `place_and_value("data.kind", "(got 'day')"
 `pytest.raises(..., match=...)`; `tells(text, place, value)` asks the same of a text that a program printed. `...`
 stands for any text within the line. Where place and value would fit another mistake too, one telling word follows, such
 as an allowed name: `"(got 'nam') ... 'name'"`. An error without a value is told by such a word alone.
+Of a sentence that is no error, such as a note or the reason of a verdict, `mentions` finds the names and numbers.
 """
 
 import re
@@ -18,6 +19,11 @@ def place_and_value(place: str, value: str) -> str:
 def tells(text: str, place: str, value: str) -> bool:
     """Returns whether a line of a text tells of a value at a place."""
     return re.search(place_and_value(place, value), text) is not None
+
+
+def mentions(text: str, parts: str) -> bool:
+    """Returns whether a line of a text holds names and numbers, in their order."""
+    return re.search(_pattern(parts), text) is not None
 
 
 def _pattern(text: str) -> str:

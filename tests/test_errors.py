@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.errors import tells
+from tests.errors import mentions, tells
 
 ERROR = "spec.yaml: line 3: data.kind: unknown kind (got 'day'); one of: 'days', 'splits'"
 
@@ -34,3 +34,10 @@ def test_an_error_is_found_by_its_place_and_value(place: str, value: str) -> Non
 )
 def test_another_error_is_not(place: str, value: str) -> None:
     assert not tells(f"{ERROR}\nother: is missing", place, value)
+
+
+def test_a_sentence_mentions_names_and_numbers_in_their_order() -> None:
+    reason = "auc 0.6500 is below the bound 0.7000"
+    assert mentions(reason, "auc 0.6500 ... below ... 0.7000")
+    assert not mentions(reason, "0.7000 ... 0.6500")
+    assert not mentions(reason, "auc 0.6500 ... above")

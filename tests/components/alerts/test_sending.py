@@ -20,6 +20,7 @@ from components.alerts.event import MAX_REASON
 from components.alerts.signing import signature, verify
 from schemas.errors import UserError
 from schemas.spec.alerts import Alerts
+from tests.errors import mentions, tells
 from tests.fakes.webhook import HANG, webhook
 from tests.paths import REPOSITORY
 
@@ -82,7 +83,7 @@ def test_a_receiver_in_trouble_is_tried_again_with_the_same_event(first: int) ->
         (500, "3 times", "status 500"),
         (404, "once", "status 404"),
         (401, "once", "status 401"),
-        (307, "once", "status 307: redirects are not followed, give the final address"),
+        (307, "once", "status 307: redirects"),
     ],
 )
 def test_what_is_not_taken_is_told_and_logged(
@@ -92,7 +93,8 @@ def test_what_is_not_taken_is_told_and_logged(
     with webhook([status]) as hook:
         problem = send(ALERTS, event(), environ(hook.url), waits_s=QUICK)
         shown = hook.url.removesuffix("/hooks/s3cret-path")
-    assert problem == f"alerts: {shown} has not taken the alert (tried {tries}, got: {text})"
+    assert problem
+    assert tells(problem, "alerts", f"{shown} ... (tried {tries}, got: {text}")
     assert {got.path for got in hook.received} == {"/hooks/s3cret-path"}
     [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert "event=alert_not_sent kind=failed" in record.getMessage()
@@ -115,7 +117,7 @@ def test_a_receiver_that_drips_byte_after_byte_does_not_hold_the_run() -> None:
     with webhook([HANG]) as hook:
         problem = send(Alerts(timeout_s=1), event(), environ(hook.url), waits_s=())
     assert problem
-    assert "(tried once, got: no answer within 1 s)" in problem
+    assert "(tried once, got: no answer within 1 s" in problem
     assert time.monotonic() - started < 4
 
 
@@ -124,7 +126,7 @@ def test_a_refused_connection_is_told() -> None:
         port = server.getsockname()[1]
     problem = send(ALERTS, event(), environ(f"http://127.0.0.1:{port}/x"), waits_s=QUICK)
     assert problem
-    assert f"http://127.0.0.1:{port} has not taken the alert (tried 3 times, got: ConnectError: " in problem
+    assert tells(problem, "alerts", f"http://127.0.0.1:{port} ... (tried 3 times, got: ConnectError: ")
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
@@ -146,33 +148,35 @@ def test_only_what_is_asked_for_is_sent_and_a_test_always() -> None:
 def test_a_missing_variable_is_told_and_nothing_is_raised(caplog: pytest.LogCaptureFixture) -> None:
     problem = send(ALERTS, event(), {"SANGAM_ALERT_KEY": KEY})
     assert problem is not None
-    assert problem.startswith("alerts.url_env: the environment variable SANGAM_ALERT_URL is not set; set it, or ")
+    assert tells(problem, "alerts.url_env", "SANGAM_ALERT_URL is not set")
     assert "event=alert_not_sent" in caplog.text
 
 
 URL = "https://alerts.example/s3cret"
 WRONG = [
-    ({"SANGAM_ALERT_URL": URL}, "alerts.key_env: the environment variable SANGAM_ALERT_KEY is not set; "),
-    ({"SANGAM_ALERT_URL": ""}, "alerts.url_env: the environment variable SANGAM_ALERT_URL is empty; "),
-    (environ(URL) | {"SANGAM_ALERT_KEY": "s3cret"}, "is too short (got 6 characters); at least 16, for example from"),
-    (environ(URL) | {"SANGAM_ALERT_KEY": KEY + "s3cret\n"}, "has white space around it or control characters"),
-    (environ("http://alerts.example/s3cret"), "is not encrypted (got http://alerts.example); an address such as https"),
-    (environ("http://127.0.0.1.example:80/"), "is not encrypted (got http://127.0.0.1.example:80)"),
-    (environ("http://localhost@alerts.example/s3cret"), "is not encrypted (got http://alerts.example)"),
-    (environ("ftp://s3cret.example/"), "is no address of the web (not shown)"),
-    (environ("s3cret"), "is no address of the web (not shown)"),
-    (environ("https:///s3cret"), "is no address of the web (not shown)"),
-    (environ("https://a.example/s3cret x"), "is no address of the web (not shown)"),
-    (environ("https://a.example:s3cret/"), "is no address (not shown)"),
-    (environ("https://[s3cret/"), "is no address (not shown)"),
+    ({"SANGAM_ALERT_URL": URL}, "alerts.key_env", "SANGAM_ALERT_KEY is not set"),
+    ({"SANGAM_ALERT_URL": ""}, "alerts.url_env", "SANGAM_ALERT_URL is empty"),
+    (environ(URL) | {"SANGAM_ALERT_KEY": "s3cret"}, "alerts.key_env", "(got 6 characters) ... 16"),
+    (environ(URL) | {"SANGAM_ALERT_KEY": KEY + "s3cret\n"}, "alerts.key_env", "white space ... (not shown)"),
+    (environ("http://alerts.example/s3cret"), "alerts.url_env", "(got http://alerts.example) ... https"),
+    (environ("http://127.0.0.1.example:80/"), "alerts.url_env", "(got http://127.0.0.1.example:80)"),
+    (environ("http://localhost@alerts.example/s3cret"), "alerts.url_env", "(got http://alerts.example)"),
+    (environ("ftp://s3cret.example/"), "alerts.url_env", "(not shown)"),
+    (environ("s3cret"), "alerts.url_env", "(not shown)"),
+    (environ("https:///s3cret"), "alerts.url_env", "(not shown)"),
+    (environ("https://a.example/s3cret x"), "alerts.url_env", "(not shown)"),
+    (environ("https://a.example:s3cret/"), "alerts.url_env", "(not shown)"),
+    (environ("https://[s3cret/"), "alerts.url_env", "(not shown)"),
 ]
 
 
-@pytest.mark.parametrize(("variables", "text"), WRONG, ids=[text[:40] for _, text in WRONG])
-def test_a_wrong_environment_is_found_before_a_run_and_not_shown(variables: dict[str, str], text: str) -> None:
+@pytest.mark.parametrize(("variables", "place", "value"), WRONG)
+def test_a_wrong_environment_is_found_before_a_run_and_not_shown(
+    variables: dict[str, str], place: str, value: str
+) -> None:
     with pytest.raises(UserError) as caught:
         target_of(ALERTS, variables)
-    assert text in str(caught.value)
+    assert tells(str(caught.value), place, value)
     assert "s3cret" not in str(caught.value)
 
 
@@ -184,7 +188,7 @@ def test_encrypted_addresses_and_those_of_this_machine_are_allowed(url: str) -> 
 def test_a_long_reason_is_cut_and_says_so() -> None:
     long = event(reason="x" * 100_000).reason
     assert len(long) == MAX_REASON
-    assert long.endswith("\n[cut here: 100000 characters in all]")
+    assert mentions(long.splitlines()[-1], "cut ... 100000")
     assert event(reason="x" * MAX_REASON).reason == "x" * MAX_REASON
 
 

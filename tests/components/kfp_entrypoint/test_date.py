@@ -8,6 +8,7 @@ import pytest
 from components.kfp_entrypoint.date import resolve
 from components.kfp_entrypoint.notes import Notes
 from schemas.errors import UserError
+from tests.errors import place_and_value
 
 NOW = datetime.datetime(2024, 3, 9, 0, 10, tzinfo=datetime.timezone.utc)
 RAW = "{{$.pipeline_job_create_time_utc}}"
@@ -42,7 +43,7 @@ def test_a_try_after_midnight_keeps_the_day_of_the_first() -> None:
 
 
 def test_no_date_is_a_mistake() -> None:
-    with pytest.raises(UserError, match=r"^date: not a date \(got '7 March'\); .* or leave it empty for yesterday"):
+    with pytest.raises(UserError, match=place_and_value("date", "(got '7 March') ... yesterday")):
         date(given="7 March")
 
 

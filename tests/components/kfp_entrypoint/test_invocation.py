@@ -9,6 +9,7 @@ import pytest
 from components.kfp_entrypoint.invocation import Command, globalized, localized, parse_command
 from components.kfp_entrypoint.uris import Places
 from schemas.errors import UserError
+from tests.errors import place_and_value
 
 PLACES = Places("/r/artifacts")
 DECLARED = {"artifacts": {"examples": {"artifactType": {"instanceSchema": "title: tfx.Examples"}}}}
@@ -57,7 +58,7 @@ def test_what_is_handed_back_has_the_backends_addresses() -> None:
 
 
 def test_an_artifact_that_was_moved_is_refused() -> None:
-    with pytest.raises(UserError, match=r"artifact: lies outside of /r/artifacts \(got '/etc/m'\)"):
+    with pytest.raises(UserError, match=place_and_value("artifact", "/r/artifacts (got '/etc/m')")):
         globalized({"artifacts": {"model": {"artifacts": [{"uri": "/etc/m"}]}}}, PLACES)
 
 
@@ -71,7 +72,7 @@ def test_the_executor_input_is_replaced_in_tfxs_command() -> None:
 
 @pytest.mark.parametrize("words", [[], ["bash", "-c", "x"], ["python", "script.py"]])
 def test_another_command_is_refused(words: list[str]) -> None:
-    with pytest.raises(UserError, match="command: is not `python -m MODULE"):
+    with pytest.raises(UserError, match=place_and_value("command", "`python -m MODULE")):
         parse_command(words)
 
 

@@ -14,6 +14,7 @@ import pytest
 from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
 from components.steps.infra_validator.verdict import Check, ServingVerdict
 from schemas.spec.serving import Load
+from tests.errors import tells
 from tests.fakes.webhook import Webhook, webhook
 from tests.paths import REPOSITORY
 
@@ -150,7 +151,7 @@ def test_a_mistake_is_one_line_and_is_told_once(tmp_path: Path) -> None:
     (alert,) = bodies(hook)
     assert (alert["kind"], alert["pipeline"], alert["step"]) == ("failed", "short_video", "example_gen")
     assert (alert["date"], alert["run"]) == ("2024-03-07", "run-1")
-    assert alert["reason"] == "data: is wrong (got this); write that"
+    assert tells(alert["reason"], "data", "(got this)")
 
 
 def test_another_failure_is_told_when_all_tries_have_failed(tmp_path: Path) -> None:
@@ -173,14 +174,13 @@ def test_a_root_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
     pod.root.write_text("a file, not a folder")
     code, said = pod.run()
     assert code == 2
-    assert f"error: example_gen: pipeline_root: cannot be written to (got {pod.root}: " in said
+    assert tells(said, "error: example_gen: pipeline_root", f"(got {pod.root}: ")
 
 
 def test_a_step_killed_for_memory_says_what_may_help(tmp_path: Path) -> None:
     code, said = Pod(tmp_path / "pod", ending="killed").run()
     assert code == 137
-    assert "error: example_gen: was killed (SIGKILL), as Kubernetes does when memory runs out" in said
-    assert "raise cluster.steps.example_gen.memory" in said
+    assert tells(said, "error: example_gen", "SIGKILL ... cluster.steps.example_gen.memory")
 
 
 def test_a_step_that_is_stopped_tidies_up_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_step_that_is_stopped_tidies_up_and_leaves_nothing_behind(tmp_path: Pa
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 143
-    assert "error: example_gen: was stopped by SIGTERM" in said
+    assert tells(said, "error: example_gen", "SIGTERM")
     assert (pod.folder / "tidied").exists()
     with pytest.raises(ProcessLookupError):
         os.kill(int((pod.folder / "hangs").read_text()), 0)
@@ -232,5 +232,5 @@ def test_alerts_that_cannot_be_sent_change_nothing(tmp_path: Path) -> None:
     pod.environment = {"SANGAM_ALERT_URL": "https://127.0.0.1:9/", "SANGAM_ALERT_KEY": "short"}
     code, said = pod.run()
     assert code == 2
-    assert "the key in SANGAM_ALERT_KEY is too short" in said
+    assert tells(said, "alerts.key_env", "SANGAM_ALERT_KEY")
     assert "short\n" not in said

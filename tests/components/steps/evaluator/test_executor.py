@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
+from tests.errors import mentions, place_and_value
+
 pytestmark = pytest.mark.slow
 
 
@@ -99,10 +101,9 @@ def test_first_model_is_blessed_and_says_that_nothing_was_there_to_compare_with(
     judged, root = first
     assert judged.verdict.blessed
     assert judged.verdict.baseline is None
-    assert judged.verdict.notes == [
-        "no blessed model yet: like auc max_drop 0.02 was not checked",
-        "no blessed model yet: watch rmse max_rise 0.1 was not checked",
-    ]
+    like, watch = judged.verdict.notes
+    assert mentions(like, "no blessed model ... like auc max_drop 0.02")
+    assert mentions(watch, "no blessed model ... watch rmse max_rise 0.1")
     assert [gate.kind for task in judged.verdict.tasks.values() for gate in task.gates] == ["finite", "value"] * 3
     assert judged.blessing.get_int_custom_property("blessed") == 1
     assert judged.blessing.get_string_custom_property("current_model") == str(models / "good")
@@ -115,9 +116,9 @@ def test_first_model_is_blessed_and_says_that_nothing_was_there_to_compare_with(
 def test_a_gate_that_passes_says_why(first: Any, world: Any) -> None:
     tasks = first[0].verdict.tasks
     auc = tasks["like"].metrics["auc"]
-    assert tasks["like"].gates[0].reason == f"all {world.NUM_ROWS} predictions are finite numbers"
-    assert tasks["like"].gates[1].reason == f"auc {auc:.4f} is at least the bound 0.6000"
-    assert tasks["watch"].gates[1].reason == f"rmse {tasks['watch'].metrics['rmse']:.4f} is at most the bound 2.0000"
+    assert mentions(tasks["like"].gates[0].reason, f"all {world.NUM_ROWS} ... finite")
+    assert mentions(tasks["like"].gates[1].reason, f"auc {auc:.4f} ... 0.6000")
+    assert mentions(tasks["watch"].gates[1].reason, f"rmse {tasks['watch'].metrics['rmse']:.4f} ... 2.0000")
 
 
 def test_one_task_below_its_bound_refuses_the_model_though_the_mean_is_fine(
@@ -136,7 +137,7 @@ def test_one_task_below_its_bound_refuses_the_model_though_the_mean_is_fine(
     assert (likes + downloads) / 2 > 0.8 > downloads
     assert not judged.verdict.blessed
     assert [gate.passed for task in tasks.values() for gate in task.gates[1:]] == [True, False, True]
-    assert tasks["download"].gates[1].reason == f"auc {downloads:.4f} is below the bound 0.8000"
+    assert mentions(tasks["download"].gates[1].reason, f"auc {downloads:.4f} ... below ... 0.8000")
     assert judged.blessing.get_int_custom_property("blessed") == 0
     assert blessed_uris(tmp_path) == []
 
@@ -152,12 +153,13 @@ def test_a_worse_candidate_is_refused_against_the_blessed_model(
     _, value, change = judged.verdict.tasks["like"].gates
     assert (value.passed, change.passed) == (True, False)
     assert change.value == pytest.approx(blessed_auc - auc, abs=1e-4)
-    assert change.reason == (
-        f"auc {judged.verdict.tasks['like'].metrics['auc']:.4f} is {change.value:.4f} below the blessed model's "
-        f"{blessed_auc:.4f}, more than max_drop 0.0200"
+    assert mentions(
+        change.reason,
+        f"auc {judged.verdict.tasks['like'].metrics['auc']:.4f} ... {change.value:.4f} below ... "
+        f"{blessed_auc:.4f} ... max_drop 0.0200",
     )
     assert "above the blessed model's" in judged.verdict.tasks["watch"].gates[2].reason
-    assert "more than max_rise 0.1000" in judged.verdict.tasks["watch"].gates[2].reason
+    assert "max_rise 0.1000" in judged.verdict.tasks["watch"].gates[2].reason
     assert not judged.verdict.blessed
     assert judged.verdict.baseline == str(models / "good")
     assert judged.verdict.notes == []
@@ -195,9 +197,8 @@ def test_a_better_candidate_is_blessed_though_the_old_model_lacks_a_task_and_new
     assert change.value < 0
     assert "above the blessed model's" in change.reason
     assert [gate.kind for gate in judged.verdict.tasks["watch"].gates] == ["finite", "value"]
-    assert judged.verdict.notes == [
-        f"the blessed model {models / 'one_task'} has no task 'watch': watch rmse max_rise 0.1 was not checked"
-    ]
+    [note] = judged.verdict.notes
+    assert mentions(note, f"{models / 'one_task'} ... 'watch' ... watch rmse max_rise 0.1")
     assert judged.verdict.blessed
     assert judged.blessing.get_string_custom_property("baseline_model") == str(models / "one_task")
 
@@ -216,18 +217,17 @@ def test_labels_of_one_class_fail_the_gate_with_a_reason_even_at_bound_zero(
     task = judged.verdict.tasks["never"]
     assert task.metrics["auc"] is None
     assert task.metrics["calibration"] is None
-    assert task.gates[1].reason == f"auc is undefined: all {world.NUM_ROWS} labels are 0"
+    assert mentions(task.gates[1].reason, f"auc ... undefined ... {world.NUM_ROWS} labels are 0")
     assert not judged.verdict.blessed
-    assert judged.verdict.notes == [
-        f"the blessed model {tmp_path / 'gone'} is gone: never auc max_drop 0.02 was not checked"
-    ]
+    [note] = judged.verdict.notes
+    assert mentions(note, f"{tmp_path / 'gone'} ... gone ... never auc max_drop 0.02")
 
 
 def test_no_examples_is_an_error(world: Any, columns: dict[str, np.ndarray], models: Path, tmp_path: Path) -> None:
     from schemas.errors import UserError
 
     world.write_examples(tmp_path / "examples", {name: values[:0] for name, values in columns.items()})
-    with pytest.raises(UserError, match="not one example was evaluated"):
+    with pytest.raises(UserError, match="not one example"):
         world.evaluate(tmp_path / "run", root=tmp_path, examples=tmp_path / "examples", model=models / "good")
 
 
@@ -236,15 +236,13 @@ def test_no_examples_is_an_error(world: Any, columns: dict[str, np.ndarray], mod
     [
         (None, "no blessed model yet"),
         ("gone", "is gone"),
-        ("other_columns", "cannot score today's examples .*a_column_of_long_ago"),
-        ("never", "has none of the tasks"),
+        ("other_columns", "a_column_of_long_ago"),
+        ("never", "none of the tasks"),
     ],
 )
 def test_a_baseline_that_cannot_be_used_is_told_rather_than_raised(
     uri: str | None, problem: str, world: Any, examples: Path, models: Path
 ) -> None:
-    import re
-
     from components.steps.evaluator.models.baseline import usable_baseline
 
     found = usable_baseline(
@@ -256,7 +254,7 @@ def test_a_baseline_that_cannot_be_used_is_told_rather_than_raised(
     )
     assert found.uri is None
     assert found.tasks == frozenset()
-    assert re.search(problem, found.problem)
+    assert problem in found.problem
 
 
 def test_a_candidate_or_a_baseline_that_was_changed_is_not_loaded(world: Any, models: Path, tmp_path: Path) -> None:
@@ -272,7 +270,7 @@ def test_a_candidate_or_a_baseline_that_was_changed_is_not_loaded(world: Any, mo
     [path] = (tmp_path / "model").rglob("saved_model.pb")
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     given = {"model": [model], "examples": [world.examples_artifact(tmp_path)]}
-    with pytest.raises(UserError, match=r"got saved_model\.pb: sha256 is .* the next run makes it anew"):
+    with pytest.raises(UserError, match=place_and_value("...", "(got saved_model.pb: sha256 ... next run")):
         Executor().Do(given, {}, {"inputs": world.INPUTS.model_dump_json()})
-    with pytest.raises(UserError, match=r"got saved_model\.pb: sha256 is .* nothing is compared with it"):
+    with pytest.raises(UserError, match=place_and_value("...", "(got saved_model.pb: sha256 ... compared")):
         usable_baseline(model.uri, sealed=sealed, wanted={"like"}, examples=None, split="eval")

@@ -18,6 +18,7 @@ from components.steps.example_validator.executor import Executor
 from components.steps.schema_gen.schema import schema_text, tfmd_schema
 from schemas.spec import Inputs
 from schemas.spec.drift import Drift, DriftBounds
+from tests.errors import tells
 
 pytestmark = pytest.mark.slow
 
@@ -131,7 +132,7 @@ def test_a_side_without_values_is_said_and_not_judged() -> None:
     drift = Drift.model_validate_json(json.dumps({"action": "stop", "features": {"age": {"jensen_shannon": 0.1}}}))
     (distance,) = distances(INPUTS, drift, train=_statistics(SAME), evaluation=none)
     assert distance.value is None
-    assert distance.reason == "age: jensen_shannon was not compared: one of the splits has no value"
+    assert tells(distance.reason, "age", "jensen_shannon")
 
 
 def test_a_feature_of_two_columns_is_as_far_as_the_further_and_times_only_go_missing(

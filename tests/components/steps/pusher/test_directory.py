@@ -14,6 +14,7 @@ from components.registry import versions
 from components.steps.pusher.directory import Pushed, push, target_folder
 from components.steps.pusher.manifest import CARD_FILE, Provenance, list_files
 from schemas.errors import UserError
+from tests.errors import place_and_value, tells
 
 NOW = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
 PROVENANCE = Provenance(
@@ -137,11 +138,7 @@ def test_withdrawn_files_are_not_pushed_again_and_the_way_out_works(model: Path,
     withdraw_newest(target, "likes fell by a third")
     with pytest.raises(UserError) as caught:
         pushed(bad, target)
-    assert str(caught.value) == (
-        "push: these very files were version 20111130002, which was withdrawn on 2024-01-02 (got the reason: likes "
-        "fell by a third); train a model on other data or with another spec, or put the version back: sangam rollback "
-        f"{target} --restore 20111130002"
-    )
+    assert tells(str(caught.value), "push", f"(got the reason: likes fell by a third) ... {target}")
     assert sorted(os.listdir(target)) == ["20111130001", "withdrawn"]
     versions.restore(target, "20111130002")
     assert pushed(bad, target).version == "20111130002"
@@ -216,7 +213,7 @@ def test_pushes_at_once_get_versions_of_their_own(target: Path, tmp_path: Path) 
 
 def test_a_folder_without_a_saved_model_is_refused(target: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"not a SavedModel \(got no saved_model.pb\)"):
+    with pytest.raises(UserError, match=place_and_value("...", "(got no saved_model.pb)")):
         pushed(tmp_path / "empty", target)
 
 

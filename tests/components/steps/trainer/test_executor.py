@@ -11,6 +11,7 @@ from schemas.contracts.statistics import FILE_NAME, Statistics
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
+from tests.errors import place_and_value
 from tests.paths import SPECS
 from trainer_module.job import read_job
 
@@ -137,5 +138,5 @@ def test_a_graph_or_a_base_that_was_changed_is_refused_before_anything_starts(tm
         _refuse_changed(report(blessed), inputs)
     with Path(graph.uri, FILE_NAME).open("a") as file:
         file.write(" ")
-    with pytest.raises(UserError, match=rf"transform_graph: is not what was written there \(got {FILE_NAME}"):
+    with pytest.raises(UserError, match=place_and_value("transform_graph", f"(got {FILE_NAME}")):
         _refuse_changed(report(None), inputs)

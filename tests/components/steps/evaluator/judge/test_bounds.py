@@ -13,6 +13,7 @@ from tests.components.steps.evaluator.judge.sample_measurements import (
     metrics,
     slice_of,
 )
+from tests.errors import mentions
 
 AUC = {"task": "like", "metric": "auc"}
 TASK = {"auc": "like", "log_loss": "like", "rmse": "watch"}
@@ -34,7 +35,7 @@ def changed(metric: str, ours: Measured, theirs: Measured) -> dict[str, Any]:
             0.773,
             False,
             0.031,
-            "auc 0.7420 is 0.0310 below the blessed model's 0.7730, more than max_drop 0.0200",
+            "auc 0.7420 ... 0.0310 below ... 0.7730 ... max_drop 0.0200",
         ),
         (
             "auc",
@@ -43,7 +44,7 @@ def changed(metric: str, ours: Measured, theirs: Measured) -> dict[str, Any]:
             0.752,
             True,
             0.01,
-            "auc 0.7420 is 0.0100 below the blessed model's 0.7520, within max_drop 0.0200",
+            "auc 0.7420 ... 0.0100 below ... 0.7520 ... max_drop 0.0200",
         ),
         (
             "auc",
@@ -52,9 +53,9 @@ def changed(metric: str, ours: Measured, theirs: Measured) -> dict[str, Any]:
             0.742016,
             True,
             0.000016,
-            "auc 0.7420 is 0.000016 below the blessed model's 0.7420, within max_drop 0.020000",
+            "auc 0.7420 ... 0.000016 below ... 0.7420 ... max_drop 0.020000",
         ),
-        ("auc", {"max_drop": 0.02}, 0.742, 0.742, True, 0.0, "auc 0.7420 equals the blessed model's 0.7420"),
+        ("auc", {"max_drop": 0.02}, 0.742, 0.742, True, 0.0, "auc 0.7420 ... 0.7420"),
         (
             "auc",
             {"max_drop": 0.02},
@@ -62,7 +63,7 @@ def changed(metric: str, ours: Measured, theirs: Measured) -> dict[str, Any]:
             0.732,
             True,
             -0.01,
-            "auc 0.7420 is 0.0100 above the blessed model's 0.7320",
+            "auc 0.7420 ... 0.0100 above ... 0.7320",
         ),
         (
             "rmse",
@@ -71,7 +72,7 @@ def changed(metric: str, ours: Measured, theirs: Measured) -> dict[str, Any]:
             1.0,
             False,
             0.3,
-            "rmse 1.3000 is 0.3000 above the blessed model's 1.0000, more than max_rise 0.1000",
+            "rmse 1.3000 ... 0.3000 above ... 1.0000 ... max_rise 0.1000",
         ),
         (
             "auc",
@@ -80,7 +81,7 @@ def changed(metric: str, ours: Measured, theirs: Measured) -> dict[str, Any]:
             0.741,
             False,
             0.001,
-            "auc 0.7420 is 0.0010 above the blessed model's 0.7410, less than min_gain 0.0100",
+            "auc 0.7420 ... 0.0010 above ... 0.7410 ... min_gain 0.0100",
         ),
         (
             "log_loss",
@@ -89,7 +90,7 @@ def changed(metric: str, ours: Measured, theirs: Measured) -> dict[str, Any]:
             0.42,
             True,
             0.02,
-            "log_loss 0.4000 is 0.0200 below the blessed model's 0.4200, at least min_gain 0.0100",
+            "log_loss 0.4000 ... 0.0200 below ... 0.4200 ... min_gain 0.0100",
         ),
         (
             "log_loss",
@@ -98,7 +99,7 @@ def changed(metric: str, ours: Measured, theirs: Measured) -> dict[str, Any]:
             0.42,
             True,
             0.0,
-            "log_loss 0.4200 equals the blessed model's 0.4200, at least min_gain 0.0000",
+            "log_loss 0.4200 ... 0.4200 ... min_gain 0.0000",
         ),
     ],
 )
@@ -110,7 +111,8 @@ def test_a_change_against_the_blessed_model(
     [change] = declared(verdict, TASK[metric])
     assert change.kind == ("gain" if "min_gain" in bounds else "change")
     assert change.value == pytest.approx(value)
-    assert (change.passed, change.reason) == (passed, reason)
+    assert change.passed is passed
+    assert mentions(change.reason, reason)
     assert (verdict.baseline, verdict.notes[1:]) == ("models/1", [])
 
 
@@ -123,9 +125,8 @@ def test_a_change_judged_by_its_bound_looks_at_the_paired_differences() -> None:
     assert change.upper is not None
     assert 0.005 <= change.lower < 0.01 < 0.012 < change.upper <= 0.015
     assert not change.passed
-    assert change.reason == (
-        f"auc 0.7500 is 0.0100 below the blessed model's 0.7600; at the worse end of the 95 % interval a loss of "
-        f"{change.upper:.4f}, more than max_drop 0.0120"
+    assert mentions(
+        change.reason, f"auc 0.7500 ... 0.0100 below ... 0.7600 ... 95 % ... {change.upper:.4f} ... max_drop 0.0120"
     )
     [by_point] = declared(judged(gate | {"judge": "point"}, changed("auc", ours, theirs), baseline=COMPARED))
     assert by_point.passed
@@ -139,7 +140,7 @@ def test_a_gain_judged_by_its_bound_must_be_sure() -> None:
     assert not gain.passed
     assert gain.lower is not None
     assert gain.lower < 0
-    assert gain.reason.endswith(f"a loss of {-gain.lower:.4f}, less than min_gain 0.0000")
+    assert mentions(gain.reason, f"{-gain.lower:.4f} ... min_gain 0.0000")
 
 
 def test_a_bound_and_a_change_of_one_gate_are_two_verdicts() -> None:
@@ -155,12 +156,12 @@ def test_a_bound_and_a_change_of_one_gate_are_two_verdicts() -> None:
 def test_without_a_baseline_a_change_is_said_not_to_be_checked() -> None:
     verdict = judged(AUC | {"at_least": 0.7, "max_drop": 0.02, "min_gain": 0.0}, {})
     assert [gate.kind for gate in declared(verdict)] == ["value"]
-    assert verdict.notes[1:] == [
-        "none yet: like auc max_drop 0.02 was not checked",
-        "none yet: like auc min_gain 0 was not checked",
-    ]
+    dropped, gained = verdict.notes[1:]
+    assert mentions(dropped, "like auc max_drop 0.02")
+    assert mentions(gained, "like auc min_gain 0")
 
 
 def test_a_blessed_model_whose_metric_is_undefined_is_no_pass() -> None:
     [change] = declared(judged(AUC | {"max_drop": 0.02}, changed("auc", exactly(0.7), UNDEFINED), baseline=COMPARED))
-    assert (change.passed, change.reason) == (False, "the blessed model's auc is undefined")
+    assert not change.passed
+    assert mentions(change.reason, "blessed ... auc ... undefined")

@@ -18,6 +18,7 @@ from tests.components.steps.evaluator.judge.sample_measurements import (
     metrics,
     slice_of,
 )
+from tests.errors import mentions
 
 INT8 = Export(rows="int8", max_auc_loss=0.001)
 
@@ -28,16 +29,19 @@ def test_a_verdict_says_in_words_what_it_is_each_gates_reason_and_what_was_not_c
         {"task": "like", "metric": "auc", "slice": {"tab": "home"}, "at_least": 0.6},
     ]
     slices = {"tab=home": slice_of("tab", like=metrics(auc=0.5))}
-    assert judged(gates, slices).text().splitlines() == [
-        "refused: 1 of 4 gates did not hold",
-        "compared with no other model",
-        "pass like: all 1000 predictions are finite numbers",
-        "pass like: auc 0.7500 is at least the bound 0.7000",
-        "FAIL like: auc of tab=home 0.5000 is below the bound 0.6000",
-        "pass watch: all 1000 predictions are finite numbers",
-        "note watch has no gate: it was not judged, but for predictions that are finite numbers",
-        "note none yet: like auc max_drop 0.02 was not checked",
+    told = [
+        "refused: 1 of 4",
+        "compared with no",
+        "pass like: ... 1000",
+        "pass like: auc 0.7500 ... 0.7000",
+        "FAIL like: auc of tab=home 0.5000 ... below ... 0.6000",
+        "pass watch: ... 1000",
+        "note watch ... no gate",
+        "note ... like auc max_drop 0.02",
     ]
+    lines = judged(gates, slices).text().splitlines()
+    assert len(lines) == len(told)
+    assert all(mentions(line, parts) for line, parts in zip(lines, told, strict=True)), lines
 
 
 def test_a_blessed_verdict_names_the_model_that_it_was_compared_with() -> None:
@@ -91,18 +95,15 @@ def test_reduced_rows_may_cost_no_more_than_is_declared(like: float | None, watc
     rows = {task: judged.gates[1] for task, judged in verdict.tasks.items()}
     assert {gate.kind for gate in rows.values()} == {"rows"}
     if like == 0.002:
-        assert rows["like"].reason == (
-            "with int8 rows auc is 0.748000 in place of 0.750000, a loss of 0.002000, more than max_auc_loss 0.001"
+        assert mentions(
+            rows["like"].reason, "int8 ... auc ... 0.748000 ... 0.750000 ... 0.002000 ... max_auc_loss 0.001"
         )
     if watch == 0.0009:
-        assert rows["watch"].reason == (
-            "with int8 rows rmse is 1.000900 in place of 1.000000, a rise by the share 0.000900, "
-            "within max_auc_loss 0.001"
+        assert mentions(
+            rows["watch"].reason, "int8 ... rmse ... 1.000900 ... 1.000000 ... 0.000900 ... max_auc_loss 0.001"
         )
     if like is None:
-        assert rows["like"].reason == (
-            "what int8 rows cost of auc is not known: it is undefined on the evaluation split"
-        )
+        assert mentions(rows["like"].reason, "int8 ... auc ... undefined")
 
 
 def test_reduced_rows_that_nobody_measured_are_refused_and_full_rows_need_no_measurement() -> None:
@@ -110,7 +111,5 @@ def test_reduced_rows_that_nobody_measured_are_refused_and_full_rows_need_no_mea
     unmeasured = reduced_rows(INT8, None)
     assert unmeasured is not None
     verdict = rows_verdict(unmeasured, "like", INPUTS.tasks["like"])
-    assert (verdict.passed, verdict.reason) == (
-        False,
-        "what int8 rows cost of auc is not known: training has left no measurement of it",
-    )
+    assert not verdict.passed
+    assert mentions(verdict.reason, "int8 ... auc ... no measurement")

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
+from tests.errors import mentions
+
 pytestmark = pytest.mark.slow
 
 
@@ -52,10 +54,18 @@ def reasons(verdict: Any) -> list[tuple[str, str, str]]:
     return [(task, gate.kind, gate.reason) for task, gate in verdict.failures()]
 
 
+def tells_of(verdict: Any, *expected: tuple[str, str, str]) -> bool:
+    """Returns whether exactly these gates failed: task, kind, and what the reason mentions."""
+    found = reasons(verdict)
+    return [(task, kind) for task, kind, _ in found] == [(task, kind) for task, kind, _ in expected] and all(
+        mentions(reason, parts) for (_, _, reason), (_, _, parts) in zip(found, expected, strict=True)
+    )
+
+
 def test_one_bad_task_is_the_reason(world: Any, columns: Any, examples: Path, tmp_path: Path) -> None:
     verdict = refuse(world, tmp_path, examples, flaw="task")
     auc = 1 - sklearn_metrics.roc_auc_score(columns["downloaded"], world.scores(columns)["download"])
-    assert reasons(verdict) == [("download", "value", f"auc {auc:.4f} is below the bound 0.6000")]
+    assert tells_of(verdict, ("download", "value", f"auc {auc:.4f} ... below ... 0.6000"))
 
 
 def test_one_bad_slice_is_the_reason_though_the_whole_is_fine(
@@ -65,9 +75,9 @@ def test_one_bad_slice_is_the_reason_though_the_whole_is_fine(
     verdict = refuse(world, tmp_path, examples, flaw="slice", gates=(*world.GATES[:2], each))
     chosen = columns["tab_name"] == b"search"
     auc = 1 - sklearn_metrics.roc_auc_score(columns["downloaded"][chosen], world.scores(columns)["download"][chosen])
-    assert reasons(verdict) == [("download", "value", f"auc of tab=search {auc:.4f} is below the bound 0.6000")]
+    assert tells_of(verdict, ("download", "value", f"auc of tab=search {auc:.4f} ... below ... 0.6000"))
     passed = [gate for gate in verdict.tasks["download"].gates if gate.slice == "each tab"]
-    assert passed[0].reason.startswith("2 of 3 slices hold")
+    assert passed[0].reason.startswith("2 of 3 ")
 
 
 def test_scores_that_are_no_numbers_are_refused_with_their_number(
@@ -75,14 +85,11 @@ def test_scores_that_are_no_numbers_are_refused_with_their_number(
 ) -> None:
     verdict = refuse(world, tmp_path, examples, flaw="nan")
     bad = int((columns["noise"] > 1.5).sum())
-    assert reasons(verdict) == [
-        ("like", "finite", f"{bad} of {world.NUM_ROWS} predictions are NaN or infinite"),
-        (
-            "like",
-            "value",
-            f"auc is undefined: {bad} of {world.NUM_ROWS} predictions are no finite numbers",
-        ),
-    ]
+    assert tells_of(
+        verdict,
+        ("like", "finite", f"{bad} of {world.NUM_ROWS} ... NaN"),
+        ("like", "value", f"auc ... undefined ... {bad} of {world.NUM_ROWS}"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,9 +97,9 @@ def test_scores_that_are_no_numbers_are_refused_with_their_number(
     [
         (
             {"tasks": ("like", "watch")},
-            "the signature serving_default gives no score of it (got outputs like, watch)",
+            "serving_default ... (got outputs like, watch)",
         ),
-        ({"flaw": "shape"}, "its scores of 64 examples are float32[64, 2], not float32[64, 1]"),
+        ({"flaw": "shape"}, "64 examples ... float32[64, 2] ... float32[64, 1]"),
     ],
     ids=["missing", "of a wrong shape"],
 )
@@ -100,16 +107,16 @@ def test_a_task_without_usable_scores_is_refused_before_anything_is_measured(
     told: dict[str, Any], reason: str, world: Any, examples: Path, tmp_path: Path
 ) -> None:
     verdict = refuse(world, tmp_path, examples, **told)
-    assert reasons(verdict) == [("download", "output", reason)]
-    assert verdict.notes == [
-        f"{task} was not measured: other tasks have no usable scores" for task in ("like", "watch")
-    ]
+    assert tells_of(verdict, ("download", "output", reason))
+    assert len(verdict.notes) == 2
+    assert all(
+        mentions(note, f"{task} ... not measured") for task, note in zip(("like", "watch"), verdict.notes, strict=True)
+    )
 
 
 def test_a_model_that_cannot_score_the_examples_is_refused(world: Any, examples: Path, tmp_path: Path) -> None:
     verdict = refuse(world, tmp_path, examples, column="a_column_of_long_ago")
     assert {kind for _, kind, _ in reasons(verdict)} == {"output"}
-    assert "the model cannot score the examples" in verdict.tasks["like"].gates[0].reason
     assert "a_column_of_long_ago" in verdict.tasks["like"].gates[0].reason
 
 
@@ -120,7 +127,7 @@ def test_a_model_that_asks_for_a_package_that_is_not_ours_is_refused(
     extra.mkdir(parents=True)
     (extra / "ranker.json").write_text('{"custom_ops": "antigravity"}')
     verdict = refuse(world, tmp_path, examples)
-    assert "unknown package of operations (got 'antigravity')" in verdict.tasks["like"].gates[0].reason
+    assert "(got 'antigravity')" in verdict.tasks["like"].gates[0].reason
 
 
 def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded(tmp_path: Path) -> None:
@@ -146,13 +153,9 @@ def test_rows_that_cost_more_than_is_declared_are_refused(world: Any, examples: 
         export=Export(rows="int8", max_auc_loss=0.001),
         report={"form": "stock", "rows": "int8", "tasks": {"like": loss, "download": small, "watch": small}},
     )
-    assert reasons(verdict) == [
-        (
-            "like",
-            "rows",
-            "with int8 rows auc is 0.747000 in place of 0.750000, a loss of 0.003000, more than max_auc_loss 0.001",
-        )
-    ]
+    assert tells_of(
+        verdict, ("like", "rows", "int8 ... auc ... 0.747000 ... 0.750000 ... 0.003000 ... max_auc_loss 0.001")
+    )
 
 
 def test_a_slice_is_judged_by_its_interval_and_what_is_not_judged_is_said(
@@ -171,5 +174,5 @@ def test_a_slice_is_judged_by_its_interval_and_what_is_not_judged_is_said(
     verdict = refuse(world, tmp_path, examples, gates=gates, slicing=slicing | {"min_slice_examples": 401})
     new_tab = next(gate for gate in verdict.tasks["like"].gates if gate.slice == "new tab")
     assert new_tab.lower < 0.85 < new_tab.value
-    assert new_tab.reason.startswith(f"the lower end {new_tab.lower:.4f} of the 95 % interval of auc of new tab")
-    assert "like auc of tab=shop was not judged: no example is in that slice" in verdict.notes
+    assert mentions(new_tab.reason, f"lower ... {new_tab.lower:.4f} ... 95 % ... auc of new tab")
+    assert any(mentions(note, "like auc of tab=shop ... no example") for note in verdict.notes)
