@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.spec import RankerSpec
+from schemas.splitmix64 import mix64
 
 NUM_IDS, NUM_FLOATS, NUM_TASKS, DIM = 20, 13, 3, 16
 BATCH_SIZE_PER_RANK = 4096
@@ -99,11 +100,8 @@ def keys_of(numbers: NDArray[Any], *, first: int = 0) -> NDArray[Any]:
 
 
 def _mixed(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Returns splitmix64's finalizer of each number, as a non-negative int64."""
-    x = numbers.astype(np.uint64)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((x ^ (x >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
+    """Returns SplitMix64's finalizer of each number, as a non-negative int64."""
+    return (mix64(numbers.astype(np.uint64)) >> np.uint64(1)).astype(np.int64)
 
 
 def _zipf(generator: np.random.Generator, size: int, count: int) -> NDArray[Any]:

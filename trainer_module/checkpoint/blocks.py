@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.derived.groups import KEY_ID_BITS
+from schemas.splitmix64 import mix64
 
 BLOCK_ROWS = 1 << 14
 _HASH_BITS = 32
 _BUCKET_BITS = 16  # Numbers of 16 bits are sorted by radix.
 _BUCKETS = 1 << _BUCKET_BITS
 _KEYS_AT_ONCE = 1 << 18
-_MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class Block(NamedTuple):
@@ -40,11 +40,8 @@ class Block(NamedTuple):
 
 def hashes_of(keys: NDArray[Any]) -> NDArray[np.uint64]:
     """Returns 32 bits for each key, as `embedding.hashing.owner_of` takes them: [n] int64 to [n]."""
-    x = (keys & ((1 << KEY_ID_BITS) - 1)).astype(np.uint64)
-    x = (x ^ (x >> np.uint64(30))) * _MIX1
-    x = (x ^ (x >> np.uint64(27))) * _MIX2
-    mixed: NDArray[np.uint64] = (x ^ (x >> np.uint64(31))) >> np.uint64(64 - _HASH_BITS)
-    return mixed
+    mixed: NDArray[np.uint64] = mix64((keys & ((1 << KEY_ID_BITS) - 1)).astype(np.uint64))
+    return mixed >> np.uint64(64 - _HASH_BITS)
 
 
 def is_owned(keys: NDArray[Any], rank: int, ranks: int) -> NDArray[np.bool_]:

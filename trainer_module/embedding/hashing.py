@@ -2,11 +2,8 @@
 
 import tensorflow as tf
 
+from schemas.splitmix64 import GAMMA, MULTIPLIERS, SHIFTS
 from trainer_module.transforms.keys import ID_BITS
-
-_GOLDEN = 0x9E3779B97F4A7C15
-_MIX1 = 0xBF58476D1CE4E5B9
-_MIX2 = 0x94D049BB133111EB
 
 
 def _u64(value: int) -> tf.Tensor:
@@ -14,13 +11,11 @@ def _u64(value: int) -> tf.Tensor:
 
 
 def mix64(x: tf.Tensor) -> tf.Tensor:
-    """Returns splitmix64's finalizer of x, uint64 of any shape.
-
-    Reference: Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014.
-    """
-    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u64(30))) * _u64(_MIX1)
-    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u64(27))) * _u64(_MIX2)
-    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u64(31)))
+    """Returns `schemas.splitmix64.mix64` of x, uint64 of any shape; tensors have other operators than arrays."""
+    first, second, last = map(_u64, SHIFTS)
+    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, first)) * _u64(MULTIPLIERS[0])
+    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, second)) * _u64(MULTIPLIERS[1])
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, last))
 
 
 def owner_of(keys: tf.Tensor, num_ranks: int) -> tf.Tensor:
@@ -51,14 +46,14 @@ def initial_rows(keys: tf.Tensor, dim: int, scale: float, seed: int) -> tf.Tenso
     Returns:
         [n, dim] float32.
     """
-    streams = mix64(tf.bitcast(keys, tf.uint64) + _u64((seed + 1) * _GOLDEN))
-    counters = tf.constant([((column + 1) * _GOLDEN) & (2**64 - 1) for column in range(dim)], tf.uint64)
+    streams = mix64(tf.bitcast(keys, tf.uint64) + _u64((seed + 1) * GAMMA))
+    counters = tf.constant([((column + 1) * GAMMA) & (2**64 - 1) for column in range(dim)], tf.uint64)
     return (2.0 * _unit(mix64(streams[:, None] + counters[None, :])) - 1.0) * scale
 
 
 def uniform(keys: tf.Tensor, stream: tf.Tensor) -> tf.Tensor:
     """Returns one draw from [0, 1) for each key: a function of the key and the stream, [n] int64 and uint64 scalar."""
-    return _unit(mix64(tf.bitcast(keys, tf.uint64) + mix64(stream * _u64(_GOLDEN))))
+    return _unit(mix64(tf.bitcast(keys, tf.uint64) + mix64(stream * _u64(GAMMA))))
 
 
 def _unit(bits: tf.Tensor) -> tf.Tensor:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from schemas.spec import Inputs
 from schemas.spec.data import TRAIN
 from schemas.spec.tasks import BinaryTask
+from schemas.splitmix64 import GAMMA, mix64
 
 _SALT = b"sangam: negatives that are kept"
 """So that no other use of a hash of the same rows agrees with this one."""
@@ -86,16 +87,10 @@ def sampled(batch: pa.RecordBatch, rows: NDArray[np.int64], sampling: Sampling, 
 
 
 def uniform(file_name: str, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Returns a number in [0, 1) for each row of a file, the same in every run.
-
-    Reference: Steele et al., Fast splittable pseudorandom number generators, OOPSLA 2014 (SplitMix64).
-    """
+    """Returns a number in [0, 1) for each row of a file, the same in every run."""
     digest = hashlib.blake2b(file_name.encode(), digest_size=8, key=_SALT).digest()
     seed = np.array([int.from_bytes(digest, "little")], np.uint64)
-    mixed = seed + (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
+    mixed: NDArray[np.uint64] = mix64(seed + (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(GAMMA))
     return (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 

@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 
+from schemas import splitmix64
+
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
-
-
-def _mix64(x: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
 
 
 KEYS = np.array([0, 1, -1, 2**63 - 1, -(2**63), 123456789], np.int64)
@@ -20,7 +15,8 @@ KEYS = np.array([0, 1, -1, 2**63 - 1, -(2**63), 123456789], np.int64)
 def test_mix64_equals_splitmix64() -> None:
     from trainer_module.embedding.hashing import mix64
 
-    np.testing.assert_array_equal(mix64(tf.constant(KEYS.view(np.uint64))).numpy(), _mix64(KEYS.view(np.uint64)))
+    numbers = KEYS.view(np.uint64)
+    np.testing.assert_array_equal(mix64(tf.constant(numbers)).numpy(), splitmix64.mix64(numbers))
 
 
 @pytest.mark.parametrize("ranks", [1, 3, 64, 1000])
@@ -30,7 +26,7 @@ def test_owners_are_spread_evenly_whatever_the_tag_and_checkpoints_know_the_same
 
     ids = np.concatenate([np.arange(60_000), KEYS & (2**52 - 1)])
     owners = owner_of(tf.constant((5 << 52) | ids), ranks).numpy()
-    hashes = [int(hashed) >> 32 for hashed in _mix64(ids.view(np.uint64))]
+    hashes = [int(hashed) >> 32 for hashed in splitmix64.mix64(ids.view(np.uint64))]
     assert owners.tolist() == [hashed * ranks // 2**32 for hashed in hashes]
     np.testing.assert_array_equal(owners, owner_of(tf.constant((2047 << 52) | ids), ranks).numpy())
     shares = np.bincount(owners, minlength=ranks)

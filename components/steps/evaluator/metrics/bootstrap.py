@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.splitmix64 import GAMMA, mix64
+
 _LANES = 4
 """A hash of 64 bits gives the weights of four replicates, 16 bits each."""
 _LEAST_DEFINED = 0.9
@@ -28,17 +30,6 @@ def _poisson_table() -> NDArray[np.uint8]:
 _POISSON = _poisson_table()
 
 
-def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns well mixed 64-bit hashes of 64-bit numbers.
-
-    Reference: Steele et al., Fast Splittable Pseudorandom Number Generators, 2014 (SplitMix64's finalizer).
-    """
-    numbers = numbers.astype(np.uint64)
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
-
-
 def weights(units: NDArray[np.uint64], replicates: int, seed: int) -> NDArray[np.uint8]:
     """Returns how often each unit is drawn.
 
@@ -50,9 +41,9 @@ def weights(units: NDArray[np.uint64], replicates: int, seed: int) -> NDArray[np
     Returns:
         uint8[n, 1 + replicates]; the first column is all ones, the data as they are.
     """
-    steps = np.arange(1, -(-replicates // _LANES) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    streams = mixed(steps ^ mixed(np.array([seed], np.uint64)))
-    hashes = mixed(units.astype(np.uint64)[:, None] ^ streams[None, :])
+    steps = np.arange(1, -(-replicates // _LANES) + 1, dtype=np.uint64) * np.uint64(GAMMA)
+    streams = mix64(steps ^ mix64(np.array([seed], np.uint64)))
+    hashes = mix64(units.astype(np.uint64)[:, None] ^ streams[None, :])
     result = np.ones((len(units), 1 + replicates), np.uint8)
     # Bytes of a fixed order, so that machines agree.
     result[:, 1:] = _POISSON[hashes.astype("<u8").view("<u2")][:, :replicates]

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.bootstrap import mixed, weights
+from components.steps.evaluator.metrics.bootstrap import weights
 from components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
+from schemas.splitmix64 import mix64
 
 MOST_RANKED = 200_000
 """Examples that are ranked at most: 6.4 MB. The correlation of this many has a standard error below 0.0023."""
@@ -34,7 +35,7 @@ class RankSample:
 
     def add(self, ids: NDArray[np.uint64], units: NDArray[np.uint64], labels: Floats, scores: Floats) -> None:
         """Adds examples."""
-        hashes = (mixed(ids) >> np.uint64(11)).astype(np.float64) / 2.0**53
+        hashes = (mix64(ids) >> np.uint64(11)).astype(np.float64) / 2.0**53
         self._append(units, np.stack([hashes, labels, scores], axis=1))
 
     def merge(self, other: "RankSample") -> None:

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.bootstrap import interval, mixed, weights
+from components.steps.evaluator.metrics.bootstrap import interval, weights
+from schemas.splitmix64 import mix64
 
-UNITS = mixed(np.arange(40_000, dtype=np.uint64))
+UNITS = mix64(np.arange(40_000, dtype=np.uint64))
 
 
 def test_weights_have_the_mean_the_variance_and_the_chances_of_a_poisson_distribution() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.bootstrap import mixed, weights
+from components.steps.evaluator.metrics.bootstrap import weights
 from components.steps.evaluator.metrics.group_metrics import Groups, MeanSums, at_k, draws, gauc, grouped
+from schemas.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 
@@ -16,7 +17,7 @@ METRICS = ["examples", "positives", "groups", f"ndcg_at_{K}", f"recall_at_{K}"]
 
 
 def hashed(numbers: Any) -> np.ndarray:
-    return mixed(np.asarray(numbers, np.uint64))
+    return mix64(np.asarray(numbers, np.uint64))
 
 
 def world(size: int = 400, num_groups: int = 120) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

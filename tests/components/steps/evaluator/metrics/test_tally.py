@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from components.steps.evaluator.metrics.block import Block, column, keys
-from components.steps.evaluator.metrics.bootstrap import mixed
 from components.steps.evaluator.metrics.group_metrics import MeanSums
 from components.steps.evaluator.metrics.tally import Result, Tally
 from components.steps.evaluator.metrics.totals import Part
 from components.steps.evaluator.metrics.totals_binary import BinaryTotals
+from schemas.splitmix64 import mix64
 
 pyarrow = pytest.importorskip("pyarrow")
 NUM_ROWS = 150_000
@@ -22,7 +22,7 @@ NUM_ROWS = 150_000
 def parts() -> list[Part]:
     random = np.random.default_rng(1)
     scores = random.random(NUM_ROWS)
-    ids = mixed(np.arange(NUM_ROWS, dtype=np.uint64))
+    ids = mix64(np.arange(NUM_ROWS, dtype=np.uint64))
     labels = (random.random(NUM_ROWS) < scores).astype(float)
     whole = Part(ids, ids, labels, scores)
     edges = [0, 3, 40_000, 40_100, 110_000, NUM_ROWS]

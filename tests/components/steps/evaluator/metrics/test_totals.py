@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.bootstrap import mixed, weights
+from components.steps.evaluator.metrics.bootstrap import weights
 from components.steps.evaluator.metrics.totals import Part
 from components.steps.evaluator.metrics.totals_binary import BinaryTotals
 from components.steps.evaluator.metrics.totals_regression import RegressionTotals
+from schemas.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 
 
 def part(scores: Any, labels: Any, first: int = 0) -> Part:
     """Returns examples, each drawn by itself; `first` is the number of the first one."""
-    ids = mixed(np.arange(first, first + len(scores), dtype=np.uint64))
+    ids = mix64(np.arange(first, first + len(scores), dtype=np.uint64))
     return Part(ids, ids, np.array(labels, np.float64), np.array(scores, np.float64))
 
 
@@ -212,7 +213,7 @@ def test_the_ranked_sample_is_bounded_the_same_in_any_order_and_near_the_whole()
     random = np.random.default_rng(1)
     labels = random.normal(size=9_000)
     scores = labels + random.normal(size=9_000)
-    ids = mixed(np.arange(9_000, dtype=np.uint64))
+    ids = mix64(np.arange(9_000, dtype=np.uint64))
 
     def sample(*places: slice) -> RankSample:
         result = RankSample(most=3_000)

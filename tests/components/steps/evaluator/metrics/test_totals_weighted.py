@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.steps.evaluator.metrics.bootstrap import mixed, weights
+from components.steps.evaluator.metrics.bootstrap import weights
 from components.steps.evaluator.metrics.tally import Tally
 from components.steps.evaluator.metrics.totals import Part
 from components.steps.evaluator.metrics.totals_binary import BinaryTotals
 from components.steps.evaluator.metrics.totals_regression import RegressionTotals
 from components.steps.evaluator.metrics.totals_weighted import WeightedTotals
+from schemas.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 REPLICATES = 8
@@ -22,7 +23,7 @@ RANDOM = np.random.default_rng(7)
 SCORES = RANDOM.random(SIZE)
 LABELS = (RANDOM.random(SIZE) < SCORES).astype(float)
 WEIGHTS = np.where(RANDOM.random(SIZE) < 0.1, 0.0, RANDOM.gamma(1.0, 2.0, SIZE))
-IDS = mixed(np.arange(SIZE, dtype=np.uint64))
+IDS = mix64(np.arange(SIZE, dtype=np.uint64))
 WHOLE = Part(IDS, IDS, LABELS, SCORES, WEIGHTS)
 BINARY, REGRESSION = (functools.partial(WeightedTotals, kind) for kind in (BinaryTotals, RegressionTotals))
 
