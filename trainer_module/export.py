@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from schemas.files import write_whole
 from trainer_module.job import TrainJob, read_job
 from trainer_module.launch.processes import end_with_parent
 from trainer_module.loop.check import read_check
@@ -65,9 +66,7 @@ def check(job: TrainJob, started: float) -> None:
         raise
     report["seconds"] = round(time.time() - started, 3)
     _LOG.info("exported %s", " ".join(f"{name}={value}" for name, value in report.items()))
-    whole = job.export_file.with_suffix(".tmp")
-    whole.write_text(json.dumps(report, indent=2) + "\n")
-    os.rename(whole, job.export_file)
+    write_whole(job.export_file, json.dumps(report, indent=2) + "\n")
 
 
 def _checked(job: TrainJob) -> dict[str, Any]:

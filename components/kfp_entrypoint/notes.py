@@ -4,10 +4,10 @@ A step that is tried again is a new pod with the same command. Without a note it
 more, which after midnight is another day; and every try would tell of its failure.
 """
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from schemas.files import write_whole
 
 _DATE, _TRIES, _TOLD = "date", "tries", "told"
 
@@ -54,7 +54,4 @@ class Notes:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)
+    write_whole(path, text)

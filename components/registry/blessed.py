@@ -5,8 +5,8 @@ and no resolver runs, as on Kubeflow Pipelines.
 """
 
 import os
-import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from pydantic import ValidationError
 from tfx.dsl.io import fileio
@@ -14,6 +14,7 @@ from tfx.dsl.io import fileio
 from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
 from components.registry.versions import WITHDRAWN
 from schemas.errors import UserError
+from schemas.files import write_whole
 
 __all__ = ["BlessedModel", "baseline_for", "folder", "read_all", "record"]
 
@@ -105,15 +106,10 @@ def _write_new(path: str, text: str) -> None:
         with fileio.open(path, "w") as file:
             file.write(text)
         return
-    descriptor, temporary = tempfile.mkstemp(prefix=".tmp-", dir=os.path.dirname(path))
+    # An empty file takes the number, which the rename after it would not; mounted object stores know no links.
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # An empty file takes the number, which the rename after it would not; mounted object stores know no links.
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        os.replace(temporary, path)
+        write_whole(Path(path), text)
     except BaseException:
-        os.unlink(temporary)
+        os.unlink(path)
         raise

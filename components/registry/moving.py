@@ -8,6 +8,8 @@ import os
 import shutil
 from pathlib import Path
 
+from schemas.files import sync
+
 MODEL_FILE = "saved_model.pb"
 
 
@@ -47,12 +49,3 @@ def _remove(folder: Path) -> None:
     """Removes what is left of a moved version: folders, and what was not to be moved."""
     shutil.rmtree(folder)
     sync(folder.parent)
-
-
-def sync(path: Path) -> None:
-    """Has the disk hold a file's bytes, or a folder's entries."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from components.registry import moving, seal
 from schemas.errors import UserError
+from schemas.files import write_whole
 
 MODEL_FILE, MANIFEST_FILE, WITHDRAWN = moving.MODEL_FILE, seal.MANIFEST_FILE, "withdrawn"
 # TensorFlow Serving reads versions as 64-bit integers.
@@ -107,7 +108,7 @@ def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | No
         (folder / WITHDRAWN).mkdir(exist_ok=True)
         for version in leaving:
             record = Withdrawal(version=version, because=because, withdrawn_at=now)
-            _write(folder / WITHDRAWN / f"{version}.json", record.model_dump_json(indent=2) + "\n")
+            write_whole(folder / WITHDRAWN / f"{version}.json", record.model_dump_json(indent=2) + "\n")
             moving.move_out(folder / version, folder / WITHDRAWN / version)
         return leaving
 
@@ -179,10 +180,3 @@ def _read_withdrawal(folder: Path, version: str) -> Withdrawal:
         return Withdrawal.model_validate_json((folder / f"{version}.json").read_bytes())
     except (OSError, ValueError):
         return Withdrawal(version=version, because="", withdrawn_at=None)
-
-
-def _write(path: Path, text: str) -> None:
-    aside = path.with_name(f".tmp-{path.name}")
-    aside.write_text(text, encoding="utf-8")
-    moving.sync(aside)
-    os.replace(aside, path)

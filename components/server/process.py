@@ -16,6 +16,7 @@ from components.registry import versions as folders
 from components.server.options import Options, flag
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
+from schemas.files import write_whole
 
 if TYPE_CHECKING:
     from components.server.serving import Serving
@@ -78,9 +79,7 @@ def end(code: int) -> None:
 def _announce(options: Options, serving: "Serving") -> None:
     addresses = {"grpc": options.address(serving.grpc.port), "rest": options.address(serving.rest.port)}
     if options.address_file:
-        aside = options.address_file.with_name(f".tmp-{options.address_file.name}")
-        aside.write_text(json.dumps(addresses) + "\n", encoding="utf-8")
-        os.replace(aside, options.address_file)
+        write_whole(options.address_file, json.dumps(addresses) + "\n")
     print(f"serving {serving.name}: gRPC {addresses['grpc']}, REST http://{addresses['rest']}", flush=True)
     if not serving.versions.states():
         print(

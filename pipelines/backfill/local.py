@@ -21,6 +21,7 @@ from pipelines.local.stopping import Stopped, StopSignals
 from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day, parse_day
 from schemas.errors import UserError
+from schemas.files import tail
 from schemas.loading import load_spec
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs
@@ -145,7 +146,7 @@ def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date:
     if code not in (ExitCode.DONE, ExitCode.REJECTED) or not summaries:
         raise DateFailed(
             f"{text} failed with exit code {code}; mend it, and give the same command again to go on from there. "
-            f"The end of {log}:\n{_tail(log)}"
+            f"The end of {log}:\n{tail(log, _TAIL_LINES)}"
         )
     return _record_of(text, identity, code == ExitCode.DONE, max(summaries))
 
@@ -180,11 +181,6 @@ def _record_of(date: str, identity: str, is_blessed: bool, summary: Path) -> Dat
 def _has_logs(request: RunRequest, date: Day) -> bool:
     assert isinstance(request.spec.data, DayLogs)
     return has_files(request.spec.data, date, str(request.data_root), LocalStorage())
-
-
-def _tail(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    return "\n".join(lines[-_TAIL_LINES:])
 
 
 def _line(done: DateRecord, was_done: bool) -> str:

@@ -1,6 +1,5 @@
 """What a backfill remembers: `<root>/backfill/<name>/backfill.json`, written anew after every date."""
 
-import os
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from components.caching.code_digest import code_digest
 from pipelines.local.request import RunRequest
 from schemas.errors import UserError
+from schemas.files import write_whole
 from schemas.spec import digest
 
 RECORD_FILE = "backfill.json"
@@ -94,10 +94,5 @@ def read_record(folder: Path, name: str) -> Record:
 def write_record(folder: Path, record: Record) -> Path:
     """Writes the record, whole or not at all, and returns the file's path."""
     path = folder / RECORD_FILE
-    written = path.with_name(f".{RECORD_FILE}.{os.getpid()}")
-    with written.open("w", encoding="utf-8") as file:
-        file.write(record.model_dump_json(indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    written.replace(path)
+    write_whole(path, record.model_dump_json(indent=2) + "\n")
     return path

@@ -1,10 +1,11 @@
 """Texts of YAML documents and files of them, such that people can read the changes."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from schemas.files import write_whole
 
 
 def yaml_text(*documents: dict[str, Any]) -> str:
@@ -15,9 +16,7 @@ def yaml_text(*documents: dict[str, Any]) -> str:
 def write_compiled(text: str, output: Path) -> None:
     """Writes a compiled pipeline, whole or not at all."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    written = output.with_name(f".{output.name}.{os.getpid()}")
-    written.write_text(text, encoding="utf-8")
-    written.replace(output)
+    write_whole(output, text)
 
 
 class _Dumper(yaml.SafeDumper):

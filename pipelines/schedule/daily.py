@@ -15,6 +15,7 @@ from pipelines.local.result.summary import SUMMARY_FILE
 from pipelines.local.stopping import Stopped, StopSignals
 from pipelines.times import date_of
 from schemas.contracts.exit_codes import WELL_ENDED, ExitCode, as_exit_code
+from schemas.files import tail
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs
 
@@ -99,10 +100,10 @@ def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunCh
     is_told = code != ExitCode.ROOT_IN_USE and any((folder / SUMMARY_FILE).exists() for folder in new)
     _say(console, f"{daily.spec.name} {daily.date or ''}: {outcome(code)}; log: {log}")
     if code not in WELL_ENDED:
-        tail = _tail(log)
-        _say(console, tail)
+        end = tail(log, _TAIL_LINES)
+        _say(console, end)
         if not is_told:
-            _tell(daily, log, f"{outcome(code)}\n{tail}", console)
+            _tell(daily, log, f"{outcome(code)}\n{end}", console)
     with log.open("a", encoding="utf-8") as file:
         file.write(f"{outcome(code)}\n")
     _prune(daily.folder)
@@ -126,11 +127,6 @@ def _tell(daily: Daily, log: Path, reason: str, console: Console) -> None:
 def _prune(folder: Path) -> None:
     for log in sorted(folder.glob("*.log"))[:-MAX_LOGS]:
         log.unlink(missing_ok=True)
-
-
-def _tail(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    return "\n".join(lines[-_TAIL_LINES:])
 
 
 def _signal_name(number: int) -> str:

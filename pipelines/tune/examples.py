@@ -22,6 +22,7 @@ from pipelines.tune.request import SearchRequest, check_tune
 from pipelines.tune.training import Examples
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
+from schemas.files import tail, write_whole
 from schemas.spec.data import TRAIN, VALIDATION
 
 _MODULE = "pipelines.tune.examples"
@@ -68,8 +69,8 @@ def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSi
     )
     examples = read_examples(output)
     if code or examples is None:
-        tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:])
-        text = f"the examples could not be made (exit code {code}). The end of {log}:\n{tail}"
+        end = tail(log, _TAIL_LINES)
+        text = f"the examples could not be made (exit code {code}). The end of {log}:\n{end}"
         raise ExamplesFailed(text, max(code, ExitCode.FAILED))
     return examples
 
@@ -99,9 +100,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
         console.print(f"{outcome.summary.error}\nlog: {outcome.log}", markup=False, soft_wrap=True)
         # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.
         os._exit(outcome.exit_code)
-    written = Path(output).with_suffix(".new")
-    written.write_text(_examples_of(pipelines[-1], outcome.summary.run).model_dump_json(indent=2))
-    written.rename(output)
+    write_whole(Path(output), _examples_of(pipelines[-1], outcome.summary.run).model_dump_json(indent=2))
     return ExitCode.DONE
 
 

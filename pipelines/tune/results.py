@@ -4,7 +4,6 @@ import copy
 import csv
 import io
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from pipelines.tune.records import Objective, Trial, ranked
 from pipelines.tune.request import SearchRequest
+from schemas.files import write_whole
 from schemas.loading import load_spec
 from schemas.loading.documents import whole, with_values
 
@@ -36,7 +36,8 @@ def write_best(request: SearchRequest, best: Trial, objective: Objective) -> Pat
     yaml.dump(made, text)
     value = f"{objective.name} {best.objective:.6f} on the validation split"
     head = f"# Trial {best.number} of `sangam tune` on {request.spec_path.name}: {value}.\n"
-    path = _write(request.folder / BEST_FILE, head + text.getvalue())
+    path = request.folder / BEST_FILE
+    write_whole(path, head + text.getvalue())
     # A file that `sangam run` would refuse must not be left for the best.
     load_spec(path)
     return path
@@ -52,7 +53,9 @@ def write_table(folder: Path, trials: Sequence[Trial], objective: Objective) -> 
         known = [trial.number, trial.state, trial.objective, trial.epoch, trial.seconds, trial.starts]
         values = [_value(trial.values[path]) if path in trial.values else "" for path in paths]
         table.writerow([*known, *(metrics_of(trial).get(metric, "") for metric in metrics), *values, trial.reason])
-    return _write(folder / TABLE_FILE, text.getvalue())
+    path = folder / TABLE_FILE
+    write_whole(path, text.getvalue())
+    return path
 
 
 def write_page(request: SearchRequest, trials: Sequence[Trial], objective: Objective) -> Path:
@@ -79,7 +82,9 @@ def write_page(request: SearchRequest, trials: Sequence[Trial], objective: Objec
         note = " ".join(filter(None, [trial.state if trial.state != "done" else "", note, trial.reason]))
         known = [str(trial.epoch or ""), f"{trial.seconds:.0f}" if trial.seconds is not None else ""]
         lines.append(_row([str(trial.number), _number(trial.objective), *measured, *known, *values, note]))
-    return _write(request.folder / PAGE_FILE, "\n".join(lines) + "\n")
+    path = request.folder / PAGE_FILE
+    write_whole(path, "\n".join(lines) + "\n")
+    return path
 
 
 def _on_one_line(value: Any) -> Any:
@@ -122,11 +127,3 @@ def _number(value: float | None) -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _write(path: Path, text: str) -> Path:
-    """Writes a file whole or not at all."""
-    written = path.with_name(f".{path.name}.{os.getpid()}")
-    written.write_text(text, encoding="utf-8")
-    written.replace(path)
-    return path

@@ -11,7 +11,8 @@ import re
 import shutil
 from pathlib import Path
 
-from trainer_module.checkpoint.files import CheckpointError, write_bytes
+from schemas.files import sync, write_whole
+from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode, read_manifest
 
 DAMAGED_KEPT = 2
@@ -56,17 +57,14 @@ def newest(directory: Path, job_digest: str) -> Path | None:
 
 def publish(target: Path, manifest: Manifest) -> None:
     """Makes the checkpoint whose other files are on the disk a whole one."""
-    write_whole(target / MANIFEST, encode(manifest))
+    write_last(target / MANIFEST, encode(manifest))
     sync(target.parent)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a small file that is there whole or not at all."""
-    aside = path.with_name(f".{path.name}.tmp")
-    write_bytes(aside, content)
-    # What lies beside it must reach the disk before the name that vouches for it.
+def write_last(path: Path, content: bytes) -> None:
+    """Writes a small file that says that those beside it are complete: they reach the disk before it does."""
     sync(path.parent)
-    os.rename(aside, path)
+    write_whole(path, content)
     sync(path.parent)
 
 
@@ -159,12 +157,3 @@ def _named(directory: Path, pattern: re.Pattern[str]) -> list[Path]:
     if not directory.is_dir():
         return []
     return sorted(path for path in directory.iterdir() if pattern.fullmatch(path.name))
-
-
-def sync(directory: Path) -> None:
-    """Waits until the disk has the names in a folder."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -136,7 +136,7 @@ def write(target: Path, contents: Contents, rank: int, *, deadline_s: float) -> 
 
     def part() -> None:
         os.makedirs(target, exist_ok=True)
-        folder.write_whole(_part_file(target, rank), _PARTS.dump_json(_write_part(target, contents, rank)))
+        folder.write_last(_part_file(target, rank), _PARTS.dump_json(_write_part(target, contents, rank)))
 
     def publish() -> None:
         for number in range(contents.manifest.ranks):

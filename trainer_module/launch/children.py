@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from schemas.files import tail
 from trainer_module.job import TrainJob
 from trainer_module.launch.failures import JobFailedError
-from trainer_module.launch.processes import tail
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 5.0
+_TAIL_LINES = 25
 
 # stderr of a process is a file; TensorFlow's start-up chatter would bury what matters.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", "PYTHONUNBUFFERED": "1"}
@@ -105,7 +106,7 @@ class Child:
         """
         code = self.exit_code() or 0
         ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        text = f"training: {self._called} {how or ended}; the end of {self.log}:\n{tail(self.log)}"
+        text = f"training: {self._called} {how or ended}; the end of {self.log}:\n{tail(self.log, _TAIL_LINES)}"
         called = self._called.replace("-", " ")
         if how:
             return JobFailedError("hung", text, f"{called} hangs")

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from schemas.files import write_whole
 from trainer_module.launch.processes import Stopped, end_with_parent, stop_on_sigterm
 
 _HEARTBEAT_MS = 1000
@@ -63,9 +64,7 @@ def main() -> None:
     try:
         server = _serve(arguments)
         if arguments.address_file:
-            whole = arguments.address_file.with_suffix(".tmp")
-            whole.write_text(server._address)
-            whole.rename(arguments.address_file)
+            write_whole(arguments.address_file, server._address)
         threading.Event().wait()
     except Stopped:
         # The process ends without a word to its clients: whoever reads from it must notice in any case.

@@ -4,12 +4,10 @@ import ctypes
 import os
 import signal
 from collections.abc import Collection
-from pathlib import Path
 from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_TAIL_BYTES = 16_384
 
 
 class Stopped(BaseException):
@@ -60,14 +58,3 @@ def reap_strangers(own: Collection[int]) -> None:
         if dead is None or dead.si_pid in own:
             return
         os.waitpid(dead.si_pid, os.WNOHANG)
-
-
-def tail(path: Path, lines: int = 25) -> str:
-    """Returns the end of a log, at most 16 KiB of it, or a word where there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-    except FileNotFoundError:
-        return "(no log)"
-    return "\n".join(text.rstrip().splitlines()[-lines:]) or "(empty log)"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from schemas.files import read_end
 from trainer_module.job import TrainJob
 
 _HEARTBEAT_EVERY_S = 1.0
@@ -39,10 +40,7 @@ def _add(file: Path, line: Mapping[str, Any]) -> None:
 def newest_lines(file: Path) -> Iterator[dict[str, Any]]:
     """Yields the last lines of progress that are whole, newest first; none where there is no file."""
     try:
-        with file.open("rb") as lines:
-            size = lines.seek(0, 2)
-            lines.seek(max(0, size - _TAIL_BYTES))
-            found = lines.read().split(b"\n")[:-1]
+        found = read_end(file, _TAIL_BYTES).split("\n")[:-1]
     except OSError:
         return
     for line in reversed(found):

@@ -2,13 +2,13 @@
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from schemas.files import write_whole
 from trainer_module.job import TrainJob
 from trainer_module.loop.early_stopping import judge
 from trainer_module.loop.history import History
@@ -67,9 +67,7 @@ def write_report(
             for report in history.epochs
         ],
     }
-    whole = job.report_file.with_suffix(".tmp")
-    whole.write_text(json.dumps(document, indent=2) + "\n")
-    os.rename(whole, job.report_file)
+    write_whole(job.report_file, json.dumps(document, indent=2) + "\n")
 
 
 def _refit(job: TrainJob, passes: Sequence[EpochReport]) -> dict[str, Any]:

@@ -5,8 +5,6 @@ Other bytes of the same size and time are not noticed before everything is read 
 
 import hashlib
 import logging
-import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from components.steps.example_gen.files import DataFile
 from components.steps.example_gen.listing import THREADS, FileFacts, first_problems
 from schemas.errors import UserError
+from schemas.files import write_whole
 
 _LOG = logging.getLogger(__name__)
 
@@ -117,13 +116,6 @@ def _keep(cache: Path, new: Mapping[str, tuple[int, int, str]]) -> None:
     kept = dict(list(kept.items())[-_MOST_KEPT:])
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
-        handle, written = tempfile.mkstemp(dir=cache.parent, prefix=f".{cache.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_KEPT.dump_json(kept))
-            os.replace(written, cache)
-        except BaseException:
-            Path(written).unlink(missing_ok=True)
-            raise
+        write_whole(cache, _KEPT.dump_json(kept))
     except OSError as error:
         _LOG.warning("event=digests_not_kept path=%s error=%s", cache, error)

@@ -20,6 +20,7 @@ from components.steps.infra_validator.asking import Ask, RequestFailed, in_short
 from components.steps.infra_validator.rows import Tensors, Unfit
 from components.steps.trainer.process_group import end_group
 from schemas.errors import UserError
+from schemas.files import read_end
 from schemas.spec.serving import Load
 
 _LOG = logging.getLogger(__name__)
@@ -97,9 +98,7 @@ class _Log:
         self._start = path.stat().st_size if path.exists() else 0
 
     def text(self) -> str:
-        with self.path.open("rb") as file:
-            file.seek(max(self._start, self.path.stat().st_size - 65536))
-            return file.read().decode(errors="replace")
+        return read_end(self.path, 65536, start=self._start)
 
     def refusal(self) -> str:
         """Returns the server's last word on a model that it cannot serve; empty if there is none."""

@@ -14,6 +14,7 @@ from components.registry import moving, versions
 from components.steps.pusher import manifest
 from components.steps.pusher.manifest import FileEntry, Manifest, Provenance
 from schemas.errors import UserError
+from schemas.files import sync
 
 _LOG = logging.getLogger(__name__)
 _LEFTOVER = re.compile(r"^\.tmp-\d{11}-[0-9a-f]{8}$")
@@ -143,7 +144,7 @@ def _copy(model: Path, temporary: Path, files: dict[str, FileEntry]) -> None:
     for name in manifest.copy_order(files):
         (temporary / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(model / name, temporary / name)
-        moving.sync(temporary / name)
+        sync(temporary / name)
     written = manifest.list_files(temporary)
     wrong = sorted(name for name in files.keys() | written.keys() if files.get(name) != written.get(name))
     if wrong:
@@ -157,7 +158,7 @@ def _publish(temporary: Path, target: Path, day: str, described: Manifest, card:
         described = described.with_card(card(described.version))
         for name, text in ((manifest.CARD_FILE, card(described.version)), (manifest.FILE_NAME, described.text())):
             (temporary / name).write_text(text, encoding="utf-8")
-            moving.sync(temporary / name)
+            sync(temporary / name)
         try:
             path.mkdir()
             break
@@ -170,6 +171,6 @@ def _publish(temporary: Path, target: Path, day: str, described: Manifest, card:
         # Before the temporary folder goes, which says whose the half of a version is.
         _remove_half_moved(temporary, target)
         raise
-    moving.sync(target)
+    sync(target)
     _LOG.info("version=%s path=%s files=%d", described.version, path, len(described.files))
     return Pushed(version=described.version, path=str(path), manifest=described)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from components.steps.evaluator.verdict import GateVerdict, Intervals
 from components.steps.infra_validator.verdict import Check, ServingVerdict
 from schemas.contracts.exit_codes import ExitCode
+from schemas.files import write_whole
 from schemas.spec.serving import Load
 
 SUMMARY_FILE = "summary.json"
@@ -228,12 +229,7 @@ def write_summary(summary: Summary) -> Path:
     """Writes the summary into the run's folder, whole or not at all, and returns the file's path."""
     path = Path(summary.path) / SUMMARY_FILE
     path.with_name(_RESERVED_FILE).unlink(missing_ok=True)
-    written = path.with_name(f".{SUMMARY_FILE}.{os.getpid()}")
-    with written.open("w", encoding="utf-8") as file:
-        file.write(summary.model_dump_json(indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    written.replace(path)
+    write_whole(path, summary.model_dump_json(indent=2) + "\n")
     return path
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from schemas.derived.groups import groups_of
 from schemas.derived.plan import plan
+from schemas.files import sync
 from tests.schemas.derived.test_plan import of_users_and_posts
-from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.blocks import is_owned
 from trainer_module.checkpoint.manifest import MANIFEST, GroupLayout, Manifest, Position, encode, read_manifest
 from trainer_module.checkpoint.rows import write_rows
@@ -48,7 +48,7 @@ def write_users(target: Path, ids: NDArray[Any], *, ranks: int) -> None:
         files=files,
     )
     (target / MANIFEST).write_bytes(encode(manifest))
-    folder.sync(target)
+    sync(target)
 
 
 def main(checkpoint: str, rank: str, ranks: str, output: str) -> None:

@@ -66,7 +66,7 @@ def _die_at(operation: int) -> None:
 
         return call
 
-    for name in ("write", "fsync", "rename", "remove", "rmdir"):
+    for name in ("write", "fsync", "rename", "replace", "remove", "rmdir"):
         setattr(os, name, dying(name, getattr(os, name)))
 
 

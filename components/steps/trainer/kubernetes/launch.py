@@ -16,6 +16,7 @@ from components.steps.trainer.kubernetes.lifecycle import carry_out
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.timing import Timing
 from schemas.errors import UserError
+from schemas.files import write_whole
 from schemas.spec.cluster import Launch
 
 _LOG = logging.getLogger(__name__)
@@ -51,9 +52,7 @@ def write_job(log_dir: Path, job: Mapping[str, Any]) -> Path:
     """Writes the job file under a name of its own: pods of another try may still read theirs."""
     content = json.dumps(job, indent=2)
     path = log_dir / f"job-{hashlib.sha256(content.encode()).hexdigest()[:10]}.json"
-    whole = path.with_suffix(".tmp")
-    whole.write_text(content)
-    whole.replace(path)
+    write_whole(path, content)
     return path
 
 

@@ -12,6 +12,7 @@ from components.steps.trainer.kubernetes.api import Api
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.trouble import component_of, waiting
 from schemas.errors import UserError
+from schemas.files import read_end
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_S = 600.0
@@ -88,9 +89,5 @@ def _phases(pods: Mapping[str, Pod]) -> str:
 
 def _last_line(path: Path) -> str:
     """Returns the last whole line of a file, empty without one."""
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-        lines = file.read().decode(errors="replace").splitlines(keepends=True)
+    lines = read_end(path, _TAIL_BYTES).splitlines(keepends=True)
     return next((line.strip() for line in reversed(lines) if line.endswith("\n")), "")
