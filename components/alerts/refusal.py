@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from components.steps.evaluator.verdict import GateVerdict
-from components.steps.infra_validator.verdict import Check
+from components.reports.evaluation import GateVerdict
+from components.reports.serving import Check
 
 
 def refusal(gates: Iterable[tuple[str, GateVerdict]], checks: Iterable[Check]) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from components.kfp_entrypoint.ending import Ending
 from components.kfp_entrypoint.invocation import artifact_paths, parse_command
+from components.kfp_entrypoint.notify import About, is_due, tell_failure, tell_refusal
 from components.kfp_entrypoint.step import Step, execute, prepare
-from components.kfp_entrypoint.telling import About, is_due, tell_failure, tell_refusal
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.spec.alerts import Alerts

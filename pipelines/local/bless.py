@@ -159,8 +159,8 @@ def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
     from tfx.components.util import model_utils
     from tfx.utils import path_utils
 
-    from components.steps.evaluator import verdict as verdicts
-    from components.steps.infra_validator import verdict as infra_verdicts
+    from components.reports import evaluation as verdicts
+    from components.reports import serving as infra_verdicts
 
     infra = steps["infra_validator"].outputs.get("blessing") if "infra_validator" in steps else None
     if infra is None:
@@ -206,7 +206,7 @@ def _write(folder: Path, verdict: Any, model: Any) -> dict[str, Any]:
     """Writes the blessing and the overridden verdict as the pusher reads them; returns the pusher's artifacts."""
     from tfx.types import standard_artifacts as kinds
 
-    from components.steps.evaluator import verdict as verdicts
+    from components.reports import evaluation as verdicts
     from components.steps.evaluator.judge import blessing as blessings
 
     kind = {"blessing": kinds.ModelBlessing, "evaluation": kinds.ModelEvaluation, "pushed_model": kinds.PushedModel}

@@ -2,9 +2,10 @@
 
 import datetime
 
-from components.steps.example_gen.files import require_evaluation_days, resolve
-from components.steps.example_gen.listing import OneListing
-from components.steps.example_gen.local_files import LocalStorage
+from components.steps.example_gen.files.resolve.listing import OneListing
+from components.steps.example_gen.files.resolve.local_files import LocalStorage
+from components.steps.example_gen.files.resolve.resolve import require_evaluation_days, resolve
+
 from pipelines.local.request import RunRequest
 from schemas.derived.days import yesterday
 from schemas.spec.data import DayLogs

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Sequence
 import tensorflow_model_analysis as tfma
 from typing_extensions import assert_never
 
+from components.reports.evaluation import BASELINE, CANDIDATE
 from components.steps.evaluator.metrics import tfma_metrics as metrics
 from components.steps.evaluator.metrics.settings import Settings, new_id_features, settings_of, slices_of
-from components.steps.evaluator.verdict import BASELINE, CANDIDATE
 from schemas.spec import Inputs
 from schemas.spec.metrics import new_id_slice
 from schemas.spec.release import Evaluation, Gate

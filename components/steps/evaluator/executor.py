@@ -14,6 +14,7 @@ from tfx.utils import json_utils, path_utils, proto_utils
 
 from components.registry import seal
 from components.registry.blessed import BlessedModel, baseline_for, folder, read_all
+from components.reports.evaluation import FILE_NAME, TEXT_FILE, Baseline, Verdict
 from components.steps.evaluator.eval_config import eval_config
 from components.steps.evaluator.judge import blessing
 from components.steps.evaluator.judge.judge import judge
@@ -24,7 +25,6 @@ from components.steps.evaluator.models.baseline import usable_baseline
 from components.steps.evaluator.models.baseline_days import evaluation_days
 from components.steps.evaluator.slices.extractors import custom_extractors
 from components.steps.evaluator.slices.new_ids import features_told_by
-from components.steps.evaluator.verdict import FILE_NAME, TEXT_FILE, Baseline, Verdict
 from schemas.spec import Inputs
 from schemas.spec.data import EVAL
 from schemas.spec.release import Evaluation, Gate

@@ -16,23 +16,23 @@ from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
-from components.steps.example_gen.arrival import wait_for_logs
-from components.steps.example_gen.conversion import convert
-from components.steps.example_gen.counts import FileCounts, IngestionReport, summed
-from components.steps.example_gen.digests import digests_of
-from components.steps.example_gen.file_counting import FileCounting
-from components.steps.example_gen.files import Files, changed_files, fingerprint, resolve
+from components.reports.ingestion import write_ingestion
+from components.steps.example_gen.files.resolve.arrival import wait_for_logs
+from components.steps.example_gen.files.resolve.digests import digests_of
+from components.steps.example_gen.files.resolve.listing import OneListing, first_problems
+from components.steps.example_gen.files.resolve.resolve import Files, changed_files, fingerprint, resolve
+from components.steps.example_gen.files.resolve.storage import TfxStorage, open_file
 from components.steps.example_gen.inspection import Plan, plan
-from components.steps.example_gen.limits import limits_of
-from components.steps.example_gen.listing import OneListing, first_problems
 from components.steps.example_gen.readers import formats
-from components.steps.example_gen.report import write_ingestion
 from components.steps.example_gen.request import Request, parse, today_utc
-from components.steps.example_gen.sampling import sampled, sampling_of
+from components.steps.example_gen.rows.conversion import convert
+from components.steps.example_gen.rows.counts import FileCounts, IngestionReport, summed
+from components.steps.example_gen.rows.file_counting import FileCounting
+from components.steps.example_gen.rows.limits import limits_of
+from components.steps.example_gen.rows.sampling import sampled, sampling_of
 from components.steps.example_gen.sources import Source
 from components.steps.example_gen.start import Start, starting_point
-from components.steps.example_gen.storage import TfxStorage, open_file
-from components.steps.example_gen.writing import ExampleWriter
+from components.steps.example_gen.writer import ExampleWriter
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 
+from components.reports.serving import MEASUREMENTS, Check, Latency, latency_check, least
 from components.steps.infra_validator.asking import Ask, RequestFailed
 from components.steps.infra_validator.hostile import CLEAN_CODES, HostileRequest, hostile_requests
 from components.steps.infra_validator.load import Connect, measure
@@ -25,7 +26,6 @@ from components.steps.infra_validator.rows import (
     with_once,
 )
 from components.steps.infra_validator.scores import Scores, not_finite, scores_check, wrong_outputs
-from components.steps.infra_validator.verdict import MEASUREMENTS, Check, Latency, latency_check, least
 from schemas.spec.serving import Serving
 
 _LOG = logging.getLogger(__name__)

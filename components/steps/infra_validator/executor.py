@@ -14,12 +14,12 @@ from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
 from components.registry import seal
+from components.reports.serving import FILE_NAME, Check, ServingVerdict, notes_on_bounds, size_check
 from components.steps.infra_validator.driver import MODEL
 from components.steps.infra_validator.examination import Examination, Reference
 from components.steps.infra_validator.rows import Unfit, read_description
 from components.steps.infra_validator.scores import Scores, difference
 from components.steps.infra_validator.served import serve
-from components.steps.infra_validator.verdict import FILE_NAME, Check, ServingVerdict, notes_on_bounds, size_check
 from schemas.errors import UserError
 from schemas.spec.release import Evaluation
 from schemas.spec.serving import Serving

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from components.reports.serving import Latency
 from components.steps.infra_validator.asking import Ask
 from components.steps.infra_validator.rows import RANK, Tensors
-from components.steps.infra_validator.verdict import Latency
 from schemas.spec.serving import Load
 
 WARM_UP_REQUESTS = 5

@@ -21,11 +21,11 @@ from typing_extensions import assert_never
 from components.registry import blessed as registry
 from components.registry import checkpoint as checkpoints
 from components.registry import seal
-from components.steps.evaluator import verdict as verdicts
-from components.steps.evaluator.verdict import Verdict
-from components.steps.example_gen.report import IngestionReport, read_ingestion
-from components.steps.infra_validator import verdict as infra_verdicts
-from components.steps.infra_validator.verdict import ServingVerdict
+from components.reports import evaluation as verdicts
+from components.reports import serving as infra_verdicts
+from components.reports.evaluation import Verdict
+from components.reports.ingestion import IngestionReport, read_ingestion
+from components.reports.serving import ServingVerdict
 from components.steps.pusher import directory, manifest, object_store
 from components.steps.pusher.directory import Pushed
 from components.steps.pusher.manifest import Provenance

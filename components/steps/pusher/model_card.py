@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from components.steps.evaluator.verdict import TaskVerdict, Verdict
-from components.steps.infra_validator.verdict import ServingVerdict
+from components.reports.evaluation import TaskVerdict, Verdict
+from components.reports.serving import ServingVerdict
 from components.steps.pusher.manifest import Provenance
 from schemas.quantities import shown_bytes
 from schemas.spec.release import Evaluation

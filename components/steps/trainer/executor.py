@@ -14,12 +14,12 @@ from tfx.utils import path_utils
 
 from components.registry import checkpoint as checkpoints
 from components.registry import seal
-from components.steps.example_gen.report import IngestionReport, read_ingestion
+from components.reports.ingestion import IngestionReport, read_ingestion
+from components.reports.statistics import read_statistics
 from components.steps.trainer.attempts import run_to_the_end
 from components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_job
 from components.steps.trainer.kubernetes.run import TrainingRun, run_name
 from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
-from components.steps.transform.statistics import read_statistics
 from schemas.errors import UserError
 from schemas.spec import RankerSpec, digest
 from schemas.spec.cluster import Launch

@@ -15,10 +15,10 @@ from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
 
 from components.registry import seal
 from components.registry.base import Base
-from components.steps.example_gen.report import read_ingestion
+from components.reports.ingestion import read_ingestion
+from components.reports.statistics import read_statistics, write_statistics
 from components.steps.transform.analysis import StatisticsFn, analyzed, read_columns
 from components.steps.transform.mapping import map_examples
-from components.steps.transform.statistics import read_statistics, write_statistics
 from schemas.contracts.statistics import Comparison, Found, Statistics, compared, completed, to_analyze
 from schemas.spec import Inputs
 from schemas.spec.data import TRAIN

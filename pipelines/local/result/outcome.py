@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from components.registry import versions
-from components.steps.evaluator.verdict import FILE_NAME, Verdict
-from components.steps.example_gen.counts import FILE_NAME as INGESTION_FILE
-from components.steps.example_gen.counts import IngestionReport
-from components.steps.infra_validator import verdict as infra_verdicts
-from components.steps.infra_validator.verdict import ServingVerdict
+from components.reports import serving as infra_verdicts
+from components.reports.evaluation import FILE_NAME, Verdict
+from components.reports.serving import ServingVerdict
+from components.steps.example_gen.rows.counts import FILE_NAME as INGESTION_FILE
+from components.steps.example_gen.rows.counts import IngestionReport
 from pipelines.local.request import RunRequest
 from pipelines.local.result.summary import (
     LiveSummary,

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from components.steps.evaluator.verdict import GateVerdict
+from components.reports.evaluation import GateVerdict
 from pipelines.local.result.summary import ServingSummary, Summary, TableSummary, TaskSummary, TrainingSummary
 from schemas.quantities import shown_bytes
 from schemas.spec.data import VALIDATION

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from components.steps.evaluator.verdict import GateVerdict, Intervals
-from components.steps.infra_validator.verdict import Check, ServingVerdict
+from components.reports.evaluation import GateVerdict, Intervals
+from components.reports.serving import Check, ServingVerdict
 from schemas.contracts.exit_codes import ExitCode
 from schemas.files import write_whole
 from schemas.spec.serving import Load

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
-from components.steps.infra_validator.verdict import Check, ServingVerdict
+from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from components.reports.serving import Check, ServingVerdict
 from schemas.spec.serving import Load
 from tests.errors import tells
 from tests.fakes.webhook import Webhook, webhook

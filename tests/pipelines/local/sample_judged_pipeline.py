@@ -14,8 +14,8 @@ from tfx.v1.dsl.components import InputArtifact, OutputArtifact, Parameter, comp
 
 from components.registry import seal
 from components.registry.checkpoint import RankerCheckpoint
-from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
-from components.steps.infra_validator.verdict import Check, ServingVerdict
+from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from components.reports.serving import Check, ServingVerdict
 from pipelines.local.request import ARTIFACTS, METADATA
 from pipelines.local.runner import run_pipeline
 from schemas.loading import load_spec

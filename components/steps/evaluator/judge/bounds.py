@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from components.reports.evaluation import GateVerdict
 from components.steps.evaluator.metrics.measured import UNDEFINED, Measured, paired_change
-from components.steps.evaluator.verdict import GateVerdict
 from schemas.spec.metrics import SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL, at_k, direction, needs_weights, without_weights
 from schemas.spec.release import Gate
 

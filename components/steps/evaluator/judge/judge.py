@@ -6,12 +6,7 @@ Pure: TFMA measures, this decides.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from components.steps.evaluator.judge import bounds
-from components.steps.evaluator.judge.bounds import Held, Place
-from components.steps.evaluator.judge.reduced_rows import ReducedRows, rows_verdict
-from components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of
-from components.steps.evaluator.metrics.measured import Metrics as MeasuredMetrics
-from components.steps.evaluator.verdict import (
+from components.reports.evaluation import (
     Baseline,
     CalibrationBucket,
     GateVerdict,
@@ -20,6 +15,11 @@ from components.steps.evaluator.verdict import (
     TaskVerdict,
     Verdict,
 )
+from components.steps.evaluator.judge import bounds
+from components.steps.evaluator.judge.bounds import Held, Place
+from components.steps.evaluator.judge.reduced_rows import ReducedRows, rows_verdict
+from components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of
+from components.steps.evaluator.metrics.measured import Metrics as MeasuredMetrics
 from schemas.errors import UserError
 from schemas.spec import Inputs
 from schemas.spec.metrics import new_id_slice, slice_name

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from components.steps.evaluator.verdict import GateVerdict
+from components.reports.evaluation import GateVerdict
 from schemas.spec.serving import Export
 from schemas.spec.tasks import BinaryTask, Task
 

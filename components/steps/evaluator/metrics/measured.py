@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from components.reports.evaluation import BASELINE
 from components.steps.evaluator.metrics.bootstrap import interval
-from components.steps.evaluator.verdict import BASELINE
 from schemas.spec import Inputs
 from schemas.spec.metrics import slice_name
 from schemas.spec.release import Evaluation

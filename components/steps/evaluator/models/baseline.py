@@ -9,8 +9,8 @@ from tfx.dsl.io import fileio
 from tfx.utils import path_utils
 
 from components.registry import seal
+from components.reports.evaluation import Baseline
 from components.steps.evaluator.models import probe
-from components.steps.evaluator.verdict import Baseline
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import Any
 from tfx.dsl.io import fileio
 from tfx.utils import path_utils
 
+from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
 from components.steps.evaluator.eval_config import SIGNATURE
 from components.steps.evaluator.models import probe
-from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
 
 
 def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str) -> dict[str, str]:

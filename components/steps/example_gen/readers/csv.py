@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from components.steps.example_gen.column_types import TARGET
 from components.steps.example_gen.readers.batches import Inspection, Rows
+from components.steps.example_gen.readers.column_types import TARGET
 from schemas.derived.columns import Column, ColumnType
 from schemas.errors import UserError
 from schemas.problems import listed

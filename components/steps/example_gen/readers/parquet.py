@@ -6,8 +6,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.steps.example_gen.column_types import type_problem
 from components.steps.example_gen.readers.batches import BATCH_ROWS, Inspection, Rows
+from components.steps.example_gen.readers.column_types import type_problem
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.problems import listed

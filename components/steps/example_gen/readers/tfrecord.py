@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from components.steps.example_gen.column_types import is_list, type_problem
 from components.steps.example_gen.readers.batches import Inspection, Rows
+from components.steps.example_gen.readers.column_types import is_list, type_problem
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 

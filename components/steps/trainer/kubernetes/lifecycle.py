@@ -17,7 +17,7 @@ from components.steps.trainer.kubernetes.logs import CoordinatorLog
 from components.steps.trainer.kubernetes.manifests import TrainingJob, render
 from components.steps.trainer.kubernetes.objects import Objects, meta_of
 from components.steps.trainer.kubernetes.run import TrainingRun
-from components.steps.trainer.kubernetes.telling import Teller
+from components.steps.trainer.kubernetes.status_log import Teller
 from components.steps.trainer.kubernetes.trouble import component_of
 from components.steps.trainer.kubernetes.verdict import End, coordinator_job, ended_job, failure
 from components.steps.trainer.kubernetes.waiting import stopped, within

@@ -13,8 +13,8 @@ from tfx.types import standard_artifacts
 from tfx.utils import path_utils
 
 from components.registry import seal
+from components.reports.evaluation import Verdict
 from components.steps.evaluator.executor import Executor
-from components.steps.evaluator.verdict import Verdict
 from pipelines.beam import BEAM_ARGS
 from schemas.spec import Inputs
 from schemas.spec.release import Gate

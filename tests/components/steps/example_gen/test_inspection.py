@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
+from components.steps.example_gen.files.resolve.local_files import LocalStorage
+from components.steps.example_gen.files.resolve.resolve import DataFile, FileFacts, Files, resolve
 
-from components.steps.example_gen.files import DataFile, FileFacts, Files, resolve
 from components.steps.example_gen.inspection import Plan, plan
-from components.steps.example_gen.local_files import LocalStorage
 from components.steps.example_gen.sources import sources
 from schemas.derived.columns import columns
 from schemas.errors import UserError

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from components.registry import seal, versions
-from components.steps.evaluator.verdict import TaskVerdict, Verdict
-from components.steps.infra_validator.verdict import Check, ServingVerdict
+from components.reports.evaluation import TaskVerdict, Verdict
+from components.reports.serving import Check, ServingVerdict
 from schemas.errors import UserError
 from schemas.spec.serving import Load
 from tests.errors import place_and_value

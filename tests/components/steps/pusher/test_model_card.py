@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
-from components.steps.infra_validator.verdict import Check, Latency, ServingVerdict
+from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from components.reports.serving import Check, Latency, ServingVerdict
 from components.steps.pusher.manifest import Provenance
 from components.steps.pusher.model_card import CardFacts, Rows, model_card
 from schemas.spec.release import Confidence, Evaluation

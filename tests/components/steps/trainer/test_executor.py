@@ -21,7 +21,7 @@ RANKER = load_spec(SPECS / "short_video.yaml").ranker()
 
 
 def report(base: Base | None) -> Any:
-    from components.steps.example_gen.report import IngestionReport
+    from components.reports.ingestion import IngestionReport
 
     days = {"train": ["2024-03-02", "2024-03-03"], "eval": ["2024-03-04"]}
     return IngestionReport(date="2024-03-04", days=days, missing_days=[], splits={}, base=base)

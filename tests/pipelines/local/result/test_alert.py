@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from components.steps.evaluator.verdict import GateVerdict
-from components.steps.infra_validator.verdict import Check
+from components.reports.evaluation import GateVerdict
+from components.reports.serving import Check
 from pipelines.local.request import check_request
 from pipelines.local.result.alert import event_of
 from pipelines.local.result.summary import ServingSummary, Summary, TaskSummary

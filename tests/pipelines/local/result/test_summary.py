@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from components.registry.versions import withdraw
-from components.steps.evaluator.verdict import GateVerdict, TaskVerdict, Verdict
-from components.steps.infra_validator.verdict import Check, Latency, ServingVerdict
+from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
+from components.reports.serving import Check, Latency, ServingVerdict
 from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import Ending, summarize
 from pipelines.local.result.report import print_report

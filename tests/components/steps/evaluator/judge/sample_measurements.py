@@ -4,9 +4,9 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+from components.reports.evaluation import Baseline, GateVerdict, Verdict
 from components.steps.evaluator.judge.judge import judge
 from components.steps.evaluator.metrics.measured import Measured, SliceResult
-from components.steps.evaluator.verdict import Baseline, GateVerdict, Verdict
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation, Gate
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from components.reports.evaluation import Verdict
 from components.steps.evaluator.judge.judge import judge
 from components.steps.evaluator.judge.reduced_rows import reduced_rows, rows_verdict
-from components.steps.evaluator.verdict import Verdict
 from schemas.spec.release import Evaluation, Gate
 from schemas.spec.serving import Export
 from tests.components.steps.evaluator.judge.sample_measurements import (

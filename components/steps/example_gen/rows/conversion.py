@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from components.steps.example_gen.column_types import TARGET, type_problem
-from components.steps.example_gen.limits import Limits
-from components.steps.example_gen.lists import Lists, list_arrays, read_lists
-from components.steps.example_gen.times import TimeCounts, check_times
+from components.steps.example_gen.readers.column_types import TARGET, type_problem
+from components.steps.example_gen.rows.limits import Limits
+from components.steps.example_gen.rows.lists import Lists, list_arrays, read_lists
+from components.steps.example_gen.rows.times import TimeCounts, check_times
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from components.steps.example_gen.column_types import TARGET
+from components.steps.example_gen.readers.column_types import TARGET
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.steps.example_gen.conversion import convert
-from components.steps.example_gen.sampling import Sampling, sampled, sampling_of, uniform
+from components.steps.example_gen.rows.conversion import convert
+from components.steps.example_gen.rows.sampling import Sampling, sampled, sampling_of, uniform
 from schemas.derived.columns import columns
 from schemas.spec import Inputs
 

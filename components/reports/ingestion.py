@@ -5,7 +5,7 @@ import posixpath
 import pydantic
 from tfx.dsl.io import fileio
 
-from components.steps.example_gen.counts import FILE_NAME, IngestionReport, SplitReport
+from components.steps.example_gen.rows.counts import FILE_NAME, IngestionReport, SplitReport
 from schemas.errors import UserError
 
 __all__ = ["FILE_NAME", "IngestionReport", "SplitReport", "read_ingestion", "write_ingestion"]

@@ -3,11 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from components.steps.example_gen.conversion import Converted
-from components.steps.example_gen.counts import UNREADABLE, FileCounts
 from components.steps.example_gen.readers.batches import Rows
-from components.steps.example_gen.sampling import Sampled
-from components.steps.example_gen.times import TimeCounts
+from components.steps.example_gen.rows.conversion import Converted
+from components.steps.example_gen.rows.counts import UNREADABLE, FileCounts
+from components.steps.example_gen.rows.sampling import Sampled
+from components.steps.example_gen.rows.times import TimeCounts
 
 
 @dataclass

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from components.registry.base import Base
-from components.steps.example_gen.files import Files
-from components.steps.example_gen.times import TimeCounts, ranges_of, times_problem
+from components.steps.example_gen.files.resolve.resolve import Files
+from components.steps.example_gen.rows.times import TimeCounts, ranges_of, times_problem
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.problems import listed

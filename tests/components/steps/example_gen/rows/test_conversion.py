@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.steps.example_gen.conversion import convert
+from components.steps.example_gen.rows.conversion import convert
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from tests.errors import place_and_value

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from components.steps.example_gen.conversion import convert
 from components.steps.example_gen.readers import formats
 from components.steps.example_gen.readers.batches import Inspection
+from components.steps.example_gen.rows.conversion import convert
 from schemas.derived.columns import Column, columns
 from schemas.errors import UserError
 from schemas.spec import Inputs

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from components.steps.example_gen.times import TimeRange, ranges_of
+from components.steps.example_gen.rows.times import TimeRange, ranges_of
 from schemas.derived.columns import TimeKind
 from schemas.spec.data import Logs
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from components.alerts import Event, send
 from components.alerts.refusal import refusal, refusing_steps
 from components.kfp_entrypoint.ending import Ending
-from components.steps.evaluator import verdict as verdicts
-from components.steps.evaluator.verdict import Verdict
-from components.steps.infra_validator import verdict as infra_verdicts
-from components.steps.infra_validator.verdict import ServingVerdict
+from components.reports import evaluation as verdicts
+from components.reports import serving as infra_verdicts
+from components.reports.evaluation import Verdict
+from components.reports.serving import ServingVerdict
 from schemas.spec.alerts import Alerts
 
 

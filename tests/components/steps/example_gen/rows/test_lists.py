@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.steps.example_gen.conversion import convert
-from components.steps.example_gen.limits import Limits
+from components.steps.example_gen.rows.conversion import convert
+from components.steps.example_gen.rows.limits import Limits
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 

@@ -7,11 +7,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
+from components.steps.example_gen.files.resolve.digests import digests_of
+from components.steps.example_gen.files.resolve.listing import OneListing
+from components.steps.example_gen.files.resolve.local_files import LocalStorage
+from components.steps.example_gen.files.resolve.resolve import (
+    Files,
+    changed_files,
+    days_with_files,
+    fingerprint,
+    resolve,
+    without,
+)
 
-from components.steps.example_gen.digests import digests_of
-from components.steps.example_gen.files import Files, changed_files, days_with_files, fingerprint, resolve, without
-from components.steps.example_gen.listing import OneListing
-from components.steps.example_gen.local_files import LocalStorage
 from schemas.errors import UserError
 from schemas.spec.data import Logs, SplitLogs
 from tests.components.steps.example_gen.sample_logs import day_logs

@@ -1,8 +1,8 @@
 import pytest
+from components.steps.example_gen.files.resolve.listing import FileFacts
+from components.steps.example_gen.files.resolve.resolve import DataFile, Files
 
-from components.steps.example_gen.counts import FileCounts, IngestionReport, summed
-from components.steps.example_gen.files import DataFile, Files
-from components.steps.example_gen.listing import FileFacts
+from components.steps.example_gen.rows.counts import FileCounts, IngestionReport, summed
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from tests.components.steps.example_gen.sample_logs import day_logs

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from components.steps.example_gen.files.resolve.arrival import WAITING_FILE, wait_for_logs
+from components.steps.example_gen.files.resolve.local_files import LocalStorage
+from components.steps.example_gen.files.resolve.resolve import has_files, resolve
 
-from components.steps.example_gen.arrival import WAITING_FILE, wait_for_logs
-from components.steps.example_gen.files import has_files, resolve
-from components.steps.example_gen.local_files import LocalStorage
 from components.steps.example_gen.request import Request, parse
 from schemas.errors import UserError
 from schemas.spec import Inputs
@@ -210,7 +210,7 @@ def test_sigterm_ends_the_wait_at_once(tmp_path: Path) -> None:
     program = (
         "import datetime, sys\nfrom pathlib import Path\n"
         "from pipelines.local.stopping import Stopped, StopSignals\n"
-        "from tests.components.steps.example_gen.test_arrival import "
+        "from tests.components.steps.example_gen.files.test_arrival import "
         "TODAY, LocalStorage, day_logs, request, wait_for_logs\n"
         "try:\n    with StopSignals() as stop, stop.raised():\n        print('waits', flush=True)\n"
         "        wait_for_logs(request(Path(sys.argv[1]), day_logs()), LocalStorage(), TODAY)\n"

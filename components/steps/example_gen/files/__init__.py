@@ -1,0 +1,1 @@
+"""Which files a run reads: listed, waited for, resolved by day or split, digested."""
