@@ -113,8 +113,7 @@ def run(
     Steps that an earlier run on the same root has finished, with the same inputs and code, are taken from there; a run
     that was killed goes on where it was. A summary of the run is written to ROOT/runs/RUN/summary.json.
     """
-    from components.steps.example_gen.files.resolve.digests import forget
-
+    from components.steps.example_gen.files.digests import forget
     from pipelines.local.request import check_request
     from pipelines.local.terminal import run_and_report
     from schemas.loading import load_spec

@@ -16,14 +16,14 @@ import pyarrow as pa
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
-from components.steps.example_gen.files.resolve.local_files import LocalStorage
-from components.steps.example_gen.files.resolve.resolve import DataFile, resolve
 from tensorflow_transform.tf_metadata import schema_utils
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 from tfx_bsl.tfxio.tensor_adapter import TensorAdapter, TensorAdapterConfig
 from tfx_bsl.tfxio.tensor_representation_util import InferTensorRepresentationsFromMixedSchema
 from tfx_bsl.tfxio.tensor_to_arrow import TensorsToRecordBatchConverter
 
+from components.steps.example_gen.files.local_files import LocalStorage
+from components.steps.example_gen.files.resolve import DataFile, resolve
 from components.steps.example_gen.readers import formats
 from components.steps.example_gen.rows.conversion import convert
 from components.steps.transform.analysis import analyzed

@@ -3,15 +3,12 @@
 Loads without TensorFlow: summaries and reports read it.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 FILE_NAME = "verdict.json"
 TEXT_FILE = "verdict.txt"
-CANDIDATE, BASELINE = "candidate", "baseline"
-"""What TFMA calls the two models: tfma.CANDIDATE_KEY and BASELINE_KEY, without importing it."""
 Metrics = dict[str, float | None]
 """Metric to value; None where it is undefined."""
 Intervals = dict[str, tuple[float, float]]
@@ -129,18 +126,3 @@ class Verdict(_Record):
         note = f"blessed by hand by {by} at {when}, because {because} (overridden: {overridden})"
         update = {"blessed": True, "because": because, "by": by, "when": when, "notes": [note, *self.notes]}
         return self.model_copy(update=update)
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The blessed model to compare with.
-
-    Attributes:
-        uri: of the model; None if there is none that can be used.
-        tasks: those that it scores.
-        problem: why a task that it does not score has no baseline.
-    """
-
-    uri: str | None
-    tasks: frozenset[str]
-    problem: str

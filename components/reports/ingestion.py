@@ -1,34 +1,72 @@
-"""The report that lies beside the Examples. It is written last: where it is, the Examples are whole."""
+"""What ingestion read and wrote: days, rows by split, and what was left out.
 
-import posixpath
+Loads without TFX: the summary of a run reads it.
+"""
 
-import pydantic
-from tfx.dsl.io import fileio
+from pydantic import BaseModel, ConfigDict
 
-from components.steps.example_gen.rows.counts import FILE_NAME, IngestionReport, SplitReport
-from schemas.errors import UserError
+from components.registry.base import Base
 
-__all__ = ["FILE_NAME", "IngestionReport", "SplitReport", "read_ingestion", "write_ingestion"]
+FILE_NAME = "ingestion.json"
+"""The report's file in the Examples artifact. It is written last: where it exists, the Examples are complete."""
 
 
-def read_ingestion(examples_uri: str) -> IngestionReport:
-    """Reads the report of an Examples artifact.
+class _Report(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    Raises:
-        UserError: if there is none, or it is not of this version.
+
+class SplitReport(_Report):
+    """What a split was made of.
+
+    Attributes:
+        num_files: read.
+        rows_read: `rows_written`, all of `dropped` and `negatives_sampled_out`.
+        rows_written: Examples in the split.
+        dropped: rows left out, by reason, for example "label missing: like".
+        ignored: values taken for missing, clipped or cut off, by reason and column, for example "not finite: price".
+        negatives: rows with label 0 of the task that declares keep_negatives, before sampling; 0 where nothing is
+            sampled.
+        negatives_sampled_out: of these, left out on purpose.
     """
-    path = posixpath.join(examples_uri, FILE_NAME)
-    if not fileio.exists(path):
-        raise UserError(f"{path}: no such file; these Examples were not made by Sangam, or only in part")
-    with fileio.open(path, "r") as file:
-        text = file.read()
-    try:
-        return IngestionReport.model_validate_json(text)
-    except pydantic.ValidationError as error:
-        raise UserError(f"{path}: is no ingestion report of this version (got: {error})") from error
+
+    num_files: int
+    rows_read: int
+    rows_written: int
+    dropped: dict[str, int]
+    ignored: dict[str, int] = {}
+    negatives: int = 0
+    negatives_sampled_out: int = 0
+
+    @property
+    def kept_negatives(self) -> float | None:
+        """Share of the negatives that was kept; None where nothing is sampled."""
+        return 1 - self.negatives_sampled_out / self.negatives if self.negatives else None
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """All that was read and not written, by reason."""
+        if self.kept_negatives is None:
+            return self.dropped
+        reason = f"negatives sampled out (kept {self.kept_negatives:.4g} of {self.negatives:,})"
+        return {**self.dropped, reason: self.negatives_sampled_out}
 
 
-def write_ingestion(examples_uri: str, report: IngestionReport) -> None:
-    """Writes the report of an Examples artifact."""
-    with fileio.open(posixpath.join(examples_uri, FILE_NAME), "w") as file:
-        file.write(report.model_dump_json(indent=2) + "\n")
+class IngestionReport(_Report):
+    """What a run was made of.
+
+    Attributes:
+        date: YYYY-MM-DD, None for logs without dates.
+        days: that each split has, empty for logs without dates.
+        missing_days: days of the window without rows.
+        splits: by name.
+        base: the checkpoint that training starts from, because of which `days` holds only the days after it; None:
+            training starts from nothing.
+        notes: what the user should know about that.
+    """
+
+    date: str | None
+    days: dict[str, list[str]]
+    missing_days: list[str]
+    splits: dict[str, SplitReport]
+    base: Base | None = None
+    notes: list[str] = []

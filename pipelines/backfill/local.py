@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.steps.example_gen.files.resolve.resolve.local_files import LocalStorage
-from components.steps.example_gen.files.resolve.resolve.resolve import has_files
+from components.steps.example_gen.files.resolve.local_files import LocalStorage
+from components.steps.example_gen.files.resolve.resolve import has_files
 from rich.console import Console
 from rich.table import Table
 

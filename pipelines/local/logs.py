@@ -2,10 +2,9 @@
 
 import datetime
 
-from components.steps.example_gen.files.resolve.listing import OneListing
-from components.steps.example_gen.files.resolve.local_files import LocalStorage
-from components.steps.example_gen.files.resolve.resolve import require_evaluation_days, resolve
-
+from components.steps.example_gen.files.listing import OneListing
+from components.steps.example_gen.files.local_files import LocalStorage
+from components.steps.example_gen.files.resolve import require_evaluation_days, resolve
 from pipelines.local.request import RunRequest
 from schemas.derived.days import yesterday
 from schemas.spec.data import DayLogs

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from components.steps.example_gen.files.resolve.arrival import WAITING_FILE
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
+from components.steps.example_gen.files.arrival import WAITING_FILE
 from pipelines.local.full_disk import is_full
 from pipelines.local.steps import Step
 from pipelines.local.training_progress import PROGRESS_FILE, Event, TrainingProgress, read_progress

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from components.steps.example_gen.rows.counts import IngestionReport
+from components.reports.ingestion import IngestionReport
 from pipelines.local.child_run import run_child
 from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
@@ -107,7 +107,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
 def _examples_of(pipeline: Any, run: str) -> Examples:
     from tfx.types import artifact_utils
 
-    from components.reports.ingestion import read_ingestion
+    from components.reports.artifact_files import read_ingestion
     from pipelines.local.recorded_run import read_run
     from pipelines.local.runner import metadata_of
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 import tensorflow_model_analysis as tfma
 from typing_extensions import assert_never
 
-from components.reports.evaluation import BASELINE, CANDIDATE
 from components.steps.evaluator.metrics import tfma_metrics as metrics
+from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE
 from components.steps.evaluator.metrics.settings import Settings, new_id_features, settings_of, slices_of
 from schemas.spec import Inputs
 from schemas.spec.metrics import new_id_slice

@@ -14,10 +14,10 @@ from tfx.utils import json_utils, path_utils, proto_utils
 
 from components.registry import seal
 from components.registry.blessed import BlessedModel, baseline_for, folder, read_all
-from components.reports.evaluation import FILE_NAME, TEXT_FILE, Baseline, Verdict
+from components.reports.evaluation import FILE_NAME, TEXT_FILE, Verdict
 from components.steps.evaluator.eval_config import eval_config
 from components.steps.evaluator.judge import blessing
-from components.steps.evaluator.judge.judge import judge
+from components.steps.evaluator.judge.judge import Baseline, judge
 from components.steps.evaluator.judge.reduced_rows import EXPORT_FILE, ReducedRows, reduced_rows
 from components.steps.evaluator.metrics.measured import read_measured
 from components.steps.evaluator.models import candidate

@@ -3,11 +3,11 @@
 from tfx.orchestration.portable import data_types
 
 from components.caching.driver import AddingDriver
-from components.steps.example_gen.files.resolve.arrival import show, wait_for_logs
-from components.steps.example_gen.files.resolve.digests import digests_of
-from components.steps.example_gen.files.resolve.listing import OneListing
-from components.steps.example_gen.files.resolve.resolve import fingerprint, resolve
-from components.steps.example_gen.files.resolve.storage import TfxStorage, open_file
+from components.steps.example_gen.files.arrival import show, wait_for_logs
+from components.steps.example_gen.files.digests import digests_of
+from components.steps.example_gen.files.listing import OneListing
+from components.steps.example_gen.files.resolve import fingerprint, resolve
+from components.steps.example_gen.files.storage import TfxStorage, open_file
 from components.steps.example_gen.request import DATE, FINGERPRINT, START, parse, today_utc
 from components.steps.example_gen.start import starting_point
 

@@ -16,17 +16,18 @@ from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
-from components.reports.ingestion import write_ingestion
-from components.steps.example_gen.files.resolve.arrival import wait_for_logs
-from components.steps.example_gen.files.resolve.digests import digests_of
-from components.steps.example_gen.files.resolve.listing import OneListing, first_problems
-from components.steps.example_gen.files.resolve.resolve import Files, changed_files, fingerprint, resolve
-from components.steps.example_gen.files.resolve.storage import TfxStorage, open_file
+from components.reports.artifact_files import write_ingestion
+from components.reports.ingestion import IngestionReport
+from components.steps.example_gen.files.arrival import wait_for_logs
+from components.steps.example_gen.files.digests import digests_of
+from components.steps.example_gen.files.listing import OneListing, first_problems
+from components.steps.example_gen.files.resolve import Files, changed_files, fingerprint, resolve
+from components.steps.example_gen.files.storage import TfxStorage, open_file
 from components.steps.example_gen.inspection import Plan, plan
 from components.steps.example_gen.readers import formats
 from components.steps.example_gen.request import Request, parse, today_utc
 from components.steps.example_gen.rows.conversion import convert
-from components.steps.example_gen.rows.counts import FileCounts, IngestionReport, summed
+from components.steps.example_gen.rows.counts import FileCounts, summed
 from components.steps.example_gen.rows.file_counting import FileCounting
 from components.steps.example_gen.rows.limits import limits_of
 from components.steps.example_gen.rows.sampling import sampled, sampling_of

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from components.steps.example_gen.files.resolve.listing import THREADS, first_problems
-from components.steps.example_gen.files.resolve.resolve import DataFile, Files, without
+from components.steps.example_gen.files.listing import THREADS, first_problems
+from components.steps.example_gen.files.resolve import DataFile, Files, without
 from components.steps.example_gen.readers import formats
 from components.steps.example_gen.readers.batches import Inspection
 from components.steps.example_gen.sources import Source, sources

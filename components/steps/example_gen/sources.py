@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from components.steps.example_gen.files.resolve.resolve import DataFile, Files
+from components.steps.example_gen.files.resolve import DataFile, Files
 
 _ROWS_PER_FILE, _BYTES_PER_FILE = 50_000, 16 * 2**20
 _MAX_FILES = 64

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict
 from components.registry.base import INCREMENTAL, Base, base_for
 from components.registry.blessed import folder, read_all
 from components.registry.checkpoint import is_there
-from components.steps.example_gen.files.resolve.listing import Storage
-from components.steps.example_gen.files.resolve.resolve import days_of_window, days_with_files
+from components.steps.example_gen.files.listing import Storage
+from components.steps.example_gen.files.resolve import days_of_window, days_with_files
 from components.steps.example_gen.request import Request
 from schemas.derived.days import Day, parse_day
 from schemas.spec.data import TRAIN, DayLogs

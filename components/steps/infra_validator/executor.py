@@ -14,7 +14,8 @@ from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
 from components.registry import seal
-from components.reports.serving import FILE_NAME, Check, ServingVerdict, notes_on_bounds, size_check
+from components.reports.serving import FILE_NAME, Check, ServingVerdict
+from components.steps.infra_validator.bounds import notes_on_bounds, size_check
 from components.steps.infra_validator.driver import MODEL
 from components.steps.infra_validator.examination import Examination, Reference
 from components.steps.infra_validator.rows import Unfit, read_description

@@ -23,8 +23,9 @@ from components.registry import checkpoint as checkpoints
 from components.registry import seal
 from components.reports import evaluation as verdicts
 from components.reports import serving as infra_verdicts
+from components.reports.artifact_files import read_ingestion
 from components.reports.evaluation import Verdict
-from components.reports.ingestion import IngestionReport, read_ingestion
+from components.reports.ingestion import IngestionReport
 from components.reports.serving import ServingVerdict
 from components.steps.pusher import directory, manifest, object_store
 from components.steps.pusher.directory import Pushed

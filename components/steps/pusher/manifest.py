@@ -129,7 +129,7 @@ def copy_order(files: Iterable[str]) -> list[str]:
 
     TensorFlow Serving and other readers take this file for the sign that the model is whole, and where a directory
     cannot be renamed into place, as in object stores, they may look before the copy has ended.
-    https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/steps/pusher/executor.py
+    https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/pusher/executor.py
     """
     return sorted(files, key=lambda name: (name == MODEL_FILE, name))
 

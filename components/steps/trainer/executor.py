@@ -14,8 +14,8 @@ from tfx.utils import path_utils
 
 from components.registry import checkpoint as checkpoints
 from components.registry import seal
-from components.reports.ingestion import IngestionReport, read_ingestion
-from components.reports.statistics import read_statistics
+from components.reports.artifact_files import read_ingestion, read_statistics
+from components.reports.ingestion import IngestionReport
 from components.steps.trainer.attempts import run_to_the_end
 from components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_job
 from components.steps.trainer.kubernetes.run import TrainingRun, run_name

@@ -15,8 +15,7 @@ from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
 
 from components.registry import seal
 from components.registry.base import Base
-from components.reports.ingestion import read_ingestion
-from components.reports.statistics import read_statistics, write_statistics
+from components.reports.artifact_files import read_ingestion, read_statistics, write_statistics
 from components.steps.transform.analysis import StatisticsFn, analyzed, read_columns
 from components.steps.transform.mapping import map_examples
 from schemas.contracts.statistics import Comparison, Found, Statistics, compared, completed, to_analyze

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from components.registry import versions
 from components.reports import serving as infra_verdicts
 from components.reports.evaluation import FILE_NAME, Verdict
+from components.reports.ingestion import FILE_NAME as INGESTION_FILE
+from components.reports.ingestion import IngestionReport
 from components.reports.serving import ServingVerdict
-from components.steps.example_gen.rows.counts import FILE_NAME as INGESTION_FILE
-from components.steps.example_gen.rows.counts import IngestionReport
 from pipelines.local.request import RunRequest
 from pipelines.local.result.summary import (
     LiveSummary,

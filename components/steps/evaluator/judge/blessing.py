@@ -1,6 +1,6 @@
 """Marks a model as blessed or not, as TFX's own evaluator does: it decides by thresholds alone, we by more than those.
 
-https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/steps/evaluator/executor.py
+https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/evaluator/executor.py
 """
 
 import os

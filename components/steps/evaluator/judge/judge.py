@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from components.reports.evaluation import (
-    Baseline,
     CalibrationBucket,
     GateVerdict,
     Intervals,
@@ -29,6 +28,21 @@ MAX_NAMED = 5
 """Slices that a note names one by one."""
 MAX_FAILURES = 20
 """Slices of one gate that have a verdict of their own: those furthest from the bound."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The blessed model to compare with.
+
+    Attributes:
+        uri: of the model; None if there is none that can be used.
+        tasks: those that it scores.
+        problem: why a task that it does not score has no baseline.
+    """
+
+    uri: str | None
+    tasks: frozenset[str]
+    problem: str
 
 
 def judge(

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from components.reports.evaluation import BASELINE
 from components.steps.evaluator.metrics.bootstrap import interval
 from schemas.spec import Inputs
 from schemas.spec.metrics import slice_name
 from schemas.spec.release import Evaluation
 
+CANDIDATE, BASELINE = "candidate", "baseline"
+"""What TFMA calls the two models: tfma.CANDIDATE_KEY and BASELINE_KEY, without the import of TFMA."""
 REPLICATES = "/replicates"
 CALIBRATION_BUCKETS = "calibration_buckets"
 REPLICATE_TYPE = np.dtype("<f8")

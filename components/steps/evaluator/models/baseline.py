@@ -9,7 +9,7 @@ from tfx.dsl.io import fileio
 from tfx.utils import path_utils
 
 from components.registry import seal
-from components.reports.evaluation import Baseline
+from components.steps.evaluator.judge.judge import Baseline
 from components.steps.evaluator.models import probe
 
 _LOG = logging.getLogger(__name__)

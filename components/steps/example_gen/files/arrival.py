@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from components.steps.example_gen.files.resolve.listing import Storage
-from components.steps.example_gen.files.resolve.newest import newest_day
-from components.steps.example_gen.files.resolve.resolve import days_of_window, is_complete, marker_path
+from components.steps.example_gen.files.listing import Storage
+from components.steps.example_gen.files.newest import newest_day
+from components.steps.example_gen.files.resolve import days_of_window, is_complete, marker_path
 from components.steps.example_gen.request import Request
 from schemas.derived.days import Day, yesterday
 from schemas.errors import UserError

@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
-from components.steps.example_gen.files.resolve.listing import THREADS, FileFacts, first_problems
-from components.steps.example_gen.files.resolve.resolve import DataFile
+from components.steps.example_gen.files.listing import THREADS, FileFacts, first_problems
+from components.steps.example_gen.files.resolve import DataFile
 from schemas.errors import UserError
 from schemas.files import write_whole
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from components.steps.example_gen.files.resolve.listing import THREADS, FileFacts, Listed
+from components.steps.example_gen.files.listing import THREADS, FileFacts, Listed
 
 _ESCAPED = re.compile(r"\[([*?[])\]")
 _WILDCARD = re.compile(r"[*?[]")

@@ -4,7 +4,7 @@ import glob
 import posixpath
 import re
 
-from components.steps.example_gen.files.resolve.listing import Storage
+from components.steps.example_gen.files.listing import Storage
 from schemas.derived.days import Day
 from schemas.spec.data import DAY_FIELDS, DayLogs
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import assert_never
 
-from components.steps.example_gen.files.resolve.listing import FileFacts, Listed, Storage, first_problems
-from components.steps.example_gen.files.resolve.newest import newest_day
+from components.steps.example_gen.files.listing import FileFacts, Listed, Storage, first_problems
+from components.steps.example_gen.files.newest import newest_day
 from schemas.derived.days import Day, file_pattern, parse_day, window
 from schemas.errors import UserError
 from schemas.spec.data import EVAL, TRAIN, Arrival, DayLogs, Logs, SplitLogs

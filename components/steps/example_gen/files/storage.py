@@ -8,8 +8,8 @@ from typing import Any, BinaryIO, cast
 from apache_beam.io.filesystems import FileSystems
 from tfx.dsl.io import fileio
 
-from components.steps.example_gen.files.resolve.listing import THREADS, FileFacts, Listed
-from components.steps.example_gen.files.resolve.local_files import LocalStorage
+from components.steps.example_gen.files.listing import THREADS, FileFacts, Listed
+from components.steps.example_gen.files.local_files import LocalStorage
 
 
 class TfxStorage:

@@ -5,16 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from components.registry.base import Base
-from components.steps.example_gen.files.resolve.resolve import Files
+from components.reports.ingestion import IngestionReport, SplitReport
+from components.steps.example_gen.files.resolve import Files
 from components.steps.example_gen.rows.times import TimeCounts, ranges_of, times_problem
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.problems import listed
 from schemas.spec.data import Logs
-
-FILE_NAME = "ingestion.json"
-"""Of the report, beside the Examples."""
 
 UNREADABLE = "not a tf.Example"
 _ERRORS_SHOWN = 10
@@ -52,63 +49,6 @@ class FileCounts(_Report):
     negatives_sampled_out: int = 0
     columns: list[str] = []
     error: str | None = None
-
-
-class SplitReport(_Report):
-    """What a split was made of.
-
-    Attributes:
-        num_files: read.
-        rows_read: `rows_written`, all of `dropped` and `negatives_sampled_out`.
-        rows_written: Examples in the split.
-        dropped: rows left out, by reason, for example "label missing: like".
-        ignored: values taken for missing, clipped or cut off, by reason and column, for example "not finite: price".
-        negatives: rows with label 0 of the task that declares keep_negatives, before sampling; 0 where nothing is
-            sampled.
-        negatives_sampled_out: of these, left out on purpose.
-    """
-
-    num_files: int
-    rows_read: int
-    rows_written: int
-    dropped: dict[str, int]
-    ignored: dict[str, int] = {}
-    negatives: int = 0
-    negatives_sampled_out: int = 0
-
-    @property
-    def kept_negatives(self) -> float | None:
-        """Share of the negatives that was kept; None where nothing is sampled."""
-        return 1 - self.negatives_sampled_out / self.negatives if self.negatives else None
-
-    @property
-    def left_out(self) -> dict[str, int]:
-        """All that was read and not written, by reason."""
-        if self.kept_negatives is None:
-            return self.dropped
-        reason = f"negatives sampled out (kept {self.kept_negatives:.4g} of {self.negatives:,})"
-        return {**self.dropped, reason: self.negatives_sampled_out}
-
-
-class IngestionReport(_Report):
-    """What a run was made of.
-
-    Attributes:
-        date: YYYY-MM-DD, None for logs without dates.
-        days: that each split has, empty for logs without dates.
-        missing_days: days of the window without rows.
-        splits: by name.
-        base: the checkpoint that training starts from, because of which `days` holds only the days after it; None:
-            training starts from nothing.
-        notes: what the user should know about that.
-    """
-
-    date: str | None
-    days: dict[str, list[str]]
-    missing_days: list[str]
-    splits: dict[str, SplitReport]
-    base: Base | None = None
-    notes: list[str] = []
 
 
 def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]) -> IngestionReport:

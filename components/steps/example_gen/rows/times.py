@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import assert_never
 
-from components.steps.example_gen.files.resolve.resolve import days_of_window
+from components.steps.example_gen.files.resolve import days_of_window
 from schemas.derived.columns import Column, TimeKind
 from schemas.derived.days import Day, parse_day
 from schemas.spec.data import DayLogs, Logs, SplitLogs

@@ -115,7 +115,7 @@ def test_days_files_and_rows_stay_in_their_order_however_they_are_cut(
 
 
 def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
-    from components.reports.ingestion import read_ingestion
+    from components.reports.artifact_files import read_ingestion
 
     report = read_ingestion(ingested.uri)
     assert report.date == DATE
@@ -147,7 +147,7 @@ def test_the_artifact_says_what_it_holds(ingested: Any) -> None:
 
 
 def test_negatives_are_sampled_in_the_train_split_alone_and_the_same_wherever_the_data_lies(tmp_path: Path) -> None:
-    from components.reports.ingestion import read_ingestion
+    from components.reports.artifact_files import read_ingestion
 
     task = {"click": {"kind": "binary", "keep_negatives": 0.25}}
     inputs = Inputs.model_validate({"features": {"n": {"kind": "numeric", "type": "int"}}, "tasks": task})
@@ -227,9 +227,10 @@ def test_a_file_that_is_written_while_it_is_read_ends_the_run_with_its_name(
 def test_a_store_that_beam_knows_is_listed_once_a_day_with_sizes_and_times(tmp_path: Path) -> None:
     from apache_beam.io.filesystem import FileMetadata, MatchResult
     from apache_beam.io.localfilesystem import LocalFileSystem
-    from components.steps.example_gen.files.resolve.listing import FileFacts, OneListing
-    from components.steps.example_gen.files.resolve.resolve import days_with_files, resolve
-    from components.steps.example_gen.files.resolve.storage import TfxStorage
+
+    from components.steps.example_gen.files.listing import FileFacts, OneListing
+    from components.steps.example_gen.files.resolve import days_with_files, resolve
+    from components.steps.example_gen.files.storage import TfxStorage
 
     asked = []
 
@@ -290,7 +291,8 @@ def test_the_component_declares_what_the_executor_reads() -> None:
 
 def test_a_file_of_any_file_system_is_a_whole_file_object(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
-    from components.steps.example_gen.files.resolve.storage import remote_file
+
+    from components.steps.example_gen.files.storage import remote_file
 
     path = write(tmp_path / "data", "parquet", ROWS)
     with remote_file(str(path)) as file:
@@ -381,7 +383,7 @@ def test_a_missing_real_day_is_counted(tmp_path: Path) -> None:
     lines = REAL_DATA / "online_retail" / "lines"
     if not lines.exists():
         pytest.skip(f"no {lines}")
-    from components.reports.ingestion import read_ingestion
+    from components.reports.artifact_files import read_ingestion
 
     spec = load_spec(SPECS / "online_retail.yaml")
     assert isinstance(spec.data, DayLogs)

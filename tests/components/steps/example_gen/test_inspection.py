@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-from components.steps.example_gen.files.resolve.local_files import LocalStorage
-from components.steps.example_gen.files.resolve.resolve import DataFile, FileFacts, Files, resolve
 
+from components.steps.example_gen.files.local_files import LocalStorage
+from components.steps.example_gen.files.resolve import DataFile, FileFacts, Files, resolve
 from components.steps.example_gen.inspection import Plan, plan
 from components.steps.example_gen.sources import sources
 from schemas.derived.columns import columns

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from components.steps.example_gen.files.resolve.local_files import LocalStorage
 
 from components.registry.versions import withdraw
+from components.steps.example_gen.files.local_files import LocalStorage
 from schemas.errors import UserError
 from tests.components.steps.example_gen.sample_logs import INPUTS, ROWS, day_logs, write_days
 from tests.errors import place_and_value
@@ -67,7 +67,7 @@ def start(root: Path, **settings: Any) -> Any:
 
 
 def train_days(root: Path, **settings: Any) -> list[str]:
-    from components.steps.example_gen.files.resolve.resolve import resolve
+    from components.steps.example_gen.files.resolve import resolve
 
     logs = day_logs(train_days=4, **settings.get("logs", {}))
     after = start(root, **settings).after
@@ -208,7 +208,7 @@ def test_the_driver_makes_the_base_part_of_the_cache_key(root: Path) -> None:
 def test_the_artifact_and_its_report_name_the_base(root: Path, has_driver: bool) -> None:
     from tfx.types import standard_artifacts
 
-    from components.reports.ingestion import read_ingestion
+    from components.reports.artifact_files import read_ingestion
     from components.steps.example_gen.executor import Executor
     from pipelines.beam import BEAM_ARGS
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from components.reports.evaluation import Baseline, GateVerdict, Verdict
-from components.steps.evaluator.judge.judge import judge
+from components.reports.evaluation import GateVerdict, Verdict
+from components.steps.evaluator.judge.judge import Baseline, judge
 from components.steps.evaluator.metrics.measured import Measured, SliceResult
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation, Gate

@@ -86,7 +86,7 @@ def trained(root: Path, inputs: dict[str, list[Any]], declared: Spec) -> Path:
     from tfx.types import standard_artifacts as kinds
 
     from components.registry.checkpoint import RankerCheckpoint
-    from components.reports.ingestion import read_ingestion
+    from components.reports.artifact_files import read_ingestion
     from components.steps.trainer.executor import _job
     from trainer_module import collectives
     from trainer_module.__main__ import train

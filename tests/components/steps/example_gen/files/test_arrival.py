@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from components.steps.example_gen.files.resolve.arrival import WAITING_FILE, wait_for_logs
-from components.steps.example_gen.files.resolve.local_files import LocalStorage
-from components.steps.example_gen.files.resolve.resolve import has_files, resolve
 
+from components.steps.example_gen.files.arrival import WAITING_FILE, wait_for_logs
+from components.steps.example_gen.files.local_files import LocalStorage
+from components.steps.example_gen.files.resolve import has_files, resolve
 from components.steps.example_gen.request import Request, parse
 from schemas.errors import UserError
 from schemas.spec import Inputs

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from components.steps.example_gen.files.resolve.digests import CACHE_FILE, digests_of, forget
-from components.steps.example_gen.files.resolve.listing import FileFacts
-from components.steps.example_gen.files.resolve.resolve import DataFile
 
+from components.steps.example_gen.files.digests import CACHE_FILE, digests_of, forget
+from components.steps.example_gen.files.listing import FileFacts
+from components.steps.example_gen.files.resolve import DataFile
 from schemas.errors import UserError
 from tests.errors import tells
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from components.steps.example_gen.files.resolve.digests import digests_of
-from components.steps.example_gen.files.resolve.listing import OneListing
-from components.steps.example_gen.files.resolve.local_files import LocalStorage
-from components.steps.example_gen.files.resolve.resolve import (
+
+from components.steps.example_gen.files.digests import digests_of
+from components.steps.example_gen.files.listing import OneListing
+from components.steps.example_gen.files.local_files import LocalStorage
+from components.steps.example_gen.files.resolve import (
     Files,
     changed_files,
     days_with_files,
@@ -18,7 +19,6 @@ from components.steps.example_gen.files.resolve.resolve import (
     resolve,
     without,
 )
-
 from schemas.errors import UserError
 from schemas.spec.data import Logs, SplitLogs
 from tests.components.steps.example_gen.sample_logs import day_logs

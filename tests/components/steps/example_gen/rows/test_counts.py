@@ -1,8 +1,9 @@
 import pytest
-from components.steps.example_gen.files.resolve.listing import FileFacts
-from components.steps.example_gen.files.resolve.resolve import DataFile, Files
 
-from components.steps.example_gen.rows.counts import FileCounts, IngestionReport, summed
+from components.reports.ingestion import IngestionReport
+from components.steps.example_gen.files.listing import FileFacts
+from components.steps.example_gen.files.resolve import DataFile, Files
+from components.steps.example_gen.rows.counts import FileCounts, summed
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from tests.components.steps.example_gen.sample_logs import day_logs

@@ -5,11 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from components.steps.example_gen.files.resolve.listing import FileFacts
-from components.steps.example_gen.files.resolve.resolve import DataFile, Files
 
+from components.reports.ingestion import IngestionReport
+from components.steps.example_gen.files.listing import FileFacts
+from components.steps.example_gen.files.resolve import DataFile, Files
 from components.steps.example_gen.rows.conversion import Converted, convert
-from components.steps.example_gen.rows.counts import FileCounts, IngestionReport, summed
+from components.steps.example_gen.rows.counts import FileCounts, summed
 from components.steps.example_gen.rows.limits import limits_of
 from schemas.derived.columns import Column
 from schemas.errors import UserError

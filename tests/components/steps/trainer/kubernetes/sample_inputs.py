@@ -25,7 +25,8 @@ def make_inputs(root: Path) -> None:
     import tensorflow as tf
     import tensorflow_transform as tft
 
-    from components.reports.ingestion import IngestionReport, write_ingestion
+    from components.reports.artifact_files import write_ingestion
+    from components.reports.ingestion import IngestionReport
     from tests.trainer_module.serving.sample_training import encoded, rows, write_transform
 
     write_transform(root / "transform_graph")

@@ -1,0 +1,61 @@
+"""Reads and writes the reports of ingestion and Transform, in any file system that TFX can reach."""
+
+import posixpath
+
+import pydantic
+from tfx.dsl.io import fileio
+
+from components.reports.ingestion import FILE_NAME as INGESTION_FILE
+from components.reports.ingestion import IngestionReport
+from schemas.contracts.statistics import FILE_NAME as STATISTICS_FILE
+from schemas.contracts.statistics import Statistics
+from schemas.errors import UserError
+
+
+def read_ingestion(examples_uri: str) -> IngestionReport:
+    """Reads the report of an Examples artifact.
+
+    Raises:
+        UserError: if there is none, or it is not of this version.
+    """
+    path = posixpath.join(examples_uri, INGESTION_FILE)
+    if not fileio.exists(path):
+        raise UserError(f"{path}: no such file; these Examples were not made by Sangam, or only in part")
+    with fileio.open(path, "r") as file:
+        text = file.read()
+    try:
+        return IngestionReport.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        raise UserError(f"{path}: is no ingestion report of this version (got: {error})") from error
+
+
+def write_ingestion(examples_uri: str, report: IngestionReport) -> None:
+    """Writes the report of an Examples artifact."""
+    with fileio.open(posixpath.join(examples_uri, INGESTION_FILE), "w") as file:
+        file.write(report.model_dump_json(indent=2) + "\n")
+
+
+def write_statistics(graph_uri: str, statistics: Statistics) -> None:
+    """Writes the statistics of a graph, for whoever goes on from it."""
+    with fileio.open(posixpath.join(graph_uri, STATISTICS_FILE), "w") as file:
+        file.write(statistics.model_dump_json(indent=2) + "\n")
+
+
+def read_statistics(graph_uri: str) -> tuple[Statistics | None, str]:
+    """Returns the statistics of a graph; or None and why there are none.
+
+    Raises:
+        UserError: a file that is not what is written there: guessing would shift the inputs under the weights.
+    """
+    path = posixpath.join(graph_uri, STATISTICS_FILE)
+    if not fileio.exists(path):
+        return None, f"the statistics of the features are gone ({path})"
+    with fileio.open(path, "rb") as file:
+        text = file.read()
+    try:
+        return Statistics.model_validate_json(text), ""
+    except pydantic.ValidationError as error:
+        raise UserError(
+            f"{path}: is not what this version writes (got {str(error).splitlines()[0]}); restore the file from a "
+            "backup, or train from nothing with mode: full"
+        ) from error
