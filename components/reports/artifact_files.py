@@ -16,17 +16,21 @@ def read_ingestion(examples_uri: str) -> IngestionReport:
     """Reads the report of an Examples artifact.
 
     Raises:
-        UserError: if there is none, or it is not of this version.
+        UserError: if there is none, or another version wrote it.
     """
     path = posixpath.join(examples_uri, INGESTION_FILE)
     if not fileio.exists(path):
-        raise UserError(f"{path}: no such file; these Examples were not made by Sangam, or only in part")
+        raise UserError(
+            f"{path}: no such file (got none); these Examples are incomplete or not Sangam's: run ingestion again"
+        )
     with fileio.open(path, "r") as file:
         text = file.read()
     try:
         return IngestionReport.model_validate_json(text)
     except pydantic.ValidationError as error:
-        raise UserError(f"{path}: is no ingestion report of this version (got: {error})") from error
+        raise UserError(
+            f"{path}: is not an ingestion report of this version (got: {error}); run ingestion again"
+        ) from error
 
 
 def write_ingestion(examples_uri: str, report: IngestionReport) -> None:
@@ -36,7 +40,7 @@ def write_ingestion(examples_uri: str, report: IngestionReport) -> None:
 
 
 def write_statistics(graph_uri: str, statistics: Statistics) -> None:
-    """Writes the statistics of a graph, for whoever goes on from it."""
+    """Writes the statistics of a graph, which later incremental trainings use."""
     with fileio.open(posixpath.join(graph_uri, STATISTICS_FILE), "w") as file:
         file.write(statistics.model_dump_json(indent=2) + "\n")
 
@@ -45,7 +49,7 @@ def read_statistics(graph_uri: str) -> tuple[Statistics | None, str]:
     """Returns the statistics of a graph; or None and why there are none.
 
     Raises:
-        UserError: a file that is not what is written there: guessing would shift the inputs under the weights.
+        UserError: for a file with other content: guessed statistics would not fit the trained weights.
     """
     path = posixpath.join(graph_uri, STATISTICS_FILE)
     if not fileio.exists(path):
@@ -56,6 +60,6 @@ def read_statistics(graph_uri: str) -> tuple[Statistics | None, str]:
         return Statistics.model_validate_json(text), ""
     except pydantic.ValidationError as error:
         raise UserError(
-            f"{path}: is not what this version writes (got {str(error).splitlines()[0]}); restore the file from a "
-            "backup, or train from nothing with mode: full"
+            f"{path}: is not a statistics file of this version (got {str(error).splitlines()[0]}); restore the file "
+            "from a backup, or train from scratch with mode: full"
         ) from error

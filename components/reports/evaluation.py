@@ -1,6 +1,6 @@
-"""What an evaluation comes to, for people and later steps: metrics, gates with a reason each, and notes.
+"""The verdict of an evaluation: metrics, every gate with its reason, and notes.
 
-Loads without TensorFlow: summaries and reports read it.
+Loads without TensorFlow and TFX: summaries and alerts read it.
 """
 
 from typing import Literal
@@ -12,10 +12,10 @@ TEXT_FILE = "verdict.txt"
 Metrics = dict[str, float | None]
 """Metric to value; None where it is undefined."""
 Intervals = dict[str, tuple[float, float]]
-"""Metric to both ends of its confidence interval; metrics without one are left out."""
+"""Metric to both ends of its confidence interval; metrics without one are absent."""
 Kind = Literal["output", "finite", "rows", "value", "change", "gain"]
 NEVER_BY_HAND: frozenset[Kind] = frozenset({"output", "finite"})
-"""Gates that nobody may override: what they refuse is not a matter of taste, it cannot be served."""
+"""Gates that nobody may override: a model that fails them cannot be served."""
 
 
 class _Record(BaseModel):
@@ -23,22 +23,22 @@ class _Record(BaseModel):
 
 
 class GateVerdict(_Record):
-    """What one bound said.
+    """The verdict on one bound.
 
     Attributes:
-        kind: `output`: the model gives the task's scores at all; `finite`: they are finite numbers; `rows`: what
-            reduced rows cost; `value`: against declared bounds; `change`: how much worse than the last blessed model;
-            `gain`: how much better.
-        metric: that is bound.
-        slice: whose examples were judged, such as `tab=home`, or `each tab`; empty: all examples.
+        kind: what is bounded. `output`: the model scores the task; `finite`: the scores are finite; `rows`: the loss of
+            reduced rows; `value`: the metric; `change`: how much worse it is than the last blessed model's; `gain`: how
+            much better.
+        metric: name.
+        slice: such as `tab=home` or `each tab`; empty: all examples.
         bound: at_least or at_most; for a band its lower end; for a change max_drop or max_rise; for a gain min_gain.
         upper_bound: of a band.
-        judge: `bound`: the worse end of the interval had to hold, not only the value.
-        value: the metric; for a change how much worse than the blessed model, negative when better; for a gain how much
+        judge: `bound`: the worse end of the interval had to hold; `point`: the value.
+        value: the metric; for a change how much worse than the blessed model, negative if better; for a gain how much
             better.
         lower: end of the value's confidence interval; None without one.
         upper: the other end.
-        passed: whether it holds.
+        passed: whether the bound holds.
         reason: a sentence.
     """
 
@@ -56,7 +56,7 @@ class GateVerdict(_Record):
 
 
 class CalibrationBucket(_Record):
-    """A part of the examples with neighboring scores: what was predicted on average, and what happened."""
+    """Examples of similar scores: their mean prediction and mean label."""
 
     mean_prediction: float
     mean_label: float
@@ -64,13 +64,13 @@ class CalibrationBucket(_Record):
 
 
 class TaskVerdict(_Record):
-    """One task, over all examples and by slice (`tab=home`), and its gates.
+    """Metrics and gates of one task.
 
     Attributes:
         metrics: over all examples.
-        intervals: of these.
-        slices: metrics by slice.
-        slice_intervals: of these.
+        intervals: of `metrics`.
+        slices: metrics by slice, such as `tab=home`.
+        slice_intervals: of `slices`.
         calibration_buckets: over all examples, lowest scores first; empty for regression.
         gates: in the order in which they were judged.
     """
@@ -91,8 +91,8 @@ class Verdict(_Record):
         baseline: uri of the blessed model that the candidate was compared with, if any.
         notes: what was not checked, and why.
         tasks: by name.
-        because: the reason that a person gave; empty: the gates decided.
-        by: that person.
+        because: the reason of a manual blessing; empty: the gates decided.
+        by: the person.
         when: ISO 8601.
     """
 
@@ -105,23 +105,23 @@ class Verdict(_Record):
     when: str = ""
 
     def failures(self) -> list[tuple[str, GateVerdict]]:
-        """Returns every gate that did not hold, with its task."""
+        """Returns the task and verdict of every gate that failed."""
         return [(task, gate) for task, judged in self.tasks.items() for gate in judged.gates if not gate.passed]
 
     def text(self) -> str:
-        """Returns the verdict in words: what it is, a sentence for each gate, and what was not checked."""
+        """Returns the verdict as text: the outcome, a sentence for each gate, and the notes."""
         gates = [(task, gate) for task, judged in self.tasks.items() for gate in judged.gates]
         failed = f"{len(self.failures())} of {len(gates)} gates did not hold"
         if self.because:
-            first = f"blessed by hand by {self.by}, because {self.because}: {failed}"
+            headline = f"blessed by hand by {self.by}, because {self.because}: {failed}"
         else:
-            first = f"blessed: all {len(gates)} gates held" if self.blessed else f"refused: {failed}"
+            headline = f"blessed: all {len(gates)} gates held" if self.blessed else f"refused: {failed}"
         baseline = f"compared with {self.baseline}" if self.baseline else "compared with no other model"
         sentences = [f"{'pass' if gate.passed else 'FAIL'} {task}: {gate.reason}" for task, gate in gates]
-        return "\n".join([first, baseline, *sentences, *(f"note {note}" for note in self.notes)]) + "\n"
+        return "\n".join([headline, baseline, *sentences, *(f"note {note}" for note in self.notes)]) + "\n"
 
     def blessed_by_hand(self, *, because: str, by: str, when: str) -> "Verdict":
-        """Returns the verdict after a person has overridden it, with a note that says so first."""
+        """Returns the verdict as overridden by a person, with a note on that before the others."""
         overridden = "; ".join(f"{task}: {gate.reason}" for task, gate in self.failures())
         note = f"blessed by hand by {by} at {when}, because {because} (overridden: {overridden})"
         update = {"blessed": True, "because": because, "by": by, "when": when, "notes": [note, *self.notes]}

@@ -16,17 +16,16 @@ class _Report(BaseModel):
 
 
 class SplitReport(_Report):
-    """What a split was made of.
+    """The rows of a split.
 
     Attributes:
-        num_files: read.
-        rows_read: `rows_written`, all of `dropped` and `negatives_sampled_out`.
+        num_files: number of files read.
+        rows_read: the sum of `rows_written`, all of `dropped` and `negatives_sampled_out`.
         rows_written: Examples in the split.
         dropped: rows left out, by reason, for example "label missing: like".
-        ignored: values taken for missing, clipped or cut off, by reason and column, for example "not finite: price".
-        negatives: rows with label 0 of the task that declares keep_negatives, before sampling; 0 where nothing is
-            sampled.
-        negatives_sampled_out: of these, left out on purpose.
+        ignored: values treated as missing, clipped or cut off, by reason and column, for example "not finite: price".
+        negatives: rows with label 0 of the task with keep_negatives, before sampling; 0 without sampling.
+        negatives_sampled_out: of these, left out by sampling.
     """
 
     num_files: int
@@ -39,12 +38,12 @@ class SplitReport(_Report):
 
     @property
     def kept_negatives(self) -> float | None:
-        """Share of the negatives that was kept; None where nothing is sampled."""
+        """Share of the negatives that was kept; None without sampling."""
         return 1 - self.negatives_sampled_out / self.negatives if self.negatives else None
 
     @property
     def left_out(self) -> dict[str, int]:
-        """All that was read and not written, by reason."""
+        """Rows that were read and not written, by reason."""
         if self.kept_negatives is None:
             return self.dropped
         reason = f"negatives sampled out (kept {self.kept_negatives:.4g} of {self.negatives:,})"
@@ -52,16 +51,16 @@ class SplitReport(_Report):
 
 
 class IngestionReport(_Report):
-    """What a run was made of.
+    """The data of a run.
 
     Attributes:
         date: YYYY-MM-DD, None for logs without dates.
-        days: that each split has, empty for logs without dates.
+        days: of each split, empty for logs without dates.
         missing_days: days of the window without rows.
         splits: by name.
-        base: the checkpoint that training starts from, because of which `days` holds only the days after it; None:
-            training starts from nothing.
-        notes: what the user should know about that.
+        base: the checkpoint that training starts from; `days` then contains only the days after it. None: training
+            starts from scratch.
+        notes: for the user, on the choice of the base.
     """
 
     date: str | None

@@ -1,6 +1,6 @@
-"""What the serving check says: every check with its reason, the measured numbers, and whether the model is blessed.
+"""The verdict of the serving gate: every check with its reason, and the measured numbers.
 
-Loads without TensorFlow and TFX: the summary of a run and the model card hold it too.
+Loads without TensorFlow and TFX: the summary of a run and the model card contain it too.
 """
 
 from pydantic import BaseModel, ConfigDict
@@ -15,7 +15,7 @@ class _Record(BaseModel):
 
 
 class Check(_Record):
-    """What one check said, in a sentence."""
+    """The result of one check, with its reason in a sentence."""
 
     name: str
     passed: bool
@@ -23,7 +23,7 @@ class Check(_Record):
 
 
 class Latency(_Record):
-    """Times of requests under the declared load, at the client."""
+    """Latency under `serving.load`, measured at the client."""
 
     p50_ms: float
     p99_ms: float
@@ -31,16 +31,16 @@ class Latency(_Record):
 
 
 class ServingVerdict(_Record):
-    """Whether a server may be given the model, and why.
+    """Whether the model may be served, and why.
 
     Attributes:
         blessed: every check passed.
-        model_bytes: of all files of the exported model.
-        load_s: from the start of the server's process until it was ready; None if it never was.
-        load: that the latency was measured at.
-        once: columns of which a request under load has one row, whatever the number of candidates.
+        model_bytes: size of all files of the exported model.
+        load_s: from the start of the server process until it was ready; None if it never was.
+        load: under which the latency was measured.
+        once: columns of which a request has one row for all candidates.
         latency: None if it was not measured.
-        checks: in the order in which they were made.
+        checks: in order.
         notes: what was not judged, and why.
     """
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.steps.example_gen.files.resolve.local_files import LocalStorage
-from components.steps.example_gen.files.resolve.resolve import has_files
 from rich.console import Console
 from rich.table import Table
 
+from components.steps.example_gen.files.local_files import LocalStorage
+from components.steps.example_gen.files.resolve import has_files
 from pipelines.backfill.record import RECORD_FILE, DateRecord, MetricValue, identity_of, read_record, write_record
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.request import RunRequest, check_request

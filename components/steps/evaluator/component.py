@@ -30,7 +30,7 @@ class EvaluatorSpec(ComponentSpec):
     PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
         "name": ExecutionParameter(type=str),
         "inputs": ExecutionParameter(type=str),
-        "slicing": ExecutionParameter(type=str),
+        "evaluation_config": ExecutionParameter(type=str),
         "gates": ExecutionParameter(type=str),
         "export": ExecutionParameter(type=str),
         "pipeline_root": ExecutionParameter(type=str),
@@ -42,7 +42,7 @@ class EvaluatorSpec(ComponentSpec):
 class Evaluator(base_beam_component.BaseBeamComponent):
     """Measures a model with TFMA and blesses it if every gate of every task passes.
 
-    Outputs: `evaluation` (TFMA's results, `verdict.json` and the same in words, `verdict.txt`) and `blessing`.
+    Outputs: `evaluation` (TFMA's results, `verdict.json`, and the same as text, `verdict.txt`) and `blessing`.
     """
 
     SPEC_CLASS = EvaluatorSpec
@@ -58,9 +58,9 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         training: types.BaseChannel,
         pipeline_root: str | data_types.RuntimeParameter,
     ) -> None:
-        """Takes from the spec the parts that a verdict depends on, so that no other change evaluates again.
+        """Passes on only what a verdict depends on, so that no other change of the spec repeats the evaluation.
 
-        `training` holds what reduced rows cost.
+        `training` contains the measured loss of reduced rows.
         """
         super().__init__(
             spec=EvaluatorSpec(
@@ -69,7 +69,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 training=training,
                 name=spec.name,
                 inputs=spec.inputs().model_dump_json(),
-                slicing=spec.evaluation.model_dump_json(),
+                evaluation_config=spec.evaluation.model_dump_json(),
                 gates=json.dumps([gate.model_dump(mode="json") for gate in spec.gates]),
                 export=spec.export.model_dump_json(),
                 pipeline_root=pipeline_root,

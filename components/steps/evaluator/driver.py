@@ -1,4 +1,4 @@
-"""Resolves the blessed model to compare with before the cache is asked: a new baseline means a new evaluation."""
+"""Resolves the baseline before the cache lookup: a new baseline means a new evaluation."""
 
 from tfx.orchestration.portable import data_types
 
@@ -8,10 +8,10 @@ from components.steps.evaluator.models.baseline_days import evaluation_days
 
 
 class Driver(AddingDriver):
-    """Adds `baseline_uri` to the exec properties; empty without a blessed model."""
+    """Adds `baseline_uri` to the exec properties; empty if there is no blessed model."""
 
     def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, str]:
-        """Reads the registry."""
+        """Looks up the baseline in the registry."""
         properties = execution_info.exec_properties
         models = read_all(folder(properties["pipeline_root"], properties["name"]))
         inputs = execution_info.input_dict

@@ -1,6 +1,6 @@
-"""From a spec to TFMA's configuration: what is measured, of which models, and on which slices.
+"""Builds TFMA's configuration from a spec: which metrics, of which models, on which slices.
 
-Slices go by the names of features and keys, not by their columns. TFMA gets no thresholds: the verdict is the judge's.
+Slices are named by features and keys, not by columns. TFMA gets no thresholds: `judge` decides.
 """
 
 import json
@@ -23,21 +23,21 @@ SIGNATURE = "serving_default"
 def eval_config(
     *, inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate], baseline_tasks: Collection[str] = ()
 ) -> tfma.EvalConfig:
-    """Returns what TFMA is to compute.
+    """Returns the configuration of a run of TFMA.
 
     Args:
         inputs: tasks, features and keys.
-        evaluation: the slices, groups and intervals.
-        gates: the slices that they name are measured too.
-        baseline_tasks: the tasks for which a blessed model is scored on the same examples; none without such a model.
+        evaluation: slices, groups and intervals.
+        gates: their slices are measured too.
+        baseline_tasks: tasks that the baseline scores on the same examples; empty without a baseline.
     """
     settings = settings_of(inputs, evaluation, gates)
     return tfma.EvalConfig(
         model_specs=_model_specs(inputs, baseline_tasks),
         slicing_specs=list(_slicing_specs(inputs, evaluation, gates)),
         metrics_specs=[
-            _metrics_spec(task, declared, settings, has_baseline=task in baseline_tasks)
-            for task, declared in inputs.tasks.items()
+            _metrics_spec(name, task, settings, has_baseline=name in baseline_tasks)
+            for name, task in inputs.tasks.items()
         ],
     )
 
@@ -55,7 +55,7 @@ def _slicing_specs(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]
 
 def _model_specs(inputs: Inputs, baseline_tasks: Collection[str]) -> Iterable[tfma.ModelSpec]:
     yield _model_spec(
-        # TFMA drops the name of an only model; written so, the config says what is run.
+        # TFMA drops the name of a single model; so does this, and the config shows what is run.
         CANDIDATE if baseline_tasks else "",
         inputs,
         list(inputs.tasks),
@@ -69,25 +69,25 @@ def _model_specs(inputs: Inputs, baseline_tasks: Collection[str]) -> Iterable[tf
 def _model_spec(name: str, inputs: Inputs, tasks: list[str]) -> tfma.ModelSpec:
     return tfma.ModelSpec(
         name=name,
-        # Not left for TFMA to find out: it would load the whole model as Keras' to see.
+        # Without it TFMA would load the whole model as a Keras model to find out.
         model_type=tfma.TF_GENERIC,
         signature_name=SIGNATURE,
         label_keys={task: inputs.label_of(task) for task in tasks},
     )
 
 
-def _metrics_spec(task: str, declared: Task, settings: Settings, *, has_baseline: bool) -> tfma.MetricsSpec:
-    match declared:
+def _metrics_spec(name: str, task: Task, settings: Settings, *, has_baseline: bool) -> tfma.MetricsSpec:
+    match task:
         case BinaryTask():
             metrics_class = metrics.BinaryMetrics
         case RegressionTask() | WatchTimeTask():
             metrics_class = metrics.RegressionMetrics
         case _:
-            assert_never(declared)
+            assert_never(task)
     metric = tfma.MetricConfig(
         class_name=metrics_class.__name__,
         module=metrics.__name__,
         config=json.dumps({"settings": settings.document()}, sort_keys=True),
     )
-    names = [CANDIDATE, BASELINE] if has_baseline else [CANDIDATE]
-    return tfma.MetricsSpec(model_names=names, output_names=[task], metrics=[metric])
+    models = [CANDIDATE, BASELINE] if has_baseline else [CANDIDATE]
+    return tfma.MetricsSpec(model_names=models, output_names=[name], metrics=[metric])

@@ -1,4 +1,4 @@
-"""Judges the candidate against its gates and the last blessed model, on Beam, and says why."""
+"""Evaluates the candidate on Beam, and judges it against its gates and the last blessed model."""
 
 import logging
 import os
@@ -24,7 +24,7 @@ from components.steps.evaluator.models import candidate
 from components.steps.evaluator.models.baseline import usable_baseline
 from components.steps.evaluator.models.baseline_days import evaluation_days
 from components.steps.evaluator.slices.extractors import custom_extractors
-from components.steps.evaluator.slices.new_ids import features_told_by
+from components.steps.evaluator.slices.new_ids import features_with_known_ids
 from schemas.spec import Inputs
 from schemas.spec.data import EVAL
 from schemas.spec.release import Evaluation, Gate
@@ -38,14 +38,14 @@ Properties = dict[str, Any]
 
 
 class Executor(tfx_executor.Executor):
-    """TFX's evaluator with a configuration derived from the spec, a registered baseline and a verdict of our own.
+    """TFX's evaluator with a configuration derived from the spec, a registered baseline and its own verdict.
 
-    TFMA is given no thresholds: it knows none for a slice's minimum of examples, nor for an interval's end, nor for a
-    band, so that TFX writes no blessing and this executor does.
+    TFMA gets no thresholds, since it has none for a slice's minimum of examples, an end of an interval, or a band. So
+    TFX writes no blessing; this executor does.
     """
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Properties) -> None:
-        """Measures, and writes verdict and blessing."""
+        """Measures the candidate and writes the verdict and the blessing."""
         inputs = Inputs.model_validate_json(exec_properties["inputs"])
         model = artifact_utils.get_single_instance(input_dict[keys.MODEL_KEY])
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
@@ -66,14 +66,14 @@ class Executor(tfx_executor.Executor):
     def _judge(
         self, inputs: Inputs, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Properties
     ) -> Verdict:
-        evaluation = Evaluation.model_validate_json(exec_properties["slicing"])
+        evaluation = Evaluation.model_validate_json(exec_properties["evaluation_config"])
         gates = _GATES.validate_json(exec_properties["gates"])
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
         models = read_all(folder(exec_properties["pipeline_root"], exec_properties["name"]))
         uri = _baseline_uri(models, input_dict, exec_properties)
         baseline = usable_baseline(
             uri,
-            sealed=next((known.model_sha256 for known in models if known.model_uri == uri), ""),
+            sealed=next((blessed.model_sha256 for blessed in models if blessed.model_uri == uri), ""),
             wanted={gate.task for gate in gates if gate.is_relative},
             examples=examples,
             split=EVAL,
@@ -96,7 +96,7 @@ class Executor(tfx_executor.Executor):
             baseline=baseline,
             measured=read_measured(tfma.load_metrics(results), inputs, evaluation),
             rows=_reduced_rows(input_dict, exec_properties),
-            told_ids=features_told_by(
+            known_id_features=features_with_known_ids(
                 path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict[keys.MODEL_KEY]))
             ),
         )
@@ -106,7 +106,7 @@ def _baseline_uri(models: list[BlessedModel], input_dict: Artifacts, exec_proper
     resolved: str | None = exec_properties.get("baseline_uri")
     if resolved:
         return resolved
-    # Kubeflow Pipelines runs no driver.
+    # Kubeflow Pipelines does not run drivers.
     days = evaluation_days(artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY]))
     return baseline_for(artifact_utils.get_single_uri(input_dict[keys.MODEL_KEY]), models, days)
 

@@ -11,7 +11,7 @@ MEASUREMENTS = 3
 
 
 def size_check(model_bytes: int, serving: Serving) -> Check | None:
-    """Returns the verdict on the model's size; None without a bound."""
+    """Checks the model's size; None without a bound."""
     bound = serving.max_model_bytes
     if bound is None:
         return None
@@ -24,22 +24,22 @@ def size_check(model_bytes: int, serving: Serving) -> Check | None:
 
 
 def _sizes(size: int, bound: int) -> tuple[str, str]:
-    """Returns both in a unit, or in bytes where that would not show that they differ."""
-    shown, shown_bound = shown_bytes(size), shown_bytes(bound)
-    if shown == shown_bound and size != bound:
+    """Returns both in a unit, or in bytes if they would look equal in a unit."""
+    text, bound_text = shown_bytes(size), shown_bytes(bound)
+    if text == bound_text and size != bound:
         return f"{size:,} bytes", f"{bound:,} bytes"
-    return shown, shown_bound
+    return text, bound_text
 
 
 def latency_check(measured: Sequence[Latency], serving: Serving) -> Check | None:
-    """Returns the verdict on the best of some measurements of the latency; None without a bound."""
+    """Checks the best of several latency measurements; None without a bound."""
     bound = serving.max_p99_ms
     if bound is None:
         return None
     best = least(measured)
     passed = best.p99_ms <= bound
     relation = "is at most" if passed else "is above"
-    times = f", the least of {len(measured)} measurements," if len(measured) > 1 else ""
+    times = f", the best of {len(measured)} measurements," if len(measured) > 1 else ""
     load = f"{serving.load.candidates} candidates a request, clients: {serving.load.clients}"
     return Check(
         name="latency",
@@ -57,10 +57,10 @@ def least(measured: Sequence[Latency]) -> Latency:
 
 
 def notes_on_bounds(serving: Serving) -> list[str]:
-    """Returns what the spec leaves without a bound."""
+    """Returns a note for each bound that the spec leaves out."""
     notes = []
     if serving.max_model_size is None:
-        notes.append("serving.max_model_size is not declared: the model's size was not judged")
+        notes.append("serving.max_model_size is not set: the model's size was not judged")
     if serving.max_p99_ms is None:
-        notes.append("serving.max_p99_ms is not declared: the latency was measured, but not judged")
+        notes.append("serving.max_p99_ms is not set: the latency was measured, but not judged")
     return notes

@@ -1,1 +1,1 @@
-"""Which gates hold, and the verdict."""
+"""Checks the gates, and gives the verdict and the blessing."""

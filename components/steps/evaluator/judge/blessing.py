@@ -1,4 +1,4 @@
-"""Marks a model as blessed or not, as TFX's own evaluator does: it decides by thresholds alone, we by more than those.
+"""Marks a model as blessed or not, in the form of TFX's own evaluator, which decides by thresholds alone.
 
 https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/evaluator/executor.py
 """
@@ -18,7 +18,7 @@ def mark(blessing: Any, *, model: Any, baseline_uri: str | None, is_blessed: boo
     Args:
         blessing: artifact of type ModelBlessing.
         model: artifact of the candidate.
-        baseline_uri: of the model that it was compared with.
+        baseline_uri: None if there was no baseline.
         is_blessed: the verdict.
     """
     fileio.makedirs(blessing.uri)

@@ -1,6 +1,6 @@
-"""From what was measured to a verdict: every gate of every task, with its reason, and what was not judged.
+"""Decides on measured metrics: a verdict with a reason for every gate of every task, and notes on what was not judged.
 
-Pure: TFMA measures, this decides.
+Pure: TFMA measures, this module decides.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from components.reports.evaluation import (
     Verdict,
 )
 from components.steps.evaluator.judge import bounds
-from components.steps.evaluator.judge.bounds import Held, Place
+from components.steps.evaluator.judge.bounds import BoundResult, SliceMetrics
 from components.steps.evaluator.judge.reduced_rows import ReducedRows, rows_verdict
 from components.steps.evaluator.metrics.measured import UNDEFINED, SliceResult, name_of
 from components.steps.evaluator.metrics.measured import Metrics as MeasuredMetrics
@@ -25,9 +25,9 @@ from schemas.spec.metrics import new_id_slice, slice_name
 from schemas.spec.release import Evaluation, Gate
 
 MAX_NAMED = 5
-"""Slices that a note names one by one."""
+"""Slices that a note lists by name."""
 MAX_FAILURES = 20
-"""Slices of one gate that have a verdict of their own: those furthest from the bound."""
+"""Failed slices of one gate that get a verdict each: those furthest from the bound."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Baseline:
     """The blessed model to compare with.
 
     Attributes:
-        uri: of the model; None if there is none that can be used.
+        uri: None if no usable model exists.
         tasks: those that it scores.
-        problem: why a task that it does not score has no baseline.
+        problem: why the other tasks have no baseline.
     """
 
     uri: str | None
@@ -53,29 +53,29 @@ def judge(
     baseline: Baseline,
     measured: Mapping[str, SliceResult],
     rows: ReducedRows | None = None,
-    told_ids: Collection[str] | None = None,
+    known_id_features: Collection[str] | None = None,
 ) -> Verdict:
     """Returns the verdict.
 
     Args:
         inputs: tasks and features.
-        evaluation: the slices, how many examples one must have, and the level of the intervals.
+        evaluation: slices, their minimum of examples, and the level of the intervals.
         gates: any number per task.
-        baseline: what the candidate was compared with.
+        baseline: the model that the candidate was compared with.
         measured: by slice; the empty name is all examples.
-        rows: what reduced rows cost; None for rows in full.
-        told_ids: features of whose ids the candidate says whether they are new to it; None: of all.
+        rows: the measured loss of reduced rows; None for full rows.
+        known_id_features: features for which the candidate says which ids it knows; None: all.
 
     Raises:
-        UserError: if not one example was evaluated.
+        UserError: if no example was evaluated.
     """
     overall = measured.get("")
     if overall is None:
-        raise UserError("evaluation: not one example was evaluated (got 0); the eval split must hold rows")
-    court = _Court(evaluation, baseline, measured, told_ids)
+        raise UserError("evaluation: no example was evaluated (got 0); the eval split must contain rows")
+    evaluator = GateEvaluator(evaluation, baseline, measured, known_id_features)
     gated = {gate.task for gate in gates}
     notes = [
-        f"{task} has no gate: it was not judged, but for predictions that are finite numbers"
+        f"{task} has no gate: only the finiteness of its predictions was checked"
         for task in inputs.tasks
         if task not in gated
     ]
@@ -84,7 +84,7 @@ def judge(
         verdicts = [finite_verdict(overall.candidate[task])]
         verdicts += [rows_verdict(rows, task, inputs.tasks[task])] if rows else []
         for gate in (gate for gate in gates if gate.task == task):
-            judged, unjudged = court.judge(gate)
+            judged, unjudged = evaluator.judge(gate)
             verdicts += judged
             notes += unjudged
         tasks[task] = _task_verdict(task, measured, verdicts)
@@ -93,7 +93,7 @@ def judge(
 
 
 def finite_verdict(metrics: MeasuredMetrics) -> GateVerdict:
-    """Returns whether every prediction is a finite number: asked of every task, before all else."""
+    """Returns the first verdict on every task: whether all predictions are finite numbers."""
     share, count = (metrics.get(name, UNDEFINED).value for name in ("non_finite", "num_examples"))
     count = count or 0.0
     if share == 0:
@@ -106,44 +106,46 @@ def finite_verdict(metrics: MeasuredMetrics) -> GateVerdict:
 
 
 @dataclass(frozen=True)
-class _Court:
+class GateEvaluator:
+    """Judges gates, one at a time, on the measured slices."""
+
     evaluation: Evaluation
     baseline: Baseline
     measured: Mapping[str, SliceResult]
-    told_ids: Collection[str] | None
+    known_id_features: Collection[str] | None
 
     def judge(self, gate: Gate) -> tuple[list[GateVerdict], list[str]]:
-        """Returns the gate's verdicts, and what of it was not judged."""
-        places = [self._place(gate, name) for name in self._slices(gate)]
-        judged: list[Place] = []
-        few: list[Place] = []
-        meaningless: list[Place] = []
-        for place in places:
-            if place.name and place.number("num_examples") < self.evaluation.min_slice_examples:
-                few.append(place)
-            elif place.name and place.of(gate.metric).value is None and bounds.owed_to_labels(gate.metric, place):
-                meaningless.append(place)
+        """Returns the gate's verdicts, and notes on what was not judged."""
+        slices = [self._metrics(gate, name) for name in self._slices(gate)]
+        judged: list[SliceMetrics] = []
+        small: list[SliceMetrics] = []
+        undefined: list[SliceMetrics] = []
+        for metrics in slices:
+            if metrics.name and metrics.number("num_examples") < self.evaluation.min_slice_examples:
+                small.append(metrics)
+            elif metrics.name and bounds.is_undefined_by_labels(gate.metric, metrics):
+                undefined.append(metrics)
             else:
-                judged.append(place)
+                judged.append(metrics)
         notes = [*self._without_baseline(gate)] if judged else []
-        if not places:
-            notes.append(f"{_what(gate)} was not judged: {self._why_not_there(gate)}")
+        if not slices:
+            notes.append(f"{_what(gate)} was not judged: {self._why_missing(gate)}")
         minimum = f"fewer examples than min_slice_examples {self.evaluation.min_slice_examples}"
-        notes += _unjudged(gate, few, minimum, lambda place: f"{place.number('num_examples'):.0f}")
-        notes += _unjudged(gate, meaningless, "labels for which it means nothing", _labels)
-        return _verdicts(gate, [held for place in judged for held in bounds.check(gate, place)]), notes
+        notes += _unjudged(gate, small, minimum, lambda metrics: f"{metrics.number('num_examples'):.0f}")
+        notes += _unjudged(gate, undefined, "labels for which it means nothing", _labels)
+        return _verdicts(gate, [result for metrics in judged for result in bounds.check(gate, metrics)]), notes
 
-    def _place(self, gate: Gate, name: str) -> Place:
-        result = self.measured[name]
-        return Place(
+    def _metrics(self, gate: Gate, name: str) -> SliceMetrics:
+        measured = self.measured[name]
+        return SliceMetrics(
             name=name,
-            candidate=result.candidate[gate.task],
-            baseline=result.baseline.get(gate.task) if gate.task in self.baseline.tasks else None,
+            candidate=measured.candidate[gate.task],
+            baseline=measured.baseline.get(gate.task) if gate.task in self.baseline.tasks else None,
             level=self.evaluation.confidence.level,
         )
 
     def _slices(self, gate: Gate) -> list[str]:
-        """Returns the names of the measured slices that a gate judges."""
+        """Returns the names of the measured slices that the gate is for."""
         if gate.each is not None:
             features = frozenset(gate.each)
             return sorted(name for name, result in self.measured.items() if result.features == features)
@@ -153,8 +155,8 @@ class _Court:
             name = new_id_slice(gate.new_id) if gate.new_id is not None else ""
         return [name] if name in self.measured else []
 
-    def _why_not_there(self, gate: Gate) -> str:
-        if gate.new_id is not None and self.told_ids is not None and gate.new_id not in self.told_ids:
+    def _why_missing(self, gate: Gate) -> str:
+        if gate.new_id is not None and self.known_id_features is not None and gate.new_id not in self.known_id_features:
             return "the model does not say which ids it knows, having no signature known_ids"
         return f"no example is in {'such a' if gate.each else 'that'} slice"
 
@@ -166,17 +168,18 @@ class _Court:
             yield f"{problem}: {_what(gate)} {name} {bound:g} was not checked"
 
 
-def _verdicts(gate: Gate, found: Sequence[Held]) -> list[GateVerdict]:
-    """Returns the verdicts; of a gate on each of many slices, every failure and one for all those that hold."""
+def _verdicts(gate: Gate, results: Sequence[BoundResult]) -> list[GateVerdict]:
+    """Returns the verdicts; for a gate on each of many slices, the failures, and one verdict for all that hold."""
     if gate.each is None:
-        return [held.verdict for held in found]
+        return [result.verdict for result in results]
     verdicts = []
-    for kind in dict.fromkeys((held.verdict.kind, held.verdict.bound) for held in found):
-        alike = sorted(
-            (held for held in found if (held.verdict.kind, held.verdict.bound) == kind), key=lambda held: held.slack
+    for kind in dict.fromkeys((result.verdict.kind, result.verdict.bound) for result in results):
+        same_bound = sorted(
+            (result for result in results if (result.verdict.kind, result.verdict.bound) == kind),
+            key=lambda result: result.slack,
         )
-        failed = [held.verdict for held in alike if not held.verdict.passed]
-        passed = [held.verdict for held in alike if held.verdict.passed]
+        failed = [result.verdict for result in same_bound if not result.verdict.passed]
+        passed = [result.verdict for result in same_bound if result.verdict.passed]
         verdicts += failed[:MAX_FAILURES]
         if len(failed) > MAX_FAILURES:
             reason = f"{len(failed) - MAX_FAILURES} more slices by {_features(gate)} do not hold either"
@@ -184,7 +187,7 @@ def _verdicts(gate: Gate, found: Sequence[Held]) -> list[GateVerdict]:
         if len(passed) == 1:
             verdicts += passed
         elif passed:
-            reason = f"{len(passed)} of {len(alike)} slices hold, the nearest to its bound: {passed[0].reason}"
+            reason = f"{len(passed)} of {len(same_bound)} slices hold, the nearest to its bound: {passed[0].reason}"
             verdicts.append(_for_all(gate, passed[0], reason))
     return verdicts
 
@@ -193,26 +196,28 @@ def _for_all(gate: Gate, nearest: GateVerdict, reason: str) -> GateVerdict:
     return nearest.model_copy(update={"slice": f"each {_features(gate)}", "reason": reason})
 
 
-def _unjudged(gate: Gate, places: Sequence[Place], having: str, detail: Callable[[Place], str]) -> Iterator[str]:
-    if not places:
+def _unjudged(
+    gate: Gate, slices: Sequence[SliceMetrics], having: str, detail: Callable[[SliceMetrics], str]
+) -> Iterator[str]:
+    if not slices:
         return
-    named = ", ".join(f"{place.name} ({detail(place)})" for place in places[:MAX_NAMED])
-    more = f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else ""
+    named = ", ".join(f"{metrics.name} ({detail(metrics)})" for metrics in slices[:MAX_NAMED])
+    more = f" and {len(slices) - MAX_NAMED} more" if len(slices) > MAX_NAMED else ""
     yield f"{gate.task} {gate.metric} was not judged on slices with {having}: {named}{more}"
 
 
-def _labels(place: Place) -> str:
-    return f"{place.number('num_examples'):.0f} labels of mean {place.number('mean_label'):g}"
+def _labels(metrics: SliceMetrics) -> str:
+    return f"{metrics.number('num_examples'):.0f} labels of mean {metrics.number('mean_label'):g}"
 
 
 def _what(gate: Gate) -> str:
     if gate.slice is not None:
-        where = f" of {slice_name(gate.slice)}"
+        of_slice = f" of {slice_name(gate.slice)}"
     elif gate.each is not None:
-        where = f" of each {_features(gate)}"
+        of_slice = f" of each {_features(gate)}"
     else:
-        where = f" of {new_id_slice(gate.new_id)}" if gate.new_id is not None else ""
-    return f"{gate.task} {gate.metric}{where}"
+        of_slice = f" of {new_id_slice(gate.new_id)}" if gate.new_id is not None else ""
+    return f"{gate.task} {gate.metric}{of_slice}"
 
 
 def _features(gate: Gate) -> str:
@@ -220,24 +225,24 @@ def _features(gate: Gate) -> str:
 
 
 def _task_verdict(task: str, measured: Mapping[str, SliceResult], gates: list[GateVerdict]) -> TaskVerdict:
-    of_slices = {name: result.candidate[task] for name, result in sorted(measured.items()) if name}
+    by_slice = {name: result.candidate[task] for name, result in sorted(measured.items()) if name}
     return TaskVerdict(
         metrics=_values(measured[""].candidate[task]),
         intervals=_intervals(measured[""].candidate[task]),
-        slices={name: _values(metrics) for name, metrics in of_slices.items()},
-        slice_intervals={name: found for name, metrics in of_slices.items() if (found := _intervals(metrics))},
+        slices={name: _values(metrics) for name, metrics in by_slice.items()},
+        slice_intervals={name: intervals for name, metrics in by_slice.items() if (intervals := _intervals(metrics))},
         calibration_buckets=[CalibrationBucket(**bucket) for bucket in measured[""].calibration_buckets.get(task, ())],
         gates=gates,
     )
 
 
 def _values(metrics: MeasuredMetrics) -> Metrics:
-    return {name: found.value for name, found in metrics.items()}
+    return {name: measured.value for name, measured in metrics.items()}
 
 
 def _intervals(metrics: MeasuredMetrics) -> Intervals:
     return {
-        name: (found.lower, found.upper)
-        for name, found in metrics.items()
-        if found.lower is not None and found.upper is not None
+        name: (measured.lower, measured.upper)
+        for name, measured in metrics.items()
+        if measured.lower is not None and measured.upper is not None
     }

@@ -1,4 +1,4 @@
-"""Blessings by hand in ML Metadata: who overrode the gates of which run, when and why, between model and blessing."""
+"""Records manual blessings in ML Metadata: who overrode the gates of which run, when and why."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ _ARTIFACT: Any = mlmd.Artifact
 
 @dataclass(frozen=True)
 class ManualBlessing:
-    """One blessing by hand; the names are those of the execution's properties.
+    """A manual blessing; its attributes are the execution's properties.
 
     Attributes:
-        reason: why.
+        reason: given by the person.
         who: the person.
         when: UTC, ISO 8601.
-        run: whose gates were overridden.
+        run: id of the run whose gates were overridden.
     """
 
     reason: str
@@ -34,12 +34,11 @@ class ManualBlessing:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A blessing by hand that ML Metadata holds.
+    """A manual blessing in ML Metadata.
 
     Attributes:
-        blessing: what was recorded.
         execution: ML Metadata's record.
-        pushed: the artifact of the pushed version; None if nothing is pushed, or not yet.
+        pushed: the artifact of the pushed version; None before a push.
     """
 
     blessing: ManualBlessing
@@ -48,29 +47,29 @@ class Recorded:
 
 
 def find(handle: Any, run: str) -> Recorded | None:
-    """Returns the blessing by hand of a run, if there is one.
+    """Returns the manual blessing of a run, if there is one.
 
     Args:
-        handle: TFX's handle of ML Metadata, entered.
-        run: its id.
+        handle: TFX's open handle of ML Metadata.
+        run: id.
     """
     for execution in handle.store.get_executions_by_type(EXECUTION_TYPE):
         if execution.properties["run"].string_value == run:
-            found = {name: execution.properties[name].string_value for name in ManualBlessing.__annotations__}
+            properties = {name: execution.properties[name].string_value for name in ManualBlessing.__annotations__}
             outputs = execution_lib.get_output_artifacts(handle, execution.id)
-            return Recorded(ManualBlessing(**found), execution, next(iter(outputs.get(PUSHED_MODEL, [])), None))
+            return Recorded(ManualBlessing(**properties), execution, next(iter(outputs.get(PUSHED_MODEL, [])), None))
     return None
 
 
 def record(
     handle: Any, given: ManualBlessing, *, inputs: dict[str, Any], blessing: Any, contexts: Sequence[Any]
 ) -> Recorded:
-    """Records a blessing in one transaction: an execution from its inputs to the blessing.
+    """Records a blessing in one transaction, as an execution that takes the inputs and outputs the blessing.
 
     Args:
-        handle: TFX's handle of ML Metadata, entered.
-        given: by whom and why.
-        inputs: artifacts that ML Metadata knows, by key: the model, and what it was judged by.
+        handle: TFX's open handle of ML Metadata.
+        given: the person's decision.
+        inputs: registered artifacts by key: the model, and the evaluations that it was judged by.
         blessing: new artifact of type ModelBlessing.
         contexts: of the run.
     """
@@ -96,6 +95,6 @@ def record(
 
 
 def record_push(handle: Any, recorded: Recorded, pushed: Any, contexts: Sequence[Any]) -> None:
-    """Adds the pushed version to the record of a blessing."""
+    """Adds the pushed version to a recorded blessing."""
     pushed.mlmd_artifact.state = _ARTIFACT.LIVE
     execution_lib.put_execution(handle, recorded.execution, list(contexts), output_artifacts={PUSHED_MODEL: [pushed]})

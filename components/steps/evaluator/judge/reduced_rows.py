@@ -1,4 +1,4 @@
-"""What float16 or int8 rows cost, as the export has measured it, and whether the spec allows that much."""
+"""Judges what float16 or int8 rows lose in quality, as the export measured it, against the spec's bound."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,16 @@ from schemas.spec.serving import Export
 from schemas.spec.tasks import BinaryTask, Task
 
 EXPORT_FILE = "export.json"
-"""What the export leaves beside the report of training."""
+"""The export's file beside the training report."""
 
 
 class TaskLoss(BaseModel):
-    """A task's metric with full rows and with reduced ones; None where undefined.
+    """A task's metric with full and with reduced rows; None where undefined.
 
     Attributes:
         full: AUC of a binary task, RMSE of a regression, on the evaluation split.
-        reduced: the same of the exported rows.
-        loss: AUC lost; of the RMSE the relative rise.
+        reduced: the same metric with the exported rows.
+        loss: decrease of the AUC, or relative increase of the RMSE.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -36,10 +36,10 @@ class _Report(BaseModel):
 
 @dataclass(frozen=True)
 class ReducedRows:
-    """What is declared of reduced rows, and what was measured of them.
+    """The spec's bound on reduced rows, and the measured losses.
 
     Attributes:
-        export: the declaration.
+        export: the spec's `export` section.
         losses: by task.
     """
 
@@ -48,30 +48,32 @@ class ReducedRows:
 
 
 def reduced_rows(export: Export, report: bytes | None) -> ReducedRows | None:
-    """Returns what the export has measured; None for rows in full, which cost nothing.
+    """Returns what the export measured; None for full rows, which lose nothing.
 
     Args:
-        export: the declaration.
-        report: contents of the export's file, None if there is no such file.
+        export: the spec's `export` section.
+        report: contents of the export's file, None without one.
     """
     if export.rows == "float32":
         return None
     return ReducedRows(export, _Report.model_validate_json(report).tasks if report else {})
 
 
-def rows_verdict(rows: ReducedRows, task: str, declared: Task) -> GateVerdict:
-    """Returns whether a task loses no more by reduced rows than is declared."""
-    metric = "auc" if isinstance(declared, BinaryTask) else "rmse"
-    found, bound = rows.losses.get(task), rows.export.max_auc_loss
-    loss = found.loss if found else None
+def rows_verdict(rows: ReducedRows, task: str, spec: Task) -> GateVerdict:
+    """Returns whether a task's loss is within `export.max_auc_loss`."""
+    metric = "auc" if isinstance(spec, BinaryTask) else "rmse"
+    losses, bound = rows.losses.get(task), rows.export.max_auc_loss
+    loss = losses.loss if losses else None
     passed = loss is not None and loss <= bound
-    if found is None:
-        reason = f"what {rows.export.rows} rows cost of {metric} is not known: training has left no measurement of it"
-    elif found.full is None or found.reduced is None or loss is None:
-        reason = f"what {rows.export.rows} rows cost of {metric} is not known: it is undefined on the evaluation split"
+    if losses is None:
+        reason = f"the loss of {metric} with {rows.export.rows} rows is not known: training wrote no measurement of it"
+    elif losses.full is None or losses.reduced is None or loss is None:
+        reason = (
+            f"the loss of {metric} with {rows.export.rows} rows is not known: it is undefined on the evaluation split"
+        )
     else:
         reason = (
-            f"with {rows.export.rows} rows {metric} is {found.reduced:.6f} in place of {found.full:.6f}, "
+            f"with {rows.export.rows} rows {metric} is {losses.reduced:.6f} instead of {losses.full:.6f}, "
             f"{_cost(metric, loss)}, {'within' if passed else 'more than'} max_auc_loss {bound:g}"
         )
     return GateVerdict(kind="rows", metric=metric, bound=bound, value=loss, passed=passed, reason=reason)
@@ -80,4 +82,4 @@ def rows_verdict(rows: ReducedRows, task: str, declared: Task) -> GateVerdict:
 def _cost(metric: str, loss: float) -> str:
     if metric == "auc":
         return f"a {'loss' if loss > 0 else 'gain'} of {abs(loss):.6f}"
-    return f"a {'rise' if loss > 0 else 'fall'} by the share {abs(loss):.6f}"
+    return f"a relative {'rise' if loss > 0 else 'fall'} of {abs(loss):.6f}"

@@ -1,1 +1,1 @@
-"""Which metrics TFMA computes, from blocks of scored examples to values with intervals."""
+"""Metrics for TFMA: from blocks of scored examples to values with confidence intervals."""

@@ -1,7 +1,7 @@
-"""A block of examples as arrays: what is left of a batch once the models have scored it.
+"""A block: the scored examples of a batch as arrays.
 
-TFMA takes a batch apart into examples, slices each, and adds each to the metrics by itself, 10 microseconds and more
-each time. A block is sliced and counted as a whole.
+TFMA splits a batch into examples, and slices and counts them one by one, for 10 microseconds and more each. A block is
+sliced and counted as a whole.
 """
 
 import hashlib
@@ -18,23 +18,23 @@ from components.steps.evaluator.metrics.totals_histogram import Floats
 BLOCK = "block"
 """The key of a block among TFMA's extracts."""
 MISSING = np.uint64(0)
-"""The hash of no value."""
+"""The hash of a missing value."""
 Target = tuple[str, str]
 """A model's name in TFMA and a task."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Examples.
+    """Scored examples.
 
     Attributes:
         ids: hash of each example.
-        units: hash of what the bootstrap draws.
-        groups: hash of each example's group by what groups are for, `group` or `list`; MISSING without one.
-        labels: by task; NaN for an example that takes no part in the task.
+        units: hash of each example's bootstrap unit.
+        groups: hash of each example's group, by purpose: `group` or `list`; MISSING without one.
+        labels: by task; NaN for an example that is masked for the task.
         scores: by model and task.
-        masked: tasks in which not every example takes part.
-        weights: by task, of those that declare any; see `Part`.
+        masked: tasks that mask examples.
+        weights: by task, for tasks with example weights; see `Part`.
     """
 
     ids: Units
@@ -62,9 +62,9 @@ class Block:
         )
 
     def part(self, target: Target) -> Part:
-        """Returns what the metrics of one task of one model need: the examples that take part in the task.
+        """Returns the examples that count for one task of one model: all that are not masked.
 
-        And those whose score is no finite number, whether they do or not: such a score would be served.
+        Masked examples count too if their score is not finite: such a score would be served.
         """
         part = Part(self.ids, self.units, self.labels[target[1]], self.scores[target], self.weights.get(target[1]))
         if target[1] not in self.masked:
@@ -73,31 +73,31 @@ class Block:
 
 
 def takes_part(labels: Floats) -> NDArray[np.bool_]:
-    """Says which examples take part in a task in which not all do."""
+    """Says which examples of a task with masked ones take part."""
     return ~np.isnan(labels)
 
 
 def hashes(values: Sequence[bytes]) -> Units:
-    """Returns 64-bit hashes of texts, never MISSING."""
+    """Returns 64-bit hashes, never MISSING."""
     digests = b"".join(hashlib.blake2b(value, digest_size=8).digest() for value in values)
     return np.maximum(np.frombuffer(digests, "<u8").astype(np.uint64), np.uint64(1))
 
 
 def column(batch: Any, name: str) -> list[Any]:
     """Returns the only (or first) value of each example in an Arrow batch of lists, None where it is missing."""
-    place = batch.schema.get_field_index(name)
-    if place < 0:  # No example of the batch has one.
+    index = batch.schema.get_field_index(name)
+    if index < 0:  # No example of the batch has a value.
         return [None] * batch.num_rows
-    return [values[0] if values else None for values in batch.column(place).to_pylist()]
+    return [values[0] if values else None for values in batch.column(index).to_pylist()]
 
 
 def numbers(values: list[Any]) -> Floats:
-    """Returns labels or marks, NaN where one is missing."""
+    """Returns the values as floats, NaN where one is missing."""
     return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
 def keys(values: list[Any]) -> Units:
-    """Returns the hash of each value of a feature of ids, MISSING without one."""
+    """Returns the hash of each value, MISSING for None."""
     known = {value: None for value in values if value is not None}
     hashed = hashes([value if isinstance(value, bytes) else str(value).encode() for value in known])
     by_value = dict(zip(known, hashed.tolist(), strict=True))

@@ -1,8 +1,8 @@
-"""GAUC, NDCG and recall at k of examples that are together in groups or lists, all groups at once.
+"""GAUC, NDCG and recall at k over groups and lists of examples, all groups at once.
 
-In the bootstrap a group is drawn whole: with what its examples are drawn by if that is the same for all of them, as
-when users are drawn and the groups are users; else by itself. A list of which some examples are there twice and others
-not at all would be another list, and the mean of its NDCG another number.
+The bootstrap draws a group as a whole: with its examples' unit if they share one, as when both units and groups are
+users; otherwise on its own. Drawing its examples one by one, some twice and others never, would make another list with
+another NDCG.
 
 Arrays carry shape suffixes: N examples sorted by group and falling score, T runs of equal scores within a group, G
 groups, R for 1 + replicates, of which the first is the data as they are.
@@ -23,7 +23,7 @@ Weigh = Literal["examples", "positives", "groups"]
 
 @dataclass(frozen=True)
 class MeanSums:
-    """A weighted mean over groups, still as its two sums, which add up over sets of groups.
+    """A weighted mean over groups, kept as two sums that can be added over sets of groups.
 
     Attributes:
         parts: sum of value times weight, [R].
@@ -47,7 +47,7 @@ class MeanSums:
         )
 
     def mean(self) -> Floats:
-        """Returns the mean, NaN without a group that has a value."""
+        """Returns the mean, NaN if no group has a value."""
         return ratio(self.parts, self.wholes)
 
 
@@ -61,7 +61,7 @@ class Groups:
         positives_T: its positives.
         before_T: examples of its group that rank above it.
         negatives_before_T: the negatives among them.
-        of_group_G: where each group's runs begin.
+        of_group_G: index of each group's first run.
     """
 
     drawn_GR: Floats
@@ -77,7 +77,7 @@ class Groups:
 
 
 def grouped(*, groups: NDArray[np.uint64], drawn_GR: Floats, is_positive: NDArray[np.bool_], scores: Floats) -> Groups:
-    """Returns the groups of examples.
+    """Sorts examples into groups.
 
     Args:
         groups: hash of the group of each example, at least one.
@@ -106,7 +106,7 @@ def draws(groups: NDArray[np.uint64], units: NDArray[np.uint64], replicates: int
 
     Args:
         groups: hash of the group of each example, at least one.
-        units: hash of what each example is drawn by.
+        units: hash of each example's bootstrap unit.
         replicates: of the bootstrap.
         seed: of the bootstrap.
     """

@@ -1,8 +1,8 @@
-"""Brings the examples of a group together, in Beam, for GAUC, NDCG and recall at k.
+"""Groups examples in Beam for GAUC, NDCG and recall at k.
 
-TFMA's own `query_key` gives a group to every slice that one of its examples is in, with all its examples; so a slice's
-metrics would be of other slices' examples too. Here a group has only the examples of the slice. Groups are not brought
-together one by one, but by parts of a slice that hold many groups each.
+With TFMA's own `query_key`, a slice that contains one example of a group gets all of the group's examples, so that its
+metrics count examples of other slices. Here a group contains the slice's examples only. Beam does not group by single
+groups but by parts of a slice, which contain many groups each.
 """
 
 import math
@@ -20,23 +20,23 @@ from components.steps.evaluator.metrics.group_metrics import MeanSums, at_k, dra
 from components.steps.evaluator.metrics.settings import Settings
 
 GROUP_SUMS = "group_sums"
-"""The key of a part's sums among TFMA's extracts: {target: {metric: MeanSums}}."""
+"""TFMA's extracts have a part's sums under this key: {target: {metric: MeanSums}}."""
 _EXAMPLES_PER_PART = 50_000
 _Rows = NDArray[np.uint64]
-"""Group, unit, then labels and scores of every target as the bits of their float64: one array is quick to move."""
+"""Group, unit, then labels and scores of every target as the bits of their float64: one array is fast to shuffle."""
 
 
 class AddGroupSums(beam.PTransform):
     """Adds to the blocks of each slice the sums over its groups."""
 
     def __init__(self, settings: Settings, targets: Sequence[Target]) -> None:
-        """Takes the models and tasks that are measured by groups: the binary ones."""
+        """Takes the models and tasks that have group metrics: the binary ones."""
         super().__init__()
         self._settings = settings
         self._targets = list(targets)
 
     def expand(self, blocks: Any) -> Any:
-        """Returns both, as extracts of one slice each."""
+        """Returns the blocks and the sums, as extracts of one slice each."""
         sizes = beam.pvalue.AsDict(blocks | "Sizes" >> beam.Map(_size) | "SizeOfSlice" >> beam.CombinePerKey(sum))
         sums = (
             blocks
@@ -88,7 +88,7 @@ def _summed(
             drawn_GR = draws(groups, rows[mine, 1], replicates, confidence.seed)
         else:
             drawn_GR = drawn
-        # What is not finite makes all of the slice's metrics undefined; here it must only not disturb.
+        # A score that is not finite leaves all metrics of the slice undefined later; here any number will do.
         examples = grouped(groups=groups, drawn_GR=drawn_GR, is_positive=labels > 0, scores=np.nan_to_num(scores))
         if purpose == "group" and settings.group is not None:
             sums[target] = {"gauc": gauc(examples, settings.group.weigh)}

@@ -1,10 +1,10 @@
-"""What TFMA measured, as plain values: metrics of both models by task and slice, with intervals and replicates.
+"""Reads TFMA's results: metrics of both models by task and slice, with intervals and replicates.
 
-In TFMA's files a metric of a task (`output_name`) and a model (`model_name`) is written as
+TFMA's files contain, by task (`output_name`) and model (`model_name`),
 
-- `auc`: a double (NaN where undefined), with TFMA's confidence interval where the bootstrap gives one;
-- `auc/replicates`: bytes, the metric in every replicate of the bootstrap as little-endian float64. Replicate i weighs
-  the same examples alike for both models. Bytes, because TFMA would subtract arrays of two models on its own;
+- `auc`: a double (NaN where undefined), with TFMA's confidence interval if the bootstrap gives one;
+- `auc/replicates`: bytes, the metric in every replicate of the bootstrap as little-endian float64. Replicate i gives
+  each example the same weight for both models. Bytes, because TFMA would subtract the arrays of the two models;
 - `calibration_buckets`: bytes, JSON, for binary tasks: ten lists of equally many examples by rising prediction, each
   `{"mean_prediction": …, "mean_label": …, "num_examples": …}`; examples of equal prediction stay together.
 """
@@ -23,7 +23,7 @@ from schemas.spec.metrics import slice_name
 from schemas.spec.release import Evaluation
 
 CANDIDATE, BASELINE = "candidate", "baseline"
-"""What TFMA calls the two models: tfma.CANDIDATE_KEY and BASELINE_KEY, without the import of TFMA."""
+"""TFMA's names of the two models: tfma.CANDIDATE_KEY and BASELINE_KEY."""
 REPLICATES = "/replicates"
 CALIBRATION_BUCKETS = "calibration_buckets"
 REPLICATE_TYPE = np.dtype("<f8")
@@ -57,9 +57,9 @@ class SliceResult:
 
     Attributes:
         candidate: of the candidate.
-        baseline: of the blessed model, for the tasks that it was asked for.
+        baseline: of the baseline, for the tasks that it scores.
         calibration_buckets: the candidate's, for binary tasks.
-        features: whose values make the slice; none for all examples and for new ids.
+        features: that define the slice; empty for all examples and for new ids.
     """
 
     candidate: dict[str, Metrics] = field(default_factory=dict)
@@ -73,13 +73,13 @@ def read_measured(messages: Iterable[Any], inputs: Inputs, evaluation: Evaluatio
 
     Args:
         messages: MetricsForSlice, from `tfma.load_metrics`.
-        inputs: the tasks; each has metrics in every slice, if only an empty dict.
-        evaluation: the slices, whose features keep their order in the names.
+        inputs: the tasks; every slice has a dict of metrics for each, which may be empty.
+        evaluation: the slices; names have their features in this order.
     """
     results = {}
     for message in messages:
         pairs = [(key.column, _slice_value(key)) for key in message.slice_key.single_slice_keys]
-        # A slice of new ids has one feature of its own, `new user`, with no value but true.
+        # A slice of new ids has a single feature, such as `new user`, whose only value is true.
         is_of_new_ids = bool(pairs) and pairs[0][0] not in _names(inputs)
         name = pairs[0][0] if is_of_new_ids else name_of(evaluation, dict(pairs))
         features = frozenset() if is_of_new_ids else frozenset(dict(pairs))
@@ -88,13 +88,13 @@ def read_measured(messages: Iterable[Any], inputs: Inputs, evaluation: Evaluatio
 
 
 def name_of(evaluation: Evaluation, values: Mapping[str, str | int]) -> str:
-    """Returns the name of a slice in the results, in whatever order a gate may give its features."""
-    declared = next((names for names in evaluation.slices if set(names) == set(values)), tuple(sorted(values)))
-    return slice_name([(feature, values[feature]) for feature in declared])
+    """Returns the name of a slice, whatever the order in which a gate lists its features."""
+    names = next((features for features in evaluation.slices if set(features) == set(values)), tuple(sorted(values)))
+    return slice_name([(feature, values[feature]) for feature in names])
 
 
 def paired_change(candidate: Measured, baseline: Measured, level: float) -> Measured:
-    """Returns candidate minus baseline; the interval is of the replicates' differences."""
+    """Returns candidate minus baseline, with the interval of the replicates' differences."""
     if candidate.value is None or baseline.value is None:
         return UNDEFINED
     differences: tuple[float, ...] = ()

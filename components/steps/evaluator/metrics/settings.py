@@ -1,4 +1,4 @@
-"""What the metrics and the extractors need to know of a spec: it travels inside TFMA's configuration."""
+"""The settings of the metrics and extractors: TFMA's configuration carries them as JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,11 +21,11 @@ class Settings(FrozenModel):
         confidence: the bootstrap.
         group: for GAUC.
         list: for NDCG and recall at k.
-        least_examples: smaller slices get no intervals, for no gate judges them.
-        columns: of the features and keys that slice, group or are drawn, by their name.
-        masked: tasks in which not every example takes part, each with the column that must be 1; None: examples without
-            a label take no part.
-        weights: column with the examples' weights of each task that declares one.
+        least_examples: smaller slices get no intervals, as no gate judges them.
+        columns: of the features and keys by which examples are sliced, grouped or drawn, by name.
+        masked: tasks that mask examples, each with the column that must be 1; None: examples without a label are
+            masked.
+        weights: column of the example weights, by task.
     """
 
     confidence: Confidence
@@ -37,12 +37,12 @@ class Settings(FrozenModel):
     weights: dict[str, str] = Field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """Returns it as JSON has it, without `masked` and `weights` where no task needs them."""
+        """Returns the settings as a JSON object, without `masked` and `weights` if they are empty."""
         return self.model_dump(mode="json", exclude={name for name in ("masked", "weights") if not getattr(self, name)})
 
 
 def settings_of(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -> Settings:
-    """Returns what a spec asks for."""
+    """Derives the settings from a spec."""
     names = [name for slice_ in slices_of(evaluation, gates) for name, _ in slice_]
     parts = (evaluation.group, evaluation.list, evaluation.confidence)
     names += [part.by for part in parts if part is not None and part.by is not None]
@@ -62,7 +62,7 @@ def settings_of(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -
 
 
 def slices_of(evaluation: Evaluation, gates: Sequence[Gate]) -> list[Slice]:
-    """Returns each slice once: the declared ones by every value, then what gates name and is not among them."""
+    """Returns each slice once: those of the spec for every value, then those that only gates name."""
     every = [*evaluation.slices, *(gate.each for gate in gates if gate.each)]
     slices: dict[Slice, None] = {tuple((name, None) for name in sorted(names)): None for names in every}
     for gate in gates:
@@ -72,5 +72,5 @@ def slices_of(evaluation: Evaluation, gates: Sequence[Gate]) -> list[Slice]:
 
 
 def new_id_features(inputs: Inputs, evaluation: Evaluation) -> list[str]:
-    """Returns the features whose new ids are a slice: the declared ones, by default all that ids can be new of."""
+    """Returns the features whose new ids form a slice: those of the spec, by default every feature of ids."""
     return features_of_new_ids(inputs) if evaluation.new_ids is None else list(evaluation.new_ids)

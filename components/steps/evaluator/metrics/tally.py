@@ -1,4 +1,4 @@
-"""What Beam keeps of a slice: examples as they are while they are few, then totals; and sums over groups."""
+"""Beam's accumulator for a slice: the examples themselves while they are few, then totals; and sums over groups."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from components.steps.evaluator.metrics.totals_weighted import WeightedTotals
 Totals = BinaryTotals | RegressionTotals | WeightedTotals
 
 _MOST_WAITING = 65_536
-"""Examples that wait to be counted at most: 2 MB, about as much as their totals take."""
+"""Examples kept before they are counted: 2 MB, about the size of the totals."""
 _COUNTS = {"gauc": ("num_groups", "num_groups_skipped"), "ndcg": ("num_lists", "num_lists_skipped")}
-"""Names of the counts of groups that a metric has."""
+"""Names of the two counts of groups that come with a metric."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Result:
     """The metrics of one task of one model on one slice.
 
     Attributes:
-        metrics: as they are and per replicate; NaN where undefined.
+        metrics: of the data, then of each replicate; NaN where undefined.
         report: counts and means.
         buckets: calibration by tenths of the examples.
     """
@@ -42,7 +42,7 @@ class Tally:
         """Begins empty.
 
         Args:
-            totals: makes the totals of a kind of task from replicates and seed.
+            totals: makes empty totals from replicates and seed.
             replicates: of the bootstrap.
             seed: of the bootstrap.
         """
@@ -68,17 +68,17 @@ class Tally:
         if other._totals is not None:
             if self._totals is None:
                 self._totals = self._new_totals(self._replicates, self._seed)
-            # Both are of one class, which the union cannot say.
+            # Both have the same class, which the union cannot express.
             self._totals.merge(other._totals)  # type: ignore[arg-type]
         self.add(other._means)
 
     def compact(self) -> None:
-        """Joins the examples that wait, so that they travel as one."""
+        """Joins the uncounted examples, so that Beam sends one array of each."""
         if self._waiting:
             self._waiting = [joined(self._waiting)]
 
     def result(self, least_examples: int) -> Result:
-        """Returns the metrics, without replicates where there are fewer examples."""
+        """Returns the metrics, without replicates below `least_examples`."""
         replicates = self._replicates if self._totals or self._num_waiting >= least_examples else 0
         totals = self._totals or self._new_totals(replicates, self._seed)
         self._totals = totals

@@ -1,7 +1,7 @@
-"""All metrics of a task as one TFMA metric each for binary and for regression tasks; TFMA's files are in `measured`.
+"""All metrics of a binary or regression task as a single TFMA metric; `measured` reads the results.
 
-TFMA's own classes look up and check label, score and weight of every example anew for every metric, slice and model,
-and its bootstrap counts everything again for each replicate.
+TFMA's own classes look up and check the label, score and weight of every example again for every metric, slice and
+model, and its bootstrap repeats that for each replicate.
 """
 
 import functools
@@ -32,7 +32,7 @@ _NewTotals = Callable[[int, int], Totals]
 
 
 class BinaryMetrics(metric_types.Metric):
-    """Metrics of a probability: schemas.spec.metrics says which."""
+    """Metrics of a probability; schemas.spec.metrics lists them."""
 
     def __init__(self, settings: dict[str, Any], name: str = "binary_metrics") -> None:
         """Names the metric; `settings` are a Settings' JSON."""
@@ -40,7 +40,7 @@ class BinaryMetrics(metric_types.Metric):
 
 
 class RegressionMetrics(metric_types.Metric):
-    """Metrics of a real number: schemas.spec.metrics says which."""
+    """Metrics of a real number; schemas.spec.metrics lists them."""
 
     def __init__(self, settings: dict[str, Any], name: str = "regression_metrics") -> None:
         """Names the metric; `settings` are a Settings' JSON."""
@@ -52,7 +52,7 @@ metric_types.register_metric(RegressionMetrics)
 
 
 def settings_in(config: tfma.EvalConfig) -> Settings:
-    """Returns the settings that a configuration carries; all its metrics have the same."""
+    """Returns the settings in a configuration; all its metrics have the same."""
     return Settings.model_validate_json(json.dumps(json.loads(config.metrics_specs[0].metrics[0].config)["settings"]))
 
 
@@ -81,7 +81,7 @@ def _computations(totals: _NewTotals, name: str, settings: dict[str, Any], targe
         totals = functools.partial(WeightedTotals, totals)
     return [
         metric_types.MetricComputation(
-            # The key identifies the computation; those of the metrics are in the combiner's output.
+            # This key identifies the computation; the combiner's output has the metrics' keys.
             keys=[metric_types.MetricKey(name=name, model_name=target[0], output_name=target[1])],
             preprocessors=[_PartOf(target)],
             combiner=_Combiner(totals, parsed, target),
@@ -90,7 +90,7 @@ def _computations(totals: _NewTotals, name: str, settings: dict[str, Any], targe
 
 
 class _PartOf(metric_types.Preprocessor):
-    """Takes out of a block, or out of the sums over groups, what is of one task of one model."""
+    """Selects one task of one model from a block or from the sums over groups."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(name=f"part of {target}")

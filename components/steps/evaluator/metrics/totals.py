@@ -1,9 +1,9 @@
-"""What the totals of all kinds of tasks have in common: examples to be counted, and weighted sums over them.
+"""Common parts of all totals: the examples to count, and weighted sums over them.
 
-Everything is counted 1 + replicates times: as it is, and as each replicate of the bootstrap weighs it. Size is bounded
-however many examples there are.
+Everything is counted 1 + replicates times: unweighted, and with the weights of each bootstrap replicate. The size does
+not grow with the number of examples.
 
-Arrays carry shape suffixes: N examples, R for 1 + replicates, of which the first is the data as they are.
+Arrays carry shape suffixes: N examples, R for 1 + replicates, of which the first is the data itself.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from components.steps.evaluator.metrics.bootstrap import weights
 from components.steps.evaluator.metrics.totals_histogram import Floats
 
 CHUNK = 8192
-"""Examples that are weighed at once."""
+"""Examples that are counted at once."""
 
 Units = NDArray[np.uint64]
 
@@ -27,10 +27,10 @@ class Part:
 
     Attributes:
         ids: hash of each example.
-        units: hash of what the bootstrap draws.
+        units: hash of each example's bootstrap unit.
         labels: float64.
-        scores: float64; anything, NaN and infinity too.
-        weights: finite float64 of at least 0, of a task with weights.
+        scores: float64, possibly NaN or infinite.
+        weights: finite float64 of at least 0; None for a task without weights.
     """
 
     ids: Units
@@ -62,9 +62,9 @@ class Sums:
     """Weighted sums over examples with finite label and score, and the number of the others.
 
     Attributes:
-        columns: how many values are summed.
+        columns: number of summed values.
         replicates: of the bootstrap.
-        num_examples: all, however they are.
+        num_examples: all, finite or not.
         labels: sum of all labels.
         num_bad_scores: scores that are not finite.
         values: [columns, R].
@@ -82,7 +82,7 @@ class Sums:
         self.values = np.zeros((self.columns, 1 + self.replicates))
 
     def count(self, part: Part) -> Part:
-        """Counts the examples and returns those with finite numbers."""
+        """Counts the examples and returns those with finite label and score."""
         is_scored = np.isfinite(part.scores)
         self.num_examples += len(part)
         self.labels += float(part.labels.sum())
@@ -99,11 +99,11 @@ class Sums:
 
     @property
     def is_defined(self) -> bool:
-        """Whether every label and score is a finite number: otherwise no metric means anything."""
+        """Whether all labels and scores are finite: otherwise every metric is undefined."""
         return self.num_bad_scores == 0 and bool(np.isfinite(self.labels))
 
     def report(self, scores: float) -> dict[str, float]:
-        """Returns what is told of every task, given the sum of the scores."""
+        """Returns the counts and means of any task, given the sum of the scores."""
         count = self.num_examples
         return {
             "num_examples": float(count),
@@ -114,12 +114,12 @@ class Sums:
 
 
 def times(part: Part, replicates: int, seed: int, *, by_weight: bool) -> NDArray[Any]:
-    """Returns how often each example counts, or what it weighs then, as it is and in each replicate: [N, R]."""
+    """Returns how often each example counts in the data and each replicate, times its weight if `by_weight`: [N, R]."""
     times_NR = weights(part.units, replicates, seed)
     if not by_weight:
         return times_NR
     if part.weights is None:
-        raise ValueError("examples that count by their weight need one")
+        raise ValueError("by_weight: examples have no weights")
     return times_NR * part.weights[:, None]
 
 

@@ -1,4 +1,4 @@
-"""The totals of a task of two classes, and its metrics."""
+"""Totals and metrics of a binary task."""
 
 import numpy as np
 
@@ -6,17 +6,17 @@ from components.steps.evaluator.metrics.totals import CHUNK, Part, Sums, times, 
 from components.steps.evaluator.metrics.totals_histogram import Floats, Histogram, areas, calibration_buckets, ratio
 
 _SMALLEST_PROBABILITY = 1e-7
-"""Probabilities are at least this far from 0 and 1 in the log loss, as in Keras: one sure mistake costs 16, not inf."""
+"""The log loss clips probabilities this far from 0 and 1, as Keras does: one certain mistake costs 16, not infinity."""
 _REPLICATE_BUCKETS = 2048
-"""Buckets of the replicates' histogram at most, 1.7 MB for 100 of them. Scores over 10 units of log-odds are then told
-apart when they differ by about 0.5 %, which moves a replicate by a thousandth of the metric's standard error."""
+"""Most buckets of the replicates' histogram, 1.7 MB for 100 replicates. Over 10 units of log-odds it separates scores
+that differ by about 0.5 %; the error of a replicate is a thousandth of the metric's standard error."""
 
 
 class BinaryTotals:
     """Totals of examples with a label of 0 or 1 and a score in [0, 1]."""
 
     def __init__(self, replicates: int, seed: int, *, by_weight: bool = False) -> None:
-        """Begins empty; `by_weight`: each example counts by its own weight instead of once."""
+        """Starts empty; with `by_weight` each example counts by its own weight instead of once."""
         self.sums = Sums(4, replicates)
         self.seed = seed
         self.by_weight = by_weight
@@ -49,7 +49,7 @@ class BinaryTotals:
             self.drawn.merge(other.drawn)
 
     def metrics(self) -> dict[str, Floats]:
-        """Returns each metric as it is and per replicate, [R]; NaN where it is undefined."""
+        """Returns each metric of the data and of each replicate, [R]; NaN where it is undefined."""
         counts, labels, scores, losses = self.sums.values
         log_loss, rate = ratio(losses, counts), ratio(labels, counts)
         metrics = {
@@ -60,7 +60,7 @@ class BinaryTotals:
         of_exact = _of_order(self.exact)
         of_drawn = of_exact if self.drawn is self.exact else _of_order(self.drawn)
         for name, drawn, exact in zip(("auc", "pr_auc", "calibration_error"), of_drawn, of_exact, strict=True):
-            # Wide buckets shift all replicates alike: by what they shift the examples as they are.
+            # Wide buckets shift all replicates alike, by as much as they shift the metric of the data.
             metrics[name] = np.concatenate([exact, np.clip(drawn[1:] + (exact - drawn[:1]), 0, None)])
         metrics["calibration_error"] = _unbiased(metrics["calibration_error"])
         return metrics if self.sums.is_defined else {name: values * np.nan for name, values in metrics.items()}
@@ -70,7 +70,7 @@ class BinaryTotals:
         return self.sums.report(float(self.sums.values[2, 0]))
 
     def buckets(self) -> list[dict[str, float]]:
-        """Returns the calibration by tenths of the examples; empty where it is undefined."""
+        """Returns the calibration by tenths of the examples; empty if undefined."""
         if not self.sums.is_defined or not self.sums.num_examples:
             return []
         predictions, positives, rows = (values[:, 0] for values in calibration_buckets(self.exact))
@@ -89,17 +89,17 @@ def _entropy(rate: Floats) -> Floats:
 
 
 def _of_order(histogram: Histogram) -> tuple[Floats, Floats, Floats]:
-    """Returns AUC, average precision and calibration error: the mean distance of tenths' predictions and labels."""
+    """Returns AUC, average precision, and calibration error: the mean distance of prediction and label over tenths."""
     predictions, positives, rows = calibration_buckets(histogram)
     error = ratio(np.abs(predictions - positives).sum(axis=0), rows.sum(axis=0))
     return (*areas(histogram), error)
 
 
 def _unbiased(replicates: Floats) -> Floats:
-    """Returns replicates whose mean is the metric of the examples as they are, which comes first.
+    """Shifts the replicates so that their mean is the metric of the data, which comes first.
 
     Repeated examples are noisier, and a mean of distances only grows with noise: the replicates of a well calibrated
-    model would lie above what they are replicates of.
+    model would all be above its metric.
     """
     drawn = replicates[1:]
     mean = np.mean(drawn[np.isfinite(drawn)]) if np.isfinite(drawn).any() else np.nan

@@ -1,8 +1,8 @@
-"""Examples with labels of two classes, counted by score in buckets of equal width in log-odds; only those met are held.
+"""Counts of binary examples by score, in buckets of equal width in log-odds; empty buckets take no memory.
 
-TFMA's own AUC cuts [0, 1] into 10,000 equal buckets, whatever `num_thresholds` says: the scores of an event that
-happens once in 2,500 impressions share a dozen of them, and the AUC is wrong in the third digit. It also reports 0 for
-labels of one class, where an AUC means nothing.
+TFMA's own AUC cuts [0, 1] into 10,000 equal buckets, whatever `num_thresholds` is: the scores of an event that happens
+once in 2,500 impressions share a dozen of them, and the AUC is wrong in the third digit. It also reports 0 for labels
+of one class, for which the AUC is undefined.
 
 Arrays carry shape suffixes: N examples, K buckets by rising score, 2 classes (negative, positive), R replicates.
 """
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 BUCKETS_PER_UNIT = 10_000
 """Buckets per unit of log-odds: scores that share a bucket differ by less than 0.01 %."""
 _SMALLEST_SCORE = 1e-12
-"""Scores are ranked as at least this far from 0 and 1, far below what float32 tells apart from 1: 553,000 buckets."""
+"""Scores are clipped this far from 0 and 1, far below float32's resolution at 1: 553,000 buckets."""
 NUM_CALIBRATION_BUCKETS = 10
 
 
@@ -34,15 +34,15 @@ class Histogram:
     """Counts of negatives and positives by bucket, once per replicate.
 
     Attributes:
-        replicates: R; 1 for the examples as they are.
-        limit: buckets at most; when more are met, neighbors are joined two by two as often as it takes. The result
-            does not depend on the order in which examples and histograms are added. None: no limit.
-        level: how often neighbors have been joined.
+        replicates: R; 1 for the data alone.
+        limit: most buckets; beyond it neighbors are joined in pairs, repeatedly if need be. The result does not depend
+            on the order in which examples and histograms are added. None: no limit.
+        level: how often neighbors were joined.
         keys_K: the buckets, rising.
         counts_K2R: weights of the examples.
-        scores_K: sum of the scores of the examples as they are, each by its own weight if it has one.
-        rows_K: number of the examples as they are, or sum of their own weights.
-        dtype: of the weights: examples are counted, or have weights of their own.
+        scores_K: sum of the scores of the data, times the examples' own weights if any.
+        rows_K: number of examples of the data, or sum of their own weights.
+        dtype: integer for counts, float for examples with weights of their own.
     """
 
     replicates: int
@@ -55,11 +55,11 @@ class Histogram:
     dtype: type[np.uint32] | type[np.float64] = np.uint32
 
     def __post_init__(self) -> None:
-        """Begins empty."""
+        """Starts empty."""
         self.counts_K2R = np.zeros((0, 2, self.replicates), self.dtype)
 
     def add(self, scores_N: Floats, is_positive_N: NDArray[np.bool_], weights_NR: NDArray[Any]) -> None:
-        """Counts examples; the first column of the weights is of the examples as they are."""
+        """Counts examples; the first column of the weights is for the data itself."""
         buckets_N = score_buckets(scores_N)
         self._join(self._level_for(np.unique(buckets_N >> self.level), self.level))
         keys_N = buckets_N >> self.level
@@ -79,7 +79,7 @@ class Histogram:
         )
 
     def merge(self, other: "Histogram") -> None:
-        """Adds the counts of other examples; `other` may be joined further."""
+        """Adds another histogram, which may join neighbors of `other`."""
         level = max(self.level, other.level)
         self._join(level)
         other._join(level)
@@ -89,7 +89,7 @@ class Histogram:
         self._append(other.keys_K, other.counts_K2R, other.scores_K, other.rows_K)
 
     def _level_for(self, keys: Ints, level: int) -> int:
-        """Returns the level at which the buckets held and `keys`, which are of `level`, are few enough."""
+        """Returns the level at which the own buckets and `keys`, given at `level`, are within the limit."""
         union = np.union1d(self.keys_K >> (level - self.level), keys)
         while self.limit is not None and len(union) > self.limit:
             level += 1
@@ -122,7 +122,7 @@ class Histogram:
 
 
 def _starts(ordered: Ints) -> Ints:
-    """Returns where each run of equal numbers begins."""
+    """Returns the index of each run of equal numbers."""
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
@@ -131,7 +131,7 @@ def areas(histogram: Histogram) -> tuple[Floats, Floats]:
 
     The AUC is the share of (negative, positive) pairs in the right order, ties counted half (Fawcett, An introduction
     to ROC analysis, 2006, section 7). The average precision is the sum over thresholds of the gain in recall times the
-    precision, as in scikit-learn; one class missing leaves it undefined here.
+    precision, as in scikit-learn, except that it is undefined here if a class is missing.
     """
     counts = histogram.counts_K2R.astype(np.float64)
     negatives, positives = counts[:, 0], counts[:, 1]
@@ -149,20 +149,19 @@ def areas(histogram: Histogram) -> tuple[Floats, Floats]:
 def calibration_buckets(histogram: Histogram) -> tuple[Floats, Floats, Floats]:
     """Returns sums of predictions, of positives and of examples by tenth of the examples, each [10, R].
 
-    Tenths are by rising score. An example belongs to the tenth that holds the middle of the examples of its score, so
-    that equal scores stay together.
+    Tenths are by rising score. Examples of equal score all belong to the tenth that contains their middle one.
     """
     rows_KR = histogram.counts_K2R.sum(axis=1, dtype=np.float64)
     totals_R = rows_KR.sum(axis=0)
     middles_KR = np.cumsum(rows_KR, axis=0) - rows_KR / 2
     tenths_KR = np.floor(NUM_CALIBRATION_BUCKETS * ratio(middles_KR, totals_R, empty=0.0))
-    # A bucket may hold nothing but examples of weight 0.
+    # A bucket may contain only examples of weight 0.
     predictions_KR = rows_KR * ratio(histogram.scores_K, histogram.rows_K, empty=0.0)[:, None]
     sums = np.zeros((3, NUM_CALIBRATION_BUCKETS, histogram.replicates))
     for tenth in range(NUM_CALIBRATION_BUCKETS):
         is_in = tenths_KR == tenth
-        for place, values in enumerate((predictions_KR, histogram.counts_K2R[:, 1], rows_KR)):
-            sums[place, tenth] = (values * is_in).sum(axis=0)
+        for index, values in enumerate((predictions_KR, histogram.counts_K2R[:, 1], rows_KR)):
+            sums[index, tenth] = (values * is_in).sum(axis=0)
     return sums[0], sums[1], sums[2]
 
 

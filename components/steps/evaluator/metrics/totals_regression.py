@@ -1,4 +1,4 @@
-"""The totals of a task of real numbers, and its metrics."""
+"""Totals and metrics of a regression task."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ class RegressionTotals:
     """Totals of examples with a real label and a real score."""
 
     def __init__(self, replicates: int, seed: int, *, by_weight: bool = False) -> None:
-        """Begins empty; `by_weight`: each example counts by its own weight instead of once, and none is ranked."""
+        """Starts empty; with `by_weight` each example counts by its own weight instead of once, and none is ranked."""
         self.sums = Sums(5, replicates)
         self.seed = seed
         self.by_weight = by_weight
@@ -35,7 +35,7 @@ class RegressionTotals:
         self.sample.merge(other.sample)
 
     def metrics(self) -> dict[str, Floats]:
-        """Returns each metric as it is and per replicate, [R]; NaN where it is undefined."""
+        """Returns each metric of the data and of each replicate, [R]; NaN where it is undefined."""
         counts, labels, scores, squares, distances = self.sums.values
         metrics = {
             "rmse": np.sqrt(ratio(squares, counts)),
@@ -51,5 +51,5 @@ class RegressionTotals:
         return self.sums.report(float(self.sums.values[2, 0]))
 
     def buckets(self) -> list[dict[str, float]]:
-        """Returns nothing: tenths are of probabilities."""
+        """Returns an empty list: only probabilities have calibration buckets."""
         return []

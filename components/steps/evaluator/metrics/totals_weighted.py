@@ -1,4 +1,4 @@
-"""The totals of a task whose examples have weights: its metrics, and those that can be weighted a second time."""
+"""Totals of a task with example weights: all metrics unweighted, and the weighted variants of some."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +11,16 @@ from schemas.spec.metrics import SUM_OF_WEIGHTS, WEIGHTED, WEIGHTED_MEAN_LABEL
 
 
 class WeightedTotals:
-    """Totals in which each example counts once, and totals in which it counts by its weight."""
+    """Two totals: in one each example counts once, in the other by its weight."""
 
     def __init__(self, new: Callable[..., Any], replicates: int, seed: int) -> None:
-        """Begins empty; `new` makes the totals of a kind of task."""
+        """Starts empty; `new` makes the totals of the task's kind."""
         self.plain: BinaryTotals | RegressionTotals = new(replicates, seed)
         self.by_weight: BinaryTotals | RegressionTotals = new(replicates, seed, by_weight=True)
 
     @property
     def sums(self) -> Sums:
-        """Those in which each example counts once."""
+        """The sums of the unweighted totals."""
         return self.plain.sums
 
     def add(self, part: Part) -> None:
@@ -38,7 +38,7 @@ class WeightedTotals:
         return self.plain.metrics() | {WEIGHTED + name: found for name, found in self.by_weight.metrics().items()}
 
     def report(self) -> dict[str, float]:
-        """Returns counts and means, those of the weights among them."""
+        """Returns counts and means, including those of the weights."""
         weights, labels = self.by_weight.sums.values[:2, 0].tolist()
         mean = labels / weights if weights else float("nan")
         return self.plain.report() | {SUM_OF_WEIGHTS: weights, WEIGHTED_MEAN_LABEL: mean}

@@ -1,4 +1,4 @@
-"""Finds out what a blessed model of the past can still be asked about today's examples."""
+"""Finds out which tasks an earlier blessed model can still score on today's examples."""
 
 import logging
 import os
@@ -14,25 +14,25 @@ from components.steps.evaluator.models import probe
 
 _LOG = logging.getLogger(__name__)
 
-_MEND = "restore it from a backup, or remove it: then nothing is compared with it, and a note says so"
+_FIX = "restore it from a backup, or remove it: then the candidate is not compared, and a note says so"
 NO_BASELINE = Baseline(uri=None, tasks=frozenset(), problem="no blessed model yet")
 
 
 def usable_baseline(uri: str | None, *, sealed: str, wanted: Collection[str], examples: Any, split: str) -> Baseline:
-    """Returns for which of the `wanted` tasks the model at `uri` scores the examples.
+    """Returns the baseline, with those of the `wanted` tasks that it can score.
 
-    A few examples are scored first: features may have been renamed since, and a failure in the midst of Beam would
-    stop the judging of every later model.
+    It first scores a few examples: features may have been renamed since it was blessed, and a failure within Beam would
+    keep every later model from being judged.
 
     Args:
         uri: of the model artifact.
-        sealed: sha256 of its manifest; empty if its record is older than that.
+        sealed: sha256 of its manifest; empty in records from before manifests had one.
         wanted: tasks.
         examples: artifact.
-        split: of them.
+        split: of the examples.
 
     Raises:
-        UserError: for a model that is not the one that was blessed.
+        UserError: if the model was changed after it was blessed.
     """
     if not uri or not wanted:
         return NO_BASELINE
@@ -40,7 +40,7 @@ def usable_baseline(uri: str | None, *, sealed: str, wanted: Collection[str], ex
     if not fileio.exists(os.path.join(path, "saved_model.pb")):
         return Baseline(uri=None, tasks=frozenset(), problem=f"the blessed model {uri} is gone")
     if sealed:
-        seal.refuse_changed(path, sealed, _MEND)
+        seal.refuse_changed(path, sealed, _FIX)
     try:
         outputs = frozenset(probe.score(path, probe.first_examples(examples, split)))
     except probe.MISFITS as error:

@@ -1,5 +1,7 @@
-"""Finds out whether a candidate gives a score of every task for every example: TFMA would only fail over one that does
-not, and no reason would reach the verdict."""
+"""Checks that a candidate scores every task of every example.
+
+TFMA would fail on a candidate that does not, and the verdict would give no reason.
+"""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -14,31 +16,31 @@ from components.steps.evaluator.models import probe
 
 
 def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str) -> dict[str, str]:
-    """Returns what is wrong with the scores of each task that cannot be measured, none for a sound model.
+    """Returns what is wrong with the scores of each task that cannot be measured, empty for a sound model.
 
     Args:
         uri: of the model artifact.
         tasks: those that it must score.
         examples: artifact; a few of its examples are scored.
-        split: of them.
+        split: of the examples.
     """
     path = path_utils.serving_model_path(uri)
     if not fileio.exists(os.path.join(path, "saved_model.pb")):
         return dict.fromkeys(tasks, "there is no saved_model.pb")
     records = probe.first_examples(examples, split)
     if not records:
-        return {}  # Without examples there is nothing to judge, which is told later.
+        return {}  # `judge` refuses an evaluation without examples.
     try:
         outputs = probe.score(path, records)
     except probe.MISFITS as error:
         return dict.fromkeys(tasks, f"the model cannot score the examples ({probe.in_short(error)})")
     shapes = {name: (tuple(output.shape), output.dtype.name) for name, output in outputs.items()}
-    found = {task: _problem(task, shapes, len(records)) for task in tasks}
-    return {task: problem for task, problem in found.items() if problem}
+    problems = {task: _problem(task, shapes, len(records)) for task in tasks}
+    return {task: problem for task, problem in problems.items() if problem}
 
 
 def refusal(problems: Mapping[str, str], tasks: Iterable[str]) -> Verdict:
-    """Returns the verdict on a candidate that could not be measured."""
+    """Returns the verdict on a candidate that cannot be measured."""
     return Verdict(
         blessed=False,
         baseline=None,
@@ -52,7 +54,7 @@ def refusal(problems: Mapping[str, str], tasks: Iterable[str]) -> Verdict:
 
 def _problem(task: str, shapes: Mapping[str, tuple[tuple[int, ...], str]], rows: int) -> str:
     if task not in shapes:
-        return f"the signature {SIGNATURE} gives no score of it (got outputs {', '.join(sorted(shapes)) or 'none'})"
+        return f"the signature {SIGNATURE} has no output of this name (got {', '.join(sorted(shapes)) or 'none'})"
     shape, dtype = shapes[task]
     if shape != (rows, 1) or dtype != "float32":
         return f"its scores of {rows} examples are {dtype}{list(shape)}, not float32[{rows}, 1]"

@@ -1,4 +1,4 @@
-"""Asks an exported model for the scores of a few examples, before Beam asks it for all of them."""
+"""Scores a few examples with an exported model, before Beam scores all of them."""
 
 import gc
 import importlib
@@ -20,12 +20,12 @@ MISFITS = (
     KeyError,
     ValueError,
 )
-"""What a model that does not fit the examples raises. Anything else, such as a store out of reach or too little memory,
-may pass and must not let a worse model through: it ends the run."""
+"""Errors of a model that does not fit the examples. Any other, such as unreachable storage or too little memory, may be
+transient and must not let a worse model through: it ends the run."""
 _PROBE_EXAMPLES = 64
 _DESCRIPTION = os.path.join("assets.extra", "ranker.json")
 _CUSTOM_OPS = ("tensorflow_recommenders_addons",)
-"""Packages that a model may ask for: no other name in a file makes us import something."""
+"""Packages of operations that a model may require: a name in a file must not import anything else."""
 
 
 def first_examples(examples: Any, split: str) -> list[bytes]:
@@ -47,8 +47,7 @@ def score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
     try:
         return _score(path, records)
     finally:
-        # A loaded model and its functions refer to each other: left to itself, its rows would stay while TFMA loads
-        # them again.
+        # A loaded model and its functions refer to each other: its rows would stay in memory while TFMA loads it again.
         gc.collect()
 
 
@@ -58,16 +57,16 @@ def _score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
     (argument,) = signature.structured_input_signature[1]
     outputs: dict[str, tf.Tensor] = signature(**{argument: tf.constant(records, tf.string)})
     if hasattr(loaded, "release"):
-        # Hash tables outlive the model that made them; other stock models have none, and no such function.
+        # Hash tables outlive the model that made them. Models without tables lack this function.
         loaded.release()
     return outputs
 
 
 def load_custom_ops(path: str) -> None:
-    """Imports the package of operations that a SavedModel says it needs, if any; TensorFlow must know them to load it.
+    """Imports the package of custom operations that a SavedModel needs, if any: TensorFlow cannot load it otherwise.
 
     Raises:
-        ValueError: for a package that no export of ours asks for.
+        ValueError: for a package that no export of Sangam needs.
     """
     description = os.path.join(path, _DESCRIPTION)
     if not fileio.exists(description):
@@ -82,6 +81,6 @@ def load_custom_ops(path: str) -> None:
 
 
 def in_short(error: Exception) -> str:
-    """Returns one line: TensorFlow puts what matters after the graph's traceback and before the nodes' names."""
+    """Returns the line with the cause, which TensorFlow puts between the graph's traceback and the nodes' names."""
     lines = [line.strip() for line in str(error).split("[[")[0].splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__

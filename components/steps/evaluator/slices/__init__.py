@@ -1,1 +1,1 @@
-"""From batches of serialized examples to scored blocks, one slice each."""
+"""Turns batches of serialized examples into scored blocks of one slice each."""

@@ -1,6 +1,6 @@
-"""The ids that a model has no row for: which examples have one, as the candidate's own signature says.
+"""Ids for which a model has no row. The candidate's signature `known_ids` says which examples have such ids.
 
-Older exports and stock models lack the signature: then there are no slices of new ids, and `features_told_by` says so.
+Older exports and other models lack the signature: then there are no slices of new ids.
 """
 
 import os
@@ -9,11 +9,11 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tfx.dsl.io import fileio
 
 KNOWN_IDS = "known_ids"
-"""The signature, from serialized examples to {feature: whether its id has a row}; also its key among the extracts."""
+"""Signature from serialized examples to {feature: whether its id has a row}; also the extracts' key of its outputs."""
 
 
-def features_told_by(model_path: str) -> frozenset[str]:
-    """Returns the features of whose ids the SavedModel can tell whether they are new; none without the signature."""
+def features_with_known_ids(model_path: str) -> frozenset[str]:
+    """Returns the features for which a SavedModel says which ids it knows; none without the signature."""
     saved_model = saved_model_pb2.SavedModel()
     with fileio.open(os.path.join(model_path, "saved_model.pb"), "rb") as file:
         saved_model.ParseFromString(file.read())

@@ -183,7 +183,7 @@ def evaluate(
     model: Path,
     gates: tuple[Gate, ...] = GATES,
     inputs: Inputs = INPUTS,
-    slicing: dict[str, Any] | None = None,
+    evaluation_config: dict[str, Any] | None = None,
     export: Export | None = None,
     report: dict[str, Any] | None = None,
 ) -> Judged:
@@ -196,7 +196,7 @@ def evaluate(
         model: of `export_model`.
         gates: to judge by.
         inputs: tasks and features.
-        slicing: the spec's evaluation; no intervals unless told.
+        evaluation_config: the spec's `evaluation` section; without intervals by default.
         export: the spec's.
         report: what training has left of the export.
     """
@@ -216,7 +216,7 @@ def evaluate(
         {
             "name": "tiny",
             "inputs": inputs.model_dump_json(),
-            "slicing": json.dumps({"confidence": {"replicates": 0}} | (slicing or {})),
+            "evaluation_config": json.dumps({"confidence": {"replicates": 0}} | (evaluation_config or {})),
             "export": (export or Export()).model_dump_json(),
             "gates": json.dumps([gate.model_dump(mode="json") for gate in gates]),
             "pipeline_root": str(root),

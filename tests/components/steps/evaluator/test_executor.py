@@ -64,8 +64,10 @@ def blessed_uris(root: Path) -> list[str]:
 def first(world: Any, examples: Path, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The first model of a ranker, good in every task."""
     root = tmp_path_factory.mktemp("first")
-    slicing = {"slices": [["tab"]], "confidence": {"replicates": 50}}
-    judged = world.evaluate(root / "run", root=root, examples=examples, model=models / "good", slicing=slicing)
+    evaluation = {"slices": [["tab"]], "confidence": {"replicates": 50}}
+    judged = world.evaluate(
+        root / "run", root=root, examples=examples, model=models / "good", evaluation_config=evaluation
+    )
     return judged, root
 
 
@@ -178,7 +180,7 @@ def test_a_better_candidate_is_blessed_though_the_old_model_lacks_a_task_and_new
         examples=examples,
         model=models / "good",
         gates=(gains, new_ids, *world.GATES[1:]),
-        slicing={"confidence": {"replicates": 50}},
+        evaluation_config={"confidence": {"replicates": 50}},
     )
     task = judged.verdict.tasks["like"]
     assert [(gate.kind, gate.slice, gate.passed) for gate in task.gates] == [
@@ -227,7 +229,7 @@ def test_no_examples_is_an_error(world: Any, columns: dict[str, np.ndarray], mod
     from schemas.errors import UserError
 
     world.write_examples(tmp_path / "examples", {name: values[:0] for name, values in columns.items()})
-    with pytest.raises(UserError, match="not one example"):
+    with pytest.raises(UserError, match="no example"):
         world.evaluate(tmp_path / "run", root=tmp_path, examples=tmp_path / "examples", model=models / "good")
 
 

@@ -42,7 +42,7 @@ def test_rows_become_examples_and_back(rows: Any, columns: Any) -> None:
 
 
 def test_rows_become_columns_padded_and_with_words_for_what_is_missing(rows: Any, columns: Any) -> None:
-    tensors = rows.asked_by_columns(ROWS, columns)
+    tensors = rows.rank_inputs(ROWS, columns)
     assert sorted(tensors) == ["list_price", "post_id", "tags", "tags_length", "user_id"]
     assert tensors["user_id"].tolist() == [b"u1", b""]
     assert tensors["tags"].tolist() == [[b"a", b"b"], [b"", b""]]
@@ -157,7 +157,7 @@ def test_the_least_of_the_measurements_counts_and_without_a_bound_none_is_judged
     assert checked
     assert (checked.passed, checked.reason) == (
         True,
-        "p99 40 ms of 99 requests, the least of 2 measurements, is at most serving.max_p99_ms 50 (7 candidates a "
+        "p99 40 ms of 99 requests, the best of 2 measurements, is at most serving.max_p99_ms 50 (7 candidates a "
         "request, clients: 2)",
     )
     assert latency_check(measured, Serving()) is None

@@ -128,7 +128,7 @@ def test_a_slow_and_too_big_model_is_refused_for_both(tmp_path: Path) -> None:
     assert set(found) == {"size", "latency"}
     assert "is above serving.max_model_size 1.00 kB" in found["size"]
     assert (
-        "the least of 3 measurements, is above serving.max_p99_ms 50 (50 candidates a request, clients: 2)"
+        "the best of 3 measurements, is above serving.max_p99_ms 50 (50 candidates a request, clients: 2)"
         in (found["latency"])
     )
 
@@ -143,8 +143,8 @@ def test_a_model_that_cannot_be_loaded_is_refused_with_the_servers_own_words(tmp
     assert (failure.name, failure.passed) == ("load", False)
     assert failure.reason.startswith(f"the server could not load the model: {made.model}: cannot be loaded (OSError: ")
     assert verdict.notes == [
-        "serving.max_model_size is not declared: the model's size was not judged",
-        "serving.max_p99_ms is not declared: the latency was measured, but not judged",
+        "serving.max_model_size is not set: the model's size was not judged",
+        "serving.max_p99_ms is not set: the latency was measured, but not judged",
         "nothing could be asked: only what is listed was checked",
     ]
 

@@ -88,10 +88,10 @@ def test_both_signatures_agree_on_ordinary_rows(described: Any) -> None:
     from components.steps.infra_validator import rows as module
 
     found, signatures, rows = described
-    rankable = module.pick(rows, module.rankable(rows, found.columns))
+    rankable = module.select(rows, module.rankable(rows, found.columns))
     assert module.num_rows(rankable) > 0
-    examples = module.asked_by_examples(module.to_examples(rankable, found.columns))
-    by_columns = asked(signatures, "rank", module.asked_by_columns(rankable, found.columns))
+    examples = module.example_inputs(module.to_examples(rankable, found.columns))
+    by_columns = asked(signatures, "rank", module.rank_inputs(rankable, found.columns))
     by_examples = asked(signatures, "serving_default", examples)
     assert by_columns is not None
     assert by_examples is not None

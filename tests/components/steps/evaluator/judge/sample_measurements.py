@@ -57,7 +57,7 @@ def judged(
     *,
     baseline: Baseline = NO_BASELINE,
     evaluation: dict[str, Any] | None = None,
-    told_ids: Collection[str] | None = None,
+    known_id_features: Collection[str] | None = None,
 ) -> Verdict:
     """Returns the verdict on gates as the YAML declares them; slice "" is made up unless given."""
     gates = [Gate.model_validate_json(json.dumps(one)) for one in (gate if isinstance(gate, list) else [gate])]
@@ -69,7 +69,7 @@ def judged(
         gates=gates,
         baseline=baseline,
         measured=measured,
-        told_ids=told_ids,
+        known_id_features=known_id_features,
     )
 
 

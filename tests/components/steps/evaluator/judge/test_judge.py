@@ -224,7 +224,7 @@ def test_a_slice_that_never_occurred_is_said(gate: dict[str, Any], note: str) ->
 
 
 def test_a_model_that_does_not_tell_new_ids_is_said_not_to() -> None:
-    verdict = judged(AUC | {"at_least": 0.6, "new_id": "user"}, {}, told_ids=())
+    verdict = judged(AUC | {"at_least": 0.6, "new_id": "user"}, {}, known_id_features=())
     [note] = verdict.notes[1:]
     assert mentions(note, "like auc of new user ... known_ids")
 
@@ -301,5 +301,5 @@ def test_no_examples_is_an_error() -> None:
     from schemas.spec.release import Evaluation
     from tests.components.steps.evaluator.judge.sample_measurements import INPUTS, NO_BASELINE
 
-    with pytest.raises(UserError, match="not one example"):
+    with pytest.raises(UserError, match="no example"):
         judge(inputs=INPUTS, evaluation=Evaluation(), gates=(), baseline=NO_BASELINE, measured={})

@@ -33,7 +33,7 @@ def examples(world: Any, columns: dict[str, np.ndarray], tmp_path_factory: pytes
 
 def refuse(world: Any, folder: Path, examples: Path, *, gates: Any = None, **told: Any) -> Any:
     """Exports a model as told, evaluates it, and returns the verdict, which must be a refusal."""
-    told_of_evaluation = {name: told.pop(name) for name in ("slicing", "export", "report") if name in told}
+    told_of_evaluation = {name: told.pop(name) for name in ("evaluation_config", "export", "report") if name in told}
     world.export_model(folder / "model", **told)
     judged = world.evaluate(
         folder / "run",
@@ -97,7 +97,7 @@ def test_scores_that_are_no_numbers_are_refused_with_their_number(
     [
         (
             {"tasks": ("like", "watch")},
-            "serving_default ... (got outputs like, watch)",
+            "serving_default ... (got like, watch)",
         ),
         ({"flaw": "shape"}, "64 examples ... float32[64, 2] ... float32[64, 1]"),
     ],
@@ -170,8 +170,8 @@ def test_a_slice_is_judged_by_its_interval_and_what_is_not_judged_is_said(
             {"each": ("tab",), "at_least": 0.99},
         )
     )
-    slicing = {"confidence": {"replicates": 50}, "min_slice_examples": 402}
-    verdict = refuse(world, tmp_path, examples, gates=gates, slicing=slicing | {"min_slice_examples": 401})
+    evaluation = {"confidence": {"replicates": 50}, "min_slice_examples": 402}
+    verdict = refuse(world, tmp_path, examples, gates=gates, evaluation_config=evaluation | {"min_slice_examples": 401})
     new_tab = next(gate for gate in verdict.tasks["like"].gates if gate.slice == "new tab")
     assert new_tab.lower < 0.85 < new_tab.value
     assert mentions(new_tab.reason, f"lower ... {new_tab.lower:.4f} ... 95 % ... auc of new tab")
