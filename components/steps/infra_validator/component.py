@@ -1,4 +1,4 @@
-"""Declares the serving check: a model that no server can serve well is not pushed."""
+"""Declares the serving gate: a model that a server cannot serve well is not pushed."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from schemas.spec import Spec
 
 
 class InfraValidatorSpec(ComponentSpec):
-    """Inputs, outputs and parameters of the serving check."""
+    """Inputs, outputs and parameters of the serving gate."""
 
     INPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "model": ChannelParameter(type=standard_artifacts.Model),
@@ -33,9 +33,9 @@ class InfraValidatorSpec(ComponentSpec):
 
 
 class InfraValidator(base_component.BaseComponent):
-    """Loads the model into a server in a process of its own, and blesses it if the server answers as it should.
+    """Serves the model from a separate process, and blesses it if every check of the server passes.
 
-    Output: `blessing`, as TFX marks it, with `infra_verdict.json`.
+    Output: `blessing`, in TFX's form, with `infra_verdict.json`.
     """
 
     SPEC_CLASS = InfraValidatorSpec
@@ -46,9 +46,9 @@ class InfraValidator(base_component.BaseComponent):
         """Declares the step.
 
         Args:
-            spec: its serving bounds; its evaluation says whose candidates a request holds.
+            spec: of which `serving` has the bounds, and `evaluation` says which features one request shares.
             model: channel of the exported model.
-            training: channel of the training's report: raw evaluation examples, and the scores of them.
+            training: channel of the training report: raw evaluation examples with their scores.
         """
         super().__init__(
             spec=InfraValidatorSpec(

@@ -1,4 +1,4 @@
-"""Lets a refusal be tried again: the cache must not repeat what a busy machine may have caused."""
+"""Runs the check again after a refusal: a busy machine may have caused it, so the cache must not repeat it."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ MODEL = "model_uri"
 
 
 class Driver(AddingDriver):
-    """Adds to the exec properties how often this very model was refused."""
+    """Adds to the exec properties how often this model was refused."""
 
     def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, int]:
-        """Asks ML Metadata."""
+        """Counts the model's refusals in ML Metadata."""
         uri = execution_info.input_dict["model"][0].uri
-        # Any: TFX declares the older driver's handle, which this one is not.
+        # Any: TFX's annotation is the type of an older driver's handle.
         metadata_handle: Any = self._metadata_handle
         with metadata_handle as handle:
-            known = handle.store.get_artifacts_by_type(standard_artifacts.InfraBlessing.TYPE_NAME)
-        return {"refusals": sum(_is_refusal(artifact, uri) for artifact in known)}
+            blessings = handle.store.get_artifacts_by_type(standard_artifacts.InfraBlessing.TYPE_NAME)
+        return {"refusals": sum(_is_refusal(artifact, uri) for artifact in blessings)}
 
 
 def _is_refusal(artifact: Any, model_uri: str) -> bool:
-    noted = artifact.custom_properties
-    return bool(noted[MODEL].string_value == model_uri and noted["blessed"].int_value == 0)
+    properties = artifact.custom_properties
+    return bool(properties[MODEL].string_value == model_uri and properties["blessed"].int_value == 0)

@@ -1,4 +1,4 @@
-"""Asks a server about a model, check by check, so that every reason for a refusal is known."""
+"""Checks a served model stage by stage, so that a refusal lists all its reasons."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +18,12 @@ from components.steps.infra_validator.rows import (
     Rows,
     Tensors,
     Unfit,
-    asked_by_columns,
-    asked_by_examples,
+    example_inputs,
     num_rows,
-    pick,
+    rank_inputs,
     rankable,
     read_rows,
+    select,
     with_once,
 )
 from components.steps.infra_validator.scores import Scores, not_finite, scores_check, wrong_outputs
@@ -32,17 +32,17 @@ from schemas.spec.serving import Serving
 _LOG = logging.getLogger(__name__)
 HOSTILE_ROWS = 4
 LOAD_REQUESTS = 8
-"""Requests of different rows, sent in turn."""
+"""Number of different requests, sent in turn."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Examples, and what the model must say of them.
+    """Examples and the scores that the model must give them.
 
     Attributes:
         examples: serialized.
-        scores: of the examples.
-        whose: for the sentence: `the trainer's`.
+        scores: expected.
+        whose: where the scores come from, for messages: `the trainer's`.
     """
 
     examples: list[bytes]
@@ -52,21 +52,21 @@ class Reference:
 
 @dataclass
 class Examination:
-    """One model, asked in stages; a stage that finds the server gone ends it.
+    """The checks of one model, in stages; they end early if the server ends.
 
     Attributes:
         connect: opens a connection to the server.
-        described: what the model says of itself.
-        reference: what it must say of real examples.
+        description: the model's own.
+        reference: real examples with their expected scores.
         serving: the bounds.
-        once: columns of which a request has one row, whatever the number of candidates.
-        checks: the verdicts so far.
+        once: columns of which a request has one row for all candidates.
+        checks: results so far.
         notes: what was not checked, and why.
-        latency: once it is measured.
+        latency: None until it is measured.
     """
 
     connect: Connect
-    described: Description
+    description: Description
     reference: Reference
     serving: Serving
     once: Sequence[str]
@@ -75,7 +75,7 @@ class Examination:
     latency: Latency | None = None
 
     def run(self) -> None:
-        """Makes all checks."""
+        """Runs all checks."""
         stages: dict[str, Callable[[Ask], Iterator[Check]]] = {
             EXAMPLES: self._examples,
             RANK: self._rank,
@@ -100,51 +100,55 @@ class Examination:
 
     def _examples(self, ask: Ask) -> Iterator[Check]:
         reference = self.reference
-        served = ask(EXAMPLES, asked_by_examples(reference.examples))
+        served = ask(EXAMPLES, example_inputs(reference.examples))
         yield from self._scored(EXAMPLES, served, len(reference.examples))
         what = f"{EXAMPLES}'s scores of {len(reference.examples)} evaluation examples"
         yield scores_check("scores", what, served, reference.scores, reference.whose)
 
     def _rank(self, ask: Ask) -> Iterator[Check]:
         rows, scores = self._rankable()
-        served = ask(RANK, asked_by_columns(rows, self.described.columns))
+        served = ask(RANK, rank_inputs(rows, self.description.columns))
         yield from self._scored(RANK, served, num_rows(rows))
         if scores is None:
-            self.notes.append(f"every evaluation example lacks an integer column: {RANK}'s scores were not compared")
+            self.notes.append(f"all evaluation examples lack an integer column: {RANK}'s scores were not compared")
             return
         left_out = len(self.reference.examples) - num_rows(rows)
-        but = f" (all but {left_out}, which lack an integer column)" if left_out else ""
-        what = f"{RANK}'s scores of {num_rows(rows)} evaluation examples{but}"
+        except_ = f" (all but {left_out}, which lack an integer column)" if left_out else ""
+        what = f"{RANK}'s scores of {num_rows(rows)} evaluation examples{except_}"
         yield scores_check(RANK, what, served, scores, self.reference.whose)
 
     def _broadcast(self, ask: Ask) -> Iterator[Check]:
         rows, _ = self._rankable()
-        broadcast, repeated = with_once(rows, self.once or sorted(self.described.columns)[:1])
-        columns = self.described.columns
-        once, again = (ask(RANK, asked_by_columns(said, columns)) for said in (broadcast, repeated))
+        broadcast, repeated = with_once(rows, self.once or sorted(self.description.columns)[:1])
+        columns = self.description.columns
+        once, again = (ask(RANK, rank_inputs(rows_, columns)) for rows_ in (broadcast, repeated))
         what = f"{RANK}'s scores of {num_rows(rows)} candidates with one context row"
         yield scores_check("broadcast", what, once, again, "those with the row repeated")
 
     def _hostile(self, ask: Ask) -> Iterator[Check]:
         rows, _ = self._rankable()
-        rows = pick(rows, range(min(HOSTILE_ROWS, num_rows(rows))))
+        rows = select(rows, range(min(HOSTILE_ROWS, num_rows(rows))))
         before = self._ordinary(ask)
         tables = self._table_sizes(ask)
-        for kind, requests in groupby(hostile_requests(rows, self.described), key=lambda request: request.kind):
-            found = [self._answer(ask, request) for request in requests]
+        for kind, requests in groupby(hostile_requests(rows, self.description), key=lambda request: request.kind):
+            answers = [self._answer(ask, request) for request in requests]
             after = scores_check("", "ordinary scores", self._ordinary(ask), before, "those before")
-            wrong = [text for text, is_wrong in found if is_wrong] + ([] if after.passed else [f"then {after.reason}"])
-            reason = "; ".join(wrong) if wrong else "; ".join(dict.fromkeys(text for text, _ in found))
+            wrong = [text for text, is_wrong in answers if is_wrong] + (
+                [] if after.passed else [f"then {after.reason}"]
+            )
+            reason = "; ".join(wrong) if wrong else "; ".join(dict.fromkeys(text for text, _ in answers))
             yield Check(name=f"hostile: {kind}", passed=not wrong, reason=reason)
         if tables is None:
-            self.notes.append(f"the model has no signature {TABLE_SIZE}: nothing says whether requests insert ids")
+            self.notes.append(f"the model has no signature {TABLE_SIZE}: whether requests insert ids was not checked")
             return
-        grown = self._table_sizes(ask)
-        reason = "no request changed a table" if grown == tables else f"rows before {tables}, after {grown}"
-        yield Check(name="tables", passed=grown == tables, reason=reason)
+        tables_after = self._table_sizes(ask)
+        reason = (
+            "no request changed a table" if tables_after == tables else f"rows before {tables}, after {tables_after}"
+        )
+        yield Check(name="tables", passed=tables_after == tables, reason=reason)
 
     def _latency(self, ask: Ask) -> Iterator[Check]:
-        del ask  # Clients under load have connections of their own.
+        del ask  # Each client opens its own connection.
         requests = self._load_requests()
         measured: list[Latency] = []
         while len(measured) < MEASUREMENTS:
@@ -159,27 +163,27 @@ class Examination:
     def _load_requests(self) -> list[Tensors]:
         rows, _ = self._rankable()
         count, candidates = num_rows(rows), self.serving.load.candidates
-        found = []
+        requests = []
         for number in range(LOAD_REQUESTS):
             first = number * count // LOAD_REQUESTS
-            chosen = pick(rows, [(first + offset) % count for offset in range(candidates)])
-            found.append(asked_by_columns(with_once(chosen, self.once)[0], self.described.columns))
-        return found
+            candidate_rows = select(rows, [(first + offset) % count for offset in range(candidates)])
+            requests.append(rank_inputs(with_once(candidate_rows, self.once)[0], self.description.columns))
+        return requests
 
     def _rankable(self) -> tuple[Rows, Scores | None]:
-        """Returns the examples that `rank` can be asked about, as rows, and their scores.
+        """Returns the rows of the examples that `rank` can express, and their scores.
 
-        If there are none, all examples with zeros for the integers they lack, and no scores.
+        If there are none: all rows, with zeros for missing integers, and no scores.
         """
-        rows = read_rows(self.reference.examples, self.described.columns)
-        indices = rankable(rows, self.described.columns)
+        rows = read_rows(self.reference.examples, self.description.columns)
+        indices = rankable(rows, self.description.columns)
         if not indices:
             return rows, None
-        return pick(rows, indices), {task: scores[indices] for task, scores in self.reference.scores.items()}
+        return select(rows, indices), {task: scores[indices] for task, scores in self.reference.scores.items()}
 
     def _scored(self, signature: str, served: Scores, count: int) -> Iterator[Check]:
-        wrong = wrong_outputs(served, self.described.ranker.tasks, count)
-        right = f"{signature} gives {', '.join(self.described.ranker.tasks)}, float32 of {[count, 1]}"
+        wrong = wrong_outputs(served, self.description.ranker.tasks, count)
+        right = f"{signature} gives {', '.join(self.description.ranker.tasks)}, float32 of {[count, 1]}"
         reason = f"{signature}: {'; '.join(wrong)}" if wrong else right
         yield Check(name=f"{signature} outputs", passed=not wrong, reason=reason)
         bad = not_finite(served)
@@ -188,15 +192,15 @@ class Examination:
         yield Check(name=f"{signature} finite", passed=not bad, reason=reason)
 
     def _ordinary(self, ask: Ask) -> Scores:
-        return ask(EXAMPLES, asked_by_examples(self.reference.examples[:HOSTILE_ROWS]))
+        return ask(EXAMPLES, example_inputs(self.reference.examples[:HOSTILE_ROWS]))
 
     def _table_sizes(self, ask: Ask) -> dict[str, int] | None:
-        if TABLE_SIZE not in self.described.signatures:
+        if TABLE_SIZE not in self.description.signatures:
             return None
         return {group: int(rows) for group, rows in ask(TABLE_SIZE, {}).items()}
 
     def _answer(self, ask: Ask, request: HostileRequest) -> tuple[str, bool]:
-        """Returns what came of a hostile request in words, and whether that is wrong."""
+        """Returns a description of the answer to a hostile request, and whether the answer is wrong."""
         try:
             served = ask(request.signature, request.tensors)
         except RequestFailed as error:

@@ -1,4 +1,4 @@
-"""Serves the exported model in a process of its own, asks it, and says whether it may be pushed."""
+"""Serves the exported model from a separate process, and decides whether it may be pushed."""
 
 import logging
 import os
@@ -28,16 +28,20 @@ from schemas.spec.serving import Serving
 _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
 CHECK_EXAMPLES, CHECK_SCORES, SERVED_SCORES = "check_examples.tfrecord", "check_scores.npz", "served_scores.npz"
-"""What training leaves in its report's folder."""
+"""Files in the folder of the training report."""
 
 Artifacts = dict[str, list[Any]]
 
 
 class Executor(base_executor.BaseExecutor):
-    """The serving check."""
+    """The serving gate."""
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
-        """Writes the verdict and the blessing. A model that is refused is no error; what keeps a server away is."""
+        """Writes the verdict and the blessing.
+
+        Raises:
+            UserError: if the server failed for a reason other than the model. A refused model is no error.
+        """
         candidate = artifact_utils.get_single_instance(input_dict["model"])
         model_dir = _local(path_utils.serving_model_path(candidate.uri))
         seal.refuse_changed(model_dir, candidate.get_string_custom_property(seal.SHA256))
@@ -52,7 +56,7 @@ class Executor(base_executor.BaseExecutor):
         blessing.set_string_custom_property(MODEL, candidate.uri)
         blessing.set_int_custom_property("blessed", int(verdict.blessed))
         folder = Path(_local(blessing.uri))
-        # KFP, unlike a local run, does not make the folder.
+        # Unlike a local run, KFP does not create the folder.
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE_NAME).write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
         (folder / (_BLESSED_FILENAME if verdict.blessed else _NOT_BLESSED_FILENAME)).touch()
@@ -68,28 +72,28 @@ def judge_model(
 
     Args:
         model_dir: the SavedModel.
-        training_dir: the training's report.
+        training_dir: the training report.
         serving: the bounds.
-        evaluation: says whose candidates a request holds.
-        log: the server's output is added to it.
+        evaluation: says which features one request shares.
+        log: file to which the server's output is appended.
 
     Raises:
-        UserError: when something other than the model kept the server away.
+        UserError: if the server failed for a reason other than the model.
     """
     model_bytes = sum(path.stat().st_size for path in model_dir.rglob("*") if path.is_file())
     size = size_check(model_bytes, serving)
     checks, notes = [size] if size else [], notes_on_bounds(serving)
     facts: dict[str, Any] = {}
     try:
-        described = read_description(model_dir)
-        reference = read_reference(training_dir, described.ranker.export.rows)
-        facts["once"] = described.once(evaluation)
+        description = read_description(model_dir)
+        reference = read_reference(training_dir, description.ranker.export.rows)
+        facts["once"] = description.once(evaluation)
         with serve(model_dir, log=log, load=serving.load, timeout_s=serving.timeout_s) as server:
             facts["load_s"] = server.load_s
             checks.append(Check(name="load", passed=True, reason=f"the server was ready after {server.load_s:.1f} s"))
             examination = Examination(
                 connect=server.connect,
-                described=described,
+                description=description,
                 reference=reference,
                 serving=serving,
                 once=facts["once"],
@@ -100,7 +104,7 @@ def judge_model(
             facts["latency"] = examination.latency
     except Unfit as error:
         checks.append(Check(name="load", passed=False, reason=str(error)))
-        notes.append("nothing could be asked: only what is listed was checked")
+        notes.append("the model could not be served: only the checks above were made")
     blessed = all(check.passed for check in checks)
     return ServingVerdict(
         blessed=blessed, model_bytes=model_bytes, load=serving.load, checks=checks, notes=notes, **facts
@@ -111,34 +115,34 @@ def read_reference(training_dir: Path, rows: str) -> Reference:
     """Returns evaluation examples and the scores that the server must give.
 
     Args:
-        training_dir: the training's report.
-        rows: how the model's rows are stored. With float16 and int8 the trainer's scores, which are of full rows, are
-            no measure to 1e-5: the export's own are.
+        training_dir: the training report.
+        rows: type of the model's rows. Scores from float16 or int8 rows differ from the trainer's, which are from full
+            rows, by more than 1e-5, and are compared with the export's own.
     """
     path = training_dir / CHECK_EXAMPLES
     if not path.exists():
-        raise UserError(f"{path}: no such file; this training left no scores to compare with: train again")
+        raise UserError(f"{path}: no such file; this training wrote no scores to compare with: train again")
     examples = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
     if not examples:
-        raise UserError(f"{path}: holds no examples (got 0); the eval split must hold rows")
+        raise UserError(f"{path}: contains no examples (got 0); the eval split must contain rows")
     trained = _read_scores(training_dir / CHECK_SCORES)
     if rows == "float32":
         return Reference(examples, trained, "the trainer's")
     exported = _read_scores(training_dir / SERVED_SCORES)
     _, gap = difference(exported, trained)
-    whose = f"the export's own (its rows are {rows}; the trainer's, of full rows, differ from those by {gap:.2g})"
+    whose = f"the export's own (from {rows} rows; they differ from the trainer's, from full rows, by {gap:.2g})"
     return Reference(examples, exported, whose)
 
 
 def _read_scores(path: Path) -> Scores:
     if not path.exists():
-        raise UserError(f"{path}: no such file; this training left no scores to compare with: train again")
+        raise UserError(f"{path}: no such file; this training wrote no scores to compare with: train again")
     with np.load(path) as stored:
         return dict(stored)
 
 
 def _log_dir() -> Path:
-    """Returns a folder outside the outputs, which TFX deletes when a step fails."""
+    """Returns a folder for logs outside the outputs, which TFX deletes when a step fails."""
     given = os.environ.get(LOG_DIR_VARIABLE)
     directory = Path(given) if given else Path(tempfile.mkdtemp(prefix="sangam-serving-check-"))
     directory.mkdir(parents=True, exist_ok=True)
@@ -148,6 +152,6 @@ def _log_dir() -> Path:
 def _local(uri: str) -> str:
     if "://" in uri:
         raise UserError(
-            f"infra_validator: works on mounted paths (got {uri}); mount the store, or use a path as pipeline root"
+            f"infra_validator: needs a mounted path (got {uri}); mount the store, or use a path as pipeline root"
         )
     return os.path.abspath(uri)

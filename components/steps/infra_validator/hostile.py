@@ -1,4 +1,4 @@
-"""Requests that no friendly client sends: each must end in finite scores or in a clean error."""
+"""Hostile requests: each must get finite scores or a client error."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -14,16 +14,16 @@ from components.steps.infra_validator.rows import (
     Rows,
     ServedColumn,
     Tensors,
-    asked_by_columns,
-    asked_by_examples,
+    example_inputs,
     num_rows,
+    rank_inputs,
     to_examples,
 )
 
 CLEAN_CODES = frozenset(
     {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "NOT_FOUND", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED"}
 )
-"""gRPC codes that tell the client that its request is at fault; UNKNOWN or INTERNAL would be the server's fault."""
+"""gRPC codes of a client's mistake; UNKNOWN or INTERNAL would be the server's."""
 LARGE_BYTES = 10_000_000
 _UNKNOWN_INT = 2**53 + 12_345
 _EXTREMES = (2**63 - 1, -(2**63))
@@ -31,13 +31,13 @@ _EXTREMES = (2**63 - 1, -(2**63))
 
 @dataclass(frozen=True)
 class HostileRequest:
-    """One request.
+    """A request with its expected answer.
 
     Attributes:
-        kind: what is wrong with it.
-        signature: that it is sent to.
-        tensors: of the request.
-        must_score: ordinary traffic that only looks hostile: an error would be wrong.
+        kind: what is unusual about it.
+        signature: to call.
+        tensors: inputs.
+        must_score: it is unusual but legitimate, and must not get an error.
     """
 
     kind: str
@@ -46,46 +46,46 @@ class HostileRequest:
     must_score: bool = False
 
 
-def hostile_requests(rows: Rows, described: Description) -> Iterator[HostileRequest]:
-    """Yields the requests, made from a few rows that the model can be asked about."""
-    columns = described.columns
-    unknown = rows | {name: _unknown(rows[name], columns[name]) for name in described.id_columns if name in rows}
-    # One id a row: lists beside it follow.
-    unknown |= {name: [[1.0] for _ in rows[name]] for name in _beside(described)}
+def hostile_requests(rows: Rows, description: Description) -> Iterator[HostileRequest]:
+    """Yields the requests, made from a few ordinary rows."""
+    columns = description.columns
+    unknown = rows | {name: _unknown(rows[name], columns[name]) for name in description.id_columns if name in rows}
+    # Every list of ids has one id now, and so must the lists of its weights.
+    unknown |= {name: [[1.0] for _ in rows[name]] for name in _beside(description)}
     yield from _both("unknown ids", unknown, columns, must_score=True)
     yield from _missing(rows, columns)
-    yield from _empty(rows, described)
+    yield from _empty(rows, description)
     yield from _wrong_type(rows, columns)
-    yield from _wrong_length(rows, described)
+    yield from _wrong_length(rows, description)
     yield from _large(rows, columns)
     floats = [name for name, column in columns.items() if column.type == "float"]
     if floats:
-        # Lists keep their lengths, so that nothing but the numbers is wrong.
+        # Lists keep their lengths, so that only the numbers are wrong.
         lengths = {name: [len(row) if columns[name].is_list else 1 for row in rows[name]] for name in floats}
         nan = {name: [[math.nan] * length for length in lengths[name]] for name in floats}
         yield from _both("NaN", rows | nan, columns)
-    times = [name for name in described.time_columns if name in rows]
+    times = [name for name in description.time_columns if name in rows]
     if times:
         extreme = {name: [[_EXTREMES[row % 2]] for row in range(num_rows(rows))] for name in times}
         yield from _both("extreme times", rows | extreme, columns)
 
 
-def _beside(described: Description) -> list[str]:
-    """Returns the columns of lists that are as long as others, such as weights."""
-    return [name for name, column in described.declared.items() if column.beside and name in described.columns]
+def _beside(description: Description) -> list[str]:
+    """Returns the list columns that must be as long as another column, such as weights."""
+    return [name for name, column in description.spec_columns.items() if column.beside and name in description.columns]
 
 
-def _vectors(described: Description) -> dict[str, int]:
-    """Returns the columns of vectors, and how many floats each has."""
-    found = described.declared.items()
-    return {name: column.length for name, column in found if column.length and name in described.columns}
+def _vectors(description: Description) -> dict[str, int]:
+    """Returns the vector columns with their lengths."""
+    columns = description.spec_columns.items()
+    return {name: column.length for name, column in columns if column.length and name in description.columns}
 
 
 def _both(
     kind: str, rows: Rows, columns: Mapping[str, ServedColumn], *, must_score: bool = False
 ) -> Iterator[HostileRequest]:
-    yield HostileRequest(kind, EXAMPLES, asked_by_examples(to_examples(rows, columns)), must_score)
-    yield HostileRequest(kind, RANK, asked_by_columns(rows, columns), must_score)
+    yield HostileRequest(kind, EXAMPLES, example_inputs(to_examples(rows, columns)), must_score)
+    yield HostileRequest(kind, RANK, rank_inputs(rows, columns), must_score)
 
 
 def _unknown(values: list[list[Any]], column: ServedColumn) -> list[list[Any]]:
@@ -98,41 +98,41 @@ def _unknown(values: list[list[Any]], column: ServedColumn) -> list[list[Any]]:
 
 
 def _missing(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:
-    yield HostileRequest("missing features", EXAMPLES, asked_by_examples([b""]))
-    tensors = asked_by_columns(rows, columns)
+    yield HostileRequest("missing features", EXAMPLES, example_inputs([b""]))
+    tensors = rank_inputs(rows, columns)
     yield HostileRequest("missing features", RANK, {})
     yield HostileRequest("missing features", RANK, {name: tensors[name] for name in sorted(tensors)[1:]})
     absent: Rows = {
         name: values if columns[name].type == "int" and not columns[name].is_list else [[] for _ in values]
         for name, values in rows.items()
     }
-    yield HostileRequest("missing features", RANK, asked_by_columns(absent, columns))
+    yield HostileRequest("missing features", RANK, rank_inputs(absent, columns))
 
 
-def _empty(rows: Rows, described: Description) -> Iterator[HostileRequest]:
-    columns, vectors = described.columns, _vectors(described)
+def _empty(rows: Rows, description: Description) -> Iterator[HostileRequest]:
+    columns, vectors = description.columns, _vectors(description)
     nothing: Rows = {name: [] for name in rows}
     yield from _both("empty list", nothing, columns)
     lists = [name for name in rows if columns[name].is_list and name not in vectors]
     yield from _both("empty list", rows | {name: [[] for _ in rows[name]] for name in lists}, columns, must_score=True)
 
 
-def _wrong_length(rows: Rows, described: Description) -> Iterator[HostileRequest]:
-    for name in _vectors(described):
-        yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, described.columns)
-    for name in _beside(described):
-        yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, described.columns)
-        # As long as they should be, and worth nothing: a mean over them is 0 by 0.
+def _wrong_length(rows: Rows, description: Description) -> Iterator[HostileRequest]:
+    for name in _vectors(description):
+        yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, description.columns)
+    for name in _beside(description):
+        yield from _both("wrong length", rows | {name: [[*values, 0.5] for values in rows[name]]}, description.columns)
+        # Of the right length, but all 0: a weighted mean divides 0 by 0.
         zeros = rows | {name: [[0.0] * len(values) for values in rows[name]]}
-        yield from _both("weights of 0", zeros, described.columns, must_score=True)
+        yield from _both("weights of 0", zeros, description.columns, must_score=True)
 
 
 def _wrong_type(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:
     yield HostileRequest("wrong type", EXAMPLES, {"examples": np.array([1, 2], np.int64)})
-    yield HostileRequest("wrong type", EXAMPLES, asked_by_examples([b"\xffno tf.Example"]))
+    yield HostileRequest("wrong type", EXAMPLES, example_inputs([b"\xffno tf.Example"]))
     swapped = {
         name: values.astype(np.object_) if values.dtype != np.object_ else np.zeros(values.shape, np.float32)
-        for name, values in asked_by_columns(rows, columns).items()
+        for name, values in rank_inputs(rows, columns).items()
     }
     texts = {
         name: np.full(values.shape, b"text", np.object_) if values.dtype == np.object_ else values
@@ -153,6 +153,6 @@ def _large(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileR
     if texts or lists:
         yield from _both("10 MB", one | {(texts or lists)[0]: values}, columns)
         return
-    # Scalar numbers alone: as many rows as make 10 MB.
+    # There are only scalar numbers: send enough rows for 10 MB.
     many = LARGE_BYTES // (8 * len(columns))
-    yield HostileRequest("10 MB", RANK, asked_by_columns({name: row * many for name, row in one.items()}, columns))
+    yield HostileRequest("10 MB", RANK, rank_inputs({name: row * many for name, row in one.items()}, columns))

@@ -1,4 +1,4 @@
-"""Measures how long requests take under the declared load."""
+"""Measures the latency of requests under `serving.load`."""
 
 import threading
 import time
@@ -14,15 +14,15 @@ from components.steps.infra_validator.rows import RANK, Tensors
 from schemas.spec.serving import Load
 
 WARM_UP_REQUESTS = 5
-"""Of every client: the first ones of a shape pay for what TensorFlow prepares once."""
+"""For each client: TensorFlow prepares for a new shape of inputs during the first requests."""
 
 Connect = Callable[[], AbstractContextManager[Ask]]
-"""Opens a connection of its own."""
+"""Opens a new connection."""
 
 
 @dataclass
 class _Client:
-    """One connection that sends one request after the other."""
+    """Sends requests one after another over its own connection."""
 
     seconds: list[float] = field(default_factory=list)
     error: Exception | None = None
@@ -39,22 +39,22 @@ class _Client:
                     ask(RANK, requests[len(self.seconds) % len(requests)])
                     self.seconds.append(time.perf_counter() - started)
         except threading.BrokenBarrierError:
-            pass  # Another client has the error.
+            pass  # Another client has failed and keeps the error.
         except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
             self.error = error
             start.abort()
 
 
 def measure(connect: Connect, requests: Sequence[Tensors], load: Load) -> Latency:
-    """Returns the latency of `rank` requests, sent in turn by every client for `load.seconds`.
+    """Returns the latency of `rank` requests, which every client sends in turn for `load.seconds`.
 
     Args:
         connect: opens a connection.
-        requests: inputs, of `load.candidates` rows each.
-        load: the number of clients and the time.
+        requests: inputs of `load.candidates` rows each.
+        load: number of clients, and duration.
 
     Raises:
-        Exception: what the first failing request raised.
+        Exception: of a failed request.
     """
     clients = [_Client() for _ in range(load.clients)]
     start = threading.Barrier(load.clients)
@@ -73,6 +73,6 @@ def measure(connect: Connect, requests: Sequence[Tensors], load: Load) -> Latenc
 
 
 def latency_of(seconds: Sequence[float]) -> Latency:
-    """Returns the percentiles of times; p99 of fewer than a hundred is the longest."""
+    """Returns percentiles of the times; p99 of fewer than a hundred times is the longest."""
     p50, p99 = np.percentile(np.array(seconds) * 1000, (50, 99), method="higher")
     return Latency(p50_ms=round(float(p50), 3), p99_ms=round(float(p99), 3), requests=len(seconds))

@@ -1,4 +1,4 @@
-"""Rows of raw examples, and the two ways in which a server is asked about them."""
+"""Rows of raw examples, and the requests for them: as serialized examples, or as a tensor for each column."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,10 +19,10 @@ from schemas.spec.release import Evaluation
 
 DESCRIPTION_FILE = "assets.extra/ranker.json"
 EXAMPLES, RANK, TABLE_SIZE = "serving_default", "rank", "table_size"
-"""The signatures that are asked."""
+"""Signatures that the checks call."""
 
 Values = list[Any]
-"""The values of one column of one example: bytes, int or float; empty where it has none."""
+"""The values of one column of one example: bytes, int or float; empty if missing."""
 Rows = dict[str, list[Values]]
 """Column to the values of every example."""
 Tensors = dict[str, NDArray[Any]]
@@ -32,7 +32,7 @@ _ENCODED: dict[ColumnType, str] = {"string": "bytes_list", "int": "int64_list", 
 
 
 class Unfit(Exception):
-    """The model cannot be served; the text says why."""
+    """The model cannot be served; the message says why."""
 
 
 class ServedColumn(pydantic.BaseModel):
@@ -40,8 +40,8 @@ class ServedColumn(pydantic.BaseModel):
 
     Attributes:
         type: of a value.
-        is_list: any number of values.
-        input: its name among the inputs of `rank`.
+        is_list: it has any number of values.
+        input: name of its input of `rank`.
     """
 
     model_config = pydantic.ConfigDict(extra="ignore", frozen=True)
@@ -53,11 +53,11 @@ class ServedColumn(pydantic.BaseModel):
 
 @dataclass(frozen=True)
 class Description:
-    """What an exported model says of itself.
+    """An exported model's own description.
 
     Attributes:
         ranker: the part of the spec that it was made from.
-        columns: by name.
+        columns: that it reads, by name.
         signatures: names.
     """
 
@@ -66,49 +66,49 @@ class Description:
     signatures: frozenset[str]
 
     @property
-    def declared(self) -> dict[str, Column]:
-        """The columns as the spec declares them, by name."""
+    def spec_columns(self) -> dict[str, Column]:
+        """The model's columns in the spec, by name."""
         return {column.name: column for column in serving_columns(self.ranker)}
 
     @property
     def id_columns(self) -> list[str]:
-        """The columns that hold ids."""
-        return sorted(name for name, column in self.declared.items() if column.is_id)
+        """The columns with ids."""
+        return sorted(name for name, column in self.spec_columns.items() if column.is_id)
 
     @property
     def time_columns(self) -> list[str]:
-        """The columns that hold times."""
-        found = set()
+        """The columns with times."""
+        columns = set()
         for name, feature in self.ranker.features.items():
             match feature:
                 case TimeFeature():
-                    found.add(self.ranker.column_of(name))
+                    columns.add(self.ranker.column_of(name))
                 case AgeFeature():
-                    found |= {feature.since, feature.at}
+                    columns |= {feature.since, feature.at}
                 case _:
                     pass
-        return sorted(found)
+        return sorted(columns)
 
     def once(self, evaluation: Evaluation) -> list[str]:
-        """Returns the columns that a request for one user's candidates gives once.
+        """Returns the columns of which a request for one user's candidates has a single row.
 
-        Those of the features that the evaluation groups users by, and what is a user's history: of sequences, and lists
-        that an id is looked for in; and weights beside one of these.
+        These are the features by which the evaluation groups examples, the user's history (sequences, and lists in
+        which an id is looked up), and the weights of these.
         """
-        parts = (evaluation.group, evaluation.confidence)
-        named = {part.by for part in parts if part is not None and part.by in self.ranker.features}
-        named |= {name for name, feature in self.ranker.features.items() if isinstance(feature, SequenceFeature)}
-        found = {self.ranker.column_of(str(name)) for name in named}
-        found |= {feature.among for feature in self.ranker.features.values() if isinstance(feature, MatchFeature)}
-        found |= {column.name for column in self.declared.values() if found & set(column.beside)}
-        return sorted(found)
+        groupings = (evaluation.group, evaluation.confidence)
+        names = {part.by for part in groupings if part is not None and part.by in self.ranker.features}
+        names |= {name for name, feature in self.ranker.features.items() if isinstance(feature, SequenceFeature)}
+        columns = {self.ranker.column_of(str(name)) for name in names}
+        columns |= {feature.among for feature in self.ranker.features.values() if isinstance(feature, MatchFeature)}
+        columns |= {column.name for column in self.spec_columns.values() if columns & set(column.beside)}
+        return sorted(columns)
 
 
 def read_description(model_dir: Path) -> Description:
-    """Reads what the model says of itself.
+    """Reads the model's description.
 
     Raises:
-        Unfit: if it says nothing, or not what this version understands.
+        Unfit: if it is missing or not in this version's format.
     """
     path = model_dir / DESCRIPTION_FILE
     try:
@@ -119,7 +119,7 @@ def read_description(model_dir: Path) -> Description:
             signatures=frozenset(document["signatures"]),
         )
     except FileNotFoundError:
-        raise Unfit(f"{DESCRIPTION_FILE} is missing: nothing says what the model reads") from None
+        raise Unfit(f"{DESCRIPTION_FILE} is missing: the columns of the model are not known") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Unfit(f"{DESCRIPTION_FILE} cannot be read ({type(error).__name__}: {error})") from None
 
@@ -147,12 +147,12 @@ def to_examples(rows: Rows, columns: Mapping[str, ServedColumn]) -> list[bytes]:
     return serialized
 
 
-def asked_by_examples(examples: Sequence[bytes]) -> Tensors:
+def example_inputs(examples: Sequence[bytes]) -> Tensors:
     """Returns the inputs of `serving_default`."""
     return {"examples": np.array(examples, np.object_)}
 
 
-def asked_by_columns(rows: Rows, columns: Mapping[str, ServedColumn]) -> Tensors:
+def rank_inputs(rows: Rows, columns: Mapping[str, ServedColumn]) -> Tensors:
     """Returns the inputs of `rank`: [n] for a scalar; for a list [n, width], padded, and the lengths [n] int64."""
     tensors: Tensors = {}
     for name, values in rows.items():
@@ -176,14 +176,16 @@ def _padded(values: Sequence[Values], type_: ColumnType) -> tuple[NDArray[Any], 
 
 
 def rankable(rows: Rows, columns: Mapping[str, ServedColumn]) -> list[int]:
-    """Returns the examples that `rank` can be asked about.
+    """Returns the indices of the examples that the inputs of `rank` can express.
 
-    Not those whose scalar holds the very value that stands for a missing one.
+    They cannot express a scalar that equals the value for a missing one.
     """
-    return [index for index in range(num_rows(rows)) if all(_is_sayable(rows[n][index], c) for n, c in columns.items())]
+    return [
+        index for index in range(num_rows(rows)) if all(_is_expressible(rows[n][index], c) for n, c in columns.items())
+    ]
 
 
-def _is_sayable(values: Values, column: ServedColumn) -> bool:
+def _is_expressible(values: Values, column: ServedColumn) -> bool:
     if column.is_list or not values:
         return True
     return values[0] != MISSING[column.type] and values[0] == values[0]
@@ -194,13 +196,13 @@ def num_rows(rows: Rows) -> int:
     return len(next(iter(rows.values()), ()))
 
 
-def pick(rows: Rows, indices: Sequence[int]) -> Rows:
-    """Returns some of the examples, in the order of the indices."""
+def select(rows: Rows, indices: Sequence[int]) -> Rows:
+    """Returns the examples with these indices, in their order."""
     return {name: [values[index] for index in indices] for name, values in rows.items()}
 
 
 def with_once(rows: Rows, once: Collection[str]) -> tuple[Rows, Rows]:
-    """Returns one request said in two ways: columns of `once` given as one row, and the same row repeated."""
+    """Returns the same request in two forms: the columns `once` with a single row, and with that row repeated."""
     broadcast = {name: values[:1] if name in once else values for name, values in rows.items()}
     repeated = {name: values[:1] * len(values) if name in once else values for name, values in rows.items()}
     return broadcast, repeated

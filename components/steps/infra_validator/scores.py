@@ -8,45 +8,45 @@ from numpy.typing import NDArray
 from components.reports.serving import Check
 
 TOLERANCE = 1e-5
-"""Largest difference from the trainer's scores, relative to 1 + |score|: as the export's own check."""
+"""Largest difference from the trainer's scores, relative to 1 + |score|, the same as in the export's own check."""
 
 Scores = Mapping[str, NDArray[np.generic]]
 """Task to [n, 1]."""
 
 
 def wrong_outputs(served: Scores, tasks: Mapping[str, object], num_rows: int) -> list[str]:
-    """Returns what is wrong with the names, shapes and dtypes of a signature's outputs; empty if nothing is."""
-    found = []
+    """Returns what is wrong with the names, shapes and dtypes of a signature's outputs."""
+    problems = []
     missing, extra = sorted(set(tasks) - set(served)), sorted(set(served) - set(tasks))
     if missing:
-        found.append(f"no output {', '.join(missing)}")
+        problems.append(f"no output {', '.join(missing)}")
     if extra:
-        found.append(f"an output {', '.join(extra)} that is no task")
+        problems.append(f"an output {', '.join(extra)} that is no task")
     for task in tasks:
         if task not in served:
             continue
         scores = served[task]
         if scores.shape != (num_rows, 1):
-            found.append(f"{task} has the shape {list(scores.shape)} and not {[num_rows, 1]}")
+            problems.append(f"{task} has the shape {list(scores.shape)}, not {[num_rows, 1]}")
         if scores.dtype != np.float32:
-            found.append(f"{task} is {scores.dtype} and not float32")
-    return found
+            problems.append(f"{task} is {scores.dtype}, not float32")
+    return problems
 
 
 def not_finite(served: Scores) -> dict[str, int]:
-    """Returns how many scores of each task are NaN or infinite, tasks without such left out."""
+    """Returns how many scores of each task are NaN or infinite, without tasks that have none."""
     counts = {task: int(np.sum(~np.isfinite(_numbers(scores)))) for task, scores in served.items()}
     return {task: count for task, count in counts.items() if count}
 
 
 def difference(served: Scores, expected: Scores) -> tuple[str, float]:
-    """Returns the task that differs most, and by how much: max |a - b| / (1 + |b|); infinite where one is no number.
+    """Returns the task that differs most, with max |a - b| / (1 + |b|); infinite if only one of a and b is finite.
 
-    Only tasks of the right shape are compared: the others are refused elsewhere.
+    Tasks of the wrong shape are left to `wrong_outputs`.
     """
-    found = {task: gap for task, gap in _gaps(served, expected)}
-    worst = max(found, key=lambda task: found[task], default="")
-    return worst, found.get(worst, 0.0)
+    gaps = {task: gap for task, gap in _gaps(served, expected)}
+    worst = max(gaps, key=lambda task: gaps[task], default="")
+    return worst, gaps.get(worst, 0.0)
 
 
 def _gaps(served: Scores, expected: Scores) -> Iterator[tuple[str, float]]:
@@ -69,14 +69,14 @@ def _numbers(scores: NDArray[np.generic]) -> NDArray[np.float64]:
 
 
 def scores_check(name: str, what: str, served: Scores, expected: Scores, than: str) -> Check:
-    """Returns whether scores are as expected.
+    """Checks that the scores are as expected.
 
     Args:
         name: of the check.
-        what: whose scores, with their number, for the sentence.
+        what: the served scores, for the message.
         served: by the server.
-        expected: of the same examples.
-        than: what they are compared with, for the sentence.
+        expected: for the same examples.
+        than: the expected scores, for the message.
     """
     task, gap = difference(served, expected)
     passed = gap <= TOLERANCE

@@ -145,7 +145,7 @@ def test_a_model_that_cannot_be_loaded_is_refused_with_the_servers_own_words(tmp
     assert verdict.notes == [
         "serving.max_model_size is not set: the model's size was not judged",
         "serving.max_p99_ms is not set: the latency was measured, but not judged",
-        "nothing could be asked: only what is listed was checked",
+        "the model could not be served: only the checks above were made",
     ]
 
 
@@ -160,7 +160,7 @@ def test_reduced_rows_are_compared_with_the_exports_own_scores_and_that_is_said(
     verdict = judged_made(made, SERVING, tmp_path / "log")
     assert verdict.blessed
     [scores_check] = [check for check in verdict.checks if check.name == "scores"]
-    assert "the export's own (its rows are int8; the trainer's, of full rows, differ from those by 0.0" in (
+    assert "the export's own (from int8 rows; they differ from the trainer's, from full rows, by 0.0" in (
         scores_check.reason
     )
 
@@ -171,7 +171,7 @@ def test_a_model_that_says_nothing_of_itself_is_refused(tmp_path: Path) -> None:
     made = make(tmp_path)
     (made.model / "assets.extra" / "ranker.json").unlink()
     assert failures(judged_made(made, SERVING, tmp_path / "log")) == {
-        "load": "assets.extra/ranker.json is missing: nothing says what the model reads"
+        "load": "assets.extra/ranker.json is missing: the columns of the model are not known"
     }
 
 
