@@ -135,7 +135,7 @@ def test_outputs_are_the_tasks_one_column_each_in_float32() -> None:
     assert wrong_outputs(served, dict.fromkeys(("like", "watch", "share", "save")), 3) == [
         "no output save",
         "an output more that is no task",
-        "watch has the shape [3] and not [3, 1]",
+        "watch has the shape [3], not [3, 1]",
         "share is float64, not float32",
     ]
 

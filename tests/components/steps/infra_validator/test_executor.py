@@ -101,7 +101,7 @@ def test_a_good_model_is_blessed_with_a_reason_for_every_check(tmp_path: Path) -
             },
         ),
         ("nan of new ids", {"hostile: unknown ids": "gave scores that are not finite"}),
-        ("shape", {"serving_default outputs": "like has the shape [64] and not [64, 1]"}),
+        ("shape", {"serving_default outputs": "like has the shape [64], not [64, 1]"}),
         ("skew", {"scores": "differ from the trainer's in task watch by 0.00", "rank": "differ from the trainer's"}),
         ("rank differs", {"rank": "rank's scores of 64 evaluation examples differ from the trainer's"}),
         ("one row differs", {"broadcast": "with one context row differ from those with the row repeated"}),
