@@ -66,10 +66,10 @@ def rows_verdict(rows: ReducedRows, task: str, spec: Task) -> GateVerdict:
     loss = losses.loss if losses else None
     passed = loss is not None and loss <= bound
     if losses is None:
-        reason = f"the loss of {metric} with {rows.export.rows} rows is not known: training wrote no measurement of it"
+        reason = f"with {rows.export.rows} rows the loss of {metric} is not known: training wrote no measurement of it"
     elif losses.full is None or losses.reduced is None or loss is None:
         reason = (
-            f"the loss of {metric} with {rows.export.rows} rows is not known: it is undefined on the evaluation split"
+            f"with {rows.export.rows} rows the loss of {metric} is not known: it is undefined on the evaluation split"
         )
     else:
         reason = (
