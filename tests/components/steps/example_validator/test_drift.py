@@ -18,7 +18,7 @@ from components.steps.example_validator.executor import Executor
 from components.steps.schema_gen.schema import schema_text, tfmd_schema
 from schemas.spec import Inputs
 from schemas.spec.drift import Drift, DriftBounds
-from tests.errors import tells
+from tests.errors import mentions, tells
 
 pytestmark = pytest.mark.slow
 
@@ -118,7 +118,7 @@ def test_a_feature_of_equal_distribution_is_within_and_a_shifted_one_is_not(stat
     assert other["age", "missing_share"].value == pytest.approx(0.3, abs=0.02)
     text = other["tab", "l_infinity"].reason
     assert text.startswith("tab: l_infinity 0.0") or text.startswith("tab: l_infinity 0.1")
-    assert "is more than the bound 0.05 ('" in text
+    assert mentions(text, "bound 0.05 ('")
 
 
 def test_a_feature_s_own_bounds_stand_in_for_those_of_every_feature(statistics: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ def test_a_side_without_values_is_said_and_not_judged() -> None:
     drift = Drift.model_validate_json(json.dumps({"action": "stop", "features": {"age": {"jensen_shannon": 0.1}}}))
     (distance,) = distances(INPUTS, drift, train=_statistics(SAME), evaluation=none)
     assert distance.value is None
-    assert tells(distance.reason, "age", "jensen_shannon")
+    assert tells(distance.reason, "age", "jensen_shannon ... no value")
 
 
 def test_a_feature_of_two_columns_is_as_far_as_the_further_and_times_only_go_missing(
@@ -161,7 +161,7 @@ def test_a_feature_of_two_columns_is_as_far_as_the_further_and_times_only_go_mis
         ("vector", "missing_share"),
     }
     assert found["pair", "l_infinity"].value == pytest.approx(_largest_difference("tab_name", OTHER), abs=1e-9)
-    assert "is more than the bound 0.05 in column 'tab_name' ('" in found["pair", "l_infinity"].reason
+    assert mentions(found["pair", "l_infinity"].reason, "bound 0.05 ... 'tab_name' ('")
     assert not found["vector", "jensen_shannon"].is_within
 
 
@@ -194,7 +194,7 @@ def test_drift_stops_the_run_naming_every_feature_out_of_bounds(tmp_path: Path, 
         _validate(tmp_path, statistics, "other", {"action": "stop", "every": EVERY})
     lines = str(caught.value).splitlines()
     assert [line.split()[1] for line in lines] == ["tab:", "age:", "age:", "followers:"]
-    assert all("look into the logs; or raise the bound" in line for line in lines)
+    assert all("bound" in line for line in lines)
 
 
 def test_drift_that_warns_becomes_a_note_and_the_distances_are_kept(tmp_path: Path, statistics: dict[str, Any]) -> None:
@@ -208,11 +208,9 @@ def test_drift_that_warns_becomes_a_note_and_the_distances_are_kept(tmp_path: Pa
 def test_labels_of_one_class_are_told_for_each_split(tmp_path: Path, statistics: dict[str, Any], label: int) -> None:
     alike = statistics | {"alike": _statistics({**SAME, "like": [[label]] * len(SAME["like"])})}
     anomalies = _validate(tmp_path, {**alike, "train": alike["alike"]}, "alike", {})
-    assert anomalies.get_string_custom_property("note").splitlines() == [
-        f"labels: like: all 4000 labels are {label} in the split 'train': the task can learn nothing from it but that",
-        f"labels: like: all 4000 labels are {label} in the split 'eval': metrics that need labels of both classes, "
-        "such as auc, are undefined, and a gate on one refuses the model",
-    ]
+    train, evaluation = anomalies.get_string_custom_property("note").splitlines()
+    assert tells(train, "labels: like", f"4000 labels are {label} ... 'train'")
+    assert tells(evaluation, "labels: like", f"4000 labels are {label} ... 'eval' ... auc")
 
 
 def test_without_drift_or_without_a_declaration_nothing_is_said(tmp_path: Path, statistics: dict[str, Any]) -> None:

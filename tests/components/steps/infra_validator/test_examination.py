@@ -10,6 +10,7 @@ from components.reports.serving import Latency
 from components.steps.infra_validator.bounds import latency_check, notes_on_bounds, size_check
 from schemas.spec.release import Evaluation
 from schemas.spec.serving import Load, Serving
+from tests.errors import mentions
 from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
@@ -132,21 +133,18 @@ def test_outputs_are_the_tasks_one_column_each_in_float32() -> None:
         "share": np.zeros((3, 1)),
         "more": np.zeros((3, 1), np.float32),
     }
-    assert wrong_outputs(served, dict.fromkeys(("like", "watch", "share", "save")), 3) == [
-        "no output save",
-        "an output more that is no task",
-        "watch has the shape [3], not [3, 1]",
-        "share is float64, not float32",
-    ]
+    missing, more, shape, dtype = wrong_outputs(served, dict.fromkeys(("like", "watch", "share", "save")), 3)
+    assert mentions(missing, "no ... save")
+    assert mentions(more, "more ... no task")
+    assert mentions(shape, "watch ... [3] ... [3, 1]")
+    assert mentions(dtype, "share ... float64 ... float32")
 
 
 def test_sizes_that_look_alike_are_shown_in_bytes() -> None:
     checked = size_check(1_000_001, Serving(max_model_size="1MB"))
     assert checked
-    assert (checked.passed, checked.reason) == (
-        False,
-        "the model's 1,000,001 bytes is above serving.max_model_size 1,000,000 bytes",
-    )
+    assert not checked.passed
+    assert mentions(checked.reason, "1,000,001 bytes ... above serving.max_model_size 1,000,000 bytes")
     assert size_check(1_000_000, Serving(max_model_size="1MB")).passed  # type: ignore[union-attr]
 
 
@@ -155,11 +153,8 @@ def test_the_least_of_the_measurements_counts_and_without_a_bound_none_is_judged
     bound = Serving(max_p99_ms=50, load=Load(candidates=7, clients=2))
     checked = latency_check(measured, bound)
     assert checked
-    assert (checked.passed, checked.reason) == (
-        True,
-        "p99 40 ms of 99 requests, the best of 2 measurements, is at most serving.max_p99_ms 50 (7 candidates a "
-        "request, clients: 2)",
-    )
+    assert checked.passed
+    assert mentions(checked.reason, "p99 40 ms of 99 ... 2 measurements ... serving.max_p99_ms 50 (7 ... clients: 2)")
     assert latency_check(measured, Serving()) is None
     assert size_check(1, Serving()) is None
     assert len(notes_on_bounds(Serving())) == 2

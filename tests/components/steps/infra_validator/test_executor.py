@@ -17,7 +17,7 @@ from components.registry import seal
 from schemas.errors import UserError
 from schemas.spec.release import Evaluation
 from schemas.spec.serving import Load, Serving
-from tests.errors import place_and_value
+from tests.errors import mentions, place_and_value, tells
 
 pytestmark = pytest.mark.slow
 
@@ -96,17 +96,17 @@ def test_a_good_model_is_blessed_with_a_reason_for_every_check(tmp_path: Path) -
         (
             "nan",
             {
-                "serving_default finite": "not finite: 42 of like, 42 of watch, of 64 examples",
-                "rank finite": "not finite: 42 of like, 42 of watch",
+                "serving_default finite": "42 of like, 42 of watch, of 64",
+                "rank finite": "42 of like, 42 of watch",
             },
         ),
-        ("nan of new ids", {"hostile: unknown ids": "gave scores that are not finite"}),
-        ("shape", {"serving_default outputs": "like has the shape [64], not [64, 1]"}),
-        ("skew", {"scores": "differ from the trainer's in task watch by 0.00", "rank": "differ from the trainer's"}),
-        ("rank differs", {"rank": "rank's scores of 64 evaluation examples differ from the trainer's"}),
-        ("one row differs", {"broadcast": "with one context row differ from those with the row repeated"}),
-        ("inserts", {"tables": "rows before {'users': 11}, after {'users': 16}"}),
-        ("crashes", {"hostile requests": "unknown ids, serving_default: the server ended (SIGABRT) at a request"}),
+        ("nan of new ids", {"hostile: unknown ids": "not finite"}),
+        ("shape", {"serving_default outputs": "like ... [64] ... [64, 1]"}),
+        ("skew", {"scores": "task watch ... 0.00", "rank": "trainer"}),
+        ("rank differs", {"rank": "rank ... 64 ... trainer"}),
+        ("one row differs", {"broadcast": "one context row"}),
+        ("inserts", {"tables": "{'users': 11} ... {'users': 16}"}),
+        ("crashes", {"hostile requests": "unknown ids, serving_default: ... (SIGABRT)"}),
     ],
 )
 def test_a_broken_model_is_refused_for_what_is_wrong_with_it(
@@ -116,7 +116,7 @@ def test_a_broken_model_is_refused_for_what_is_wrong_with_it(
     assert not verdict.blessed
     found = failures(verdict)
     for name, reason in reasons.items():
-        assert reason in found[name]
+        assert mentions(found[name], reason)
     if defect in ("rank differs", "one row differs", "inserts", "crashes", "nan of new ids"):
         assert set(found) == set(reasons)
 
@@ -126,11 +126,8 @@ def test_a_slow_and_too_big_model_is_refused_for_both(tmp_path: Path) -> None:
     verdict = judged(tmp_path, "slow", serving)
     found = failures(verdict)
     assert set(found) == {"size", "latency"}
-    assert "is above serving.max_model_size 1.00 kB" in found["size"]
-    assert (
-        "the best of 3 measurements, is above serving.max_p99_ms 50 (50 candidates a request, clients: 2)"
-        in (found["latency"])
-    )
+    assert "above serving.max_model_size 1.00 kB" in found["size"]
+    assert mentions(found["latency"], "3 measurements ... above serving.max_p99_ms 50 (50 ... clients: 2)")
 
 
 def test_a_model_that_cannot_be_loaded_is_refused_with_the_servers_own_words(tmp_path: Path) -> None:
@@ -141,12 +138,10 @@ def test_a_model_that_cannot_be_loaded_is_refused_with_the_servers_own_words(tmp
     verdict = judged_made(made, Serving(load=LOAD), tmp_path / "log")
     [failure] = verdict.checks
     assert (failure.name, failure.passed) == ("load", False)
-    assert failure.reason.startswith(f"the server could not load the model: {made.model}: cannot be loaded (OSError: ")
-    assert verdict.notes == [
-        "serving.max_model_size is not set: the model's size was not judged",
-        "serving.max_p99_ms is not set: the latency was measured, but not judged",
-        "the model could not be served: only the checks above were made",
-    ]
+    assert tells(failure.reason, str(made.model), "(OSError: ")
+    size, latency, _ = verdict.notes
+    assert mentions(size, "serving.max_model_size ... not judged")
+    assert mentions(latency, "serving.max_p99_ms ... not judged")
 
 
 def test_reduced_rows_are_compared_with_the_exports_own_scores_and_that_is_said(tmp_path: Path) -> None:
@@ -160,9 +155,7 @@ def test_reduced_rows_are_compared_with_the_exports_own_scores_and_that_is_said(
     verdict = judged_made(made, SERVING, tmp_path / "log")
     assert verdict.blessed
     [scores_check] = [check for check in verdict.checks if check.name == "scores"]
-    assert "the export's own (from int8 rows; they differ from the trainer's, from full rows, by 0.0" in (
-        scores_check.reason
-    )
+    assert mentions(scores_check.reason, "export ... int8 ... trainer ... 0.0")
 
 
 def test_a_model_that_says_nothing_of_itself_is_refused(tmp_path: Path) -> None:
@@ -170,9 +163,9 @@ def test_a_model_that_says_nothing_of_itself_is_refused(tmp_path: Path) -> None:
 
     made = make(tmp_path)
     (made.model / "assets.extra" / "ranker.json").unlink()
-    assert failures(judged_made(made, SERVING, tmp_path / "log")) == {
-        "load": "assets.extra/ranker.json is missing: the columns of the model are not known"
-    }
+    failed = failures(judged_made(made, SERVING, tmp_path / "log"))
+    assert set(failed) == {"load"}
+    assert failed["load"].startswith("assets.extra/ranker.json is missing")
 
 
 def test_a_server_that_another_model_would_not_help_is_an_error(
@@ -184,7 +177,7 @@ def test_a_server_that_another_model_would_not_help_is_an_error(
     monkeypatch.setattr(
         "components.steps.infra_validator.served.MODULE", "tests.components.steps.infra_validator.fake_killed_server"
     )
-    with pytest.raises(UserError, match=place_and_value("...", "(got SIGKILL)")):
+    with pytest.raises(UserError, match=place_and_value("infra_validator", "(got SIGKILL)")):
         judged_made(made, SERVING, tmp_path / "log")
 
 

@@ -138,7 +138,11 @@ def test_withdrawn_files_are_not_pushed_again_and_the_way_out_works(model: Path,
     withdraw_newest(target, "likes fell by a third")
     with pytest.raises(UserError) as caught:
         pushed(bad, target)
-    assert tells(str(caught.value), "push", f"(got the reason: likes fell by a third) ... {target}")
+    assert tells(
+        str(caught.value),
+        "push",
+        f"20111130002 ... ... likes fell by a third) ... sangam rollback {target} --restore 20111130002",
+    )
     assert sorted(os.listdir(target)) == ["20111130001", "withdrawn"]
     versions.restore(target, "20111130002")
     assert pushed(bad, target).version == "20111130002"
@@ -192,7 +196,7 @@ def test_a_failed_copy_leaves_nothing(model: Path, target: Path, monkeypatch: py
         destination.write_bytes(source.read_bytes()[:-1])
 
     monkeypatch.setattr("shutil.copyfile", torn)
-    with pytest.raises(RuntimeError, match=r"files differ from the model .*: saved_model.pb, variables/data"):
+    with pytest.raises(RuntimeError, match=r"saved_model\.pb, variables/data"):
         pushed(model, target)
     assert os.listdir(target) == []
 
@@ -213,7 +217,7 @@ def test_pushes_at_once_get_versions_of_their_own(target: Path, tmp_path: Path) 
 
 def test_a_folder_without_a_saved_model_is_refused(target: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=place_and_value("...", "(got no saved_model.pb)")):
+    with pytest.raises(UserError, match=place_and_value(str(tmp_path / "empty"), "(got no saved_model.pb)")):
         pushed(tmp_path / "empty", target)
 
 
@@ -222,7 +226,7 @@ def test_a_target_outside_the_pipeline_root_is_refused(path: str, tmp_path: Path
     root = tmp_path / "root"
     root.mkdir()
     (root / "link").symlink_to(tmp_path)
-    with pytest.raises(UserError, match=r"push\.path: leads out of the pipeline root"):
+    with pytest.raises(UserError, match=place_and_value("push.path", f"(got {path!r}")):
         target_folder(str(root), path)
 
 

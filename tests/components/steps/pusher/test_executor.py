@@ -204,7 +204,7 @@ def test_a_target_behind_a_link_that_leads_out_is_refused(tmp_path: Path) -> Non
     root = tmp_path / "root"
     root.mkdir()
     (root / "serving").symlink_to(tmp_path)
-    with pytest.raises(UserError, match=r"push\.path: leads out of the pipeline root"):
+    with pytest.raises(UserError, match=place_and_value("push.path", "pipeline root")):
         run(root)
 
 
@@ -240,7 +240,7 @@ def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> N
     assert sorted(path.name for path in versions_folder.iterdir()) == ["20240102001", "20240102002"]
     (versions_folder / "withdrawn").mkdir()
     (versions_folder / "20240102002").rename(versions_folder / "withdrawn" / "20240102002")
-    with pytest.raises(UserError, match="these very files were version 20240102002, which was withdrawn"):
+    with pytest.raises(UserError, match=place_and_value("push", "20240102002 ... withdrawn")):
         object_store.push(
             model=str(model), target=target, day="20240102", provenance=provenance, card=lambda _: "card", now=now
         )
@@ -255,7 +255,7 @@ def test_a_remote_target_gets_the_same_version_and_manifest(tmp_path: Path) -> N
 def test_a_remote_target_outside_the_pipeline_root_is_refused(path: str) -> None:
     from components.steps.pusher.object_store import target_uri
 
-    with pytest.raises(UserError, match=r"push\.path: leads out of the pipeline root"):
+    with pytest.raises(UserError, match=place_and_value("push.path", "pipeline root")):
         target_uri("s3://bucket/root", path)
 
 

@@ -27,7 +27,7 @@ def test_next_version_is_above_all_of_its_day_even_where_one_was_removed() -> No
 
 
 def test_a_day_has_at_most_999_versions() -> None:
-    with pytest.raises(UserError, match=place_and_value("push", "(got one more)")):
+    with pytest.raises(UserError, match=place_and_value("push", "20111130 ... 999 ... (got one more)")):
         next_version("20111130", ["20111130999"])
 
 

@@ -12,7 +12,6 @@ import pytest
 from components.steps.trainer.attempts import TrainingFailed, run_to_the_end
 from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
 from schemas.loading import load_spec
-from tests.errors import place_and_value
 from tests.paths import SPECS
 
 RANKER = load_spec(SPECS / "short_video.yaml").ranker()
@@ -53,14 +52,14 @@ def test_a_killed_launcher_is_started_again(tmp_path: Path, signal: str) -> None
 
 
 def test_a_launcher_that_is_killed_once_too_often_fails_the_training(tmp_path: Path) -> None:
-    with pytest.raises(TrainingFailed, match="training: the launcher was ended by SIGKILL\nAll logs: "):
+    with pytest.raises(TrainingFailed, match=r"training: .*SIGKILL\nAll logs: "):
         run(tmp_path, retries=1, kills=2)
     assert attempts(tmp_path) == 2
 
 
 def test_a_job_that_its_launcher_gave_up_is_not_tried_again(tmp_path: Path) -> None:
     (tmp_path / "failure.txt").write_text("of another training")
-    with pytest.raises(TrainingFailed, match=place_and_value("training", "1 ... 1")):
+    with pytest.raises(TrainingFailed, match=r"training: rank-1 .*code 1\nAll logs: "):
         run(tmp_path, retries=2, kills=1, gives_up=True)
     assert attempts(tmp_path) == 2
 

@@ -12,6 +12,7 @@ from schemas.contracts.statistics import Boundaries, Scale, Statistics
 from schemas.errors import UserError
 from schemas.spec import Inputs
 from tests.components.steps.example_gen.sample_logs import ROWS, Row, day_logs, write_days
+from tests.errors import mentions, place_and_value
 
 pytestmark = pytest.mark.slow
 
@@ -187,11 +188,9 @@ def test_new_and_changed_features_are_analyzed_over_the_new_days(second: tuple[P
 def test_what_was_analyzed_anew_is_told_to_the_user_and_to_the_trainer(second: tuple[Path, str]) -> None:
     root, note = second
     assert statistics(root).changed == ("until_ten",)
-    assert note.splitlines() == [
-        "features have changed since the base was trained (until_ten: clip was [0.0, 10.0], is [0.0, 200.0]): they "
-        "were analyzed anew, over the new days alone; what the base has learned of their values starts anew",
-        "new features were analyzed over the new days alone: fresh",
-    ]
+    changed, new = note.splitlines()
+    assert mentions(changed, "(until_ten: clip was [0.0, 10.0], is [0.0, 200.0])")
+    assert new.endswith(": fresh")
 
 
 @pytest.mark.parametrize(("is_gone", "code"), [(True, "c"), (False, "other")], ids=["no statistics", "other code"])
@@ -201,8 +200,8 @@ def test_where_nothing_can_be_kept_all_is_analyzed_anew_and_told(
     given = base(tmp_path / "nowhere" if is_gone else first)
     graph = transformed(tmp_path, ingested(tmp_path, hour=108, base=given), code=code)
     note = graph.get_string_custom_property("note")
-    assert ("are gone" if is_gone else "the code of Transform, or a library") in note
-    assert "statistics of half, hour, removed, until_ten were analyzed anew, over the new days alone" in note
+    assert ("are gone" if is_gone else "code of Transform") in note
+    assert "half, hour, removed, until_ten" in note
     assert set(statistics(tmp_path).changed) == {"half", "hour", "removed", "until_ten"}
     assert sum(hours(tmp_path)) == pytest.approx(0, abs=1e-4)
 
@@ -221,7 +220,7 @@ def test_statistics_are_taken_from_the_graph_of_the_blessed_base_alone(first: Pa
     assert "hour" in found.kept
     path = tmp_path / "graph" / "transform_fn" / "saved_model.pb"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with pytest.raises(UserError, match=r"got transform_fn/saved_model\.pb: .* all statistics are computed anew"):
+    with pytest.raises(UserError, match=place_and_value("...graph", "(got transform_fn/saved_model.pb: ...) ... anew")):
         _comparison(INPUTS, given, "c")
     shutil.rmtree(tmp_path / "graph")
     found = _comparison(INPUTS, given, "c")

@@ -1,7 +1,6 @@
 """What goes wrong between the step and the API server, and what the step makes of it."""
 
 import asyncio
-import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.components.steps.trainer.kubernetes.sample_run import (
     wait_until,
     world,
 )
+from tests.errors import place_and_value
 from tests.fakes.kubernetes_api import Fault, granted
 from tests.fakes.kubernetes_controllers import Life, finish
 
@@ -87,7 +87,7 @@ def test_a_server_that_does_not_recover_ends_the_step(tmp_path: Path, monkeypatc
     with world(tmp_path, monkeypatch) as cluster:
         cluster.timing = replace(QUICK, backoff_s=0.02, max_backoff_s=0.05, patience_s=0.3, removal_s=1.0)
         cluster.api.faults = [Fault("get", "jobsets", 503, times=10**6)]
-        with pytest.raises(UserError, match=r"has not managed to get jobsets in namespace team-a for 0 s .got 503"):
+        with pytest.raises(UserError, match=place_and_value("training", "get jobsets ... team-a ... 0 s (got 503")):
             cluster.launch(training_run())
 
 
@@ -147,17 +147,18 @@ def test_a_right_that_is_missing_is_named(
         else:
             cluster.api.rules.discard(("jobset.x-k8s.io", "jobsets", "create"))
         verb = "get" if code == 401 else "create"
-        message = f"training: the step's service account may not {verb} jobsets in namespace team-a (got {code}: "
-        with pytest.raises(UserError, match=re.escape(message)) as refused:
+        with pytest.raises(
+            UserError, match=place_and_value("training", f"{verb} jobsets ... team-a (got {code}: ")
+        ) as refused:
             cluster.launch(training_run())
     assert told in str(refused.value)
-    assert "bind the Role of infra/kubernetes/base/launcher-role.yaml to it there" in str(refused.value)
+    assert "infra/kubernetes/base/launcher-role.yaml" in str(refused.value)
 
 
 def test_a_cluster_without_the_operator_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with world(tmp_path, monkeypatch) as cluster:
         cluster.api.faults = [Fault("create", "mpijobs", 404)]
-        with pytest.raises(UserError, match=r"install MPIJob \(kubeflow.org/v2beta1\) in the cluster"):
+        with pytest.raises(UserError, match=r"MPIJob \(kubeflow\.org/v2beta1\)"):
             cluster.launch(training_run("mpijob"))
 
 
@@ -165,14 +166,16 @@ def test_an_operator_that_does_nothing_is_told_so(tmp_path: Path, monkeypatch: p
     with world(tmp_path, monkeypatch) as cluster:
         cluster.timing = replace(QUICK, backoff_s=0.05, operator_s=0.3)
         cluster.controllers.__exit__()
-        with pytest.raises(UserError, match="the MPI operator has not seen the job short-video-0123456789 for 0 s"):
+        with pytest.raises(
+            UserError, match=place_and_value("training", "MPI operator ... short-video-0123456789 ... 0 s")
+        ):
             cluster.launch(training_run("mpijob"))
         assert cluster.left() == []
 
 
 def test_without_a_cluster_there_is_a_word_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(UserError, match=r"training: knows no Kubernetes cluster .*none not found"):
+    with pytest.raises(UserError, match=place_and_value("training", "Kubernetes cluster ... none not found")):
         connect(QUICK)
 
 
@@ -184,7 +187,7 @@ def test_the_role_allows_what_is_used_and_nothing_else(tmp_path: Path, monkeypat
         with world(tmp_path, monkeypatch, **lives) as cluster:
             cluster.start(training_run(kind, retries=0))  # and is killed
             threading.Thread(target=_end, args=(cluster,), daemon=True).start()
-            with pytest.raises(UserError, match="its container ended with code 9"):
+            with pytest.raises(UserError, match="code 9"):
                 cluster.launch(training_run(kind, retries=0))
             used |= cluster.api.used
     assert used == granted(ROLE)

@@ -50,17 +50,16 @@ def test_another_try_of_the_step_launches_the_same(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("volume", "told"),
     [
-        ({"claim": "c", "path": "/elsewhere"}, "got volumes at /elsewhere"),
-        ({"claim": "c", "path": "ROOT", "read_only": True}, "got writable volumes at no path"),
+        ({"claim": "c", "path": "/elsewhere"}, "(got volumes at /elsewhere)"),
+        ({"claim": "c", "path": "ROOT", "read_only": True}, "(got writable volumes at no path)"),
     ],
 )
 def test_a_root_that_the_pods_would_not_see_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, volume: dict[str, Any], told: str
 ) -> None:
     volume = volume | {"path": volume["path"].replace("ROOT", str(tmp_path))}
-    with pytest.raises(UserError, match="trainer: the pods of a training job would not see /") as refused:
+    with pytest.raises(UserError, match=place_and_value("trainer", f"{told} ... cluster.volumes")):
         launched(tmp_path, monkeypatch, volumes={"data": volume})
-    assert f"{told}); have the pipeline root lie on one of cluster.volumes" in str(refused.value)
 
 
 def test_a_root_in_an_object_store_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

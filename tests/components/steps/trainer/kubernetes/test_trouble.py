@@ -6,6 +6,7 @@ import pytest
 from lightkube.resources.core_v1 import Event, Pod
 
 from components.steps.trainer.kubernetes.trouble import ended, waiting, was_disrupted
+from tests.errors import tells
 
 
 def pod(component: str = "host", **status: Any) -> Pod:
@@ -28,27 +29,26 @@ def terminated(code: int, reason: str = "Error", message: str = "") -> list[dict
         (pod(phase="Succeeded", containerStatuses=terminated(0, "Completed")), ""),
         (
             pod(phase="Failed", containerStatuses=terminated(1, message="one\ntwo\n")),
-            "pod run-host-1 (host) on node n1: its container ended with code 1; the end of its log:\none\ntwo",
+            "code 1; ...:\none\ntwo",
         ),
         (
             pod("data-worker", phase="Failed", containerStatuses=terminated(137, "OOMKilled")),
-            "pod run-host-1 (data-worker) on node n1: its container ended with code 137 (OOMKilled): raise "
-            "cluster.launcher.data_worker.memory, see `sangam plan`",
+            "code 137 (OOMKilled) ... cluster.launcher.data_worker.memory",
         ),
         (
             pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory."),
-            "pod run-host-1 (host) on node n1: Evicted: The node was low on resource: memory.",
+            "Evicted: The node was low on resource: memory.",
         ),
     ],
 )  # fmt: skip
 def test_an_end_is_told(found: Pod, said: str) -> None:
-    assert ended(found) == said
+    assert tells(ended(found), "pod run-host-1 (...) on node n1", said) if said else ended(found) == ""
 
 
 def test_a_container_that_was_started_again_is_told_of() -> None:
     before = {"terminated": {"exitCode": 139, "reason": "Error"}}
     statuses = [{**container(running={})[0], "lastState": before}]
-    assert ended(pod(phase="Running", containerStatuses=statuses)).endswith("its container ended with code 139")
+    assert ended(pod(phase="Running", containerStatuses=statuses)).endswith(" code 139")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_was_taken_away_is_told_from_what_failed(found: Pod, is_so: bool) -
 def test_a_pod_that_waits_says_for_what() -> None:
     unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
     unplaced = pod(phase="Pending", conditions=[unschedulable])
-    assert waiting(unplaced).endswith("waits for a node: Unschedulable: 0/3 nodes")
+    assert waiting(unplaced).endswith(": Unschedulable: 0/3 nodes")
     creating = pod(phase="Pending", containerStatuses=container(waiting={"reason": "ContainerCreating"}))
     event = Event.from_dict(
         {"metadata": {}, "involvedObject": {}, "type": "Warning", "reason": "FailedMount", "message": "no such claim"}
