@@ -1,4 +1,4 @@
-"""What is declared: the typed, frozen, closed spec of a ranker, and what follows from it as plain data.
+"""The typed, frozen, closed spec of a ranker, and the plain data derived from it.
 
-Nothing in this package imports TensorFlow, so that a spec is checked in well under two seconds.
+Nothing here imports TensorFlow, so that a spec is checked in well under two seconds.
 """

@@ -1,13 +1,13 @@
-"""The one kind of error whose text is meant for the person who runs Sangam."""
+"""The error whose text is written for the user."""
 
 
 class UserError(Exception):
-    """A mistake outside the code that the user can mend; the text says where, what was got and what to do.
+    """A mistake that the user can fix; the text says where it is, what was got and what to do.
 
-    The command line prints the text alone, without a traceback.
+    The command line prints only the text, without a traceback.
 
     Attributes:
-        is_mistake: in what was given; False for a failure that is told in the same way. A run exits with 2 or with 1.
+        is_mistake: True: the input is wrong, exit code 2. False: a failure reported in the same way, exit code 1.
     """
 
     is_mistake = True

@@ -1,4 +1,4 @@
-"""How a mistake in a spec is told: where it is, what was got, what is allowed."""
+"""Mistakes in a spec: where they are, what was got, what is allowed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ class Problem:
     Attributes:
         loc: keys and list positions from the top of the document.
         what: what is wrong, with the value got.
-        allowed: what is allowed, or how to mend it.
-        line: line in the file, from 1; None if it is not known.
+        allowed: what is allowed, or how to fix it.
+        line: in the file, from 1; None if not known.
     """
 
     loc: Loc
@@ -26,13 +26,13 @@ class Problem:
     line: int | None = None
 
     def __str__(self) -> str:
-        place = dotted(self.loc) or "(whole file)"
+        path = dotted(self.loc) or "(whole file)"
         at = f"line {self.line}: " if self.line else ""
-        return f"{at}{place}: {self.what}; {self.allowed}"
+        return f"{at}{path}: {self.what}; {self.allowed}"
 
 
 class SpecError(UserError):
-    """A spec that cannot be used: every problem found, one a line."""
+    """An invalid spec; the text has one line per problem."""
 
     def __init__(self, path: Path, problems: Sequence[Problem]):
         self.path = path
@@ -49,5 +49,5 @@ def dotted(loc: Loc) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Returns names for an error text, sorted, or a word for none."""
+    """Returns sorted names for an error text, or `none`."""
     return ", ".join(sorted(names)) if names else "none"

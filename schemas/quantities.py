@@ -13,27 +13,27 @@ _BYTES = {
     **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", start=1)},
 }
 _MOST = 1e18
-"""Numbers beyond are slips of the pen, and would not be exact."""
+"""Larger numbers are typing errors, and would not be exact."""
 
 
 def parse_rows(option: str, text: str) -> dict[str, int]:
     """Returns rows by table from `users=80e6,posts=55M`.
 
     Args:
-        option: name of the option, for the error.
-        text: what was given; empty for nothing.
+        option: for the error text.
+        text: the option's value; may be empty.
 
     Raises:
-        UserError: a part that is no `table=number`, or a table twice.
+        UserError: a part is not `table=number`, or a table occurs twice.
     """
     rows: dict[str, int] = {}
     for part in text.split(",") if text.strip() else ():
         table, equals, number = (piece.strip() for piece in part.partition("="))
         if not (table and equals):
-            raise UserError(f"{option}: is no list of table=rows (got '{part}'); write users=80e6,posts=55e6")
+            raise UserError(f"{option}: is not a list of table=rows (got '{part}'); write users=80e6,posts=55e6")
         value = _value(number, _ROWS)
         if value is None or value < 1 or value != int(value):
-            raise UserError(f"{option}: is no number of rows for '{table}' (got '{number}'); write 80e6 or 80M")
+            raise UserError(f"{option}: is not a number of rows for '{table}' (got '{number}'); write 80e6 or 80M")
         if table in rows:
             raise UserError(f"{option}: gives table '{table}' twice (got '{text}'); give every table once")
         rows[table] = int(value)
@@ -44,16 +44,16 @@ def parse_bytes(option: str, text: str) -> int:
     """Returns bytes from `64GB` (1000^3) or `64GiB` (1024^3).
 
     Raises:
-        UserError: no number, or no unit.
+        UserError: the number or the unit is missing.
     """
     value = _value(text, _BYTES)
     if value is None or value < 1:
-        raise UserError(f"{option}: is no size (got '{text}'); write a number and its unit, for example 64GB or 64GiB")
+        raise UserError(f"{option}: is not a size (got '{text}'); write a number and its unit, such as 64GB or 64GiB")
     return int(value)
 
 
 def _value(text: str, units: dict[str, int]) -> float | None:
-    """Returns number times unit; None for what is not of this form."""
+    """Returns number times unit, or None if the text is not a number with a unit."""
     match = _NUMBER.match(text.strip().lower().replace("_", ""))
     if match is None or match[2] not in units:
         return None

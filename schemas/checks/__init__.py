@@ -1,4 +1,4 @@
-"""Mistakes that only the whole spec shows: names that lead nowhere, contradictions, settings without effect."""
+"""Mistakes that only show in the whole spec: unknown names, contradictions, settings without effect."""
 
 from collections.abc import Iterator
 
@@ -17,8 +17,8 @@ from schemas.spec.data import DayLogs, SplitLogs
 
 
 def find_problems(spec: Spec) -> list[Problem]:
-    """Returns every mistake in a spec whose parts are each well formed."""
-    found: list[Problem] = []
+    """Returns every mistake in a spec whose parts are each valid."""
+    problems: list[Problem] = []
     for check in (
         feature_problems,
         task_problems,
@@ -33,8 +33,8 @@ def find_problems(spec: Spec) -> list[Problem]:
         _incremental,
         training_problems,
     ):
-        found.extend(check(spec))
-    return found
+        problems.extend(check(spec))
+    return problems
 
 
 def _data(spec: Spec) -> Iterator[Problem]:
@@ -56,21 +56,21 @@ def _data(spec: Spec) -> Iterator[Problem]:
             if pattern in seen:
                 yield Problem(
                     ("data", "splits", split),
-                    f"is the same files as {seen[pattern]} (got '{pattern}')",
-                    "a split must not be trained on and judged on",
+                    f"has the same files as {seen[pattern]} (got '{pattern}')",
+                    "no split may be both trained on and judged on",
                 )
             seen.setdefault(pattern, split)
 
 
 def _time(spec: Spec) -> Iterator[Problem]:
-    wanting = sorted(name for name, table in spec.tables.items() if table.needs_event_time)
-    if wanting and spec.event_time is None:
+    timed = sorted(name for name, table in spec.tables.items() if table.needs_event_time)
+    if timed and spec.event_time is None:
         yield Problem(
-            ("tables", wanting[0]),
-            "rows go by the time of events, and none is declared (got no event_time)",
+            ("tables", timed[0]),
+            "rows expire or are evicted by event time, and the spec has none (got no event_time)",
             "declare event_time: the column with seconds since 1970; or evict: least_frequent",
         )
-    if spec.event_time and not wanting:
+    if spec.event_time and not timed:
         yield Problem(
             ("event_time",),
             f"has no effect: no table expires or evicts by time (got '{spec.event_time}')",
@@ -94,10 +94,10 @@ def _incremental(spec: Spec) -> Iterator[Problem]:
 
 
 def _eviction(spec: Spec) -> Iterator[Problem]:
-    declared = "evict_every_steps" in spec.training.model_fields_set
-    if declared and not any(table.tracks_usage for table in spec.tables.values()):
+    is_given = "evict_every_steps" in spec.training.model_fields_set
+    if is_given and not any(table.tracks_usage for table in spec.tables.values()):
         yield Problem(
             ("training", "evict_every_steps"),
-            f"has no effect: no table gives up rows (got {spec.training.evict_every_steps})",
+            f"has no effect: no table removes rows (got {spec.training.evict_every_steps})",
             "remove it, or declare expire_after_days or capacity for a table",
         )

@@ -1,4 +1,4 @@
-"""Mistakes in the section `cluster` that only the whole of it shows."""
+"""Mistakes in the section `cluster` that only show in the whole of it."""
 
 import re
 from collections.abc import Iterator
@@ -47,14 +47,14 @@ def _pod_problems(loc: Loc, pod: Pod) -> Iterator[Problem]:
         elif _LOOKS_SECRET.search(name):
             yield Problem(
                 (*loc, "env", name),
-                "looks like a secret, and a spec is no place for one (its value is not shown)",
+                "looks like a secret, which must not be in a spec (its value is not shown)",
                 f"write secrets: {{{name}: {{secret: <name of the Secret>, key: <its key>}}}}",
             )
     for number, toleration in enumerate(pod.tolerations):
         if (toleration.operator == "Equal") != (toleration.value is not None):
             yield Problem(
                 (*loc, "tolerations", number, "value"),
-                f"does not go with operator {toleration.operator} (got {toleration.value!r})",
+                f"does not fit operator {toleration.operator} (got {toleration.value!r})",
                 "give a value with Equal, and none with Exists",
             )
 
@@ -75,7 +75,7 @@ def _volume_problems(spec: Spec) -> Iterator[Problem]:
             if f"{volume.path}/".startswith(f"{before.path}/") or f"{before.path}/".startswith(f"{volume.path}/"):
                 yield Problem(
                     ("cluster", "volumes", name, "path"),
-                    f"lies in the volume '{other}', or around it (got {volume.path}, {before.path})",
+                    f"contains volume '{other}', or lies in it (got {volume.path}, {before.path})",
                     "give every volume a folder of its own",
                 )
 
@@ -85,8 +85,8 @@ def _wait_problems(spec: Spec) -> Iterator[Problem]:
     if isinstance(spec.data, DayLogs) and spec.data.arrival and timeout_s and timeout_s <= spec.data.arrival.wait_s:
         yield Problem(
             ("data", "arrival", "wait_s"),
-            f"is cut off: example_gen is ended before (got {spec.data.arrival.wait_s}, timeout_s {timeout_s})",
-            "wait for less, or raise timeout_s of the step",
+            f"exceeds the timeout of example_gen (got {spec.data.arrival.wait_s}, timeout_s {timeout_s})",
+            "shorten the wait, or raise timeout_s of the step",
         )
 
 
@@ -96,14 +96,14 @@ def _launcher_problems(spec: Spec, launcher: PodsLauncher) -> Iterator[Problem]:
         yield Problem(
             ("cluster", "launcher", "ranks_per_host"),
             f"does not divide the ranks (got {launcher.ranks_per_host} for {cluster.ranks})",
-            "give every host equally many",
+            "use a divisor: hosts have equally many ranks",
         )
     gpu = launcher.host.gpu
     if gpu is not None and gpu.count < launcher.ranks_per_host:
         yield Problem(
             ("cluster", "launcher", "host", "gpu", "count"),
             f"is less than the ranks of a host (got {gpu.count})",
-            f"one for each rank: {launcher.ranks_per_host}",
+            f"one per rank: {launcher.ranks_per_host}",
         )
     if cluster.data_workers == 0 and launcher.data_worker != Pod():
         yield Problem(
@@ -112,6 +112,6 @@ def _launcher_problems(spec: Spec, launcher: PodsLauncher) -> Iterator[Problem]:
     if not any(not volume.read_only for volume in cluster.volumes.values()):
         yield Problem(
             ("cluster", "volumes"),
-            f"hosts meet in shared folders (got {len(cluster.volumes)} volumes, none writable, for {launcher.kind})",
-            "declare a writable one, and have the pipeline root lie on it",
+            f"hosts share folders (got {len(cluster.volumes)} volumes, none writable, for {launcher.kind})",
+            "declare a writable one, with the pipeline root on it",
         )

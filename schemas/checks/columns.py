@@ -1,4 +1,4 @@
-"""Mistakes in who reads which column: two types of one column, and features that know what comes after the event."""
+"""Mistakes in the use of columns: one column with two types, features known only after the event."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _KINDS = {"features": "feature", "tasks": "task", "keys": "key"}
 
 
 def column_problems(spec: Spec) -> Iterator[Problem]:
-    """Yields every mistake in who reads which column."""
+    """Yields every mistake in the use of columns."""
     for check in (_after_the_event, _types, _rank_inputs):
         yield from check(spec)
 
@@ -32,7 +32,7 @@ def _after_the_event(spec: Spec) -> Iterator[Problem]:
                 yield Problem(
                     ("features", name, "column") if getattr(feature, "column", None) else ("features", name),
                     f"reads {after[column.name]} (got '{column.name}')",
-                    "it is known only after the event and must not be a feature",
+                    "a feature must be known before the event",
                 )
                 break
     if spec.event_time in after:
@@ -42,16 +42,16 @@ def _after_the_event(spec: Spec) -> Iterator[Problem]:
 
 
 def _types(spec: Spec) -> Iterator[Problem]:
-    """One column, one type: the second place of one that has two is told."""
+    """Yields the second reader of a column that is read as two types."""
     readers: dict[str, tuple[Loc, Column]] = {}
-    told: set[Loc] = set()
-    for place, column in readings(spec):
-        first, known = readers.setdefault(column.name, (place, column))
-        if _shape(known) == _shape(column) or place in told or column.is_after_event != known.is_after_event:
+    reported: set[Loc] = set()
+    for where, column in readings(spec):
+        first, known = readers.setdefault(column.name, (where, column))
+        if _shape(known) == _shape(column) or where in reported or column.is_after_event != known.is_after_event:
             continue
-        told.add(place)
+        reported.add(where)
         yield Problem(
-            place,
+            where,
             f"reads column '{column.name}' as {_kind(column)}, {_named(first)} as {_kind(known)}",
             "a column has one type",
         )
@@ -67,8 +67,8 @@ def _kind(column: Column) -> str:
     return f"list of {column.length} {column.type}s" if column.length else f"list of {column.type}"
 
 
-def _named(place: Loc) -> str:
-    return f"{_KINDS[str(place[0])]} '{place[1]}'" if place[0] in _KINDS else dotted(place)
+def _named(where: Loc) -> str:
+    return f"{_KINDS[str(where[0])]} '{where[1]}'" if where[0] in _KINDS else dotted(where)
 
 
 def _rank_inputs(spec: Spec) -> Iterator[Problem]:

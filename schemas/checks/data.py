@@ -1,4 +1,4 @@
-"""Mistakes in how the logs are cut into splits."""
+"""Mistakes in the section `data`."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from schemas.spec.features import IdsFeature, SequenceFeature
 
 
 def data_problems(spec: Spec) -> Iterator[Problem]:
-    """Yields every mistake in the splits of a spec's logs."""
+    """Yields every mistake in splits, times and sizes of the logs."""
     yield from _list_lengths(spec)
     yield from _without_effect(spec)
     logs = spec.data
@@ -24,7 +24,7 @@ def data_problems(spec: Spec) -> Iterator[Problem]:
         yield Problem(
             ("data", "validation_days"),
             f"leave no day to train on (got {logs.validation_days} of {logs.train_days} train_days)",
-            "fewer than train_days, whose newest days they are",
+            "use fewer than train_days: they are the newest of them",
         )
 
 
@@ -33,14 +33,14 @@ def _without_effect(spec: Spec) -> Iterator[Problem]:
     for name, has_effect, what in (
         ("times", any(column.time for column in read), "no column holds times"),
         ("max_list_length", any(column.is_list and not column.length for column in read), "no column holds lists"),
-        ("max_id_bytes", any(column.type == "string" for column in read), "no id is a text"),
+        ("max_id_bytes", any(column.type == "string" for column in read), "no id is a string"),
     ):
         if name in spec.data.model_fields_set and not has_effect:
             yield Problem(("data", name), f"has no effect: {what} (got {getattr(spec.data, name)})", "remove it")
 
 
 def _list_lengths(spec: Spec) -> Iterator[Problem]:
-    """Ingestion must not cut off what a feature reads: some values from the beginning, some from the end."""
+    """Ingestion must keep what features read: the first values of a list and the last ones."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for name, feature in spec.features.items():

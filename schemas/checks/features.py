@@ -1,4 +1,4 @@
-"""Mistakes in features: numbers that are cut away, tables of two kinds of ids, settings without effect."""
+"""Mistakes in features: values that would be clipped, tables with two kinds of ids, settings without effect."""
 
 from collections.abc import Iterator
 
@@ -25,11 +25,11 @@ from schemas.spec.features import (
 )
 
 MAX_TABLES = 2047
-"""The tag of an id's table has eleven bits of its key."""
+"""A table's tag is eleven bits of its keys."""
 
 
 def feature_problems(spec: Spec) -> Iterator[Problem]:
-    """Yields every mistake in features and in which tables they share."""
+    """Yields every mistake in features and in the tables that they share."""
     yield from _tables(spec)
     yield from _kinds_of_ids(spec)
     for name, feature in spec.features.items():
@@ -37,7 +37,7 @@ def feature_problems(spec: Spec) -> Iterator[Problem]:
     if all(is_bias(feature) for feature in spec.features.values()):
         yield Problem(
             ("features",),
-            f"leave nothing that a prediction depends on: all have at_serving (got {listed(list(spec.features))})",
+            f"leave predictions no input: all have at_serving (got {listed(list(spec.features))})",
             "declare a feature without it",
         )
 
@@ -53,7 +53,7 @@ def _tables(spec: Spec) -> Iterator[Problem]:
             yield Problem(
                 ("features", name, "table"),
                 f"no such table (got '{table}')",
-                f"declared tables: {listed(list(spec.tables))}",
+                f"tables of the spec: {listed(list(spec.tables))}",
             )
     if len(spec.tables) > MAX_TABLES:
         yield Problem(
@@ -132,7 +132,7 @@ def _feature(spec: Spec, name: str, feature: Feature) -> Iterator[Problem]:
         case VectorFeature():
             if feature.normalize == "l2" and feature.dim == 1:
                 yield Problem(
-                    (*loc, "normalize"), "leaves the sign alone (got 'l2' with dim 1)", "leave it out, or use numeric"
+                    (*loc, "normalize"), "leaves only the sign (got 'l2' with dim 1)", "leave it out, or use numeric"
                 )
         case CrossFeature():
             pass
@@ -155,15 +155,21 @@ def _numeric(loc: Loc, feature: NumericFeature) -> Iterator[Problem]:
 
 def _age(loc: Loc, feature: AgeFeature) -> Iterator[Problem]:
     if feature.since == feature.at:
-        yield Problem((*loc, "since"), f"is the time of the event: the age is 0 (got '{feature.at}')", "two columns")
+        yield Problem(
+            (*loc, "since"), f"is the same column as at: the age would be 0 (got '{feature.at}')", "name two columns"
+        )
     if feature.clip and feature.clip[0] >= feature.clip[1]:
         yield _empty_clip(loc, feature.clip)
     elif feature.clip and feature.clip[0] < 0:
         yield Problem(
-            (*loc, "clip"), f"starts under 0, where no age is (got {list(feature.clip)})", "write [low, high], low >= 0"
+            (*loc, "clip"),
+            f"starts below 0, no age does (got {list(feature.clip)})",
+            "write [low, high], low >= 0",
         )
     if feature.missing is not None and feature.missing < 0:
-        yield Problem((*loc, "missing"), f"is no age (got {feature.missing:g})", "at least 0, in the feature's unit")
+        yield Problem(
+            (*loc, "missing"), f"is not an age (got {feature.missing:g})", "at least 0, in the feature's unit"
+        )
     else:
         yield from _clipped(loc, "missing", feature.missing, feature.clip)
 
@@ -183,8 +189,8 @@ def _missing_twice(loc: Loc, feature: BucketsFeature | IdFeature) -> Iterator[Pr
     if feature.missing is not None and feature.missing_row:
         yield Problem(
             (*loc, "missing_row"),
-            f"has no effect: missing says what stands for a missing value (got both, missing {feature.missing!r})",
-            "declare one of them",
+            f"has no effect: missing already replaces a missing value (got both, missing {feature.missing!r})",
+            "keep one of them",
         )
 
 
@@ -236,7 +242,7 @@ def _encoder(spec: Spec, loc: Loc, feature: SequenceFeature) -> Iterator[Problem
 def _one_position(loc: Loc, verb: str, kind: str) -> Problem:
     return Problem(
         loc,
-        f"has no effect: one position has nothing to {verb} (got '{kind}' with max_length 1)",
+        f"has no effect: with one position there is nothing to {verb} (got '{kind}' with max_length 1)",
         "leave it out, or raise max_length",
     )
 

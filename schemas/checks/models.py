@@ -1,4 +1,4 @@
-"""Mistakes in architectures: parts that have nothing to work on, chains that do not fit the tasks."""
+"""Mistakes in architectures: parts without inputs, chains that do not fit the tasks."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -34,45 +34,45 @@ def model_problems(spec: Spec) -> Iterator[Problem]:
 
 
 def _interaction(spec: Spec) -> Iterator[Problem]:
-    declared = spec.model.interaction
-    match declared:
+    interaction = spec.model.interaction
+    match interaction:
         case None:
             pass
         case DcnV2():
-            yield from _dcn_v2(spec, declared)
+            yield from _dcn_v2(spec, interaction)
         case Dlrm():
-            yield from _dlrm(spec, declared)
+            yield from _dlrm(spec, interaction)
         case _:
-            assert_never(declared)
+            assert_never(interaction)
 
 
 def _widths(spec: Spec) -> tuple[int, dict[str, int]]:
-    """Returns how many floats features are as they are, and the widths of the embedded ones' tables by feature."""
+    """Returns the number of floats among the features, and the dimension of each embedded feature."""
     width = {output.name: output.width for output in outputs(spec)}
     tables = {name: spec.table_of(name) for name in spec.features}
     floats = sum(width[name] for name, table in tables.items() if table is None)
     return floats, {name: spec.tables[table].dim for name, table in tables.items() if table in spec.tables and table}
 
 
-def _dcn_v2(spec: Spec, declared: DcnV2) -> Iterator[Problem]:
+def _dcn_v2(spec: Spec, dcn: DcnV2) -> Iterator[Problem]:
     loc: Loc = (*_LOC, "interaction")
     floats, dims = _widths(spec)
     width = floats + sum(dims.values())
-    if declared.num_experts > 1 and declared.rank is None:
+    if dcn.num_experts > 1 and dcn.rank is None:
         yield Problem(
             (*loc, "num_experts"),
-            f"needs matrices of low rank (got {declared.num_experts} without a rank)",
+            f"needs matrices of low rank (got {dcn.num_experts} without a rank)",
             "declare rank, for example a quarter of the inputs' width",
         )
-    if declared.rank is not None and width and declared.rank >= width:
+    if dcn.rank is not None and width and dcn.rank >= width:
         yield Problem(
             (*loc, "rank"),
-            f"is no lower than that of the full matrix (got {declared.rank} for inputs of width {width})",
+            f"is not lower than that of the full matrix (got {dcn.rank} for inputs of width {width})",
             f"less than {width}; or leave it out: the matrix is then full",
         )
 
 
-def _dlrm(spec: Spec, declared: Dlrm) -> Iterator[Problem]:
+def _dlrm(spec: Spec, dlrm: Dlrm) -> Iterator[Problem]:
     loc: Loc = (*_LOC, "interaction")
     floats, dims = _widths(spec)
     if len(set(dims.values())) > 1:
@@ -82,12 +82,12 @@ def _dlrm(spec: Spec, declared: Dlrm) -> Iterator[Problem]:
         yield Problem(
             loc,
             f"has no pair to multiply (got {len(dims)} embedded features and {floats} numbers)",
-            "declare two embedded features, or one beside numbers; or another interaction",
+            "use two embedded features, or one and a number; or another interaction",
         )
-    if not floats and "bottom_units" in declared.model_fields_set:
+    if not floats and "bottom_units" in dlrm.model_fields_set:
         yield Problem(
             (*loc, "bottom_units"),
-            f"has no effect: no feature is a number (got {list(declared.bottom_units)})",
+            f"has no effect: no feature is a number (got {list(dlrm.bottom_units)})",
             "remove it",
         )
 
@@ -112,24 +112,24 @@ def _chain(spec: Spec, model: Esmm | Aitm) -> Iterator[Problem]:
         if not isinstance(task.loss, CrossEntropy):
             yield Problem(
                 (*loc, "loss", "kind"),
-                f"{reason}, and this loss bends them (got {task.loss.kind})",
+                f"{reason}, which this loss distorts (got {task.loss.kind})",
                 "use cross_entropy",
             )
         elif task.loss.label_smoothing:
             yield Problem(
                 (*loc, "loss", "label_smoothing"),
-                f"{reason}, and this bends them (got {task.loss.label_smoothing:g})",
+                f"{reason}, which this distorts (got {task.loss.label_smoothing:g})",
                 "leave it out",
             )
         if task.keep_negatives is not None:
             yield Problem(
                 (*loc, "keep_negatives"),
-                f"{reason}: one that is corrected afterwards does not fit the others (got {task.keep_negatives:g})",
+                f"{reason}: one corrected afterwards would not fit the others (got {task.keep_negatives:g})",
                 "leave it out, or use another model",
             )
         if task.only_where is not None:
             yield Problem(
                 (*loc, "only_where"),
                 f"{model.kind} trains every step of the chain on all examples (got '{task.only_where}')",
-                "leave it out: the chain says that a step needs the one before",
+                "leave it out: the chain already says that each step needs the previous one",
             )

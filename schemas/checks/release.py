@@ -1,4 +1,4 @@
-"""Mistakes in what stands between a model and its users: evaluation, gates, export, drift."""
+"""Mistakes in evaluation, gates, export, drift and push target."""
 
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -26,12 +26,12 @@ OF_THE_ROOT = frozenset(
         "tune",
     }
 )
-"""What Sangam itself keeps in a pipeline root, beside the pushed models."""
+"""Names that Sangam uses in a pipeline root, besides the pushed models."""
 _BOUNDS = ("at_least", "at_most", "max_drop", "max_rise", "min_gain")
 
 
 def release_problems(spec: Spec) -> Iterator[Problem]:
-    """Yields every mistake in the parts of a spec that judge a model."""
+    """Yields every mistake in the parts of a spec that judge and push a model."""
     for check in (_keys, _gates, _evaluation, _slices, _export, _drift, _push):
         yield from check(spec)
 
@@ -55,7 +55,7 @@ def _keys(spec: Spec) -> Iterator[Problem]:
             yield Problem(
                 loc,
                 f"reads the column of feature '{features[column]}' (got '{column}')",
-                "a key is a column of ids, one a row: name another column",
+                "a key is a column with one id per row: name another column",
             )
         elif column in labels:
             yield Problem(loc, f"reads the label of task '{labels[column]}' (got '{column}')", "name another column")
@@ -72,8 +72,8 @@ def _has_ids(spec: Spec, feature: str, name: str) -> bool:
 
 
 def _groupings(spec: Spec) -> Mapping[str, Grouping | Listing | Confidence]:
-    declared = spec.evaluation
-    parts = {"group": declared.group, "list": declared.list, "confidence": declared.confidence}
+    evaluation = spec.evaluation
+    parts = {"group": evaluation.group, "list": evaluation.list, "confidence": evaluation.confidence}
     return {name: part for name, part in parts.items() if part is not None}
 
 
@@ -87,7 +87,7 @@ def _not_sliceable(spec: Spec, loc: Loc, name: str) -> Iterator[Problem]:
         yield Problem(
             loc,
             f"is a feature of kind {spec.features[name].kind} (got '{name}')",
-            f"examples go together by features of kind id and by keys: {listed(known)}",
+            f"examples are grouped by features of kind id and by keys: {listed(known)}",
         )
     elif name not in known:
         yield Problem(loc, f"no such feature of kind id, and no key (got '{name}')", f"one of: {listed(known)}")
@@ -100,7 +100,7 @@ def _gates(spec: Spec) -> Iterator[Problem]:
         task = spec.tasks.get(gate.task)
         if task is None:
             yield Problem(
-                (*loc, "task"), f"no such task (got '{gate.task}')", f"declared tasks: {listed(list(spec.tasks))}"
+                (*loc, "task"), f"no such task (got '{gate.task}')", f"tasks of the spec: {listed(list(spec.tasks))}"
             )
             continue
         if needs_weights(gate.metric) and task.example_weight is None:
@@ -122,11 +122,11 @@ def _gates(spec: Spec) -> Iterator[Problem]:
         if first != index:
             yield Problem(
                 loc,
-                f"binds {gate.metric} of task '{gate.task}' as gates[{first}] does (got a second one)",
+                f"bounds {gate.metric} of task '{gate.task}', as gates[{first}] does (got a second one)",
                 "put all bounds into one gate",
             )
         yield from _bounds(loc, gate)
-        yield from _place(spec, loc, gate)
+        yield from _slice_of(spec, loc, gate)
         yield from _needs(spec, loc, gate)
 
 
@@ -151,21 +151,21 @@ def _bounds(loc: Loc, gate: Gate) -> Iterator[Problem]:
             yield Problem((*loc, name), f"can never hold for {gate.metric} (got {value:g})", "at least 0")
     if gate.at_least is not None and gate.at_most is not None and gate.at_least > gate.at_most:
         yield Problem(
-            (*loc, "at_most"), f"leaves nothing (got {gate.at_most:g} under at_least {gate.at_least:g})", "raise it"
+            (*loc, "at_most"), f"is below at_least (got {gate.at_most:g} under at_least {gate.at_least:g})", "raise it"
         )
 
 
-def _place(spec: Spec, loc: Loc, gate: Gate) -> Iterator[Problem]:
-    places = [name for name in ("slice", "each", "new_id") if getattr(gate, name) is not None]
-    if len(places) > 1:
-        yield Problem((*loc, places[1]), f"is a second slice (got {' and '.join(places)})", "write a gate for each")
+def _slice_of(spec: Spec, loc: Loc, gate: Gate) -> Iterator[Problem]:
+    given = [name for name in ("slice", "each", "new_id") if getattr(gate, name) is not None]
+    if len(given) > 1:
+        yield Problem((*loc, given[1]), f"is a second slice (got {' and '.join(given)})", "write a gate for each")
     for name, value in (gate.slice or {}).items():
         yield from _not_sliceable(spec, (*loc, "slice", name), name)
-        declared = spec.features.get(name) or spec.keys.get(name)
-        wanted = {"string": str, "int": int}.get(getattr(declared, "type", ""))
+        sliced = spec.features.get(name) or spec.keys.get(name)
+        wanted = {"string": str, "int": int}.get(getattr(sliced, "type", ""))
         if wanted and not isinstance(value, wanted):
             yield Problem(
-                (*loc, "slice", name), f"is no {getattr(declared, 'type', '')} (got {value!r})", "as in the logs"
+                (*loc, "slice", name), f"is no {getattr(sliced, 'type', '')} (got {value!r})", "as in the logs"
             )
     for position, name in enumerate(gate.each or ()):
         yield from _not_sliceable(spec, (*loc, "each", position), name)
@@ -212,8 +212,8 @@ def _evaluation(spec: Spec) -> Iterator[Problem]:
         if isinstance(feature, IdFeature) and name not in ids:
             yield Problem(
                 ("evaluation", "new_ids", position),
-                f"predictions take it from at_serving (got '{name}')",
-                "leave it out: no id of the logs is new to the model",
+                f"predictions use its at_serving (got '{name}')",
+                "leave it out: no id of the logs can be new to the model",
             )
         elif name not in ids:
             yield Problem(
@@ -249,10 +249,10 @@ def _drift(spec: Spec) -> Iterator[Problem]:
         return
     if drift.every is None and drift.features is None:
         yield Problem(("drift",), "has no effect: it has no bound (got none)", "declare every or features")
-    places: list[tuple[Loc, DriftBounds]] = [(("drift", "every"), drift.every)] if drift.every else []
+    located: list[tuple[Loc, DriftBounds]] = [(("drift", "every"), drift.every)] if drift.every else []
     for name, bounds in (drift.features or {}).items():
         loc: Loc = ("drift", "features", name)
-        places.append((loc, bounds))
+        located.append((loc, bounds))
         feature = spec.features.get(name)
         if feature is None:
             yield Problem(loc, f"no such feature (got '{name}')", f"features: {listed(list(spec.features))}")
@@ -261,12 +261,12 @@ def _drift(spec: Spec) -> Iterator[Problem]:
             what = "ids" if measure == "l_infinity" else "numbers"
             yield Problem(
                 (*loc, measure),
-                f"is of {what} (got a feature of kind {feature.kind})",
+                f"is for {what} (got a feature of kind {feature.kind})",
                 f"use {' or '.join(measures_of(feature))}",
             )
-    for place, bounds in places:
+    for where, bounds in located:
         if bounds == DriftBounds():
-            yield Problem(place, "has no effect: it has no bound (got none)", "give one of its bounds")
+            yield Problem(where, "has no effect: it has no bound (got none)", "give at least one")
 
 
 def _push(spec: Spec) -> Iterator[Problem]:
@@ -274,7 +274,7 @@ def _push(spec: Spec) -> Iterator[Problem]:
         return
     top = posixpath.normpath(spec.push.path).split("/")[0]
     if top in OF_THE_ROOT or top == ".":
-        what = "is the pipeline root itself" if top == "." else "lies in what Sangam keeps in the pipeline root"
+        what = "is the pipeline root itself" if top == "." else "is in a folder that Sangam uses in the pipeline root"
         yield Problem(
             ("push", "path"), f"{what} (got '{spec.push.path}')", f"a folder of its own, such as serving/{spec.name}"
         )

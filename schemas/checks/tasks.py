@@ -1,4 +1,4 @@
-"""Mistakes in tasks: labels that say nothing, corrections that are not exact, settings without effect."""
+"""Mistakes in tasks: constant labels, inexact corrections, settings without effect."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def task_problems(spec: Spec) -> Iterator[Problem]:
         if task.example_weight == spec.label_of(name):
             yield Problem(
                 (*loc, "example_weight"),
-                f"is the task's own label: examples with label 0 would count nothing (got '{task.example_weight}')",
+                f"is the task's own label: examples with label 0 would have no weight (got '{task.example_weight}')",
                 "name another column",
             )
         if isinstance(task, BinaryTask):
@@ -31,8 +31,8 @@ def task_problems(spec: Spec) -> Iterator[Problem]:
             if task.keep_negatives is not None and sampled:
                 yield Problem(
                     (*loc, "keep_negatives"),
-                    f"task '{sampled}' has it too: a row is kept for one task (got {task.keep_negatives:g})",
-                    "declare it for one task",
+                    f"task '{sampled}' has it too (got {task.keep_negatives:g})",
+                    "sample the negatives of one task only",
                 )
             sampled = sampled or (name if task.keep_negatives is not None else "")
 
@@ -46,7 +46,7 @@ def _binary(loc: Loc, task: BinaryTask) -> Iterator[Problem]:
         )
     if task.keep_negatives is None:
         return
-    exact = "the logit's correction is exact for plain cross-entropy alone"
+    exact = "the logit's correction is exact only for plain cross-entropy"
     if isinstance(task.loss, Focal):
         yield Problem((*loc, "keep_negatives"), f"{exact} (got loss focal)", "leave it out, or use cross_entropy")
     elif isinstance(task.loss, CrossEntropy) and task.loss.label_smoothing:

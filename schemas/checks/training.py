@@ -1,4 +1,4 @@
-"""Mistakes in how a model is trained: balances without anything to balance, early stopping without a metric."""
+"""Mistakes in training: a loss balance with nothing to balance, early stopping without a metric."""
 
 from collections.abc import Iterator
 
@@ -41,34 +41,34 @@ def _order(spec: Spec) -> Iterator[Problem]:
 
 
 def _loss_balance(spec: Spec) -> Iterator[Problem]:
-    declared = spec.training.loss_balance
-    if isinstance(declared, FixedBalance):
+    balance = spec.training.loss_balance
+    if isinstance(balance, FixedBalance):
         return
     if len(spec.tasks) == 1:
-        yield Problem(_BALANCE, f"has no effect: there is one task (got {declared.kind})", "remove it")
-    elif isinstance(declared, GradNormBalance) and not shares_a_layer(spec):
+        yield Problem(_BALANCE, f"has no effect: there is one task (got {balance.kind})", "remove it")
+    elif isinstance(balance, GradNormBalance) and not shares_a_layer(spec):
         yield Problem(
             _BALANCE,
-            f"gradnorm compares the tasks' gradients of a layer that all share (got model {spec.model.kind}, "
-            "whose tasks share embeddings alone)",
+            f"gradnorm compares the tasks' gradients of a shared layer (got model {spec.model.kind}, "
+            "whose tasks share only embeddings)",
             "use uncertainty, another model, or an interaction with weights, such as dcn_v2",
         )
 
 
 def _refit(spec: Spec) -> Iterator[Problem]:
-    declared = spec.training.early_stopping
+    stopping = spec.training.early_stopping
     sampled = [name for name, task in spec.tasks.items() if isinstance(task, BinaryTask) and task.keep_negatives]
-    if declared is not None and declared.refit and sampled:
+    if stopping is not None and stopping.refit and sampled:
         yield Problem(
             (*_STOPPING, "refit"),
             f"would train on all negatives of the validation days (got keep_negatives of task '{sampled[0]}', which "
-            "only the other days keep to)",
+            "applies only to the other days)",
             "remove one of them",
         )
 
 
 def shares_a_layer(ranker: RankerSpec) -> bool:
-    """Says whether all tasks share dense weights: GradNorm needs such."""
+    """Says whether all tasks share dense weights, as GradNorm needs."""
     if not isinstance(ranker.model, SingleTask | Esmm | Aitm):
         return True
     match ranker.model.interaction:
@@ -81,21 +81,21 @@ def shares_a_layer(ranker: RankerSpec) -> bool:
 
 
 def _early_stopping(spec: Spec) -> Iterator[Problem]:
-    declared, training = spec.training.early_stopping, spec.training
-    if declared is None:
+    stopping, training = spec.training.early_stopping, spec.training
+    if stopping is None:
         return
     has_binary = any(isinstance(task, BinaryTask) for task in spec.tasks.values())
-    if declared.task is not None and declared.task not in spec.tasks:
+    if stopping.task is not None and stopping.task not in spec.tasks:
         yield Problem(
             (*_STOPPING, "task"),
-            f"no such task (got '{declared.task}')",
-            f"declared tasks: {listed(list(spec.tasks))}",
+            f"no such task (got '{stopping.task}')",
+            f"tasks of the spec: {listed(list(spec.tasks))}",
         )
-    elif declared.task is None and not has_binary:
+    elif stopping.task is None and not has_binary:
         yield Problem(
             _STOPPING,
-            "goes by the mean AUC of the binary tasks, and there is none (got no task)",
-            f"name the task whose error counts: {listed(list(spec.tasks))}",
+            "uses the mean AUC of the binary tasks, and there is none (got no task)",
+            f"name the task whose error to use: {listed(list(spec.tasks))}",
         )
     if max(training.epochs, training.incremental_epochs or 0) == 1:
         yield Problem(_STOPPING, "has no effect: there is one epoch (got epochs 1)", "remove it, or raise epochs")
@@ -106,7 +106,7 @@ def _early_stopping(spec: Spec) -> Iterator[Problem]:
                 "needs examples that are not trained on (got data.validation_days 0)",
                 "declare data.validation_days: 1 or more",
             )
-    elif declared.refit:
+    elif stopping.refit:
         yield Problem(
             (*_STOPPING, "refit"),
             "is for validation days (got named splits, whose validation split is never trained on)",

@@ -23,15 +23,15 @@ from schemas.spec.features import (
 from schemas.spec.tasks import BinaryTask, LogError, RegressionTask, WatchTimeTask
 
 EVENT_TIME = "_event_time"
-"""Name of the event's time among Transform's outputs: no feature can have it."""
+"""Name of the event's time among Transform's outputs; no feature can have this name."""
 
 WEIGHTS, SERVING, EXAMPLE_WEIGHT = "/weights", "/serving", "/example_weight"
-"""Behind a feature's or a task's name among Transform's outputs."""
+"""Suffixes of a feature's or a task's name among Transform's outputs."""
 
 ColumnType = Literal["float", "int", "string"]
 
 TimeKind = Literal["event", "other"]
-"""Of a column of seconds since 1970: of the event itself, which lies in the days of the logs, or of anything else."""
+"""Of a column of seconds since 1970: the time of the event, which is in the days of the logs, or any other time."""
 
 
 def weights_of(feature: str) -> str:
@@ -40,7 +40,7 @@ def weights_of(feature: str) -> str:
 
 
 def serving_of(feature: str) -> str:
-    """Returns the output that predictions read instead of a bias feature's own."""
+    """Returns the output that replaces a bias feature in predictions."""
     return feature + SERVING
 
 
@@ -54,19 +54,17 @@ class Column:
     """One column of the logs.
 
     Attributes:
-        name: as it is spelled in the files.
-        type: of a value.
-        is_list: any number of values per row, none included; otherwise at most one.
-        is_required: a row without a value is an anomaly; if it lacks a label, ingestion drops and counts it.
-        is_label: of a task.
-        is_after_event: known only after the event: a label, or what says which examples count; absent at serving.
+        name: as spelled in the files.
+        is_list: any number of values per row, also none; otherwise at most one.
+        is_required: a row without a value is an anomaly; without a label, ingestion drops and counts it.
+        is_after_event: known only after the event, such as a label, `only_where` or a weight; absent at serving.
         is_binary: the only values are 0 and 1.
-        is_not_negative: no value is under 0.
-        is_id: values are names, also where they are numbers.
-        time: values are seconds since 1970; None: they are no times.
-        length: of each list that is not empty, where it is fixed.
-        last_values: so many at the end of a list are read from there.
-        beside: columns whose lists are as long as this one's, row by row, such as the ids that weights belong to.
+        is_not_negative: all values are at least 0.
+        is_id: values identify something, even if they are numbers.
+        time: the kind of time if values are seconds since 1970, else None.
+        length: fixed length of the lists that are not empty, if any.
+        last_values: how many values are read from the end of each list.
+        beside: columns whose lists have the same lengths, such as the ids of weights.
     """
 
     name: str
@@ -85,7 +83,7 @@ class Column:
 
     @property
     def is_masked(self) -> bool:
-        """Whether a row without this label stays, and takes no part in the tasks that read it."""
+        """Whether a row without this label is kept, outside the tasks that read it."""
         return self.is_label and not self.is_required
 
 
@@ -164,11 +162,11 @@ def label_column(inputs: Inputs, name: str) -> Column:
 def task_columns(inputs: Inputs, name: str) -> tuple[Column, ...]:
     """Returns every column that a task reads, its label first."""
     task, label = inputs.tasks[name], label_column(inputs, name)
-    found = [label]
+    read = [label]
     if task.example_weight:
-        # An example that may take no part in the task needs no weight.
+        # An example that may be outside the task needs no weight.
         required = label.is_required and task.only_where is None
-        found.append(
+        read.append(
             Column(
                 name=task.example_weight,
                 type="float",
@@ -178,12 +176,12 @@ def task_columns(inputs: Inputs, name: str) -> tuple[Column, ...]:
             )
         )
     if task.only_where:
-        found.append(Column(name=task.only_where, type="int", is_required=False, is_after_event=True, is_binary=True))
-    return tuple(found)
+        read.append(Column(name=task.only_where, type="int", is_required=False, is_after_event=True, is_binary=True))
+    return tuple(read)
 
 
 def readings(inputs: Inputs) -> Iterator[tuple[tuple[str, ...], Column]]:
-    """Yields every reading of a column with the place in the spec that declares it."""
+    """Yields every column that the spec reads, with the path of the reader."""
     for name in inputs.features:
         yield from ((("features", name), column) for column in feature_columns(inputs, name))
     for name in inputs.tasks:
@@ -196,12 +194,12 @@ def readings(inputs: Inputs) -> Iterator[tuple[tuple[str, ...], Column]]:
 
 
 def columns(inputs: Inputs) -> list[Column]:
-    """Returns every column read, once, by name. A column is required if one of its readers requires it."""
+    """Returns every column read, once, sorted by name. It is required if one of its readers requires it."""
     return _merged(column for _, column in readings(inputs))
 
 
 def serving_columns(inputs: Inputs) -> list[Column]:
-    """Returns the columns that predictions need, once, by name: those of all features but bias features."""
+    """Returns the columns that predictions need, once, sorted by name: those of all features but bias features."""
     return _merged(
         column
         for name, feature in inputs.features.items()
@@ -211,17 +209,17 @@ def serving_columns(inputs: Inputs) -> list[Column]:
 
 
 def is_bias(feature: object) -> bool:
-    """Says whether predictions take a feature from the spec instead of the logs."""
+    """Says whether predictions use a value of the spec for a feature, not the logs."""
     return isinstance(feature, BiasFeature) and feature.at_serving is not None
 
 
 def features_of_new_ids(inputs: Inputs) -> list[str]:
-    """Returns the features whose ids may be new to a model: those of kind id, but for bias features."""
+    """Returns the features whose ids may be new to a model: those of kind id that are not bias features."""
     return [name for name, each in inputs.features.items() if isinstance(each, IdFeature) and not is_bias(each)]
 
 
 def _merged(read: Iterable[Column]) -> list[Column]:
-    """Returns every column once, by name, with what all its readers say of it."""
+    """Returns every column once, sorted by name, with the requirements of all its readers."""
     by_name: dict[str, Column] = {}
     for column in read:
         known = by_name.setdefault(column.name, column)

@@ -30,8 +30,8 @@ def yesterday(today: Day) -> Day:
 def window(logs: DayLogs, date: Day) -> dict[str, list[Day]]:
     """Returns the days of each split for a run of `date`, oldest first.
 
-    The `eval_days` end with the date, the `train_days` come before them; the newest of these are validation days, a
-    split that is left out where none are declared.
+    The `eval_days` end with the date, the `train_days` come before them; the newest of these are the validation
+    split, which is left out if the spec has no `validation_days`.
     """
     first_eval = date - datetime.timedelta(days=logs.eval_days - 1)
     first_validation = first_eval - datetime.timedelta(days=logs.validation_days)

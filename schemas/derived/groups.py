@@ -1,4 +1,4 @@
-"""Which tables share a physical table: those of one dimension and one kind of row optimizer, so of one row layout."""
+"""Groups of tables that share a physical table: one dimension and one kind of row optimizer, so one row layout."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from schemas.spec.optimizers import RowOptimizer
 from schemas.spec.tables import CountAdmission, Table
 
 KEY_ID_BITS = 52
-"""Low bits of a key, which are of its id: see `trainer_module.transforms.keys`."""
+"""Low bits of a key, which identify the id: see `trainer_module.transforms.keys`."""
 
 BOOK_FLOATS = 2
 """Floats that hold a row's bookkeeping as int32 bits: minutes since 1970 of its newest event, and its occurrences."""
@@ -17,14 +17,14 @@ BOOK_FLOATS = 2
 class Group:
     """Tables that share a physical table on every rank.
 
-    A row is `[embedding: dim | optimizer slots | bookkeeping: 2, where a table declares expiry or a capacity]`.
+    A row is `[embedding: dim | optimizer slots | bookkeeping: 2, if a table has expiry or a capacity]`.
 
     Attributes:
         name: `<kind of optimizer>_<dim>`.
         dim: floats per embedding.
-        tags: of each table, by name: the high bits of its keys.
-        tables: the declarations, by name.
-        optimizers: of each table's rows, all of one kind.
+        tags: the high bits of a table's keys, by table.
+        tables: by name.
+        optimizers: by table, all of one kind.
         num_slot_floats: optimizer floats in a row.
     """
 
@@ -47,14 +47,14 @@ class Group:
 
     @property
     def counts_occurrences(self) -> bool:
-        """Whether owners must be told how often each key occurred."""
+        """Whether owners need the occurrences of each key."""
         return self.tracks_usage or any(table.admission is not None for table in self.tables.values())
 
     @property
     def num_counters(self) -> int:
-        """Cells in each row of a rank's sketch for admission by count; 0 without."""
+        """Cells in each row of a rank's sketch for admission by count; 0 without such admission."""
         admissions = [table.admission for table in self.tables.values()]
-        return sum(declared.counters for declared in admissions if isinstance(declared, CountAdmission))
+        return sum(admission.counters for admission in admissions if isinstance(admission, CountAdmission))
 
     @property
     def num_book_floats(self) -> int:
@@ -67,22 +67,22 @@ class Group:
         return self.dim + self.num_slot_floats + self.num_book_floats
 
 
-def groups_of(declared: RankerSpec) -> dict[str, Group]:
-    """Returns the groups of a ranker by name, in the order of the names."""
+def groups_of(spec: RankerSpec) -> dict[str, Group]:
+    """Returns the groups of a ranker, sorted by name."""
     members: dict[str, list[str]] = {}
-    for table in declared.table_tags():
-        kind, dim = declared.optimizer_of(table).kind, declared.tables[table].dim
+    for table in spec.table_tags():
+        kind, dim = spec.optimizer_of(table).kind, spec.tables[table].dim
         members.setdefault(f"{kind}_{dim}", []).append(table)
-    tags = declared.table_tags()
+    tags = spec.table_tags()
     groups = {}
     for name, tables in sorted(members.items()):
-        dim = declared.tables[tables[0]].dim
+        dim = spec.tables[tables[0]].dim
         groups[name] = Group(
             name=name,
             dim=dim,
             tags={table: tags[table] for table in tables},
-            tables={table: declared.tables[table] for table in tables},
-            optimizers={table: declared.optimizer_of(table) for table in tables},
-            num_slot_floats=declared.optimizer_of(tables[0]).slot_floats(dim),
+            tables={table: spec.tables[table] for table in tables},
+            optimizers={table: spec.optimizer_of(table) for table in tables},
+            num_slot_floats=spec.optimizer_of(tables[0]).slot_floats(dim),
         )
     return groups

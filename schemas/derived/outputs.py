@@ -1,4 +1,4 @@
-"""What Transform makes of the columns: named outputs, the contract between Transform, trainer and serving."""
+"""The named outputs of Transform: the contract between Transform, trainer and serving."""
 
 from typing import Literal, NamedTuple
 
@@ -26,8 +26,8 @@ class Output(NamedTuple):
 
     Attributes:
         name: a feature, a task, `EVENT_TIME`, or what `weights_of`, `serving_of` or `example_weight_of` returns.
-        type: `float`: float32; `key`: int64, a key of an embedding row, or the event's time.
-        width: floats of an example: [B] for 1, otherwise [B, width].
+        type: `float`: float32; `key`: int64, the key of an embedding row or the event's time.
+        width: floats per example: shape [B] for 1, otherwise [B, width].
         is_list: any number of values per example: sparse [B, values].
     """
 
@@ -37,21 +37,21 @@ class Output(NamedTuple):
     is_list: bool = False
 
 
-def outputs(declared: Inputs) -> list[Output]:
+def outputs(inputs: Inputs) -> list[Output]:
     """Returns all outputs: of the features in their order, then labels, example weights and the event's time."""
-    found = []
-    for name, feature in declared.features.items():
+    named = []
+    for name, feature in inputs.features.items():
         own = _own(name, feature)
-        found.append(own)
+        named.append(own)
         if isinstance(feature, IdsFeature) and feature.weights:
-            found.append(Output(weights_of(name), "float", is_list=True))
+            named.append(Output(weights_of(name), "float", is_list=True))
         if is_bias(feature):
-            found.append(own._replace(name=serving_of(name)))
-    found += [Output(task, "float") for task in declared.tasks]
-    found += [Output(example_weight_of(name), "float") for name, task in declared.tasks.items() if task.example_weight]
-    if declared.event_time:
-        found.append(Output(EVENT_TIME, "key"))
-    return found
+            named.append(own._replace(name=serving_of(name)))
+    named += [Output(task, "float") for task in inputs.tasks]
+    named += [Output(example_weight_of(name), "float") for name, task in inputs.tasks.items() if task.example_weight]
+    if inputs.event_time:
+        named.append(Output(EVENT_TIME, "key"))
+    return named
 
 
 def _own(name: str, feature: Feature) -> Output:

@@ -1,7 +1,7 @@
-"""How much memory a declared ranker takes, before anything is started: by table, and by rank.
+"""How much memory a ranker needs, by table and by rank, computed before anything starts.
 
-Beside what a rank always holds there are two copies that live for a while: one of a checkpoint that is being written,
-and one of a group of tables that is moved into twice the room.
+Besides what a rank always holds, there are two temporary copies: one of a checkpoint being written, and one of a
+group of tables that moves into twice the room.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from schemas.quantities import shown_bytes
 from schemas.spec import RankerSpec
 
 EXPORT_COPIES = {"stock": 1.5, "tfra": 2.9}
-"""Peak memory of an export over its keys and embeddings, measured by bench/export_scale.py on ten million rows."""
+"""Peak memory of an export as a multiple of its keys and embeddings, measured by bench/export_scale.py."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,12 @@ class TablePlan:
     """One table, over all ranks.
 
     Attributes:
-        name: of the table.
         dim: floats per embedding.
-        optimizer: kind of its rows' optimizer.
+        optimizer: the kind.
         group: the physical table that it shares with tables of its dimension and kind of optimizer.
         rows: planned.
-        embedding_bytes, slot_bytes, book_bytes: of a row.
-        index_bytes: of a row, its part of the index of its group.
+        embedding_bytes, slot_bytes, book_bytes: per row.
+        index_bytes: per row, its part of the group's index.
     """
 
     name: str
@@ -55,32 +54,32 @@ class TablePlan:
 
     @property
     def stored_bytes(self) -> int:
-        """What a row and its key take in memory without the index."""
+        """Memory of a row and its key, without the index."""
         return self.embedding_bytes + self.slot_bytes + self.book_bytes + KEY_BYTES
 
     @property
     def row_bytes(self) -> float:
-        """All that a row takes."""
+        """Memory of a row, index included."""
         return self.stored_bytes + self.index_bytes
 
     @property
     def total_bytes(self) -> float:
-        """All rows."""
+        """Memory of all rows."""
         return self.rows * self.row_bytes
 
 
 @dataclass(frozen=True)
 class RankPlan:
-    """One rank. All in bytes but `rows`.
+    """One rank. Everything but `rows` is in bytes.
 
     Attributes:
         rows: of all tables.
         tables: rows, keys and index.
-        counters: of admission.
+        counters: for admission.
         dense: weights, their optimizer's moments, one gradient.
-        process: before it holds anything.
-        checkpoint: the copy that is written out while training goes on. Reading it back takes none.
-        growth: the copy that lives while the largest group is moved into twice the room.
+        process: the process itself, before it holds anything.
+        checkpoint: the copy that is written while training continues. Reading needs none.
+        growth: the copy while the largest group moves into twice the room.
     """
 
     rows: float
@@ -98,7 +97,7 @@ class RankPlan:
 
     @property
     def peak(self) -> float:
-        """The most it can come to: a group may grow while a checkpoint is being written."""
+        """The most it can hold: a group may grow while a checkpoint is being written."""
         return self.held + self.checkpoint + self.growth
 
 
@@ -107,14 +106,13 @@ class Plan:
     """A whole job.
 
     Attributes:
-        ranks: number of ranks.
         tables: by name.
         mean: a rank with its even share of every table's rows.
-        high: one with as many more of each as one rank in a billion gets (`high_share`).
-        dense_parts: number of dense weights by what they belong to.
-        parameters_embedded: without optimizers.
-        export_bytes: embeddings and keys of all tables, which the process that exports the model holds at once.
-        export_peak_bytes: what it needs for that at its worst, in the declared form, with float32 rows.
+        high: a rank with the largest share that one in a billion gets (`high_share`).
+        dense_parts: number of dense weights by part of the model.
+        parameters_embedded: floats of all embeddings, without optimizers.
+        export_bytes: embeddings and keys of all tables, which the exporting process holds at once.
+        export_peak_bytes: its peak memory for that, in the spec's export form, with float32 rows.
     """
 
     ranks: int
@@ -133,15 +131,15 @@ class Plan:
 
 
 def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int) -> Plan:
-    """Returns what a ranker takes.
+    """Returns the memory plan of a ranker.
 
     Args:
-        ranker: what is declared.
-        rows: of tables by name; others have their declared capacity.
-        ranks: that share the rows.
+        ranker: the spec.
+        rows: by table; tables that are left out have the rows of their capacity.
+        ranks: how many share the rows.
 
     Raises:
-        UserError: a table that is not declared, or one without a number of rows.
+        UserError: an unknown table, or one without a number of rows.
     """
     all_rows = rows_by_table(ranker, rows)
     groups = groups_of(ranker)
@@ -177,22 +175,22 @@ def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int) -> Plan:
 
 
 def rows_by_table(ranker: RankerSpec, given: Mapping[str, int]) -> dict[str, int]:
-    """Returns rows of every table: those given, else its declared capacity.
+    """Returns the rows of every table: those given, else its capacity.
 
     Raises:
-        UserError: a table that is not declared, or one without a number of rows.
+        UserError: an unknown table, or one without a number of rows.
     """
     names = list(ranker.table_tags())
     for name in given:
         if name not in names:
-            raise UserError(f"--rows: no such table (got '{name}'); declared tables: {listed(names)}")
+            raise UserError(f"--rows: no such table (got '{name}'); tables of the spec: {listed(names)}")
     capacities = {name: ranker.tables[name].capacity for name in names}
     known = {name: capacity.rows for name, capacity in capacities.items() if capacity} | dict(given)
     unknown = [name for name in names if name not in known]
     if unknown:
         example = ",".join(f"{name}=1e6" for name in unknown)
         raise UserError(
-            f"--rows: is missing for tables without a declared capacity (got none for {listed(unknown)}); "
+            f"--rows: is missing for tables without a capacity (got none for {listed(unknown)}); "
             f"add --rows {example} with your own numbers"
         )
     return {name: known[name] for name in names}
@@ -210,7 +208,7 @@ def _rank(ranker: RankerSpec, groups: Mapping[str, Group], rows: Mapping[str, fl
         counters=counters,
         dense=dense * (2 + moments),
         process=PROCESS_BYTES,
-        # The order of the rows in the files is that of one group after another.
+        # Groups are sorted for the files one after another.
         checkpoint=sum(stored.values())
         + counters
         + dense * (1 + moments)
@@ -221,14 +219,14 @@ def _rank(ranker: RankerSpec, groups: Mapping[str, Group], rows: Mapping[str, fl
 
 
 def refuse_unfit(ranker: RankerSpec, available_bytes: int, *, ranks_here: int | None = None) -> None:
-    """Refuses a job whose tables, filled to their declared capacities, do not fit this machine.
+    """Refuses a job whose tables, filled to their capacities, do not fit this machine.
 
-    Tables without a capacity count as empty: nobody knows their size beforehand.
+    Tables without a capacity count as empty: their size is not known beforehand.
 
     Args:
-        ranker: what is declared.
-        available_bytes: of memory.
-        ranks_here: that run on this machine, which is one of several; None: all of them do, and the data workers.
+        ranker: the spec.
+        available_bytes: memory of this machine.
+        ranks_here: ranks on this machine, one of several; None: all ranks and the data workers are here.
 
     Raises:
         UserError: it cannot fit.
@@ -244,5 +242,5 @@ def refuse_unfit(ranker: RankerSpec, available_bytes: int, *, ranks_here: int | 
         raise UserError(
             f"tables: do not fit this machine when filled to their capacity (got {listed(sorted(capped))}: "
             f"{shown_bytes(needed)} for {here} ranks, {shown_bytes(available_bytes)} available); lower capacity.rows "
-            "or dim, take an optimizer with fewer slots, or a larger machine; `sangam plan` shows where it goes"
+            "or dim, use an optimizer with fewer slots, or a larger machine; `sangam plan` shows what needs the memory"
         )

@@ -1,7 +1,7 @@
-"""The dense weights that a ranker has, by name: shape, and which of its places belong to which feature or task.
+"""The dense weights of a ranker by name: their shapes, and which slices of an axis belong to which feature or task.
 
-What the layers of `trainer_module` make, without TensorFlow: for plans, and to say what a base has of a spec. A test
-compares both for every architecture.
+The same weights as the layers of `trainer_module` create, without TensorFlow: for memory plans, and to compare a spec
+with its base. A test compares both for every architecture.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, Interaction, Mmoe, Mode
 from schemas.spec.training import UncertaintyBalance
 
 Blocks = tuple[tuple[str, int], ...]
-"""Named runs of places along an axis."""
+"""Named slices of an axis, with their sizes."""
 Axis = int | Blocks
 Weights = Iterator["DenseWeight"]
 
@@ -36,37 +36,37 @@ class DenseWeight:
 
 
 def dense_weights(ranker: RankerSpec) -> list[DenseWeight]:
-    """Returns the weights in their order."""
+    """Returns the weights in the order in which `trainer_module` creates them."""
     floats, embeddings = _inputs(ranker)
     tasks = tuple(ranker.tasks)
     before, seen = _interaction(ranker.model.interaction, floats, embeddings)
-    found = [*before, *_tasks_part(ranker.model, seen, tasks)]
+    weights = [*before, *_task_heads(ranker.model, seen, tasks)]
     for name in _encoded(ranker):
-        found += _encoder(name, ranker)
+        weights += _encoder(name, ranker)
     if isinstance(ranker.training.loss_balance, UncertaintyBalance):
-        found += [DenseWeight(f"loss_balance/{task}", (1,)) for task in tasks]
-    return found
+        weights += [DenseWeight(f"loss_balance/{task}", (1,)) for task in tasks]
+    return weights
 
 
 def width_of(axis: Axis) -> int:
-    """Returns the number of places of an axis."""
+    """Returns the length of an axis."""
     return axis if isinstance(axis, int) else sum(size for _, size in axis)
 
 
 def _inputs(ranker: RankerSpec) -> tuple[Blocks, Blocks]:
-    """Returns what the model's input consists of: floats, then the vectors of each group of tables."""
+    """Returns the parts of the model's input: floats, then the vectors of each group of tables."""
     own = {output.name: output for output in outputs(ranker) if output.name in ranker.features}
     floats = tuple((name, output.width) for name, output in own.items() if output.type == "float")
     embeddings: list[tuple[str, int]] = []
     for group in groups_of(ranker).values():
         members = [name for name in own if ranker.table_of(name) in group.tables]
-        # Features of one id, then those whose rows are combined, without and with weights, then what is encoded.
-        members.sort(key=lambda name: _place(ranker, name) if own[name].is_list else 0)
+        # Features of one id, then lists without weights, lists with weights, and encoded sequences.
+        members.sort(key=lambda name: _input_order(ranker, name) if own[name].is_list else 0)
         embeddings += [(name, group.dim) for name in members]
     return floats, tuple(embeddings)
 
 
-def _place(ranker: RankerSpec, name: str) -> int:
+def _input_order(ranker: RankerSpec, name: str) -> int:
     feature = ranker.features[name]
     if isinstance(feature, SequenceFeature) and not isinstance(feature.encoder, MeanEncoder):
         return 3
@@ -75,7 +75,7 @@ def _place(ranker: RankerSpec, name: str) -> int:
 
 def _encoded(ranker: RankerSpec) -> list[str]:
     """Returns the features with an encoder of their own, group by group."""
-    return [name for name, _ in _inputs(ranker)[1] if _place(ranker, name) == 3]
+    return [name for name, _ in _inputs(ranker)[1] if _input_order(ranker, name) == 3]
 
 
 def _weight(name: str, *axes: Axis) -> DenseWeight:
@@ -95,7 +95,7 @@ def _mlp(name: str, inputs: Axis, units: Sequence[int]) -> Weights:
 
 
 def _side_by_side(name: str, inputs: Axis, units: Sequence[int], networks: int | Sequence[str]) -> Weights:
-    """Yields several MLPs whose first layers are one product."""
+    """Yields several MLPs whose first layers are one matrix."""
     names = [str(number) for number in range(networks)] if isinstance(networks, int) else list(networks)
     columns: Axis = len(names) * units[0]
     if not isinstance(networks, int):
@@ -116,30 +116,32 @@ def _towers(tasks: Sequence[str], inputs: int, units: Sequence[int]) -> Weights:
     yield from _heads(tasks, units[-1])
 
 
-def _interaction(declared: Interaction | None, floats: Blocks, embeddings: Blocks) -> tuple[list[DenseWeight], Blocks]:
-    """Returns the weights before the tasks' part, and what it sees."""
+def _interaction(
+    interaction: Interaction | None, floats: Blocks, embeddings: Blocks
+) -> tuple[list[DenseWeight], Blocks]:
+    """Returns the weights before the task heads, and the heads' inputs."""
     inputs = (*floats, *embeddings)
-    match declared:
+    match interaction:
         case None:
             return [], inputs
         case DcnV2():
             crosses = [
                 weight
-                for number in range(declared.num_layers)
-                for weight in _cross(f"interaction/cross/{number}", declared, inputs)
+                for number in range(interaction.num_layers)
+                for weight in _cross(f"interaction/cross/{number}", interaction, inputs)
             ]
-            if not declared.deep_units:
+            if not interaction.deep_units:
                 return crosses, inputs
-            deep = _mlp("interaction/deep", inputs, declared.deep_units)
-            return [*crosses, *deep], (*inputs, ("interaction/deep", declared.deep_units[-1]))
+            deep = _mlp("interaction/deep", inputs, interaction.deep_units)
+            return [*crosses, *deep], (*inputs, ("interaction/deep", interaction.deep_units[-1]))
         case Dlrm():
-            return _dlrm(declared, floats, embeddings)
+            return _dlrm(interaction, floats, embeddings)
         case _:
-            assert_never(declared)
+            assert_never(interaction)
 
 
-def _cross(name: str, declared: DcnV2, inputs: Blocks) -> Weights:
-    rank, experts = declared.rank, declared.num_experts
+def _cross(name: str, dcn: DcnV2, inputs: Blocks) -> Weights:
+    rank, experts = dcn.rank, dcn.num_experts
     if rank is None:
         yield from _dense(name, inputs, inputs)
     elif experts == 1:
@@ -154,18 +156,18 @@ def _cross(name: str, declared: DcnV2, inputs: Blocks) -> Weights:
         yield from _dense(f"{name}/expert_gate", inputs, experts)
 
 
-def _dlrm(declared: Dlrm, floats: Blocks, embeddings: Blocks) -> tuple[list[DenseWeight], Blocks]:
+def _dlrm(dlrm: Dlrm, floats: Blocks, embeddings: Blocks) -> tuple[list[DenseWeight], Blocks]:
     bottom, dim = "interaction/bottom", embeddings[0][1]
     names = [*([bottom] if floats else []), *(name for name, _ in embeddings)]
     pairs = tuple((f"{names[i]} {names[j]}", 1) for i in range(len(names)) for j in range(i))
     if not floats:
         return [], pairs
-    before: Axis = declared.bottom_units[-1] if declared.bottom_units else floats
-    weights = [*_mlp(bottom, floats, declared.bottom_units), *_dense(f"{bottom}/last", before, dim)]
+    before: Axis = dlrm.bottom_units[-1] if dlrm.bottom_units else floats
+    weights = [*_mlp(bottom, floats, dlrm.bottom_units), *_dense(f"{bottom}/last", before, dim)]
     return weights, ((bottom, dim), *pairs)
 
 
-def _tasks_part(model: Model, inputs: Blocks, tasks: Sequence[str]) -> Weights:
+def _task_heads(model: Model, inputs: Blocks, tasks: Sequence[str]) -> Weights:
     towers = model.tower_units
     match model:
         case SingleTask() | Esmm():
@@ -202,7 +204,7 @@ def _ple(model: Ple, inputs: Blocks, tasks: Sequence[str]) -> Weights:
             group: ((group, count), (_SHARED, model.shared_experts)) for group, count in experts.items()
         } | {_SHARED: tuple(experts.items())}
         if number == model.num_levels - 1:
-            # Nothing sees what the shared experts of the last level would mix.
+            # Nothing reads the shared mixture of the last level.
             del mixed[_SHARED]
         if number == 0:
             networks = [f"{group}/{each}" for group, count in experts.items() for each in range(count)]
@@ -220,25 +222,25 @@ def _ple(model: Ple, inputs: Blocks, tasks: Sequence[str]) -> Weights:
 def _encoder(name: str, ranker: RankerSpec) -> Weights:
     feature = ranker.features[name]
     assert isinstance(feature, SequenceFeature)
-    dim, place = ranker.tables[feature.table].dim, f"encoders/{name}"
+    dim, prefix = ranker.tables[feature.table].dim, f"encoders/{name}"
     match feature.encoder:
         case MeanEncoder():
             return
         case PositionalEncoder():
             yield _weight(f"positions/{name}", feature.max_length)
         case DinEncoder(units=units):
-            yield from _dense(f"{place}/first", 3 * dim, units[0])
-            yield from _mlp(f"{place}/rest", units[0], units[1:])
-            yield from _dense(f"{place}/head", units[-1], 1)
+            yield from _dense(f"{prefix}/first", 3 * dim, units[0])
+            yield from _mlp(f"{prefix}/rest", units[0], units[1:])
+            yield from _dense(f"{prefix}/head", units[-1], 1)
         case TransformerEncoder(num_layers=layers, feed_forward_units=wide):
-            yield _weight(f"{place}/positions", feature.max_length, dim)
+            yield _weight(f"{prefix}/positions", feature.max_length, dim)
             for layer in range(layers):
                 for part in ("queries", "keys", "values", "mixed"):
-                    yield from _dense(f"{place}/{layer}/{part}", dim, dim)
-                yield from _dense(f"{place}/{layer}/wide", dim, wide)
-                yield from _dense(f"{place}/{layer}/narrow", wide, dim)
+                    yield from _dense(f"{prefix}/{layer}/{part}", dim, dim)
+                yield from _dense(f"{prefix}/{layer}/wide", dim, wide)
+                yield from _dense(f"{prefix}/{layer}/narrow", wide, dim)
                 for norm in (1, 2):
-                    yield _weight(f"{place}/{layer}/norm_{norm}/gain", dim)
-                    yield _weight(f"{place}/{layer}/norm_{norm}/bias", dim)
+                    yield _weight(f"{prefix}/{layer}/norm_{norm}/gain", dim)
+                    yield _weight(f"{prefix}/{layer}/norm_{norm}/bias", dim)
         case _:
             assert_never(feature.encoder)

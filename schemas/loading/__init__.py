@@ -1,4 +1,4 @@
-"""From a YAML file to a spec, or to every mistake in it with its line, the value got and what is allowed."""
+"""Reads a spec from YAML, or reports every mistake with its line, the value got and what is allowed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def load_spec(path: Path) -> Spec:
     """Reads and checks a spec.
 
     Raises:
-        SpecError: with all problems found; its text has one line for each.
+        SpecError: with all problems, one per line of its text.
     """
     return parse_spec(path).spec
 
@@ -32,9 +32,8 @@ class Parsed(NamedTuple):
     """A spec that was read.
 
     Attributes:
-        spec: what it says.
         document: the file as plain data.
-        written: the same with comments and the order of keys, as ruamel.yaml keeps them.
+        written: the file with comments and the order of keys, as ruamel.yaml keeps them.
     """
 
     spec: Spec
@@ -43,7 +42,7 @@ class Parsed(NamedTuple):
 
 
 def parse_spec(path: Path) -> Parsed:
-    """Reads and checks a spec, and keeps what it was read from.
+    """Reads and checks a spec, and keeps the file's data.
 
     Raises:
         SpecError: see `load_spec`.
@@ -61,7 +60,7 @@ def json_schema() -> dict[str, Any]:
     """Returns the JSON Schema of a spec file, for editors."""
     schema = Spec.model_json_schema() | {"title": "Sangam ranker spec"}
     for node in _mappings(schema):
-        # Pydantic refuses keys that are no names; its JSON Schema leaves that out.
+        # Pydantic refuses keys that are not names; its JSON Schema does not say so.
         if "patternProperties" in node:
             node["additionalProperties"] = False
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema

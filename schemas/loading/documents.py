@@ -1,4 +1,4 @@
-"""A spec as plain data: checked as a spec file is, and with values put at dotted paths."""
+"""A spec as plain data: to check it, and to change values at dotted paths."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ Document = dict[str, Any]
 
 
 def check_document(document: Document) -> Spec | list[Problem]:
-    """Returns the spec that a document says, or everything that is wrong with it."""
+    """Returns the spec of a document, or everything that is wrong with it."""
     try:
         # Through JSON, so that a YAML list is a JSON array and strict types mean the same as in the JSON Schema.
         spec = Spec.model_validate_json(json.dumps(document))
@@ -26,21 +26,21 @@ def check_document(document: Document) -> Spec | list[Problem]:
 
 
 def whole(spec: Spec) -> Document:
-    """Returns a spec with everything that it leaves out written out."""
+    """Returns a spec with all its defaults written out."""
     document: Document = spec.model_dump(mode="json")
     return document
 
 
 def parent_of(document: Document, defaults: Document, path: str) -> Any:
-    """Returns the mapping that holds a path's last key; parts on the way that the document leaves out are written out.
+    """Returns the mapping that holds a path's last key; defaults are written out along the path.
 
     Args:
         document: changed only where a part is left out.
-        defaults: the same spec, whole.
+        defaults: the same spec with all defaults.
         path: keys joined by dots.
 
     Raises:
-        KeyError: with the first part that is no mapping, neither written nor by default.
+        KeyError: with the first part of the path that is not a mapping, even by default.
     """
     keys = path.split(".")
     node: Any = document
@@ -56,7 +56,7 @@ def parent_of(document: Document, defaults: Document, path: str) -> Any:
 
 
 def with_values(document: Document, defaults: Document, values: Mapping[str, Any]) -> Document:
-    """Returns a copy of a document with values put at dotted paths; see `parent_of`."""
+    """Returns a copy of a document with values set at dotted paths; see `parent_of`."""
     changed = copy.deepcopy(document)
     for path, value in values.items():
         parent_of(changed, defaults, path)[path.rsplit(".", 1)[-1]] = copy.deepcopy(value)
@@ -64,7 +64,7 @@ def with_values(document: Document, defaults: Document, values: Mapping[str, Any
 
 
 def value_at(defaults: Document, path: str) -> Any:
-    """Returns what a whole spec has at a dotted path; None where there is nothing."""
+    """Returns the value of a spec with defaults at a dotted path, or None."""
     node: Any = defaults
     for key in path.split("."):
         node = node.get(key) if isinstance(node, Mapping) else None

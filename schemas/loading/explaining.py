@@ -1,4 +1,4 @@
-"""From pydantic's errors to problems in the terms of the document: its paths, its lines, what it may say instead."""
+"""Turns pydantic's errors into problems in terms of the document: its paths, its lines, what it may say instead."""
 
 import difflib
 import json
@@ -14,19 +14,19 @@ _TYPES = {
     "int_from_float": "a whole number",
     "float_type": "a number",
     "finite_number": "a finite number",
-    "string_type": "a text; put quotes round it if it looks like something else",
+    "string_type": "a string; put quotes around it if it looks like something else",
     "tuple_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
 RENAMED_KEYS = {"normalise": "normalize"}
-"""Keys of earlier releases, and what they are called now."""
+"""Keys of earlier releases, by their old name."""
 _NAME = "lower case letters, digits and _, starting with a letter, at most 63"
 
 
 def explain(errors: Iterable[Any], schema: Mapping[str, Any]) -> list[Problem]:
-    """Returns pydantic's errors as problems, one for each place.
+    """Returns pydantic's errors as problems, one per path.
 
     Args:
         errors: as `ValidationError.errors()` gives them.
@@ -35,13 +35,13 @@ def explain(errors: Iterable[Any], schema: Mapping[str, Any]) -> list[Problem]:
     by_loc: dict[Loc, Problem] = {}
     for error in errors:
         if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
-            continue  # Pydantic does not count the items that it has refused, each with an error of its own.
+            continue  # Pydantic does not count items that it refused; each has its own error.
         problem = _explain(error, schema)
         known = by_loc.setdefault(problem.loc, problem)
-        # A union without a tag reports each of its members at the same place.
+        # A union without a tag reports each of its members at the same path.
         if problem.allowed not in known.allowed:
             by_loc[problem.loc] = Problem(known.loc, known.what, f"{known.allowed}, or {problem.allowed}")
-    # Where a list is too short, pydantic reports both the list and the item that is not there.
+    # For a list that is too short, pydantic reports both the list and the missing item.
     return [
         problem
         for loc, problem in by_loc.items()
@@ -50,7 +50,7 @@ def explain(errors: Iterable[Any], schema: Mapping[str, Any]) -> list[Problem]:
 
 
 def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
-    loc, place = _walk(error["loc"], schema)
+    loc, node = _walk(error["loc"], schema)
     kind, got, context = error["type"], _shown(error["input"]), error.get("ctx", {})
     match kind:
         case "extra_forbidden":
@@ -62,10 +62,10 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
             hint = f"did you mean '{close[0]}'? " if close else ""
             return Problem(loc, f"unknown key (got {got})", f"{hint}allowed: {listed(allowed)}")
         case "missing":
-            return Problem(loc, "is missing", "it must be declared")
+            return Problem(loc, "is missing", "it is required")
         case "union_tag_not_found":
             key = context["discriminator"].strip("'")
-            tags = place.get("discriminator", {}).get("mapping", {})
+            tags = node.get("discriminator", {}).get("mapping", {})
             return Problem((*loc, key), "is missing", f"one of: {', '.join(repr(tag) for tag in tags)}")
         case "union_tag_invalid":
             key = context["discriminator"].strip("'")
@@ -81,7 +81,7 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
         case "string_pattern_mismatch":
             return Problem(loc, f"not a name (got {got})", _NAME)
         case "too_short" | "too_long":
-            return Problem(loc, f"has {_counted(context['actual_length'])} (got {got})", _length(place))
+            return Problem(loc, f"has {_counted(context['actual_length'])} (got {got})", _length(node))
         case _:
             return Problem(loc, f"not allowed (got {got})", _TYPES.get(kind, _lower_first(error["msg"])))
 
@@ -89,10 +89,10 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
 def _walk(loc: Loc, schema: Mapping[str, Any]) -> tuple[Loc, Mapping[str, Any]]:
     """Follows pydantic's location through the JSON Schema.
 
-    Pydantic names the member of each union on the way; the document does not, so those parts are left out.
+    Pydantic names the member of each union on the path; the document does not, so these parts are skipped.
 
     Returns:
-        The location in the document, and the JSON Schema of that place ({} where the schema knows none).
+        The location in the document, and its JSON Schema ({} if there is none).
     """
     kept: list[str | int] = []
     node: Mapping[str, Any] = _resolved(schema, schema)
@@ -129,9 +129,9 @@ def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str
     return node
 
 
-def _length(place: Mapping[str, Any]) -> str:
-    low = place.get("minItems", place.get("minProperties"))
-    high = place.get("maxItems", place.get("maxProperties"))
+def _length(node: Mapping[str, Any]) -> str:
+    low = node.get("minItems", node.get("minProperties"))
+    high = node.get("maxItems", node.get("maxProperties"))
     if low == high and low is not None:
         return f"exactly {_counted(low)}"
     return f"at least {_counted(low)}" if low is not None else f"at most {_counted(high or 0)}"

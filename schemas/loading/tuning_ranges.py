@@ -1,4 +1,4 @@
-"""Mistakes in what `sangam tune` is to search over: each end of each range must make a spec that is valid."""
+"""Mistakes in the section `tune`: each end of each range must give a valid spec."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def tuning_problems(spec: Spec, document: Document) -> Iterator[Problem]:
 
     Args:
         spec: the spec.
-        document: that it was read from.
+        document: the file that the spec was read from, as plain data.
     """
     if spec.tune is None:
         return
@@ -35,13 +35,13 @@ def tuning_problems(spec: Spec, document: Document) -> Iterator[Problem]:
         yield Problem(
             ("tune",),
             f"has nothing to compare trials on (got no {missing})",
-            f"declare {missing}: the split that gates judge must not be tuned on",
+            f"declare {missing}: trials must not use the split of the gates",
         )
     document = {key: value for key, value in document.items() if key != "tune"}
     defaults = whole(spec)
-    for path, declared in spec.tune.ranges.items():
-        found = list(_range(path, declared, spec.tune))
-        yield from found or _ends(path, declared, document, defaults)
+    for path, range_ in spec.tune.ranges.items():
+        problems = list(_range(path, range_, spec.tune))
+        yield from problems or _ends(path, range_, document, defaults)
 
 
 def has_validation(spec: Spec) -> bool:
@@ -54,13 +54,13 @@ def _objective(spec: Spec, tune: Tuning) -> Iterator[Problem]:
         yield Problem(
             ("tune", "objective"),
             f"no such task (got '{tune.objective}')",
-            f"declared tasks: {listed(list(spec.tasks))}",
+            f"tasks of the spec: {listed(list(spec.tasks))}",
         )
     others = sorted(name for name, task in spec.tasks.items() if metric_of(task) != "auc")
     if tune.objective is None and others:
         yield Problem(
             ("tune",),
-            f"is by the mean AUC of all tasks, and {listed(others)} have none (got no objective)",
+            f"compares by the mean AUC of all tasks, and {listed(others)} have none (got no objective)",
             f"declare objective, the task to compare trials by: {listed(list(spec.tasks))}",
         )
 
@@ -73,16 +73,16 @@ def _pruning(spec: Spec, tune: Tuning) -> Iterator[Problem]:
             ("tune", "pruning", "after_epochs")
             if "after_epochs" in tune.pruning.model_fields_set
             else ("tune", "pruning"),
-            f"has no effect: trials have no more epochs (got after_epochs {tune.pruning.after_epochs}, epochs {most})",
+            f"has no effect: trials have too few epochs (got after_epochs {tune.pruning.after_epochs}, epochs {most})",
             "raise training.epochs, or remove it",
         )
 
 
-def _whole_numbers(declared: Range) -> list[int]:
-    return [value for _, value in ends(declared) if isinstance(value, int)]
+def _whole_numbers(range_: Range) -> list[int]:
+    return [value for _, value in ends(range_) if isinstance(value, int)]
 
 
-def _range(path: str, declared: Range, tune: Tuning) -> Iterator[Problem]:
+def _range(path: str, range_: Range, tune: Tuning) -> Iterator[Problem]:
     loc: Loc = ("tune", "ranges", path)
     if not _is_tunable(path.split(".")):
         yield Problem(loc, f"cannot be searched over (got {path})", _TUNABLE)
@@ -91,26 +91,30 @@ def _range(path: str, declared: Range, tune: Tuning) -> Iterator[Problem]:
         yield Problem(
             loc, f"lies in another range (got {path}, in {inside[0]})", f"write it into the values of {inside[0]}"
         )
-    if isinstance(declared, Choice):
-        shown = [json.dumps(value, sort_keys=True) for value in declared.values]
+    if isinstance(range_, Choice):
+        shown = [json.dumps(value, sort_keys=True) for value in range_.values]
         twice = sorted({value for value in shown if shown.count(value) > 1})
         if twice:
             yield Problem((*loc, "values"), f"has a value twice (got {twice[0]})", "write every value once")
         return
-    if declared.low >= declared.high:
-        yield Problem((*loc, "low"), f"is not below high (got {declared.low}, {declared.high})", "write low < high")
-    if declared.log and declared.low <= 0:
-        yield Problem((*loc, "low"), f"has no logarithm (got {declared.low})", "write a low above 0, or leave out log")
-    if isinstance(declared, IntRange):
-        yield from _step(loc, declared)
+    if range_.low >= range_.high:
+        yield Problem((*loc, "low"), f"is not below high (got {range_.low}, {range_.high})", "write low < high")
+    if range_.log and range_.low <= 0:
+        yield Problem((*loc, "low"), f"has no logarithm (got {range_.low})", "write a low above 0, or leave out log")
+    if isinstance(range_, IntRange):
+        yield from _step(loc, range_)
 
 
-def _step(loc: Loc, declared: IntRange) -> Iterator[Problem]:
-    if declared.log and declared.step != 1:
-        yield Problem((*loc, "step"), f"and log exclude each other (got {declared.step})", "remove one of them")
-    elif (declared.high - declared.low) % declared.step:
-        last = declared.high - (declared.high - declared.low) % declared.step
-        yield Problem((*loc, "high"), f"is no step (got {declared.high}, step {declared.step})", f"for example {last}")
+def _step(loc: Loc, range_: IntRange) -> Iterator[Problem]:
+    if range_.log and range_.step != 1:
+        yield Problem((*loc, "step"), f"and log exclude each other (got {range_.step})", "remove one of them")
+    elif (range_.high - range_.low) % range_.step:
+        last = range_.high - (range_.high - range_.low) % range_.step
+        yield Problem(
+            (*loc, "high"),
+            f"is not low plus whole steps (got {range_.high}, step {range_.step})",
+            f"for example {last}",
+        )
 
 
 def _is_tunable(keys: list[str]) -> bool:
@@ -123,28 +127,26 @@ def _is_tunable(keys: list[str]) -> bool:
             return False
 
 
-def ends(declared: Range) -> list[tuple[Loc, Any]]:
-    """Returns the values of a range that are tried before the first trial, and where in the range they stand."""
-    match declared:
+def ends(range_: Range) -> list[tuple[Loc, Any]]:
+    """Returns the values of a range that are checked before the first trial, with their paths in the range."""
+    match range_:
         case FloatRange() | IntRange():
-            return [(("low",), declared.low), (("high",), declared.high)]
+            return [(("low",), range_.low), (("high",), range_.high)]
         case Choice():
-            return [(("values", index), value) for index, value in enumerate(declared.values)]
+            return [(("values", index), value) for index, value in enumerate(range_.values)]
         case _:
-            assert_never(declared)
+            assert_never(range_)
 
 
-def _ends(path: str, declared: Range, document: Document, defaults: Document) -> Iterator[Problem]:
+def _ends(path: str, range_: Range, document: Document, defaults: Document) -> Iterator[Problem]:
     loc: Loc = ("tune", "ranges", path)
-    for place, value in ends(declared):
+    for part_loc, value in ends(range_):
         try:
             checked = check_document(with_values(document, defaults, {path: value}))
         except KeyError as missing:
             part = missing.args[0]
-            yield Problem(
-                loc, f"no such place in the spec (got {path})", f"declare {part} first, or write a choice of it"
-            )
+            yield Problem(loc, f"no such path in the spec (got {path})", f"declare {part} first, or make it a choice")
             return
         if isinstance(checked, list):
             for problem in checked:
-                yield Problem((*loc, *place), f"makes no valid spec (got {json.dumps(value)})", str(problem))
+                yield Problem((*loc, *part_loc), f"gives an invalid spec (got {json.dumps(value)})", str(problem))

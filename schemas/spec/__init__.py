@@ -1,4 +1,4 @@
-"""The declaration of a ranker, whole."""
+"""The whole spec of a ranker, and the parts that ingestion and training depend on."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from schemas.spec.tuning import Tuning
 
 
 class Inputs(FrozenModel):
-    """The part of a spec that says what an example is: all that ingestion's columns and Transform depend on."""
+    """The part of a spec that says what an example is: ingestion's columns and Transform depend on nothing else."""
 
     features: Annotated[dict[Name, Feature], Field(min_length=1)]
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
@@ -37,28 +37,28 @@ class Inputs(FrozenModel):
         Raises:
             ValueError: for a feature made of two columns.
         """
-        declared = self.keys[name] if name in self.keys else self.features[name]
-        if isinstance(declared, CrossFeature | AgeFeature | MatchFeature):
-            raise ValueError(f"features.{name}: has no column of its own (got kind {declared.kind}); it is made of two")
-        return declared.column or name
+        reader = self.keys[name] if name in self.keys else self.features[name]
+        if isinstance(reader, CrossFeature | AgeFeature | MatchFeature):
+            raise ValueError(f"features.{name}: has no column of its own (got kind {reader.kind}); it is made of two")
+        return reader.column or name
 
     def label_of(self, task: str) -> str:
         """Returns the column of the logs that holds a task's label."""
         return self.tasks[task].label or task
 
     def table_of(self, feature: str) -> str | None:
-        """Returns the table of an embedded feature, None for one that is floats as it is."""
-        declared = self.features[feature]
-        if isinstance(declared, NumericFeature | VectorFeature | AgeFeature | MatchFeature):
+        """Returns the table of an embedded feature, or None for a feature of floats."""
+        spec = self.features[feature]
+        if isinstance(spec, NumericFeature | VectorFeature | AgeFeature | MatchFeature):
             return None
-        return declared.table
+        return spec.table
 
     def inputs(self) -> "Inputs":
-        """Returns this part alone."""
+        """Returns only this part."""
         return Inputs(features=self.features, tasks=self.tasks, event_time=self.event_time, keys=self.keys)
 
     def table_tags(self) -> dict[str, int]:
-        """Returns a number from 1 for every table that a feature reads, by name: the high bits of its ids' keys."""
+        """Returns a number from 1 for every table that a feature reads: the high bits of its keys."""
         tables = {table for table in map(self.table_of, self.features) if table}
         return {table: tag for tag, table in enumerate(sorted(tables), start=1)}
 
@@ -91,7 +91,7 @@ class Spec(RankerSpec):
     alerts: Alerts | None = None
     tune: Tuning | None = None
     intended_use: str = ""
-    """For the model card: who is to use the model for what."""
+    """For the model card: who may use the model for what."""
 
     def ranker(self) -> RankerSpec:
         """Returns the part that a trained model depends on."""
@@ -100,6 +100,6 @@ class Spec(RankerSpec):
 
 
 def digest(part: FrozenModel) -> str:
-    """Returns the sha256 of a declaration's canonical JSON: equal for equal meaning, whatever the YAML looked like."""
+    """Returns the sha256 of a model's canonical JSON: equal for equal values, however the YAML was written."""
     canonical = json.dumps(part.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Who is told when a run fails or a gate refuses its model."""
+"""The webhook for failed runs and refused models."""
 
 from typing import Annotated, Literal
 
@@ -17,7 +17,7 @@ class Alerts(FrozenModel):
     url_env: EnvironmentName = "SANGAM_ALERT_URL"
     """Environment variable with the webhook's address."""
     key_env: EnvironmentName = "SANGAM_ALERT_KEY"
-    """Environment variable with the key that bodies are signed with."""
+    """Environment variable with the signing key."""
     on: Annotated[tuple[Literal["failed", "refused"], ...], Field(min_length=1)] = ("failed", "refused")
     timeout_s: PositiveInt = 10
-    """For one try; there are three."""
+    """Of each of three attempts."""

@@ -12,10 +12,10 @@ class FrozenModel(BaseModel):
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
-"""A name in the spec: lower case letters, digits and underscores, so that it can be a path, a label and an op name."""
+"""A name in the spec: lower case letters, digits and underscores, valid as path, label and operation name."""
 
 ColumnName = Annotated[str, Field(min_length=1, max_length=128)]
-"""A column of the logs, as it is spelled in the files."""
+"""A column of the logs, as spelled in the files."""
 
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]

@@ -1,4 +1,4 @@
-"""What a run is given: processes of the training job, and on Kubernetes the pods, volumes and retries of each step."""
+"""Processes of the training job, and on Kubernetes the pods, volumes and retries of each step."""
 
 from typing import Annotated, Literal
 
@@ -22,19 +22,19 @@ from schemas.spec.serving import Size
 
 
 class Cluster(FrozenModel):
-    """What one training job is given. Nothing here changes what the model means."""
+    """Processes and limits of a training job. Nothing here changes what the model means."""
 
     ranks: PositiveInt = 2
     """Horovod processes."""
     threads_per_rank: PositiveInt = 1
     data_workers: Annotated[int, Field(ge=0)] = 2
-    """tf.data service worker processes; 0: every rank reads by itself, in a fixed order."""
+    """tf.data service worker processes; 0: every rank reads its own examples, in a fixed order."""
     retries: Annotated[int, Field(ge=0)] = 2
-    """How many lost processes of a job are made good: a data worker by another, a rank by starting all ranks again."""
+    """Lost processes that a job survives: a data worker is replaced; for a rank all ranks restart."""
     deadline_s: PositiveInt = 6 * 3600
-    """Training that has not ended by then is stopped and fails."""
+    """Training that takes longer is stopped and fails."""
     heartbeat_timeout_s: PositiveInt = 300
-    """A rank that has made no progress for so long is taken for hung, and training fails."""
+    """A rank without progress for this long counts as hung, and training fails."""
 
 
 class Gpu(FrozenModel):
@@ -42,11 +42,11 @@ class Gpu(FrozenModel):
 
     count: PositiveInt = 1
     type: ResourceName = "nvidia.com/gpu"
-    """The resource's name in Kubernetes; on Vertex AI the accelerator's, for example NVIDIA_TESLA_V100."""
+    """Name of the resource in Kubernetes, or of the accelerator on Vertex AI, for example NVIDIA_TESLA_V100."""
 
 
 class Toleration(FrozenModel):
-    """A taint of nodes that a pod may run on nevertheless, as spot nodes have one."""
+    """A taint that a pod tolerates, such as that of spot nodes."""
 
     key: LabelKey
     operator: Literal["Exists", "Equal"] = "Exists"
@@ -55,14 +55,14 @@ class Toleration(FrozenModel):
 
 
 class SecretKey(FrozenModel):
-    """A value that lies in a Secret of the namespace; never the value itself."""
+    """Where a value is in a Secret of the namespace; never the value itself."""
 
     secret: DnsName
     key: SecretKeyName
 
 
 class Pod(FrozenModel):
-    """What a container and its pod are given. What is left out is left to the namespace's defaults."""
+    """Settings of a container and its pod. The namespace's defaults apply to what is left out."""
 
     cpu: Cpu | None = None
     """Cores, for example "2" or "500m": request and limit."""
@@ -74,15 +74,15 @@ class Pod(FrozenModel):
     tolerations: tuple[Toleration, ...] = ()
     env: dict[EnvironmentName, str] = Field(default_factory=dict)
     secrets: dict[EnvironmentName, SecretKey] = Field(default_factory=dict)
-    """Environment variable to the Secret that it is read from."""
+    """Environment variable to the Secret with its value."""
     shared_memory: Size | None = None
-    """Of /dev/shm; Kubernetes gives 64 MB where nothing is declared. It counts as memory of the pod."""
+    """Size of /dev/shm; 64 MB on Kubernetes if left out. It counts as memory of the pod."""
     image: Image | None = None
     """Left out: the image given to `compile` or `deploy`."""
 
 
 class Retries(FrozenModel):
-    """How often a failed step is tried again; the wait grows by `factor` every time."""
+    """How often a failed step is retried; the wait grows by `factor` each time."""
 
     count: Annotated[int, Field(ge=0, le=20)] = 2
     backoff_s: PositiveInt = 60
@@ -91,13 +91,13 @@ class Retries(FrozenModel):
 
 
 class Step(Pod):
-    """A step of the pipeline on Kubeflow. What is left out is that of `default`."""
+    """A step of the pipeline on Kubeflow. `default` applies to what is left out."""
 
     retries: Retries = Retries()
     timeout_s: PositiveInt | None = None
-    """The pod is ended after so long, and the try has failed."""
+    """A pod that runs longer is stopped, and the attempt fails."""
     cache: bool | None = None
-    """False: run even if nothing has changed. Left out: as the step is made."""
+    """False: run even if nothing has changed. Left out: the step's own default."""
 
 
 class Volume(FrozenModel):
@@ -121,11 +121,11 @@ class _PodsLauncher(FrozenModel):
     host: Pod = Pod()
     """The pods with the ranks: memory, GPUs, spot nodes."""
     coordinator: Pod = Pod()
-    """Holds the ranks' meeting point, and exports the model: it needs the memory of the export (`sangam plan`)."""
+    """Serves the ranks' rendezvous and exports the model: it needs the memory of the export (`sangam plan`)."""
     data_worker: Pod = Pod()
     """The tf.data service: the dispatcher and each worker."""
     network_interface: NetworkInterface = "eth0"
-    """Of the pods, for the ranks' messages."""
+    """Interface of the pods for the ranks' messages."""
 
 
 class MpiJobLauncher(_PodsLauncher):
@@ -159,33 +159,33 @@ StepName = Literal[
 class SpecCluster(Cluster):
     """The whole section: the training job, and everything on Kubernetes around it. A local run reads only the former.
 
-    What is not in `Cluster` is no part of what a model depends on: changing it trains nothing again on this machine.
+    A model does not depend on what is not in `Cluster`: changing it trains nothing again on this machine.
     """
 
     launcher: Launcher = LocalLauncher()
     default: Step = Step()
-    """Of every step that declares nothing else."""
+    """For every step, unless `steps` says otherwise."""
     steps: dict[StepName, Step] = Field(default_factory=dict)
     volumes: dict[DnsLabel, Volume] = Field(default_factory=dict)
     service_account: DnsName | None = None
-    """Of the run's pods; Kubeflow knows one a run. Pods of a training job have no token at all."""
+    """Of the run's pods; Kubeflow has one per run. Pods of a training job have no token at all."""
 
     def job(self) -> Cluster:
         """Returns the part that the training job depends on."""
         return Cluster(**{name: getattr(self, name) for name in Cluster.model_fields})
 
     def step(self, name: StepName) -> Step:
-        """Returns what a step is given: what it declares, over `default`."""
-        declared = self.steps.get(name)
-        if declared is None:
+        """Returns the settings of a step: its own, over `default`."""
+        own = self.steps.get(name)
+        if own is None:
             return self.default
-        return self.default.model_copy(update={key: getattr(declared, key) for key in declared.model_fields_set})
+        return self.default.model_copy(update={key: getattr(own, key) for key in own.model_fields_set})
 
 
 class Launch(FrozenModel):
-    """All that the trainer step needs to know to start a training job of several pods: made at compile time."""
+    """What the trainer step needs to start a training job of several pods; made at compile time."""
 
     launcher: Annotated[MpiJobLauncher | JobSetLauncher, Field(discriminator="kind")]
     image: Image
-    """Of the pods that declare none of their own."""
+    """For pods without an image of their own."""
     volumes: dict[DnsLabel, Volume]

@@ -1,4 +1,4 @@
-"""Where the logs lie, how they are cut into days or named splits, and how much bad data is tolerated."""
+"""Where the logs are, how they are cut into days or named splits, and how much bad data is tolerated."""
 
 import datetime
 from typing import Annotated, Literal
@@ -34,7 +34,7 @@ DayPattern = Annotated[FilePattern, AfterValidator(_has_each_day_field_once)]
 
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
-"""Of what may be wrong: from none to not quite all."""
+"""A tolerated share: at least 0, less than 1."""
 
 
 class _Logs(FrozenModel):
@@ -42,38 +42,38 @@ class _Logs(FrozenModel):
     list_separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
     """CSV only: the character between the values of a multi-valued cell."""
     max_dropped_fraction: Fraction = 0.01
-    """A run whose ingestion drops a larger share of a split's rows fails."""
+    """A run fails if ingestion drops a larger share of a split's rows."""
     max_list_length: PositiveInt = 1000
-    """Values of a longer list are cut off and counted; see docs/data.md."""
+    """Longer lists are cut and counted; see docs/data.md."""
     max_id_bytes: PositiveInt = 1024
-    """A longer id is taken for missing and counted; a row that must have it is dropped."""
+    """A longer id counts as missing; a row that requires it is dropped. Both are counted."""
 
 
 class _Times(FrozenModel):
-    """What becomes of times that cannot be right; see docs/data.md."""
+    """How times that cannot be right are treated; see docs/data.md."""
 
     outside: Literal["clip", "drop"] = "clip"
     """`clip`: a time outside the range becomes its nearer end; `drop`: its row is left out. Both are counted."""
     max_outside_fraction: Fraction = 0.01
-    """A run in which a larger share of a split's values lies outside fails: the column is in another unit, or wrong."""
+    """A run fails if a larger share of a split's values is outside: the column has another unit, or is wrong."""
 
 
 class DayTimes(_Times):
-    """Times of events must lie within the days of the run."""
+    """Times of events must be in the days of the run."""
 
     tolerance_days: Annotated[int, Field(ge=0, le=3660)] = 1
-    """Around these days, for events that are logged late and for other time zones."""
+    """Tolerance on each side, for events logged late and for other time zones."""
 
 
 class SplitTimes(_Times):
-    """Times of events must lie between two days, as there are no days to go by."""
+    """Times of events must be between two days, since the logs have no dates."""
 
     earliest: Annotated[str, AfterValidator(_is_day)] = "1990-01-01"
     latest: Annotated[str, AfterValidator(_is_day)] = "2100-01-01"
 
 
 MOST_DAYS = 3660
-"""Ten years: more are a slip of the pen."""
+"""Ten years; more is a typing error."""
 Days = Annotated[int, Field(gt=0, le=MOST_DAYS)]
 
 
@@ -81,28 +81,27 @@ class Arrival(FrozenModel):
     """How a run knows that a day's logs are complete, and how long it waits for them."""
 
     marker: DayPattern
-    """File that is written after all others of a day, for example '{YYYY}-{MM}-{DD}/_SUCCESS'; relative to the data
-    folder."""
+    """File that is written last on each day, for example '{YYYY}-{MM}-{DD}/_SUCCESS'; relative to the data folder."""
     wait_s: Annotated[int, Field(ge=0)] = 2 * 3600
-    """A run whose date has no marker after so long fails."""
+    """A run fails if its date has no marker after this time."""
     poll_s: PositiveInt = 30
 
 
 class DayLogs(_Logs):
     """Logs in one folder or file per day. A run for date D evaluates on the `eval_days` that end with D and
-    trains on the `train_days` before them; days are never cut at random."""
+    trains on the `train_days` before them; days are never split at random."""
 
     kind: Literal["days"]
     pattern: DayPattern
     train_days: Days
     eval_days: Days = 1
     validation_days: Annotated[int, Field(ge=0, le=MOST_DAYS)] = 0
-    """Of the train days, the newest so many are not trained on: the trainer scores them after every epoch. Fewer than
-    `train_days`. An incremental training takes them in once they are no longer the newest."""
+    """The newest train days, not trained on but scored after every epoch; fewer than `train_days`. Incremental
+    training learns from them once they are no longer the newest."""
     missing_days: Literal["error", "skip"] = "error"
     """`skip`: a day without rows is left out and reported, as long as each split keeps at least one day."""
     arrival: Arrival | None = None
-    """Left out: a run takes what is there when it starts."""
+    """Left out: a run reads what is there when it starts."""
     times: DayTimes = DayTimes()
 
 

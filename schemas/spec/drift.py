@@ -1,4 +1,4 @@
-"""How far a day's examples may be from those that the model is trained on."""
+"""Bounds on the distance between a day's examples and the training examples."""
 
 from collections.abc import Collection
 from typing import Annotated, Literal
@@ -26,10 +26,10 @@ Measure = Literal["l_infinity", "jensen_shannon", "missing_share"]
 
 
 def measures_of(feature: Feature) -> tuple[Measure, ...]:
-    """Returns the distances that mean something for a feature.
+    """Returns the distances that make sense for a feature.
 
-    Those of a feature made of two columns are of each of them, and the larger one counts. Times move on by themselves:
-    of these only how often they are missing can be compared.
+    For a feature of two columns the larger of both distances counts. Times change by themselves: only their
+    missing share can be compared.
     """
     match feature:
         case NumericFeature() | BucketsFeature() | VectorFeature():
@@ -47,29 +47,29 @@ def measures_of(feature: Feature) -> tuple[Measure, ...]:
 class DriftBounds(FrozenModel):
     """Largest distances of a feature's values, evaluation split against training split.
 
-    A training split with fewer negatives (keep_negatives) is at some distance from the evaluation split as it is.
+    A training split with fewer negatives (keep_negatives) differs from the evaluation split for that reason alone.
     """
 
     l_infinity: Share | None = None
-    """Features of ids: the largest difference of a value's share among the values."""
+    """For ids: the largest change of one value's share."""
     jensen_shannon: Share | None = None
-    """Numbers, vectors (all their floats together): Jensen-Shannon divergence of the distributions of the values, base
-    2: 0 for equal ones, 1 for disjoint ones."""
+    """For numbers and vectors (all floats together): Jensen-Shannon divergence of the values' distributions, base 2:
+    0 if equal, 1 if disjoint."""
     missing_share: Share | None = None
-    """Largest difference of the shares of examples without the feature."""
+    """Largest change of the share of examples without the feature."""
 
 
 class Drift(FrozenModel):
-    """The gate on the input, before anything is trained on it."""
+    """The gate on the input, before training."""
 
     action: Literal["stop", "warn"]
     """`stop`: the run fails, naming every feature out of bounds. `warn`: a note in the run's summary."""
     every: DriftBounds | None = None
-    """Bounds of the features without their own; `l_infinity` binds ids, `jensen_shannon` numbers, and neither times."""
+    """Bounds for features without their own; `l_infinity` for ids, `jensen_shannon` for numbers, neither for times."""
     features: Annotated[dict[Name, DriftBounds], Field(min_length=1)] | None = None
 
     def bounds_of(self, feature: str, measures: Collection[Measure]) -> DriftBounds:
-        """Returns a feature's bounds: its own, or those of every feature as far as `measures_of` the feature go."""
+        """Returns a feature's bounds: its own, or those of `every` for the given measures."""
         own = (self.features or {}).get(feature)
         if own is not None or self.every is None:
             return own or DriftBounds()

@@ -20,14 +20,14 @@ class PositionalEncoder(FrozenModel):
 
 
 class DinEncoder(FrozenModel):
-    """Attention to a target: each embedding is weighted by what an MLP makes of it and the target's (Zhou et al.: Deep
-    interest network, KDD 2018, equation 3)."""
+    """Attention to a target: each embedding is weighted by an MLP of it and the target's (Zhou et al.: Deep interest
+    network, KDD 2018, equation 3)."""
 
     kind: Literal["din"]
     target: Name
-    """A feature of one id whose table has the sequence's width, such as the candidate."""
+    """A feature with one id per example and the sequence's dimension, such as the candidate."""
     units: Units = (36,)
-    """Of the hidden layers of the activation unit."""
+    """Hidden layers of the activation unit."""
 
 
 class TransformerEncoder(FrozenModel):
@@ -37,7 +37,7 @@ class TransformerEncoder(FrozenModel):
     kind: Literal["transformer"]
     num_layers: PositiveInt = 1
     num_heads: PositiveInt = 2
-    """Divides the table's width."""
+    """Must divide the table's dimension."""
     feed_forward_units: PositiveInt = 64
 
 

@@ -1,4 +1,4 @@
-"""The kinds of features: numbers, ids, lists of ids, vectors, times, and what is made of two columns."""
+"""The kinds of features: numbers, ids, lists of ids, vectors, times, and features of two columns."""
 
 from typing import Annotated, Literal
 
@@ -19,7 +19,7 @@ class _OneColumn(FrozenModel):
 
 
 class NumericFeature(_OneColumn):
-    """A float. Clipped, then log1p, then normalized, in this order, each where it is declared."""
+    """A float. Clipped, then log1p, then normalized, as far as the spec says so."""
 
     kind: Literal["numeric"]
     type: NumberType = "float"
@@ -28,10 +28,10 @@ class NumericFeature(_OneColumn):
     normalize: Normalization = "zscore"
     """Statistics over the training split, computed by TensorFlow Transform."""
     missing: float | None = None
-    """Value where the logs have none. Without it, a row without the value is an anomaly that stops the run."""
+    """Replaces a missing value. Without it, a row without the value is an anomaly that stops the run."""
     at_serving: float | None = None
-    """For a bias feature, such as the position on the page: the value that every prediction assumes, whatever the
-    logs say. Trained on as logged."""
+    """For a bias feature, such as the position on the page: the value that every prediction uses. Training uses the
+    logged value."""
 
 
 class BucketsFeature(_OneColumn):
@@ -40,13 +40,13 @@ class BucketsFeature(_OneColumn):
     kind: Literal["buckets"]
     type: NumberType = "float"
     num_buckets: Annotated[int, Field(ge=2, le=1000)]
-    """Of about equally many training examples each; fewer where values repeat."""
+    """Each with about equally many training examples; fewer buckets if values repeat."""
     table: Name | None = None
-    """Whose rows the buckets have. Without one: (bucket + 0.5) / num_buckets."""
+    """Table with a row per bucket. Without one: (bucket + 0.5) / num_buckets."""
     missing: float | None = None
-    """Value where the logs have none."""
+    """Replaces a missing value."""
     missing_row: bool = False
-    """A missing value has a row of its own; it counts for no quantile."""
+    """A missing value has a row of its own and does not count in the quantiles."""
     at_serving: float | None = None
     """See `NumericFeature`."""
 
@@ -58,9 +58,9 @@ class IdFeature(_OneColumn):
     type: IdType
     table: Name
     missing: str | int | None = None
-    """Id that stands for a missing value. Without it, a row without the id is an anomaly that stops the run."""
+    """Replaces a missing id. Without it, a row without the id is an anomaly that stops the run."""
     missing_row: bool = False
-    """A missing value has a row of its own, which no id shares."""
+    """A missing id has a row of its own."""
     at_serving: str | int | None = None
     """See `NumericFeature`."""
 
@@ -70,11 +70,11 @@ class CrossFeature(FrozenModel):
 
     kind: Literal["cross"]
     columns: Annotated[dict[ColumnName, IdType | Literal["float"]], Field(min_length=2, max_length=2)]
-    """Columns of the logs and the types of their ids, in any order. A float counts by its value, to six decimals: for
-    numbers of few values, such as prices."""
+    """Columns of the logs and the types of their ids, in any order. A float is an id by its value, to six decimals: for
+    numbers with few values, such as prices."""
     table: Name
     missing_row: bool = False
-    """A pair that lacks an id has a row of its own. Without it, a row that lacks one is an anomaly."""
+    """A pair with a missing id has a row of its own. Without this, such a row of the logs is an anomaly."""
 
 
 class IdsFeature(_OneColumn):
@@ -84,11 +84,11 @@ class IdsFeature(_OneColumn):
     type: IdType
     table: Name
     combiner: Literal["sum", "mean", "sqrtn"]
-    """With weights w: sum w x; that over sum w; that over sqrt(sum w^2). Without, every w is 1."""
+    """For weights w (1 without `weights`): sum w x; that over sum w; that over sqrt(sum w^2)."""
     weights: ColumnName | None = None
-    """Column with a float for each id, in the same order."""
+    """Column with one float per id, in the same order."""
     max_values: PositiveInt = 64
-    """Values after these are cut off."""
+    """Longer lists are cut to their first values."""
 
 
 class SequenceFeature(_OneColumn):
@@ -99,21 +99,20 @@ class SequenceFeature(_OneColumn):
     table: Name
     max_length: PositiveInt
     keep: Literal["first", "last"] = "first"
-    """Which of more ids are kept; `last` for logs that have the most recent one last: they are turned round, so that
-    the first position is always that of the most recent id."""
+    """Which ids of a longer list are kept. `last` is for logs that end with the most recent id: the list is reversed,
+    so that the first position is always the most recent id."""
     encoder: Encoder = MeanEncoder(kind="mean")
 
 
 class VectorFeature(_OneColumn):
-    """A vector that another model has computed; a list of `dim` floats in the logs."""
+    """A vector computed by another model; a list of `dim` floats in the logs."""
 
     kind: Literal["vector"]
     dim: Annotated[int, Field(gt=0, le=4096)]
     normalize: Literal["none", "l2"] = "none"
-    """`l2`: to length 1; a vector of zeros stays."""
+    """`l2`: scaled to length 1; a vector of zeros stays."""
     missing: float | None = None
-    """Every float where the logs have no vector, before it is normalized. Without it, a row without the vector is an
-    anomaly."""
+    """Every float of a missing vector, before normalizing. Without it, a row without the vector is an anomaly."""
 
 
 class TimeFeature(_OneColumn):
@@ -122,19 +121,19 @@ class TimeFeature(_OneColumn):
     kind: Literal["time"]
     part: Literal["hour", "weekday"]
     utc_offset_minutes: Annotated[int, Field(ge=-840, le=840)] = 0
-    """Of the clock that counts; the column holds seconds since 1970 (UTC)."""
+    """Local time minus UTC; the column holds seconds since 1970 (UTC)."""
     table: Name | None = None
-    """Whose rows the hours or days have. Without one: sine and cosine of 2 pi hour / 24, or of 2 pi weekday / 7."""
+    """Table with a row per hour or day. Without one: sine and cosine of 2 pi hour / 24, or of 2 pi weekday / 7."""
     missing_row: bool = False
     """A missing time has a row of its own."""
 
 
 class AgeFeature(FrozenModel):
-    """How old something was at the event, such as a post when it was shown. Negative ages count as 0."""
+    """An age at the time of the event, such as that of a post when shown. Negative ages count as 0."""
 
     kind: Literal["age"]
     since: ColumnName
-    """Column with the beginning, seconds since 1970."""
+    """Column with the start, seconds since 1970."""
     at: ColumnName
     """Column with the time of the event, seconds since 1970."""
     unit: Literal["seconds", "minutes", "hours", "days"] = "hours"
@@ -144,11 +143,11 @@ class AgeFeature(FrozenModel):
     """log(1 + age)."""
     normalize: Normalization = "zscore"
     missing: float | None = None
-    """Age where the logs lack one of both, in the unit. Without it, such a row is an anomaly."""
+    """Age, in the unit, if either time is missing. Without it, such a row is an anomaly."""
 
 
 class MatchFeature(FrozenModel):
-    """1 where an id is among the ids of a list, such as an item among those the user has bought; otherwise 0."""
+    """1 if a list contains an id, such as an item among those the user has bought; otherwise 0."""
 
     kind: Literal["match"]
     column: ColumnName
@@ -159,7 +158,7 @@ class MatchFeature(FrozenModel):
 
 
 class Key(FrozenModel):
-    """A column that evaluation groups or slices examples by, such as a request's number, and that no model sees."""
+    """A column, such as a request's number, only for grouping and slicing in evaluation; no model sees it."""
 
     column: ColumnName | None = None
     """Column of the logs; the key's own name when left out."""
@@ -170,9 +169,9 @@ EmbeddedFeature = IdFeature | IdsFeature | SequenceFeature
 ListFeature = IdsFeature | SequenceFeature
 """Any number of ids."""
 BiasFeature = NumericFeature | BucketsFeature | IdFeature
-"""May have a value `at_serving`."""
+"""May have `at_serving`."""
 OneIdFeature = IdFeature | CrossFeature
-"""One id, always with a table; so have `BucketsFeature` and `TimeFeature` where one is declared."""
+"""One id, always with a table. `BucketsFeature` and `TimeFeature` may have one."""
 Feature = Annotated[
     NumericFeature
     | BucketsFeature

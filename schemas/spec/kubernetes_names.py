@@ -1,4 +1,4 @@
-"""Types of the names and quantities of Kubernetes, checked when a spec is read rather than when a pod is refused."""
+"""Types for names and quantities of Kubernetes, checked when a spec is read rather than when a pod is refused."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 _PART = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
-# Reference: the grammar of references of images, reference/reference.go in the distribution project.
+# Reference: the grammar of image references, reference/reference.go in the distribution project.
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"
 _PATH_PART = r"[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*"
 _TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
@@ -34,7 +34,7 @@ WORDS = {
     _INTERFACE: "an interface as in eth0, at most 15 characters",
     _PATH: "an absolute path of letters, digits, -, _, . and /",
 }
-"""By pattern: what is allowed, in words."""
+"""What each pattern allows, in words."""
 
 
 def _has_short_prefix(key: str) -> str:

@@ -1,8 +1,7 @@
-"""What is measured of a task, and how a slice of the examples is named: known to specs, evaluator and reports.
+"""Metrics of a task, and names of slices: used by specs, evaluator and reports.
 
-Of a task are measured the examples that take part in it (`only_where`, `missing_label`), each counting once; where
-the task declares an `example_weight`, also as `weighted_<metric>`, each counting by its weight. A watch time is
-measured as the real number it is.
+A metric covers the examples of the task (`only_where`, `missing_label`), each counting once. A task with an
+`example_weight` also has `weighted_<metric>`, where each counts by its weight. Watch times count as numbers.
 """
 
 import re
@@ -15,7 +14,7 @@ from typing_extensions import assert_never
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 Direction = Literal["higher", "lower", "target"]
-"""Which values are better; `target`: the nearer to 1, so that a gate is a band."""
+"""Which values are better. `target`: the nearer to 1; its gate is a band."""
 
 _BINARY: dict[str, Direction] = {
     "auc": "higher",
@@ -33,24 +32,24 @@ _REGRESSION: dict[str, Direction] = {
     "calibration": "target",
 }
 WEIGHTED = "weighted_"
-"""Before the name of a metric for which each example counts by its weight."""
+"""Prefix of a metric for which each example counts by its weight."""
 SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL = "sum_of_weights", "weighted_mean_label"
-"""What is told of the weights beside these metrics."""
+"""Reported with these metrics."""
 _NOT_WEIGHTED = ("gauc", "rank_correlation")
-"""Groups have weights of their own, and ranks none; neither have lists, of which the metrics at k are."""
+"""Groups have weights of their own; ranks have none, nor have lists, which the metrics at k are for."""
 _RENAMED = {"normalised_entropy": "normalized_entropy"}
 _AT_K = re.compile(r"^(ndcg|recall)_at_([1-9]\d{0,3})$")
 _LARGEST = {"auc": 1.0, "pr_auc": 1.0, "calibration_error": 1.0, "gauc": 1.0, "rank_correlation": 1.0}
 
 
 def metrics_of(task: Task) -> list[str]:
-    """Returns the metrics that a gate of a task can bind, those at k as `ndcg_at_<k>`."""
+    """Returns the metrics that a task's gates can bound, those at k as `ndcg_at_<k>`."""
     names = [*_of(task), "ndcg_at_<k>", "recall_at_<k>"] if isinstance(task, BinaryTask) else list(_of(task))
     return [*names, *_weighted(task)] if task.example_weight else names
 
 
 def fits(metric: str, task: Task) -> bool:
-    """Says whether a metric is measured for a kind of task."""
+    """Says whether a task has a metric."""
     if needs_weights(metric):
         return task.example_weight is not None and metric in _weighted(task)
     return metric in _of(task) or (isinstance(task, BinaryTask) and at_k(metric) is not None)
@@ -61,7 +60,7 @@ def _weighted(task: Task) -> list[str]:
 
 
 def needs_weights(metric: str) -> bool:
-    """Says whether a metric is one for which each example counts by its weight."""
+    """Says whether each example counts by its weight for a metric."""
     return metric.startswith(WEIGHTED)
 
 
@@ -92,7 +91,7 @@ def direction(metric: str) -> Direction:
 
 
 def largest(metric: str) -> float | None:
-    """Returns the largest value that a metric can have, None where there is none."""
+    """Returns the largest possible value of a metric, or None."""
     return 1.0 if at_k(metric) else _LARGEST.get(without_weights(metric))
 
 

@@ -16,18 +16,18 @@ class DcnV2(FrozenModel):
     rank: PositiveInt | None = None
     """Width r of W = U V^T, equation 2; W is full when left out."""
     num_experts: PositiveInt = 1
-    """Low-rank matrices a layer, mixed by a gate of its input, equations 3 and 4; more than one needs a rank."""
+    """Low-rank matrices per layer, mixed by a gate of its input, equations 3 and 4; more than one needs a rank."""
     deep_units: Units | None = None
-    """Of the deep part, in parallel to the crosses; the tasks' part sees both, side by side. None when left out."""
+    """Units of a deep part in parallel to the crosses; the task heads see both. Left out: no deep part."""
 
 
 class Dlrm(FrozenModel):
-    """Dot products of all pairs of embeddings (Naumov et al.: Deep learning recommendation model, 2019), beside the
-    numbers' own vector. All tables that features read have one width."""
+    """Dot products of all pairs of embeddings (Naumov et al.: Deep learning recommendation model, 2019), with a
+    vector of the numbers. All tables of features have one dimension."""
 
     kind: Literal["dlrm"]
     bottom_units: tuple[PositiveInt, ...] = (64,)
-    """Of the MLP over the numbers; a last layer with the embeddings' width follows."""
+    """Units of the MLP over the numbers; a last layer with the embeddings' dimension follows."""
 
 
 Interaction = Annotated[DcnV2 | Dlrm, Field(discriminator="kind")]
@@ -35,15 +35,15 @@ Interaction = Annotated[DcnV2 | Dlrm, Field(discriminator="kind")]
 
 class _Model(FrozenModel):
     interaction: Interaction | None = None
-    """What the features become before the tasks' part; they are laid side by side when left out."""
+    """Combines the features before the task heads. Left out: they are concatenated."""
     tower_units: Units = (16,)
-    """Of each task's own MLP."""
+    """Units of each task's own MLP."""
     dropout: Fraction = 0.0
     """Share of each hidden layer's outputs that is zeroed in training."""
 
 
 class SingleTask(_Model):
-    """A tower for each task; they share the embeddings alone."""
+    """A tower for each task; they share only the embeddings."""
 
     kind: Literal["single_task"]
 
@@ -62,7 +62,7 @@ class Mmoe(_Model):
     num_experts: PositiveInt = 4
     expert_units: Units = (64, 32)
     top_k: PositiveInt | None = None
-    """Each gate uses its k largest experts alone (Shazeer et al., ICLR 2017, equations 3 to 5, without noise); all
+    """Each gate uses only its k largest experts (Shazeer et al., ICLR 2017, equations 3 to 5, without noise); all
     when left out."""
 
 
@@ -80,16 +80,16 @@ class Ple(_Model):
 
 class Esmm(_Model):
     """Entire space multi-task model (Ma et al., SIGIR 2018): for a chain of tasks, P(step k) is the product of the
-    conditional probabilities up to it, each from a tower of its own; all are trained on all examples."""
+    conditional probabilities up to it, each from its own tower; all are trained on all examples."""
 
     kind: Literal["esmm"]
     chain: Annotated[tuple[Name, ...], Field(min_length=2)]
-    """All tasks in the order in which they happen, such as [click, convert]; each label implies the one before."""
+    """All tasks in the order in which they happen, such as [click, convert]; each label implies the previous one."""
 
 
 class Aitm(_Model):
-    """Adaptive information transfer (Xi et al., KDD 2021): each task's tower also sees what the one before it in the
-    chain passes on; a later step predicted likelier than an earlier one costs."""
+    """Adaptive information transfer (Xi et al., KDD 2021): each task's tower also sees what the previous tower
+    of the chain passes on; a later step predicted likelier than an earlier one adds to the loss."""
 
     kind: Literal["aitm"]
     chain: Annotated[tuple[Name, ...], Field(min_length=2)]

@@ -1,4 +1,4 @@
-"""Optimizers: of the dense weights, and of embedding rows, where each says what it keeps beside an embedding."""
+"""Optimizers of dense weights and of embedding rows, with the floats that each keeps besides a weight or a row."""
 
 from typing import Annotated, Literal
 
@@ -17,7 +17,7 @@ class Sgd(FrozenModel):
     learning_rate: PositiveFloat
 
     def slot_floats(self, dim: int) -> int:
-        """Returns how many floats a row keeps beside its embedding of `dim` floats."""
+        """Returns the floats that a row keeps besides its embedding of `dim` floats."""
         del dim
         return 0
 
@@ -28,8 +28,8 @@ class Adagrad(FrozenModel):
     kind: Literal["adagrad"]
     learning_rate: PositiveFloat
     initial_accumulator: PositiveFloat = 1e-6
-    """Gradients are means over the global batch, hence small: a start of 0.1, as is common where they are sums, would
-    keep rows of rare ids from moving."""
+    """Gradients are means over the global batch, hence small: 0.1, which is common for sums, would keep rows of rare
+    ids from moving."""
 
     def slot_floats(self, dim: int) -> int:
         """See `Sgd`."""
@@ -37,7 +37,7 @@ class Adagrad(FrozenModel):
 
 
 class RowwiseAdagrad(FrozenModel):
-    """a <- a + mean(g^2) over the row; w <- w - learning_rate * g / sqrt(a): one float a row instead of `dim`
+    """a <- a + mean(g^2) over the row; w <- w - learning_rate * g / sqrt(a): one float per row instead of `dim`
     (Gupta et al.: Training recommender systems at scale, 2020, section 2; FBGEMM's row-wise Adagrad)."""
 
     kind: Literal["rowwise_adagrad"]
@@ -51,7 +51,7 @@ class RowwiseAdagrad(FrozenModel):
 
 
 class Adam(FrozenModel):
-    """Adam (Kingma and Ba, ICLR 2015, algorithm 1); for embedding rows only the rows met in a step move."""
+    """Adam (Kingma and Ba, ICLR 2015, algorithm 1); only the rows of a step's ids move."""
 
     kind: Literal["adam"]
     learning_rate: PositiveFloat
@@ -87,7 +87,7 @@ class DenseSgd(FrozenModel):
 
     @property
     def num_moments(self) -> int:
-        """How many floats are kept beside each weight."""
+        """Floats kept besides each weight."""
         return 1 if self.momentum else 0
 
 
@@ -120,7 +120,7 @@ class DenseAdam(FrozenModel):
 
 
 class AdamW(FrozenModel):
-    """Adam, and w <- w - rate * weight_decay * w beside it (Loshchilov and Hutter, ICLR 2019, algorithm 2). Biases do
+    """Adam, and w <- w - rate * weight_decay * w (Loshchilov and Hutter, ICLR 2019, algorithm 2). Biases do
     not decay."""
 
     kind: Literal["adamw"]

@@ -1,4 +1,4 @@
-"""What stands between a trained model and its users: what is measured, the gates, and where a blessed model goes."""
+"""Evaluation, gates, and where a blessed model is pushed."""
 
 from typing import Annotated, Literal
 
@@ -17,7 +17,7 @@ class Grouping(FrozenModel):
     by: Name
     """A feature of kind `id`, or a key: examples with one value are a group."""
     weigh: Literal["examples", "positives", "groups"] = "examples"
-    """What a group counts by in the mean; `groups`: all equally."""
+    """Weight of a group in the mean; `groups`: all equal."""
 
 
 class Listing(FrozenModel):
@@ -36,17 +36,17 @@ class Confidence(FrozenModel):
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
     by: Name | None = None
-    """Feature of kind `id`, or key, whose examples are drawn together, as one user's are not independent. Left out:
-    every example by itself."""
+    """Feature of kind `id`, or key, whose examples are drawn together, because those of one user are not independent.
+    Left out: every example is drawn by itself."""
 
 
 class Evaluation(FrozenModel):
     """What the evaluator measures."""
 
     slices: tuple[tuple[Name, ...], ...] = ()
-    """Each slice is a list of features of kind `id`, or keys; metrics are given per value (or combination)."""
+    """Each slice is a list of features of kind `id`, or keys; metrics are computed per value or combination."""
     new_ids: tuple[Name, ...] | None = None
-    """Features of kind `id`, each for a slice of the examples whose id the model has no row for; left out: all."""
+    """Features of kind `id`, each with a slice of the examples whose id has no row in the model. Left out: all."""
     group: Grouping | None = None
     list: Listing | None = None
     confidence: Confidence = Confidence()
@@ -57,37 +57,37 @@ class Evaluation(FrozenModel):
 class Gate(FrozenModel):
     """Bounds of one metric of one task: on all examples, or on a slice.
 
-    Give at least one bound. `at_least` and `at_most` bind the metric itself, both together as a band; the others bind
-    its change against the last blessed model, both scored on the same examples.
+    Give at least one bound. `at_least` and `at_most` bound the metric, together as a band; the others bound its change
+    from the last blessed model, scored on the same examples.
     """
 
     task: Name
     metric: Metric
     slice: Annotated[dict[Name, str | int], Field(min_length=1)] | None = None
-    """Feature to value: the slice that is judged."""
+    """Feature to value: judges this slice."""
     each: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-    """Features: every slice by their values is judged."""
+    """Features: judges every slice by their values."""
     new_id: Name | None = None
-    """Feature: the examples whose id the model has no row for are judged."""
+    """Feature: judges the examples whose id has no row in the model."""
     at_least: float | None = None
     at_most: float | None = None
     max_drop: NotNegative | None = None
-    """Largest loss, where higher is better."""
+    """Largest decrease, if higher is better."""
     max_rise: NotNegative | None = None
-    """Largest growth, where lower is better."""
+    """Largest increase, if lower is better."""
     min_gain: NotNegative | None = None
-    """Least improvement: growth where higher is better, loss where lower is."""
+    """Smallest improvement: an increase if higher is better, a decrease if lower is."""
     judge: Literal["point", "bound"] = "point"
-    """`bound`: the worse end of the confidence interval must hold, not only the value."""
+    """`bound`: judges the worse end of the confidence interval, not only the value."""
 
     @property
     def is_relative(self) -> bool:
-        """Whether it compares with the blessed model."""
+        """Whether the gate compares with the blessed model."""
         return any(bound is not None for bound in (self.max_drop, self.max_rise, self.min_gain))
 
 
 class DirectoryPush(FrozenModel):
-    """A folder of numbered versions, as TensorFlow Serving reads it."""
+    """A folder of numbered versions for TensorFlow Serving."""
 
     kind: Literal["directory"]
     path: FilePattern
@@ -95,7 +95,7 @@ class DirectoryPush(FrozenModel):
 
 
 class NoPush(FrozenModel):
-    """Train and judge only."""
+    """Only train and judge."""
 
     kind: Literal["none"]
 

@@ -1,4 +1,4 @@
-"""How a model is exported, and what it must hold as a server before it is pushed."""
+"""How a model is exported, and what it must fulfill as a server before it is pushed."""
 
 from typing import Annotated, Literal
 
@@ -21,38 +21,38 @@ Size = Annotated[str, AfterValidator(_is_size)]
 
 
 class Export(FrozenModel):
-    """The form of the SavedModel. Changing it trains again: the export is the last part of training."""
+    """The form of the SavedModel. Changing it trains again, because the export is the last part of training."""
 
     form: Literal["stock", "tfra"] = "stock"
-    """`stock`: TensorFlow's own operations only, so that everything loads it. `tfra`: hash tables of TensorFlow
-    Recommenders Addons, which a server needs."""
+    """`stock`: only TensorFlow's own operations, so that any server loads it. `tfra`: hash tables of TensorFlow
+    Recommenders Addons, which the server then needs."""
     rows: Literal["float32", "float16", "int8"] = "float32"
-    """How embeddings are stored; `int8` with one scale a row."""
+    """Type of the stored embeddings; `int8` has one scale per row."""
     max_auc_loss: Annotated[float, Field(ge=0, le=1)] = 0.001
-    """With float16 or int8: what a task's AUC may lose by it on the evaluation split; of a regression task the RMSE may
-    rise by this share."""
+    """With float16 or int8: largest loss of a task's AUC on the evaluation split; for a regression task, the largest
+    relative increase of the RMSE."""
 
 
 class Load(FrozenModel):
-    """Requests by which latency is measured."""
+    """Requests for measuring latency."""
 
     candidates: PositiveInt = 200
-    """Rows of a request: one user, so many candidates."""
+    """Candidates of the one user of a request."""
     clients: Annotated[int, Field(gt=0, le=64)] = 1
     """Connections, each sending one request after the other."""
     seconds: PositiveFloat = 3.0
 
 
 class Serving(FrozenModel):
-    """What the exported model must hold, loaded by a server in a process of its own."""
+    """Bounds for the exported model, loaded by a server in a process of its own."""
 
     max_model_size: Size | None = None
-    """Of all files together."""
+    """Total size of all files."""
     max_p99_ms: PositiveFloat | None = None
-    """99th percentile of a request's time under the load, at the client."""
+    """99th percentile of the request time under the load, measured at the client."""
     load: Load = Load()
     timeout_s: PositiveInt = 300
-    """For the server to be ready; and again for all checks."""
+    """For the server to become ready, and again for all checks."""
 
     @property
     def max_model_bytes(self) -> int | None:

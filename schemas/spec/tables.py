@@ -14,9 +14,9 @@ class CountAdmission(FrozenModel):
     kind: Literal["count"]
     at_least: Annotated[int, Field(ge=2, lt=2**31)]
     counters: Annotated[int, Field(ge=1024, le=2**30)] = 1 << 20
-    """Cells in each of the four rows of every rank's count-min sketch, 16 bytes together. Fewer than ids in waiting:
-    some are counted together with others and admitted early. After eight occurrences a cell all counts are halved, so
-    that ids of the past make room."""
+    """Cells in each of the four rows of every rank's count-min sketch; 16 bytes per counter. With fewer than the ids
+    that wait, some share cells and are admitted early. After eight occurrences per cell all counts are halved, so that
+    old ids make room."""
 
 
 class RandomAdmission(FrozenModel):
@@ -31,32 +31,32 @@ Admission = Annotated[CountAdmission | RandomAdmission, Field(discriminator="kin
 
 
 class Capacity(FrozenModel):
-    """The most rows a table has after eviction, over all ranks."""
+    """The most rows of a table after eviction, over all ranks."""
 
     rows: PositiveInt
     evict: Literal["least_recent", "least_frequent"] = "least_recent"
-    """What goes first: the id seen longest ago by event time, or the one seen least often since it has a row."""
+    """Which row is removed first: the one seen longest ago by event time, or seen least often since it exists."""
 
 
 class Table(FrozenModel):
-    """An embedding table: one row of `dim` floats for every id that its features have met in training."""
+    """An embedding table: one row of `dim` floats for every id of its features in training."""
 
     dim: Annotated[int, Field(gt=0, le=1024)]
     optimizer: RowOptimizer | None = None
-    """Of the rows; training.embedding_optimizer when left out."""
+    """Optimizer of the rows; training.embedding_optimizer when left out."""
     admission: Admission | None = None
     """Which ids get a row; every one when left out."""
     default_value: float = 0.0
-    """Every float of the vector that an id without a row reads as, in training, evaluation and serving."""
+    """Every float of the vector of an id without a row, in training, evaluation and serving."""
     l2: NonNegativeFloat = 0.0
-    """l2 * w is added to the gradient of every row met in a step."""
+    """l2 * w is added to the gradient of every row in a step."""
     expire_after_days: PositiveInt | None = None
-    """A row goes when its id was last seen so long before the newest event trained on."""
+    """A row is removed when its id was last seen this long before the newest event trained on."""
     capacity: Capacity | None = None
 
     @property
     def needs_event_time(self) -> bool:
-        """Whether rows go by the time of events."""
+        """Whether rows expire or are evicted by event time."""
         return self.expire_after_days is not None or (
             self.capacity is not None and self.capacity.evict == "least_recent"
         )

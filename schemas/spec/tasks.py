@@ -1,4 +1,4 @@
-"""What is predicted, and which loss is minimized for it."""
+"""Tasks: what is predicted, and the loss to minimize."""
 
 from typing import Annotated, Literal
 
@@ -39,7 +39,7 @@ class Huber(FrozenModel):
 
 
 class LogError(FrozenModel):
-    """(z - log(1 + label))^2, and exp(z) - 1 is predicted. Labels are not negative."""
+    """(z - log(1 + label))^2; the prediction is exp(z) - 1. Labels are at least 0."""
 
     kind: Literal["log"]
 
@@ -50,13 +50,13 @@ class _Task(FrozenModel):
     weight: PositiveFloat = 1.0
     """Factor of this task's mean loss in the sum that training minimizes."""
     example_weight: ColumnName | None = None
-    """Column with a float of at least 0 by which an example's loss of this task is multiplied. A row without it is an
-    anomaly; with `only_where` or `missing_label: mask` it takes no part in the task instead."""
+    """Column with a factor of at least 0 for an example's loss of this task. A row without it is an anomaly; with
+    `only_where` or `missing_label: mask` it is not in the task instead."""
     only_where: ColumnName | None = None
     """Column with 0 or 1, known after the event, such as the click before a purchase: examples with 0 or without a
-    value take no part in this task, neither in training nor in its metrics."""
+    value are not in this task, neither in training nor in its metrics."""
     missing_label: Literal["drop", "mask"] = "drop"
-    """`drop`: a row without the label is left out of the examples. `mask`: it takes no part in this task alone."""
+    """`drop`: a row without the label is left out of the examples. `mask`: only out of this task."""
 
 
 class BinaryTask(_Task):
@@ -65,8 +65,8 @@ class BinaryTask(_Task):
     kind: Literal["binary"]
     loss: Annotated[CrossEntropy | Focal, Field(discriminator="kind")] = CrossEntropy(kind="cross_entropy")
     keep_negatives: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of this task's negatives that ingestion keeps in the train split; one task at most. Its served logit is
-    corrected, z + log(keep) (He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014,
+    """Share of this task's negatives that ingestion keeps in the train split; for one task at most. The served logit
+    is corrected, z + log(keep) (He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014,
     section 6.3); other tasks weigh the kept ones by 1 / keep."""
 
 
@@ -84,7 +84,7 @@ class WatchTimeTask(_Task):
 
     kind: Literal["watch_time"]
     unit: PositiveFloat = 1.0
-    """What counts as one, in units of the label: 60 for minutes of a label in seconds. Sets the scale of the loss."""
+    """Unit of t in units of the label: 60 for minutes if the label is in seconds. Scales the loss."""
 
 
 Task = Annotated[BinaryTask | RegressionTask | WatchTimeTask, Field(discriminator="kind")]

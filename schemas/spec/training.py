@@ -17,7 +17,7 @@ class Constant(FrozenModel):
 
     kind: Literal["constant"]
     warmup_steps: NonNegativeInt = 0
-    """Steps over which the factor grows evenly from 0 to what it then is (Goyal et al., 2017, section 2.2)."""
+    """Steps over which the factor grows linearly from 0 (Goyal et al., 2017, section 2.2)."""
 
 
 class Cosine(FrozenModel):
@@ -25,7 +25,7 @@ class Cosine(FrozenModel):
 
     kind: Literal["cosine"]
     decay_steps: PositiveInt
-    """Steps after the warm-up until the floor is reached; it stays there."""
+    """Steps from the warm-up to the floor, where the factor stays."""
     floor: Fraction = 0.0
     warmup_steps: NonNegativeInt = 0
 
@@ -40,7 +40,7 @@ class Stepwise(FrozenModel):
 
 
 class FixedBalance(FrozenModel):
-    """The tasks' declared weights."""
+    """The tasks' weights of the spec."""
 
     kind: Literal["fixed"]
 
@@ -62,28 +62,28 @@ class GradNormBalance(FrozenModel):
 
 Order = Literal["time", "shuffled_within_day", "shuffled"]
 ORDER_OF_DAYS: Order = "shuffled_within_day"
-"""Where none is declared, for logs by day. docs/training.md has the measurement."""
+"""The default for logs by day. docs/quality.md has the measurement."""
 
 Schedule = Annotated[Constant | Cosine | Stepwise, Field(discriminator="kind")]
 LossBalance = Annotated[FixedBalance | UncertaintyBalance | GradNormBalance, Field(discriminator="kind")]
 
 
 class EarlyStopping(FrozenModel):
-    """Training ends when the validation split has not got better for `patience` epochs, and the model is the best
-    epoch's."""
+    """Ends training when the validation split has not improved for `patience` epochs; the model is that of the best
+    epoch."""
 
     task: Name | None = None
-    """Whose metric counts: AUC of a binary task, RMSE of another. The mean of all tasks' AUC when left out."""
+    """Task whose metric counts: AUC if binary, otherwise RMSE. Left out: the mean AUC of the binary tasks."""
     patience: PositiveInt = 1
     min_change: NonNegativeFloat = 0.0
-    """What counts as better."""
+    """Smallest change that counts as an improvement."""
     refit: bool = False
-    """Then train the best epoch's model on the validation days as well, as often and at the same rates as on the other
-    days. What was validated is no longer quite what is pushed; the gates judge what is."""
+    """Train the best epoch's model on the validation days too, for as many epochs and at the same rates as on the other
+    days. The pushed model is then not the validated one; the gates judge the pushed one."""
 
 
 class Checkpoint(FrozenModel):
-    """How often the whole state of training is written, and how many of these are kept."""
+    """How often the whole state of training is saved, and how many checkpoints are kept."""
 
     every_steps: PositiveInt = 1000
     keep: PositiveInt = 2
@@ -94,32 +94,31 @@ class Training(FrozenModel):
 
     mode: Literal["full", "incremental"] = "full"
     """`full`: from nothing, on all `train_days`. `incremental`: from the last blessed checkpoint, on the days after
-    it; from nothing where there is none."""
+    it; from nothing if there is none."""
     batch_size_per_rank: PositiveInt
     dense_optimizer: DenseOptimizer
     dense_precision: Literal["float32", "bfloat16", "auto"] = "float32"
     """Of the dense layers' products; weights, optimizers, embeddings and losses stay float32. `auto`: the faster of the
-    two on the machine at hand, measured for a second when a job starts."""
+    two on this machine, measured for a second when a job starts."""
     embedding_optimizer: RowOptimizer
-    """Of the tables that declare none."""
+    """Optimizer of tables without their own."""
     schedule: Schedule = Constant(kind="constant")
-    """Factor of all learning rates, dense and of rows, by step."""
+    """Factor of all learning rates by step, of dense weights and of rows."""
     clip_gradient_norm: PositiveFloat | None = None
-    """Longest dense gradient, all weights together; a longer one is shortened (Pascanu et al., ICML 2013)."""
+    """Bound on the norm of the dense gradient, all weights together (Pascanu et al., ICML 2013)."""
     loss_balance: LossBalance = FixedBalance(kind="fixed")
     early_stopping: EarlyStopping | None = None
     epochs: PositiveInt = 1
     incremental_epochs: PositiveInt | None = None
-    """Epochs of a training that starts from a base; `epochs` when left out."""
+    """Epochs when training starts from a base; `epochs` when left out."""
     order: Order | None = None
-    """`time`: day after day, each in the order of its logs. `shuffled_within_day`: day after day, the examples of each
-    shuffled. `shuffled`: over all days. Left out: `shuffled_within_day` for logs by day, `shuffled` for named
-    splits."""
+    """`time`: day after day, in the order of the logs. `shuffled_within_day`: day after day, each shuffled. `shuffled`:
+    all days shuffled together. Left out: `shuffled_within_day` for logs by day, `shuffled` for named splits."""
     shuffle_buffer: PositiveInt = SHUFFLE_BUFFER
     """Examples in each data worker's shuffle buffer; 1 keeps the order of the logs."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
     max_skipped_steps: Annotated[int, Field(ge=0)] = 10
-    """Steps in a row whose loss or gradients are not finite that are skipped; one more fails the job."""
+    """Consecutive steps without finite loss and gradients that are skipped; one more fails the job."""
     evict_every_steps: PositiveInt = 1000
-    """How often expired rows, and those over a table's capacity, are removed; and once more at the end."""
+    """How often expired rows, and rows above a table's capacity, are removed; they are also removed at the end."""
     checkpoint: Checkpoint = Checkpoint()

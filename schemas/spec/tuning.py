@@ -1,4 +1,4 @@
-"""What `sangam tune` searches over. Nothing here changes what a run makes."""
+"""The search of `sangam tune`. Nothing here changes the result of a run."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from schemas.spec.base import FrozenModel, Name, PositiveInt
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 
 SpecPath = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")]
-"""A place in the spec: keys joined by dots, such as training.dense_optimizer.learning_rate."""
+"""A path in the spec: keys joined by dots, such as training.dense_optimizer.learning_rate."""
 
 
 class FloatRange(FrozenModel):
@@ -19,7 +19,7 @@ class FloatRange(FrozenModel):
     low: float
     high: float
     log: bool = False
-    """Drawn evenly by factors instead of differences, as suits learning rates."""
+    """Draw the logarithm uniformly, as suits learning rates."""
 
 
 class IntRange(FrozenModel):
@@ -34,7 +34,7 @@ class IntRange(FrozenModel):
 
 
 class Choice(FrozenModel):
-    """One of several values, each a whole part of the spec: a number, a word, a list or a mapping."""
+    """One of several values, each a whole part of the spec: a number, a string, a list or a mapping."""
 
     kind: Literal["choice"]
     values: Annotated[tuple[JsonValue, ...], Field(min_length=2)]
@@ -49,27 +49,27 @@ class MedianPruning(FrozenModel):
 
     kind: Literal["median"]
     after_trials: PositiveInt = 5
-    """So many trials run to their end in any case."""
+    """Number of first trials that are never pruned."""
     after_epochs: PositiveInt = 1
-    """So many epochs of each trial are not judged."""
+    """Number of first epochs of each trial that are not judged."""
 
 
 class Tuning(FrozenModel):
     """A search by the tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011), on the validation split."""
 
     objective: Name | None = None
-    """The task whose metric counts: AUC of a binary task, RMSE of another. The mean of all tasks' AUC when left out."""
+    """Task whose metric counts: AUC if binary, otherwise RMSE. Left out: the mean AUC of all tasks."""
     trials: PositiveInt = 20
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
-    """Of the search; every trial trains with training.seed."""
+    """Seed of the search; every trial trains with training.seed."""
     timeout_s: PositiveInt | None = None
-    """After so long no further trial begins."""
+    """No trial starts after this time."""
     pruning: MedianPruning | None = None
     ranges: Annotated[dict[SpecPath, Range], Field(min_length=1)]
 
 
 def metric_of(task: Task) -> Literal["auc", "rmse"]:
-    """Returns the metric of the validation split that a task is compared by: the larger AUC, the smaller RMSE."""
+    """Returns a task's metric on the validation split: a larger AUC or a smaller RMSE is better."""
     match task:
         case BinaryTask():
             return "auc"

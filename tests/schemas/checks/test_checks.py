@@ -217,9 +217,9 @@ def test_mistake_is_told_with_its_place_and_what_is_allowed(
     assert len(places) == len(set(places))
 
 
-def test_a_number_where_an_id_may_be_a_text_or_a_number_names_both(tmp_path: Path) -> None:
+def test_a_number_where_an_id_may_be_a_string_or_a_number_names_both(tmp_path: Path) -> None:
     path = write(tmp_path / "spec.yaml", changed({"features.friend.missing": [1]}))
-    with pytest.raises(SpecError, match=place_and_value("features.friend.missing", "(got [1]) ... text ... number")):
+    with pytest.raises(SpecError, match=place_and_value("features.friend.missing", "(got [1]) ... string ... number")):
         load_spec(path)
 
 
