@@ -217,7 +217,7 @@ def generate(
 def plan(
     spec: SpecArgument,
     rows: Annotated[
-        str, typer.Option(help="Rows by table: users=80e6,posts=55M. Tables left out have their declared capacity.")
+        str, typer.Option(help="Rows by table: users=80e6,posts=55M. Tables left out: the rows of their capacity.")
     ] = "",
     ranks: Annotated[int | None, typer.Option(min=1, help="Left out: cluster.ranks of the spec.")] = None,
     memory_per_rank: Annotated[

@@ -95,10 +95,13 @@ def test_the_command_refuses_what_does_not_fit_after_showing_the_plan() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--rows", "users=80e6"), "--rows: is missing for tables without a declared capacity (got none for authors"),
-        (("--rows", "user=80e6"), "--rows: no such table (got 'user'); declared tables: authors, contexts"),
-        (("--rows", "users=many"), "--rows: is no number of rows for 'users' (got 'many'); write"),
-        (("--rows", ROWS_TEXT, "--memory-per-rank", "64"), "--memory-per-rank: is no size (got '64'); write a number"),
+        (("--rows", "users=80e6"), "--rows: is missing for tables without a capacity (got none for authors"),
+        (("--rows", "user=80e6"), "--rows: no such table (got 'user'); tables of the spec: authors, contexts"),
+        (("--rows", "users=many"), "--rows: is not a number of rows for 'users' (got 'many'); write"),
+        (
+            ("--rows", ROWS_TEXT, "--memory-per-rank", "64"),
+            "--memory-per-rank: is not a size (got '64'); write a number",
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], error: str) -> None:
