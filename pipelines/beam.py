@@ -1,13 +1,10 @@
-"""How Beam runs wherever this project starts it.
-
-Loads without Beam: whoever has no pipeline to run needs none.
-"""
+"""The Beam runner of every pipeline that Sangam starts. Loads without Beam."""
 
 # Beam's default, `DirectRunner`, first tries to download a Prism binary, without a checksum or a time-out
 # (apache_beam/runners/direct/direct_runner.py); this is the runner that it falls back to.
-# `in_memory` with one worker: on a handful of cores, Beam's other modes cost more than they give.
-# `sdk_container_image` spares the source distribution of itself that TFX otherwise builds for every step
-# (tfx/dsl/components/base/base_beam_executor.py), seconds each.
+# `in_memory` with one worker: on a few cores, Beam's other modes cost more than they gain.
+# `sdk_container_image` keeps TFX from building a source distribution of itself for every step
+# (tfx/dsl/components/base/base_beam_executor.py), which takes seconds each.
 BEAM_ARGS = (
     "--runner=FnApiRunner",
     "--direct_running_mode=in_memory",

@@ -1,17 +1,48 @@
-"""The commands of `sangam` that talk to Kubeflow Pipelines."""
+"""The terminal: the one place that says how lines, errors and tables are printed."""
 
+import logging
+import os
 import sys
+import warnings
+from typing import TextIO
 
 from rich.console import Console
+from rich.table import Table
 
-PLAIN_WIDTH = 200
+_PLAIN_WIDTH = 200
+
+QUIET_ENVIRONMENT = {
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    "GRPC_VERBOSITY": "ERROR",
+    "PYTHONWARNINGS": "ignore",
+}
+"""Read by TensorFlow, gRPC and Python when they start, here and in every child."""
 
 
-def console() -> Console:
-    """Returns the terminal; off one, lines are left whole for those who read them later."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+def terminal(stream: TextIO | None = None) -> Console:
+    """Returns a console on a stream, or on standard output; where it is no terminal, wide enough not to wrap tables."""
+    stream = stream or sys.stdout
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else _PLAIN_WIDTH)
 
 
-def say(text: str) -> None:
-    """Prints a line."""
-    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+def say(text: str, console: Console | None = None) -> None:
+    """Prints a text as it stands, without markup and without wrapping; on standard output if no console is given."""
+    (console or terminal()).print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def say_error(text: str) -> None:
+    """Prints a text as it stands on standard error."""
+    say(text, terminal(sys.stderr))
+
+
+def table(*columns: str) -> Table:
+    """Returns an empty table without lines, in the style of all commands."""
+    return Table(*columns, box=None, pad_edge=False)
+
+
+def quieten() -> None:
+    """Keeps TensorFlow and TFX, imported after this, from writing to the terminal."""
+    # Level 3: what TensorFlow logs as errors here, such as a CUDA library registered twice, helps nobody.
+    os.environ.update(QUIET_ENVIRONMENT | {"TF_CPP_MIN_LOG_LEVEL": "3"})
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)

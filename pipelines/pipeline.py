@@ -1,5 +1,6 @@
 """The DAG of a ranker on one page: the local run and the KFP compile both use it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,6 @@ from components.steps.statistics_gen.component import StatisticsGen
 from components.steps.trainer.component import Trainer
 from components.steps.transform.code import PREPROCESSING_FN
 from components.steps.transform.component import Transform
-from pipelines.beam import BEAM_ARGS
 from pipelines.local.request import ARTIFACTS, METADATA
 from schemas.spec import Spec, digest
 from schemas.spec.cluster import Launch, LocalLauncher
@@ -54,24 +54,24 @@ class _Data:
     transform: Any
 
 
-def build(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
+def build(spec: Spec, placement: Placement, beam_args: Sequence[str]) -> tfx.dsl.Pipeline:
     """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
     data = _data(spec, placement)
-    return _pipeline(spec, placement, [*data.steps, *_model(spec, placement, data)])
+    return _pipeline(spec, placement, beam_args, [*data.steps, *_model(spec, placement, data)])
 
 
-def build_examples(spec: Spec, placement: Placement) -> tfx.dsl.Pipeline:
-    """Returns the steps up to transformed examples alone; this pipeline and the whole one share what they have made."""
-    return _pipeline(spec, placement, _data(spec, placement).steps)
+def build_examples(spec: Spec, placement: Placement, beam_args: Sequence[str]) -> tfx.dsl.Pipeline:
+    """Returns the steps up to the transformed examples, which share their cache with the whole pipeline."""
+    return _pipeline(spec, placement, beam_args, _data(spec, placement).steps)
 
 
-def _pipeline(spec: Spec, placement: Placement, steps: list[Any]) -> tfx.dsl.Pipeline:
+def _pipeline(spec: Spec, placement: Placement, beam_args: Sequence[str], steps: list[Any]) -> tfx.dsl.Pipeline:
     return tfx.dsl.Pipeline(
         # KFP allows no underscore in a pipeline's name.
         pipeline_name=spec.name.replace("_", "-"),
         components=steps,
         enable_cache=True,
-        beam_pipeline_args=list(BEAM_ARGS),
+        beam_pipeline_args=list(beam_args),
         **_storage(placement.pipeline_root),
     )
 

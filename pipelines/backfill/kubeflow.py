@@ -8,7 +8,7 @@ from pipelines.deploy.api import Api, Launch
 from pipelines.deploy.errors import Transient, short
 from pipelines.deploy.printing import duration
 from pipelines.deploy.records import DATE_PARAMETER, Run
-from pipelines.deploy.release import Release, Say
+from pipelines.deploy.release import Release, Say, publish
 from pipelines.local.stopping import Stopped, StopSignals
 from pipelines.times import Clock, Moment
 from schemas.contracts.exit_codes import ExitCode
@@ -113,3 +113,9 @@ class Backfill:
             f"{f': {short(why)}' if why else ''}; later dates build on it, so none was started. Mend it, and give the "
             "same command with --retry-failed"
         )
+
+
+def run_backfill(api: Api, release: Release, dates: tuple[Day, ...], say: Say, *, retry_failed: bool) -> int:
+    """Publishes a release, runs it for every date that has not succeeded, and returns the exit code."""
+    launch = publish(api, release, say)
+    return Backfill(api, release, launch, Clock(), say, retry_failed).run(dates)

@@ -1,6 +1,5 @@
 """The dates of a past period in order, each a run of its own: judged on its day before a later date trains on it."""
 
-import datetime
 import json
 import shutil
 from collections.abc import Callable, Iterable
@@ -13,17 +12,18 @@ from rich.table import Table
 
 from components.steps.example_gen.files.local_files import LocalStorage
 from components.steps.example_gen.files.resolve import has_files
+from pipelines.backfill.dates import check_dates
 from pipelines.backfill.record import RECORD_FILE, DateRecord, MetricValue, identity_of, read_record, write_record
+from pipelines.console import say, table
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.request import RunRequest, check_request
 from pipelines.local.result.summary import SUMMARY_FILE
 from pipelines.local.stopping import Stopped, StopSignals
 from schemas.contracts.exit_codes import ExitCode
-from schemas.derived.days import Day, parse_day
+from schemas.derived.days import Day
 from schemas.errors import UserError
 from schemas.files import tail
 from schemas.loading import load_spec
-from schemas.spec import Spec
 from schemas.spec.data import DayLogs
 
 _TAIL_LINES = 15
@@ -72,26 +72,6 @@ def check_backfill(spec_path: Path, first: str, last: str, data: Path, root: Pat
     return backfill
 
 
-def check_dates(spec: Spec, first: str, last: str) -> tuple[Day, ...]:
-    """Returns the dates of a period, in order.
-
-    Raises:
-        UserError: a spec without days, dates that are none or in the wrong order.
-    """
-    if not isinstance(spec.data, DayLogs):
-        raise UserError(f"backfill: needs logs by day (got spec '{spec.name}', which reads named splits); use `run`")
-    bounds = []
-    for option, text in (("--from", first), ("--to", last)):
-        try:
-            bounds.append(parse_day(text))
-        except ValueError as error:
-            raise UserError(f"{option}: {error}") from None
-    if bounds[1] < bounds[0]:
-        raise UserError(f"--to: lies before --from (got {last}, --from {first}); give the first date and the last")
-    number = (bounds[1] - bounds[0]).days + 1
-    return tuple(bounds[0] + datetime.timedelta(days=offset) for offset in range(number))
-
-
 def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_child) -> int:
     """Runs every date that is not done yet, prints a line for each and a table of all, and returns the exit code.
 
@@ -103,7 +83,7 @@ def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_c
     backfill.folder.mkdir(parents=True, exist_ok=True)
     record = read_record(backfill.folder, backfill.request.spec.name)
     first, last = backfill.dates[0], backfill.dates[-1]
-    _plain(console, f"backfill {record.name} {first} to {last}, output in {backfill.folder}")
+    say(f"backfill {record.name} {first} to {last}, output in {backfill.folder}", console)
     # What is run must not change on the way.
     spec = backfill.folder / "spec.yaml"
     shutil.copyfile(backfill.spec_path, spec)
@@ -116,17 +96,17 @@ def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_c
                 done = known if known and is_done else _run(backfill, spec, date, stop, run_date)
                 record = record.with_date(done)
                 write_record(backfill.folder, record)
-                _plain(console, _line(done, is_done))
+                say(_line(done, is_done), console)
         except DateFailed as failure:
-            _plain(console, str(failure))
+            say(str(failure), console)
             code = ExitCode.FAILED
         except Stopped as stopped:
-            _plain(console, f"{stopped}; the same command goes on from there")
+            say(f"{stopped}; the same command goes on from there", console)
             code = stopped.exit_code
     identity = identity_of(backfill.request)
     known_dates = [record.dates[text] for text in map(str, backfill.dates) if text in record.dates]
     console.print(_table([done for done in known_dates if done.identity == identity], backfill.request.spec.tasks))
-    _plain(console, f"record: {backfill.folder / RECORD_FILE}")
+    say(f"record: {backfill.folder / RECORD_FILE}", console)
     return code
 
 
@@ -189,25 +169,23 @@ def _line(done: DateRecord, was_done: bool) -> str:
 
 
 def _table(dates: Iterable[DateRecord], tasks: Iterable[str]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("date", "verdict", "trained on", *tasks):
-        table.add_column(name)
-    table.add_column("train s", justify="right")
-    table.add_column("run s", justify="right")
+    shown = table("date", "verdict", "trained on", *tasks)
+    shown.add_column("train s", justify="right")
+    shown.add_column("run s", justify="right")
     judged = []
     for done in dates:
         if done.state == "skipped":
-            table.add_row(done.date, "skipped", "no logs", *("" for _ in tasks), "", "")
+            shown.add_row(done.date, "skipped", "no logs", *("" for _ in tasks), "", "")
             continue
         judged.append(done)
         values = [_value(done.tasks[task]) if task in done.tasks else "" for task in tasks]
-        table.add_row(
+        shown.add_row(
             done.date, done.state, _trained_on(done), *values, f"{done.trainer_seconds:.1f}", f"{done.seconds:.1f}"
         )
     sums = [f"{sum(getattr(done, name) for done in judged):.1f}" for name in ("trainer_seconds", "seconds")]
     means = [_value(mean(judged, task)) for task in tasks]
-    table.add_row("", "", "mean; seconds in all", *means, *sums, style="bold")
-    return table
+    shown.add_row("", "", "mean; seconds in all", *means, *sums, style="bold")
+    return shown
 
 
 def mean(dates: Iterable[DateRecord], task: str) -> MetricValue:
@@ -224,7 +202,3 @@ def _value(value: MetricValue) -> str:
 def _trained_on(done: DateRecord) -> str:
     days = f"{done.num_train_days} day{'s' if done.num_train_days != 1 else ''}"
     return f"{days} after {done.base_last_day}" if done.base_last_day else f"{days} from nothing"
-
-
-def _plain(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

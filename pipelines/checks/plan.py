@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.console import say, table
 from schemas.derived.plan import Plan, RankPlan
 from schemas.derived.sizes import DEVIATIONS
 from schemas.errors import UserError
@@ -13,7 +14,7 @@ from trainer_module.launch.memory import available_bytes
 
 
 @dataclass(frozen=True)
-class Room:
+class MemoryLimit:
     """The memory that the ranks are given.
 
     Attributes:
@@ -25,12 +26,12 @@ class Room:
     source: str
 
 
-def this_machine(ranks: int) -> Room:
+def this_machine(ranks: int) -> MemoryLimit:
     """Returns the memory available here, shared by so many ranks."""
-    return Room(available_bytes() // ranks, f"available here for each of {ranks} ranks")
+    return MemoryLimit(available_bytes() // ranks, f"available here for each of {ranks} ranks")
 
 
-def print_plan(plan: Plan, room: Room, console: Console, ranks_per_host: int | None = None) -> None:
+def print_plan(plan: Plan, limit: MemoryLimit, console: Console, ranks_per_host: int | None = None) -> None:
     """Prints the tables, a rank and the whole, each in bytes."""
     if plan.tables:
         console.print(_tables(plan))
@@ -46,9 +47,9 @@ def print_plan(plan: Plan, room: Room, console: Console, ranks_per_host: int | N
     ]
     if ranks_per_host is not None:
         lines.append(f"a host of {ranks_per_host} ranks: {shown_bytes(ranks_per_host * plan.high.peak)} at its peak")
-    lines.append(f"memory per rank: {shown_bytes(room.per_rank_bytes)} ({room.source})")
+    lines.append(f"memory per rank: {shown_bytes(limit.per_rank_bytes)} ({limit.source})")
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line, console)
 
 
 def _dense_parts(plan: Plan) -> str:
@@ -56,42 +57,42 @@ def _dense_parts(plan: Plan) -> str:
     return f"{plan.parameters_dense:,} ({parts})"
 
 
-def refuse_unfit(plan: Plan, room: Room) -> None:
+def refuse_unfit(plan: Plan, limit: MemoryLimit) -> None:
     """Refuses a plan whose ranks need more than they have.
 
     Raises:
         UserError: with what is missing, and what would help.
     """
     needed = plan.high.peak
-    if needed <= room.per_rank_bytes:
+    if needed <= limit.per_rank_bytes:
         return
     # Rows, and with them nearly everything, shrink with the number of ranks; the rest does not.
     fixed = plan.high.process + plan.high.dense + plan.high.counters
     hint = "take an optimizer with fewer slots, a smaller dim, or evict rows (capacity, expire_after_days)"
-    if room.per_rank_bytes > 2 * fixed:
-        ranks = round(plan.ranks * (needed - fixed) / (room.per_rank_bytes - fixed) + 1)
+    if limit.per_rank_bytes > 2 * fixed:
+        ranks = round(plan.ranks * (needed - fixed) / (limit.per_rank_bytes - fixed) + 1)
         hint = f"about {ranks} ranks of this size would do; or {hint}"
     raise UserError(
-        f"plan: a rank does not fit (got {shown_bytes(needed)} at its peak, {shown_bytes(room.per_rank_bytes)} "
-        f"{room.source}); {hint}"
+        f"plan: a rank does not fit (got {shown_bytes(needed)} at its peak, {shown_bytes(limit.per_rank_bytes)} "
+        f"{limit.source}); {hint}"
     )
 
 
 def _tables(plan: Plan) -> Table:
-    shown = Table("table", "dim", "optimizer", box=None, pad_edge=False)
+    shown = table("table", "dim", "optimizer")
     for column in ("rows", "embedding", "slots", "books", "key", "index", "bytes/row", "total"):
         shown.add_column(column, justify="right")
-    for table in plan.tables.values():
-        key_bytes = table.stored_bytes - table.embedding_bytes - table.slot_bytes - table.book_bytes
-        parts = (table.embedding_bytes, table.slot_bytes, table.book_bytes, key_bytes, table.index_bytes)
-        sizes = [f"{part:,.0f}" for part in (*parts, table.row_bytes)]
-        total = shown_bytes(table.total_bytes)
-        shown.add_row(table.name, str(table.dim), table.optimizer, f"{table.rows:,}", *sizes, total)
+    for size in plan.tables.values():
+        key_bytes = size.stored_bytes - size.embedding_bytes - size.slot_bytes - size.book_bytes
+        parts = (size.embedding_bytes, size.slot_bytes, size.book_bytes, key_bytes, size.index_bytes)
+        sizes = [f"{part:,.0f}" for part in (*parts, size.row_bytes)]
+        total = shown_bytes(size.total_bytes)
+        shown.add_row(size.name, str(size.dim), size.optimizer, f"{size.rows:,}", *sizes, total)
     return shown
 
 
 def _ranks(plan: Plan) -> Table:
-    shown = Table(f"each of {plan.ranks} ranks", box=None, pad_edge=False)
+    shown = table(f"each of {plan.ranks} ranks")
     for column in ("mean", f"mean + {DEVIATIONS} sigma"):
         shown.add_column(column, justify="right")
     shown.add_row("rows", f"{plan.mean.rows:,.0f}", f"{plan.high.rows:,.0f}")

@@ -1,25 +1,31 @@
 """The command `sangam backfill`: the dates of a past period, on this machine or on Kubeflow."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import typer
-from rich.console import Console
 
-from pipelines.deploy.connection import CaCertOption, Connection, NamespaceOption, TokenEnvOption, TokenFileOption
-from pipelines.deploy.release_options import ReleaseOptions, SpecArgument
+from pipelines.commands.options import (
+    CaCertOption,
+    NamespaceOption,
+    SpecArgument,
+    TokenEnvOption,
+    TokenFileOption,
+)
+from pipelines.console import say, terminal
+from pipelines.deploy.connection import Connection, connect
+from pipelines.deploy.release_options import ReleaseOptions
 from schemas.errors import UserError
 
-Given = TypeVar("Given")
+Value = TypeVar("Value")
 
 EPILOG = (
     "Example: sangam backfill pipelines/specs/short_video.yaml --from 2024-03-05 --to 2024-03-07 "
     "--data demo/logs --root demo/root\n\n"
     "Example: sangam backfill pipelines/specs/short_video.yaml --from 2024-03-05 --to 2024-03-07 --on kfp "
     "--host http://localhost:8888 --image registry.example/sangam@sha256:...\n\n"
-    "Exit codes: 0 every date ended, blessed or refused by a gate; 1 a date failed; 2 the command was given something "
+    "Exit codes: 0 every date finished, its model blessed or rejected; 1 a date failed; 2 the spec or an option is "
     "wrong; 130 or 143 the backfill was stopped."
 )
 
@@ -33,31 +39,33 @@ def backfill(
         Path | None, typer.Option(help="local: folder of the logs; the spec's file patterns are relative to it.")
     ] = None,
     root: Annotated[
-        Path | None, typer.Option(help="local: folder for everything the runs leave; created where it does not exist.")
+        Path | None, typer.Option(help="local: folder for everything that runs write; created if it does not exist.")
     ] = None,
-    host: Annotated[str | None, typer.Option(metavar="URL", help="kfp: of Kubeflow Pipelines.")] = None,
-    image: Annotated[str | None, typer.Option(help="kfp: of the steps, pinned: NAME@sha256:...")] = None,
-    trainer_image: Annotated[str | None, typer.Option(help="kfp: of the trainer, where it differs.")] = None,
-    experiment: Annotated[str | None, typer.Option(help="kfp: that holds the runs.")] = None,
+    host: Annotated[str | None, typer.Option(metavar="URL", help="kfp: address of Kubeflow Pipelines.")] = None,
+    image: Annotated[str | None, typer.Option(help="kfp: image of the steps, pinned: NAME@sha256:...")] = None,
+    trainer_image: Annotated[
+        str | None, typer.Option(help="kfp: image of the trainer, if it differs from --image.")
+    ] = None,
+    experiment: Annotated[str | None, typer.Option(help="kfp: experiment that holds the runs.")] = None,
     pipeline_root: Annotated[
         str | None, typer.Option(help="kfp: folder of everything that outlives a run, as the pods see it.")
     ] = None,
     data_root: Annotated[str | None, typer.Option(help="kfp: folder of the logs, as the pods see it.")] = None,
-    service_account: Annotated[str | None, typer.Option(help="kfp: of the pods.")] = None,
+    service_account: Annotated[str | None, typer.Option(help="kfp: service account of the pods.")] = None,
     namespace: NamespaceOption = "",
     ca_cert: CaCertOption = None,
     token_env: TokenEnvOption = None,
     token_file: TokenFileOption = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="kfp: Run dates again whose run has failed.")
+        bool, typer.Option("--retry-failed", help="kfp: Start dates whose run failed again.")
     ] = False,
 ) -> None:
-    """Runs a spec for each date of a period, in order, each date when the one before has ended.
+    """Runs a spec for each date of a past period, in order and one at a time.
 
-    A date is judged on its day before a later one trains on it. The same command goes on where an earlier one was
-    stopped or killed; dates that ended with this spec and code are not run again. On this machine every task's metric
-    is printed by date, a date without logs is skipped where the spec has `missing_days: skip`, and output and record
-    are in ROOT/backfill/NAME. On Kubeflow the options are those of `deploy`.
+    Each date's model is evaluated on that date before a later one trains on it. After a stop or a failure the same
+    command resumes; dates that finished with the same spec and code are not run again. On this machine a table shows
+    each task's metric by date, a date without logs is skipped if the spec says `missing_days: skip`, and
+    output and record are in ROOT/backfill/NAME. On Kubeflow the options are those of `deploy`.
     """
     release = {
         "image": image,
@@ -70,31 +78,27 @@ def backfill(
     server = {"namespace": namespace or None, "ca_cert": ca_cert, "token_env": token_env, "token_file": token_file}
     if on == "local":
         _refuse(on, {"host": host, **release, **server, "retry_failed": retry_failed or None})
-        _locally(spec, first, last, _needed(on, "--data", data), _needed(on, "--root", root))
+        _on_this_machine(spec, first, last, _required(on, "--data", data), _required(on, "--root", root))
     _refuse(on, {"data": data, "root": root})
-    release["image"] = _needed(on, "--image", image)
+    release["image"] = _required(on, "--image", image)
     options = ReleaseOptions(**{name: value for name, value in release.items() if value is not None})
-    connection = Connection(_needed(on, "--host", host), namespace, token_env, token_file, ca_cert)
+    connection = Connection(_required(on, "--host", host), namespace, token_env, token_file, ca_cert)
     _on_kubeflow(spec, first, last, options, connection, retry_failed)
 
 
-def _locally(spec: Path, first: str, last: str, data: Path, root: Path) -> None:
+def _on_this_machine(spec: Path, first: str, last: str, data: Path, root: Path) -> None:
     from pipelines.backfill.local import check_backfill, run_backfill
 
     checked = check_backfill(spec, first, last, data, root)
-    raise typer.Exit(run_backfill(checked, Console(highlight=False, width=None if sys.stdout.isatty() else 200)))
+    raise typer.Exit(run_backfill(checked, terminal()))
 
 
 def _on_kubeflow(
     spec: Path, first: str, last: str, options: ReleaseOptions, connection: Connection, retry_failed: bool
 ) -> None:
-    from pipelines.backfill.kubeflow import Backfill
-    from pipelines.backfill.local import check_dates
-    from pipelines.console import say
-    from pipelines.deploy.connection import connect
-    from pipelines.deploy.release import publish
+    from pipelines.backfill.dates import check_dates
+    from pipelines.backfill.kubeflow import run_backfill
     from pipelines.deploy.release_options import check_options, compile_for_kubeflow, make_release
-    from pipelines.times import Clock
     from schemas.loading import load_spec
 
     loaded = load_spec(spec)
@@ -103,11 +107,10 @@ def _on_kubeflow(
     with connect(connection) as api:
         say(f"compiling  {loaded.name}")
         release = make_release(loaded, options, compile_for_kubeflow)
-        launch = publish(api, release, say)
-        raise typer.Exit(Backfill(api, release, launch, Clock(), say, retry_failed).run(dates))
+        raise typer.Exit(run_backfill(api, release, dates, say, retry_failed=retry_failed))
 
 
-def _needed(on: str, option: str, value: Given | None) -> Given:
+def _required(on: str, option: str, value: Value | None) -> Value:
     if value is None:
         raise UserError(f"{option}: is missing; a backfill with --on {on} needs it")
     return value

@@ -1,29 +1,29 @@
-"""The command `sangam deploy`: a version on the server, and one schedule that runs it."""
+"""The command `sangam deploy`."""
 
 from typing import Annotated
 
 import typer
 
-from pipelines.console import say
-from pipelines.deploy.connection import (
+from pipelines.commands.options import (
     CaCertOption,
-    Connection,
+    DataRootOption,
+    ExperimentOption,
     HostOption,
+    ImageOption,
     NamespaceOption,
+    PipelineRootOption,
+    ServiceAccountOption,
+    SpecArgument,
     TokenEnvOption,
     TokenFileOption,
-    connect,
+    TrainerImageOption,
 )
+from pipelines.console import say
+from pipelines.deploy.connection import Connection, connect
 from pipelines.deploy.release_options import (
     DATA_ROOT,
     PIPELINE_ROOT,
-    DataRootOption,
-    ExperimentOption,
-    PipelineRootOption,
     ReleaseOptions,
-    ServiceAccountOption,
-    SpecArgument,
-    TrainerImageOption,
     check_options,
     compile_for_kubeflow,
     make_release,
@@ -33,17 +33,17 @@ EPILOG = (
     "Example: sangam deploy pipelines/specs/short_video.yaml --host http://localhost:8888 "
     "--image registry.example/sangam@sha256:... --trainer-image registry.example/sangam-trainer@sha256:... "
     "--at 02:00\n\n"
-    "Exit codes: 0 it is deployed, now or before; 2 the command was given something wrong, or the server failed: "
-    "the same command goes on from there."
+    "Exit codes: 0 the ranker is deployed; 2 the spec or an option is wrong, or the server failed: "
+    "the same command resumes."
 )
 
 
 def deploy(
     spec: SpecArgument,
     host: HostOption,
-    image: Annotated[str, typer.Option(help="Of the steps, pinned: NAME@sha256:...")],
+    image: ImageOption,
     trainer_image: TrainerImageOption = "",
-    at: Annotated[str, typer.Option(metavar="HH:MM", help="When a run starts every day, UTC.")] = "02:00",
+    at: Annotated[str, typer.Option(metavar="HH:MM", help="Time of the daily run, UTC.")] = "02:00",
     namespace: NamespaceOption = "",
     experiment: ExperimentOption = "",
     pipeline_root: PipelineRootOption = PIPELINE_ROOT,
@@ -52,12 +52,12 @@ def deploy(
     ca_cert: CaCertOption = None,
     token_env: TokenEnvOption = None,
     token_file: TokenFileOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")] = False,
 ) -> None:
     """Runs a spec on Kubeflow every day: uploads the pipeline and keeps exactly one recurring run of it.
 
-    What is there already is left as it is. A run is for the day before; no two overlap, and days that were missed are
-    not caught up: `sangam backfill --on kfp` does that.
+    What is already there is reused. Each run is for the day before. Runs never overlap, and missed days are not caught
+    up: `sangam backfill --on kfp` does that.
     """
     from pipelines.deploy.deployment import deploy as deploy_release
     from pipelines.deploy.deployment import preview
@@ -67,7 +67,7 @@ def deploy(
     loaded, at = load_spec(spec), check_time(at)
     options = ReleaseOptions(image, trainer_image, experiment, pipeline_root, data_root, service_account)
     check_options(loaded, options)
-    # The server is asked before the spec is compiled: that takes seconds, a mistyped address none.
+    # Connect first: compiling takes seconds, and a wrong address should be reported at once.
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
         say(f"compiling  {loaded.name}")
         release = make_release(loaded, options, compile_for_kubeflow)

@@ -1,4 +1,4 @@
-"""The command `sangam serve`: the server's options, in words."""
+"""The command `sangam serve`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,57 +9,57 @@ from components.server.options import GRPC_PORT, REST_PORT, Options
 
 EPILOG = (
     "Example: sangam serve ROOT/serving/short_video\n\n"
-    "Exit codes: 0 it was stopped by SIGTERM or SIGINT; 1 the one model given cannot be served; 2 the command was "
-    "given something wrong."
+    "Exit codes: 0 the server was stopped by SIGTERM or SIGINT; 1 the model cannot be served; 2 an option is wrong."
 )
-
-Port = Annotated[int, typer.Option(help="0: any free one, which is printed.")]
 
 
 def serve(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of versions, push.path below the root; or one SavedModel's.")
+        Path, typer.Argument(metavar="DIR", help="Folder of versions, push.path below the root; or one SavedModel.")
     ],
-    name: Annotated[str, typer.Option(help="Of the model in requests. Left out: the ranker's, or the folder's.")] = "",
-    host: Annotated[str, typer.Option(help="To listen on. There is no authentication.")] = Options.host,
-    grpc_port: Port = GRPC_PORT,
-    rest_port: Port = REST_PORT,
+    name: Annotated[
+        str, typer.Option(help="Name of the model in requests. [default: the ranker's, or the folder's]")
+    ] = "",
+    host: Annotated[str, typer.Option(help="Address to listen on. There is no authentication.")] = Options.host,
+    grpc_port: Annotated[int, typer.Option(help="Port of gRPC; 0: any free one, which is printed.")] = GRPC_PORT,
+    rest_port: Annotated[int, typer.Option(help="Port of REST; 0: any free one, which is printed.")] = REST_PORT,
     address_file: Annotated[
-        Path | None, typer.Option(help="File to write both addresses to as JSON, once the server is ready.")
+        Path | None, typer.Option(help="File to write both addresses to, as JSON, once the server is ready.")
     ] = None,
-    threads: Annotated[int, typer.Option(help="Requests that run at once. 0: one for each core.")] = Options.threads,
+    threads: Annotated[int, typer.Option(help="Requests that run at once; 0: one per core.")] = Options.threads,
     threads_per_request: Annotated[
-        int, typer.Option(help="That share one product of matrices; more than 1 for large dense parts only.")
+        int, typer.Option(help="Threads of one matrix product; more than 1 pays for large dense parts only.")
     ] = Options.threads_per_request,
     poll_s: Annotated[
-        float, typer.Option(help="Seconds between two looks at the folder for another version.")
+        float, typer.Option(help="Seconds between two looks at the folder for a new version.")
     ] = Options.poll_s,
-    max_message_bytes: Annotated[int, typer.Option(help="Of a request.")] = Options.max_message_bytes,
-    max_rows: Annotated[int, typer.Option(help="Candidates or examples of a request.")] = Options.max_rows,
+    max_message_bytes: Annotated[int, typer.Option(help="Largest request, in bytes.")] = Options.max_message_bytes,
+    max_rows: Annotated[int, typer.Option(help="Most candidates or examples in a request.")] = Options.max_rows,
     max_queued: Annotated[
-        int, typer.Option(help="Requests that may wait for others; one more is refused.")
+        int, typer.Option(help="Most requests that wait for others; any more are refused.")
     ] = Options.max_queued,
     rest_timeout_s: Annotated[
         float,
-        typer.Option(
-            help="Seconds that a REST request may take to arrive and wait; a gRPC one brings its own deadline."
-        ),
+        typer.Option(help="Seconds for a REST request to arrive and wait; a gRPC request has its own deadline."),
     ] = Options.rest_timeout_s,
     max_connections: Annotated[
-        int, typer.Option(help="REST connections; one more closes the one that took longest over its request.")
+        int, typer.Option(help="Most REST connections; one more closes the one whose request is the slowest.")
     ] = Options.max_connections,
     grace_s: Annotated[
-        float, typer.Option(help="Seconds that running requests have to end in, once it is told to stop.")
+        float, typer.Option(help="Seconds that running requests have to finish once the server is stopped.")
     ] = Options.grace_s,
     allow_updates: Annotated[
         bool, typer.Option("--allow-updates", help="Let clients change the served model: upsert and remove.")
     ] = False,
-    parent_pid: Annotated[int, typer.Option(help="End with this process. 0: with none.")] = Options.parent_pid,
+    parent_pid: Annotated[
+        int, typer.Option(help="Stop when this process ends; 0: independent of any.")
+    ] = Options.parent_pid,
 ) -> None:
-    """Serves the newest version of a folder, over the gRPC and REST interfaces of TensorFlow Serving.
+    """Serves the newest version of a folder, over the gRPC and REST APIs of TensorFlow Serving.
 
-    A new version takes the place of the old one without failing or mixing a request; one whose files do not fit its
-    manifest is refused, and the old one goes on. Also: /healthz, /readyz, and /metrics for Prometheus.
+    A new version replaces the old one without failing a request or mixing versions within one. A version whose files
+    do not match its manifest is refused, and the old one stays. Also served: /healthz, /readyz, and /metrics for
+    Prometheus.
     """
     options = Options(**locals())  # Each parameter is an option of the same name.
     from components.server import process

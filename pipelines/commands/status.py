@@ -1,29 +1,26 @@
-"""The command `sangam status`: how a deployed ranker is doing."""
+"""The command `sangam status`."""
 
 import json
-from typing import Annotated
 
 import typer
 
-from pipelines.console import console
-from pipelines.deploy.connection import (
+from pipelines.commands.options import (
     CaCertOption,
-    Connection,
     HostOption,
+    JsonOption,
+    NameArgument,
     NamespaceOption,
     TokenEnvOption,
     TokenFileOption,
-    connect,
 )
+from pipelines.console import terminal
+from pipelines.deploy.connection import Connection, connect
 
 EPILOG = (
     "Example: sangam status short_video --host http://localhost:8888\n\n"
-    "Exit codes: 0 healthy; 1 the last run did not succeed; 2 the command was given something wrong, the ranker is not "
-    "deployed, or the server failed; 5 no schedule is enabled, or more than one; 6 the run that was due has not begun."
+    "Exit codes: 0 healthy; 1 the last run did not succeed; 2 an option is wrong, the ranker is not deployed, or the "
+    "server failed; 5 no schedule is enabled, or more than one; 6 the run that was due has not started."
 )
-
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the ranker, as in its spec.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
 def status(
@@ -35,7 +32,7 @@ def status(
     token_file: TokenFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tells which version of a ranker runs when on Kubeflow, and what came of the last run, step by step."""
+    """Prints which version of a ranker Kubeflow runs, when it runs next, and how the last run went, step by step."""
     from pipelines.deploy.printing import print_state
     from pipelines.deploy.state import EXIT_CODES, state_of
     from pipelines.times import utc_now
@@ -45,5 +42,5 @@ def status(
     if as_json:
         print(json.dumps(state.document(), indent=2))
     else:
-        print_state(state, console())
+        print_state(state, terminal())
     raise typer.Exit(EXIT_CODES[state.health])

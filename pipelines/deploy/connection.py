@@ -6,31 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import typer
 
 from schemas.errors import UserError
 
 if TYPE_CHECKING:
     from pipelines.deploy.api import Api
-
-HostOption = Annotated[
-    str, typer.Option("--host", metavar="URL", help="Of Kubeflow Pipelines, for example http://localhost:8888.")
-]
-NamespaceOption = Annotated[
-    str, typer.Option("--namespace", help="Of the profile, where Kubeflow has several users; else left out.")
-]
-TokenEnvOption = Annotated[
-    str | None, typer.Option("--token-env", metavar="VAR", help="Environment variable that holds a bearer token.")
-]
-TokenFileOption = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="File that holds one; read again every time.")
-]
-CaCertOption = Annotated[
-    Path | None, typer.Option("--ca-cert", metavar="FILE", help="Certificates (PEM) that sign the server's.")
-]
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 import datetime
 
 from rich.console import Console
-from rich.table import Table
 
+from pipelines.console import say, table
 from pipelines.deploy.errors import short
 from pipelines.deploy.records import Run
 from pipelines.deploy.state import State, date_text, kind_of
@@ -73,15 +73,15 @@ def print_runs(runs: list[Run], ranker: str, now: Moment, console: Console) -> N
     if not runs:
         console.print(f"{ranker} has no runs yet")
         return
-    table = Table(box=None, pad_edge=False)
+    shown = table()
     for name in ("date", "run", "kind", "state", "started (UTC)"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("took", justify="right", no_wrap=True)
-    table.add_column("failed step")
+        shown.add_column(name, no_wrap=True)
+    shown.add_column("took", justify="right", no_wrap=True)
+    shown.add_column("failed step")
     for run in runs:
         took = run.seconds(now)
         failed = run.failed_step
-        table.add_row(
+        shown.add_row(
             date_text(run),
             run.id,
             kind_of(run, ranker),
@@ -90,7 +90,7 @@ def print_runs(runs: list[Run], ranker: str, now: Moment, console: Console) -> N
             duration(took) if took is not None else "",
             failed.name if failed else "",
         )
-    console.print(table)
+    console.print(shown)
 
 
 def minute(moment: Moment) -> str:
@@ -110,4 +110,4 @@ def duration(seconds: float) -> str:
 
 
 def _line(console: Console, label: str, text: str) -> None:
-    console.print(f"{label:<10} {text}", markup=False, soft_wrap=True)
+    say(f"{label:<10} {text}", console)

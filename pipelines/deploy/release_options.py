@@ -2,29 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from pipelines.console import quieten
 
 if TYPE_CHECKING:
     from pipelines.deploy.release import Release
     from schemas.spec import Spec
 
 PIPELINE_ROOT, DATA_ROOT = "/sangam/root", "/sangam/data"
-
-SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The ranker's YAML file.")]
-TrainerImageOption = Annotated[str, typer.Option("--trainer-image", help="Of the trainer, where it differs.")]
-ExperimentOption = Annotated[
-    str, typer.Option("--experiment", help="That holds the runs. Left out: the ranker's name.")
-]
-PipelineRootOption = Annotated[
-    str, typer.Option("--pipeline-root", help="Folder of everything that outlives a run, as the pods see it.")
-]
-DataRootOption = Annotated[str, typer.Option("--data-root", help="Folder of the logs, as the pods see it.")]
-ServiceAccountOption = Annotated[
-    str, typer.Option("--service-account", help="Of the pods. Left out: the spec's, or the server's default.")
-]
 
 
 @dataclass(frozen=True)
@@ -85,10 +71,9 @@ def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "R
 
 def compile_for_kubeflow(spec: "Spec", options: ReleaseOptions) -> str:
     """Returns the compiled pipeline; loads TFX, which takes seconds."""
-    from pipelines.local.output import quieten
-
     quieten()
-    from pipelines.kubeflow import Target, compile_pipeline
+    from pipelines.kubeflow.compile import compile_pipeline
+    from pipelines.kubeflow.target import Target
     from pipelines.provenance import code_folder, git_commit
 
     target = Target(

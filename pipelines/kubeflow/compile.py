@@ -5,6 +5,7 @@ from typing import Any
 
 from tfx import v1 as tfx
 
+from pipelines.beam import BEAM_ARGS
 from pipelines.kubeflow.checks import check
 from pipelines.kubeflow.ir import DATA_ROOT, DATE, PIPELINE_ROOT, finish, steps_by_label
 from pipelines.kubeflow.platform import platform_document
@@ -14,8 +15,6 @@ from pipelines.kubeflow.writing import yaml_text
 from pipelines.pipeline import Placement, build
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs
-
-__all__ = ["Target", "compile_pipeline"]
 
 
 def compile_pipeline(spec: Spec, target: Target) -> str:
@@ -48,7 +47,7 @@ def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
         default_image=target.image, use_pipeline_spec_2_1=True
     )
     runner = tfx.orchestration.experimental.KubeflowV2DagRunner(config)
-    ir: dict[str, Any] = runner.run(build(spec, placement), write_out=False)["pipelineSpec"]
+    ir: dict[str, Any] = runner.run(build(spec, placement, BEAM_ARGS), write_out=False)["pipelineSpec"]
     return ir
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from schemas.errors import UserError
+
 Flavour = Literal["kubeflow", "vertex"]
 
 
@@ -28,3 +30,20 @@ class Target:
     date: str = ""
     git_commit: str = ""
     flavour: Flavour = "kubeflow"
+
+
+def check_image(option: str, name: str) -> None:
+    """Refuses what cannot be the name of an image.
+
+    Raises:
+        UserError: it contains whitespace.
+    """
+    if any(character.isspace() for character in name):
+        raise UserError(f"{option}: is no name of an image (got '{name}'); for example registry.example/sangam:1")
+
+
+def image_warning(option: str, name: str) -> str | None:
+    """Returns a warning for an image that is not pinned by its digest, None for one that is."""
+    if not name or "@sha256:" in name:
+        return None
+    return f"warning: {option}: is not pinned by digest (got {name}); `sangam deploy` accepts only NAME@sha256:..."

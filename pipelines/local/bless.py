@@ -45,8 +45,8 @@ class Blessed:
     version: str | None
     path: str | None
 
-    def place(self) -> str:
-        """Returns where the model is, in words."""
+    def pushed_line(self) -> str:
+        """Returns the line that says where the model was pushed."""
         if self.version is None or self.path is None:
             return "pushed: nothing, push.kind is none"
         gone = "" if Path(self.path).is_dir() else ", which has been withdrawn or removed since"
@@ -75,7 +75,7 @@ def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blesse
         return _bless(root, folder.name, " ".join(because.split()), by, now)
 
 
-def person() -> str:
+def current_user() -> str:
     """Returns who runs this process."""
     try:
         return getpass.getuser()

@@ -4,24 +4,8 @@ import contextlib
 import logging
 import os
 import sys
-import warnings
 from pathlib import Path
 from typing import TextIO
-
-QUIET_ENVIRONMENT = {
-    "TF_CPP_MIN_LOG_LEVEL": "1",
-    "GRPC_VERBOSITY": "ERROR",
-    "PYTHONWARNINGS": "ignore",
-}
-"""Read by TensorFlow, gRPC and Python when they start, here and in every child."""
-
-
-def quieten() -> None:
-    """Keeps TensorFlow and TFX, imported after this, from the terminal."""
-    # Level 3: even what TensorFlow takes for errors, such as a second registration of a CUDA library, tells nothing.
-    os.environ.update(QUIET_ENVIRONMENT | {"TF_CPP_MIN_LOG_LEVEL": "3"})
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
 
 
 def keep_stream(fd: int) -> TextIO:

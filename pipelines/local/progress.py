@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from components.steps.example_gen.files.arrival import WAITING_FILE
+from pipelines.console import say
 from pipelines.local.full_disk import is_full
 from pipelines.local.steps import Step
 from pipelines.local.training_progress import PROGRESS_FILE, Event, TrainingProgress, read_progress
@@ -57,7 +58,7 @@ class TerminalProgress:
     def doing(self, what: str) -> Iterator[None]:
         """Shows at once, and as long as it lasts, what is done before the first step."""
         if not self._console.is_terminal:
-            self._console.print(f"{_STARTING:<{_NODE_WIDTH}} {what}", highlight=False, markup=False, soft_wrap=True)
+            say(f"{_STARTING:<{_NODE_WIDTH}} {what}", self._console)
         self._word = what
         self._begin(_STARTING)
         try:
@@ -110,7 +111,7 @@ class TerminalProgress:
             if now - printed >= _PLAIN_LINE_EVERY_S or (event and event != told):
                 printed, told = now, event or told
                 line = f"{node:<{_NODE_WIDTH}} {now - started:8.1f} s  running  {detail}"
-                self._console.print(line.rstrip(), highlight=False, markup=False, soft_wrap=True)
+                say(line.rstrip(), self._console)
 
     def _detail(self) -> Event | str:
         if self._word:

@@ -13,6 +13,8 @@ from typing import Any
 
 from rich.console import Console
 
+from pipelines.beam import BEAM_ARGS
+from pipelines.console import QUIET_ENVIRONMENT, say
 from pipelines.local import output
 from pipelines.local.full_disk import DiskWatch, full_disk
 from pipelines.local.lock import locked
@@ -96,7 +98,7 @@ def run_locally(
         diary = diary or Diary()
         reserve(run_folder)
         diary.opened(run_folder)
-        console.print(f"run {run_folder.name}, logs in {logs}", highlight=False, markup=False, soft_wrap=True)
+        say(f"run {run_folder.name}, logs in {logs}", console)
         commit = _open_run(request, run_folder)
         diary.opened(run_folder, commit)
         record, progress = _StepRecord(logs, logs / RUN_LOG), TerminalProgress(console, logs)
@@ -128,7 +130,7 @@ def _open_run(request: RunRequest, run_folder: Path) -> str | None:
     logs.mkdir()
     output.send_output_to(logs / RUN_LOG)
     output.log_to_stderr()
-    os.environ.update(output.QUIET_ENVIRONMENT)
+    os.environ.update(QUIET_ENVIRONMENT)
     os.environ["SANGAM_LOG_DIR"] = str(logs)
     commit = git_commit(code_folder())
     _LOG.info("event=run_started run=%s spec_digest=%s git_commit=%s", run_folder.name, digest(request.spec), commit)
@@ -180,7 +182,8 @@ def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
     from pipelines.pipeline import Placement, build
 
     date = request.date.isoformat() if request.date else ""
-    return build(request.spec, Placement(date, str(request.data_root), str(request.root), commit or ""))
+    placement = Placement(date, str(request.data_root), str(request.root), commit or "")
+    return build(request.spec, placement, BEAM_ARGS)
 
 
 def error_text(error: BaseException) -> str:

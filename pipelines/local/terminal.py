@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pipelines.console import say, terminal
 from pipelines.local.full_disk import DiskWatch, full_disk
 from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
@@ -15,8 +16,6 @@ from pipelines.local.run import BuildPipeline, run_locally
 from pipelines.local.watched import STOP_S, Diary, watched
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
-
-PLAIN_WIDTH = 200
 
 
 def run_and_report(request: RunRequest, build: BuildPipeline | None = None, *, stop_s: float = STOP_S) -> int:
@@ -29,16 +28,13 @@ def run_and_report(request: RunRequest, build: BuildPipeline | None = None, *, s
         build: makes the pipeline; that of the spec when left out.
         stop_s: from a signal to the moment when all that has not ended is killed.
     """
-    terminal = keep_stream(1)
-    # Off a terminal nobody wraps lines: those who read them later want them whole.
-    console = Console(file=terminal, highlight=False, width=None if terminal.isatty() else PLAIN_WIDTH)
-    errors = Console(file=keep_stream(2), highlight=False)
+    console, errors = terminal(keep_stream(1)), terminal(keep_stream(2))
     ended = watched(request, console, lambda diary: _run(request, build, diary, console, errors), stop_s=stop_s)
     if isinstance(ended, int):
         return ended
     console.show_cursor()
     if ended.summary is None:
-        errors.print("stopped before the run had begun", markup=False)
+        say("stopped before the run began", errors)
     else:
         _tell(request, ended.summary, ended.path, ended.log, console, errors)
     return ended.exit_code
@@ -49,12 +45,12 @@ def _run(request: RunRequest, build: BuildPipeline | None, diary: Diary, console
     try:
         outcome = run_locally(request, console, build, diary)
     except UserError as error:
-        errors.print(str(error), markup=False, soft_wrap=True)
+        say(str(error), errors)
         return ExitCode.ROOT_IN_USE
     except OSError as error:
         # Not even the run's folder could be written.
         told = full_disk(error, request, (), DiskWatch(request.root))
-        errors.print(told or f"--root: cannot be used (got {error})", markup=False, soft_wrap=True)
+        say(told or f"--root: cannot be used (got {error})", errors)
         os._exit(ExitCode.FAILED)
     _tell(request, outcome.summary, outcome.summary_path, outcome.log, console, errors)
     if outcome.summary.status != "succeeded":
@@ -66,8 +62,8 @@ def _run(request: RunRequest, build: BuildPipeline | None, diary: Diary, console
 def _tell(request: RunRequest, summary: Summary, path: Path, log: Path, console: Console, errors: Console) -> None:
     print_report(summary, console)
     if summary.error:
-        errors.print(f"{summary.error}\nlog: {log}", markup=False, soft_wrap=True)
-    console.print(f"summary: {path}", markup=False, soft_wrap=True)
+        say(f"{summary.error}\nlog: {log}", errors)
+    say(f"summary: {path}", console)
     # Last: the receiver may be slow, and what it says changes nothing.
     if problem := alert(request.spec, summary):
-        errors.print(problem, markup=False, soft_wrap=True)
+        say(problem, errors)

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from components.alerts import Event, send
+from pipelines.console import say
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.result.summary import SUMMARY_FILE
 from pipelines.local.stopping import Stopped, StopSignals
@@ -98,10 +99,10 @@ def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunCh
     code = as_exit_code(code)
     new = set(runs.glob("*")) - known
     is_told = code != ExitCode.ROOT_IN_USE and any((folder / SUMMARY_FILE).exists() for folder in new)
-    _say(console, f"{daily.spec.name} {daily.date or ''}: {outcome(code)}; log: {log}")
+    say(f"{daily.spec.name} {daily.date or ''}: {outcome(code)}; log: {log}", console)
     if code not in WELL_ENDED:
         end = tail(log, _TAIL_LINES)
-        _say(console, end)
+        say(end, console)
         if not is_told:
             _tell(daily, log, f"{outcome(code)}\n{end}", console)
     with log.open("a", encoding="utf-8") as file:
@@ -121,7 +122,7 @@ def _tell(daily: Daily, log: Path, reason: str, console: Console) -> None:
     event = Event(kind="failed", pipeline=daily.spec.name, step="", date=daily.date, run=log.stem, reason=reason)
     problem = send(daily.spec.alerts, event, os.environ)
     if problem:
-        _say(console, problem)
+        say(problem, console)
 
 
 def _prune(folder: Path) -> None:
@@ -134,7 +135,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -9,15 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from components.reports.ingestion import IngestionReport
+from pipelines.beam import BEAM_ARGS
+from pipelines.console import say, terminal
 from pipelines.local.child_run import run_child
 from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
 from pipelines.local.run import run_locally
 from pipelines.local.stopping import StopSignals
-from pipelines.local.terminal import PLAIN_WIDTH
 from pipelines.tune.request import SearchRequest, check_tune
 from pipelines.tune.training import Examples
 from schemas.contracts.exit_codes import ExitCode
@@ -79,7 +78,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
     """Runs the steps in this process; returns the exit code."""
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     request = check_tune(Path(spec), date or None, Path(data), Path(root), trials=None, jobs=1).run
-    console = Console(file=keep_stream(1), highlight=False, width=PLAIN_WIDTH)
+    console = terminal(keep_stream(1))
     pipelines: list[Any] = []
 
     def build(request: RunRequest, commit: str | None) -> Any:
@@ -88,16 +87,16 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
 
         day = request.date.isoformat() if request.date else ""
         placement = Placement(day, str(request.data_root), str(request.root), commit or "")
-        pipelines.append(build_examples(request.spec, placement))
+        pipelines.append(build_examples(request.spec, placement, BEAM_ARGS))
         return pipelines[-1]
 
     try:
         outcome = run_locally(request, console, build)
     except UserError as error:
-        console.print(str(error), markup=False, soft_wrap=True)
+        say(str(error), console)
         return ExitCode.ROOT_IN_USE
     if outcome.summary.status != "succeeded":
-        console.print(f"{outcome.summary.error}\nlog: {outcome.log}", markup=False, soft_wrap=True)
+        say(f"{outcome.summary.error}\nlog: {outcome.log}", console)
         # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.
         os._exit(outcome.exit_code)
     write_whole(Path(output), _examples_of(pipelines[-1], outcome.summary.run).model_dump_json(indent=2))

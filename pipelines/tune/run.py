@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pipelines.console import say
 from pipelines.local.child_run import CHILD_GRACE_S
 from pipelines.local.lock import locked
 from pipelines.local.stopping import Stopped, StopSignals
@@ -47,7 +48,7 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
         try:
             stack.enter_context(locked(request.folder))
         except UserError as error:
-            _plain(console, str(error))
+            say(str(error), console)
             return ExitCode.ROOT_IN_USE
         study = open_study(request.folder / STUDY_FILE, request.parsed.spec.name, request.tune, objective)
         search = Search(request.parsed, request.tune, objective, study)
@@ -59,7 +60,7 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
         if is_hopeless(begun):
             pass
         elif len(begun) >= request.tune.trials and not interrupted:
-            _plain(console, f"the search has its {len(begun)} trials; a larger --trials goes on")
+            say(f"the search has its {len(begun)} trials; a larger --trials goes on", console)
         else:
             _say_how_it_goes_on(begun, interrupted, console)
             try:
@@ -70,10 +71,10 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
                     ) as watcher:
                         search.run(start, watcher, jobs=request.jobs)
             except ExamplesFailed as failed:
-                _plain(console, str(failed))
+                say(str(failed), console)
                 return failed.code
             except Stopped as stopped:
-                _plain(console, f"{stopped}; the same command goes on from there")
+                say(f"{stopped}; the same command goes on from there", console)
                 code = stopped.exit_code
         return _conclude(request, trials_of(study), objective, console) or code
 
@@ -81,16 +82,16 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
 def _open(request: SearchRequest, objective: Objective, console: Console) -> None:
     """Makes the search's folder, and says what is searched, and how it differs from the last one."""
     ranges = len(request.tune.ranges)
-    _plain(
-        console,
+    say(
         f"tune {request.parsed.spec.name}: {request.tune.trials} trials over {ranges} range{'s'[: ranges > 1]} by "
         f"{objective.name} on the validation split, in {request.folder}",
+        console,
     )
     if (request.folder / IDENTITY_FILE).exists():
         return
     if changes := what_is_new(request):
         more = f" and {len(changes) - _SHOWN_CHANGES} more" if len(changes) > _SHOWN_CHANGES else ""
-        _plain(console, f"a new search: {', '.join(changes[:_SHOWN_CHANGES])}{more} changed since the last one")
+        say(f"a new search: {', '.join(changes[:_SHOWN_CHANGES])}{more} changed since the last one", console)
     request.folder.mkdir(parents=True, exist_ok=True)
     # What is searched must not change on the way.
     shutil.copyfile(request.spec_path, request.folder / "spec.yaml")
@@ -106,20 +107,20 @@ def _tidy(folder: Path, begun: Sequence[Trial]) -> None:
 
 def _say_how_it_goes_on(begun: Sequence[Trial], interrupted: Sequence[int], console: Console) -> None:
     if begun:
-        _plain(console, f"goes on after {len(begun) - len(interrupted)} trials")
+        say(f"goes on after {len(begun) - len(interrupted)} trials", console)
     if interrupted:
-        _plain(console, f"interrupted, and run again: {', '.join(f'trial {number}' for number in interrupted)}")
+        say(f"interrupted, and run again: {', '.join(f'trial {number}' for number in interrupted)}", console)
 
 
 def _examples(request: SearchRequest, stop: StopSignals, console: Console) -> Examples:
     file = request.folder / "examples.json"
     if known := read_examples(file):
-        _plain(console, f"examples of run {known.run}")
+        say(f"examples of run {known.run}", console)
         return known
     started = time.monotonic()
-    _plain(console, f"examples: from the logs to Transform, output in {file.with_suffix('.log')}")
+    say(f"examples: from the logs to Transform, output in {file.with_suffix('.log')}", console)
     made = make_examples(request, request.folder / "spec.yaml", file, stop)
-    _plain(console, f"examples of run {made.run}, {time.monotonic() - started:.0f} s")
+    say(f"examples of run {made.run}, {time.monotonic() - started:.0f} s", console)
     return made
 
 
@@ -133,7 +134,7 @@ def _watcher(
         def ended(trial: Trial) -> None:
             trials = study_trials()
             _write(request, trials, objective)
-            _plain(console, _line(trial, trials, objective))
+            say(_line(trial, trials, objective), console)
 
         def running(trials: Sequence[tuple[int, str]]) -> None:
             if status:
@@ -167,18 +168,14 @@ def _conclude(request: SearchRequest, trials: Sequence[Trial], objective: Object
     if best is None:
         if failed := [trial for trial in trials if trial.state == "failed"]:
             end = f"; after {HOPELESS_AFTER} of them the search ends" if is_hopeless(trials) else ""
-            _plain(console, f"all trials failed{end}; the first: {failed[0].reason}")
-            _plain(console, f"mend it; to search anew, remove {request.folder}")
+            say(f"all trials failed{end}; the first: {failed[0].reason}", console)
+            say(f"mend it; to search anew, remove {request.folder}", console)
             return ExitCode.FAILED
         return ExitCode.DONE
     own = next((trial.objective for trial in trials if trial.is_spec and trial.objective is not None), None)
     beside = f" (the spec as it is: {own:.5f})" if own is not None and not best.is_spec else ""
-    _plain(console, f"best: trial {best.number}, {objective.name} {best.objective:.5f}{beside}")
+    say(f"best: trial {best.number}, {objective.name} {best.objective:.5f}{beside}", console)
     for place, value in best.values.items():
-        _plain(console, f"  {place}: {shown(value)}")
-    _plain(console, f"best spec: {path}\nall trials: {request.folder}/trials.csv, trials.md and trials.png")
+        say(f"  {place}: {shown(value)}", console)
+    say(f"best spec: {path}\nall trials: {request.folder}/trials.csv, trials.md and trials.png", console)
     return ExitCode.DONE
-
-
-def _plain(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

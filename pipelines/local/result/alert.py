@@ -1,24 +1,12 @@
-"""Alerts of runs on this machine, and the command `sangam alert-test`."""
+"""Alerts of runs on this machine."""
 
 import os
-from pathlib import Path
-from typing import Annotated
 
-import typer
-from rich.console import Console
-
-from components.alerts import Event, send, target_of
+from components.alerts import Event, send
 from components.alerts.refusal import refusal, refusing_steps
 from pipelines.local.result.summary import Summary
-from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
 from schemas.spec import Spec
-
-EPILOG = (
-    "Example: sangam alert-test pipelines/specs/short_video.yaml\n\n"
-    "Exit codes: 0 the receiver has taken it; 1 it has not; 2 the command was given something wrong, or a variable is "
-    "not set."
-)
+from schemas.spec.alerts import Alerts
 
 
 def event_of(summary: Summary) -> Event | None:
@@ -49,16 +37,8 @@ def alert(spec: Spec, summary: Summary) -> str | None:
     return send(spec.alerts, event, os.environ) if spec.alerts and event else None
 
 
-def alert_test(spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The ranker's YAML file.")]) -> None:
-    """Sends an alert of kind `test` to the webhook that the spec declares."""
-    from schemas.loading import load_spec
-
-    loaded = load_spec(spec)
-    if loaded.alerts is None:
-        raise UserError(f"{spec}: alerts: is not declared (got none); add `alerts: {{}}` to be told of failed runs")
-    target = target_of(loaded.alerts, os.environ)
-    reason = "somebody has asked for a test"
-    event = Event(kind="test", pipeline=loaded.name, step="", date=None, run="alert-test", reason=reason)
-    problem = send(loaded.alerts, event, os.environ)
-    Console(stderr=bool(problem)).print(problem or f"sent to {target.shown}", markup=False, highlight=False)
-    raise typer.Exit(ExitCode.FAILED if problem else ExitCode.DONE)
+def send_test(alerts: Alerts, ranker: str) -> str | None:
+    """Sends an alert of kind `test`; returns why it could not be sent, if so."""
+    reason = "`sangam alert-test` was run"
+    event = Event(kind="test", pipeline=ranker, step="", date=None, run="alert-test", reason=reason)
+    return send(alerts, event, os.environ)

@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from components.reports.evaluation import GateVerdict
+from pipelines.console import say, table
 from pipelines.local.result.summary import ServingSummary, Summary, TableSummary, TaskSummary, TrainingSummary
 from schemas.quantities import shown_bytes
 from schemas.spec.data import VALIDATION
@@ -29,15 +30,15 @@ def print_report(summary: Summary, console: Console) -> None:
     if summary.serving:
         _print_serving(summary.serving, console)
     for note in summary.notes:
-        console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+        say(f"note: {note}", console)
     if summary.blessed is not None:
         console.print("[green]blessed[/]" if summary.blessed else f"[yellow]not blessed[/]: {_refused_by(summary)}")
     if summary.pushed or summary.status == "succeeded":
-        _plain(console, f"pushed: {_pushed(summary)}")
+        say(f"pushed: {_pushed(summary)}", console)
     if summary.live:
         what = f"version {summary.live.version}" if summary.live.version else "nothing"
-        _plain(console, f"live: {what} in {summary.live.folder}")
-    _plain(console, f"{summary.status} after {summary.total_seconds:.0f} s, {_cached(summary)}")
+        say(f"live: {what} in {summary.live.folder}", console)
+    say(f"{summary.status} after {summary.total_seconds:.0f} s, {_cached(summary)}", console)
 
 
 def _pushed(summary: Summary) -> str:
@@ -65,7 +66,7 @@ def _print_training(training: TrainingSummary, validation_days: Sequence[str], c
         console.print(_embedding_tables(training.tables))
         more = len(training.tables) - MAX_TABLES
         if more > 0:
-            _plain(console, f"and {more} smaller tables, in the summary")
+            say(f"and {more} smaller tables, in the summary", console)
         console.print()
     if training.warm_start:
         start = training.warm_start
@@ -73,54 +74,54 @@ def _print_training(training: TrainingSummary, validation_days: Sequence[str], c
         changes = [
             f"; {what}: {', '.join(names)}" for what, names in (("new", start.new), ("dropped", start.dropped)) if names
         ]
-        _plain(console, f"warm start: from a checkpoint{last}{''.join(changes)}")
+        say(f"warm start: from a checkpoint{last}{''.join(changes)}", console)
     if training.early_stopping:
         best = training.early_stopping
         why = f"; {best.reason}" if best.reason else ""
         told = f"model: of epoch {best.best_epoch + 1}, {best.metric} {best.best:.4f} on the validation split{why}"
-        _plain(console, told)
+        say(told, console)
     if training.refit:
         seen = f"{', '.join(training.refit.days)} as well, {training.refit.passes} passes"
-        _plain(console, f"refit: after that the model was trained on {seen}: it has seen what it was validated on")
+        say(f"refit: after that the model was trained on {seen}: it has seen what it was validated on", console)
     elif validation_days:
-        _plain(console, f"not learned from: {', '.join(validation_days)}, the validation days")
+        say(f"not learned from: {', '.join(validation_days)}, the validation days", console)
     if training.resumed_from_step:
         steps = ", ".join(map(str, training.resumed_from_step))
-        _plain(console, f"resumed: training lost a process and went on from step {steps}")
+        say(f"resumed: training lost a process and went on from step {steps}", console)
     if training.checkpoint.passed_over:
         names = ", ".join(training.checkpoint.passed_over)
-        _plain(console, f"damaged: training did not go on from {names}, but from the checkpoint before")
+        say(f"damaged: training did not go on from {names}, but from the checkpoint before", console)
     if training.checkpoint.given_up:
-        _plain(console, f"not written: {training.checkpoint.given_up} checkpoints, for the disk would not have them")
+        say(f"not written: {training.checkpoint.given_up} checkpoints, for the disk would not have them", console)
     if training.skipped_steps:
-        _plain(console, f"skipped: {training.skipped_steps} steps whose loss or gradients were not finite")
+        say(f"skipped: {training.skipped_steps} steps whose loss or gradients were not finite", console)
 
 
 def _embedding_tables(tables: dict[str, TableSummary]) -> Table:
-    shown = Table("table", box=None, pad_edge=False)
+    shown = table("table")
     for column in ("rows", "size", "admitted", "rejected", "expired", "evicted", "load", "unique"):
         shown.add_column(column, justify="right")
     largest = sorted(tables, key=lambda name: (-tables[name].bytes, name))[:MAX_TABLES]
     for name in largest:
-        table = tables[name]
-        counts = (f"{number:,}" for number in (table.admitted, table.rejected, table.expired, table.evicted))
-        ratios = ("" if ratio is None else f"{ratio:.2f}" for ratio in (table.load_max_over_mean, table.unique_share))
-        shown.add_row(name, f"{table.rows:,}", shown_bytes(table.bytes), *counts, *ratios)
+        rows = tables[name]
+        counts = (f"{number:,}" for number in (rows.admitted, rows.rejected, rows.expired, rows.evicted))
+        ratios = ("" if ratio is None else f"{ratio:.2f}" for ratio in (rows.load_max_over_mean, rows.unique_share))
+        shown.add_row(name, f"{rows.rows:,}", shown_bytes(rows.bytes), *counts, *ratios)
     return shown
 
 
 def _table(tasks: dict[str, TaskSummary]) -> Table:
     on = any(gate.slice for task in tasks.values() for gate in _shown(task))
-    table = Table("task", "metric", *(["on"] if on else []), "gate", "verdict", "reason", box=None, pad_edge=False)
+    shown = table("task", "metric", *(["on"] if on else []), "gate", "verdict", "reason")
     for name, task in tasks.items():
         first = [name, escape(_metric(task))]
         for gate in _shown(task):
             place = [escape(gate.slice or "all")] if on else []
-            table.add_row(*first, *place, _gate(gate), _verdict(passed=gate.passed), escape(gate.reason))
+            shown.add_row(*first, *place, _gate(gate), _verdict(passed=gate.passed), escape(gate.reason))
             first = ["", ""]
         if first[0]:
-            table.add_row(*first, *([""] if on else []), "none", "", "")
-    return table
+            shown.add_row(*first, *([""] if on else []), "none", "", "")
+    return shown
 
 
 def _shown(task: TaskSummary) -> list[GateVerdict]:
@@ -155,7 +156,7 @@ def _print_serving(serving: ServingSummary, console: Console) -> None:
         load = f"{serving.load.candidates} candidates, clients: {serving.load.clients}"
         numbers.append(f"p50 {serving.p50_ms:.3g} ms, p99 {serving.p99_ms:.3g} ms ({load})")
     held = f"{len(serving.checks) - len(failed)} of {len(serving.checks)} checks passed"
-    _plain(console, f"serving: {', '.join(numbers)}; {held}")
+    say(f"serving: {', '.join(numbers)}; {held}", console)
     for check in failed:
         console.print(f"  [red]fail[/] {escape(f'{check.name}: {check.reason}')}", highlight=False, soft_wrap=True)
 
@@ -164,7 +165,3 @@ def _cached(summary: Summary) -> str:
     cached = sum(step.cached for step in summary.steps.values())
     peak = max((step.peak_memory_bytes for step in summary.steps.values()), default=0)
     return f"{cached} of {len(summary.steps)} steps cached, peak memory {peak / 2**20:,.0f} MiB"
-
-
-def _plain(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipelines.checks.plan import Room, print_plan, refuse_unfit, this_machine
+from pipelines.checks.plan import MemoryLimit, print_plan, refuse_unfit, this_machine
 from schemas.derived.plan import Plan, plan
 from schemas.errors import UserError
 from schemas.loading import load_spec
@@ -32,7 +32,7 @@ def sangam(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_plan_is_printed_by_table_and_by_rank() -> None:
     shown = io.StringIO()
-    print_plan(planned(), Room(64 * 10**9, "given"), Console(file=shown, width=200), ranks_per_host=4)
+    print_plan(planned(), MemoryLimit(64 * 10**9, "given"), Console(file=shown, width=200), ranks_per_host=4)
     lines = [" ".join(line.split()) for line in shown.getvalue().splitlines()]
     assert lines[0] == "table dim optimizer rows embedding slots books key index bytes/row total"
     assert lines[5] == "users 16 adagrad 80,000,000 64 64 0 8 36 172 13.8 GB"
@@ -49,7 +49,7 @@ def test_the_plan_is_printed_by_table_and_by_rank() -> None:
 
 def test_what_does_not_fit_is_refused_with_a_number_of_ranks_that_would() -> None:
     made = planned(ranks=2)
-    room = Room(10 * 10**9, "given")
+    room = MemoryLimit(10 * 10**9, "given")
     with pytest.raises(
         UserError, match=r"^plan: a rank does not fit \(got 33\.. GB at its peak, 10\.0 GB given\); about "
     ) as caught:
@@ -62,14 +62,14 @@ def test_what_does_not_fit_is_refused_with_a_number_of_ranks_that_would() -> Non
 
 def test_no_number_of_ranks_is_named_where_none_would_do() -> None:
     with pytest.raises(UserError, match=r"\); take an optimizer with fewer slots"):
-        refuse_unfit(planned(), Room(10**8, "given"))
+        refuse_unfit(planned(), MemoryLimit(10**8, "given"))
 
 
 def test_the_peak_itself_fits() -> None:
     made = planned()
-    refuse_unfit(made, Room(int(made.high.peak) + 1, "given"))
+    refuse_unfit(made, MemoryLimit(int(made.high.peak) + 1, "given"))
     with pytest.raises(UserError):
-        refuse_unfit(made, Room(int(made.high.peak) - 1, "given"))
+        refuse_unfit(made, MemoryLimit(int(made.high.peak) - 1, "given"))
 
 
 def test_this_machine_is_shared_by_its_ranks() -> None:

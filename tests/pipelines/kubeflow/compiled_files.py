@@ -5,7 +5,8 @@ from typing import Any
 
 import yaml
 
-from pipelines.kubeflow import Target, compile_pipeline
+from pipelines.kubeflow.compile import compile_pipeline
+from pipelines.kubeflow.target import Target
 from schemas.loading import load_spec
 from tests.paths import SPECS
 from tests.pipelines.kubeflow.fake_backend import Compiled, read_compiled

@@ -13,7 +13,8 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-from pipelines.kubeflow import compile_pipeline, write_compiled
+from pipelines.kubeflow.compile import compile_pipeline
+from pipelines.kubeflow.writing import write_compiled
 from schemas.loading import load_spec
 from schemas.spec.cluster import Launch
 from tests.golden_files import check_golden

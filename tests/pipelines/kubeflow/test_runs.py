@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from components.registry.blessed import BlessedModel
-from pipelines.kubeflow import compile_pipeline, write_compiled
+from pipelines.kubeflow.compile import compile_pipeline
+from pipelines.kubeflow.writing import write_compiled
 from pipelines.synthetic import generate
 from tests.fakes.webhook import webhook
 from tests.pipelines.kubeflow import warm_steps

@@ -1,4 +1,4 @@
-"""`sangam bless`: what a person may override, and where it is written down."""
+"""`sangam bless`: what a current_user may override, and where it is written down."""
 
 import datetime
 import json
@@ -128,7 +128,7 @@ def test_a_version_that_is_gone_is_not_pushed_again_but_said(tmp_path: Path) -> 
 
     run = judged_run(tmp_path)
     shutil.rmtree(str(bless(run).path))
-    assert bless(run).place().endswith("20240307001, which has been withdrawn or removed since")
+    assert bless(run).pushed_line().endswith("20240307001, which has been withdrawn or removed since")
 
 
 def test_a_blessing_that_was_killed_before_its_push_is_finished(
@@ -214,14 +214,14 @@ def sangam_bless(run: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def test_the_command_says_what_was_overridden_and_where_the_model_is(tmp_path: Path) -> None:
-    from pipelines.local.bless import person
+    from pipelines.local.bless import current_user
     from tests.pipelines.local.sample_judged_pipeline import REASON, judged_run
 
     run = judged_run(tmp_path)
     done = sangam_bless(run)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        f"blessed {run.name} by {person()}, because {BECAUSE}",
+        f"blessed {run.name} by {current_user()}, because {BECAUSE}",
         f"overridden: like: {REASON}",
         f"pushed: version 20240307001 in {tmp_path / 'serving' / 'tiny' / '20240307001'}",
     ]

@@ -6,7 +6,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from pipelines.schedule import commands
+from pipelines.commands import schedule as commands
 from schemas.errors import UserError
 from tests.paths import SPECS
 

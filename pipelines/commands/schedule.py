@@ -1,4 +1,4 @@
-"""The commands `sangam schedule run|print`."""
+"""The commands `sangam schedule run` and `sangam schedule print`."""
 
 import os
 import sys
@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from components.alerts import target_of
+from pipelines.commands.options import DataOption, RootOption, SpecArgument
+from pipelines.console import terminal
 from pipelines.schedule import units
 from pipelines.schedule.daily import due, run_daily
 from pipelines.schedule.environment import read_environment
@@ -17,32 +18,28 @@ from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
 
-app = typer.Typer(no_args_is_help=True, help="Runs a spec for yesterday, and prints the timer that does it every day.")
+app = typer.Typer(no_args_is_help=True, help="Runs a spec for yesterday, or prints a timer that does so every day.")
 
-SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The ranker's YAML file.")]
-Data = Annotated[Path, typer.Option(help="Folder of the logs; the spec's file patterns are relative to it.")]
-Root = Annotated[Path, typer.Option(help="Folder for everything the runs leave; created where it does not exist.")]
-Environment = Annotated[
+EnvironmentOption = Annotated[
     Path | None,
     typer.Option(
+        "--environment",
         metavar="FILE",
-        help="Lines NAME=VALUE for the runs, such as address and key of alerts; only its owner may read it.",
+        help="Variables of the run, lines NAME=VALUE, such as the address and key of alerts. Only you may read it.",
     ),
 ]
 
 
 @app.command(
     epilog="Example: sangam schedule run pipelines/specs/short_video.yaml --data logs --root runs\n\n"
-    "Exit codes: those of `sangam run`, 4 if another run is using the root; 128 and the signal's number if the run was "
-    "killed."
+    "Exit codes: those of `sangam run`; 128 plus the signal's number if the run was killed."
 )
-def run(spec: SpecArgument, data: Data, root: Root, environment: Environment = None) -> None:
-    """Runs a spec for yesterday (UTC), as a timer does: with a log of its own in ROOT/schedule/NAME."""
+def run(spec: SpecArgument, data: DataOption, root: RootOption, environment: EnvironmentOption = None) -> None:
+    """Runs a spec for yesterday (UTC), as a timer does. Its log is in ROOT/schedule/NAME."""
     if environment:
         os.environ.update(read_environment(environment))
     loaded, now = load_spec(spec), utc_now()
-    console = Console(stderr=True, width=None if sys.stderr.isatty() else 200)
-    raise typer.Exit(run_daily(due(spec, loaded, data, root, now), now, console))
+    raise typer.Exit(run_daily(due(spec, loaded, data, root, now), now, terminal(sys.stderr)))
 
 
 @app.command(
@@ -53,12 +50,12 @@ def run(spec: SpecArgument, data: Data, root: Root, environment: Environment = N
 def print_(
     spec: SpecArgument,
     at: Annotated[str, typer.Option(metavar="HH:MM", help="Time of day, UTC. A run is for the day before (UTC).")],
-    data: Data,
-    root: Root,
-    environment: Environment = None,
-    format_: Annotated[Literal["systemd", "cron"], typer.Option("--format", help="Of the timer.")] = "systemd",
+    data: DataOption,
+    root: RootOption,
+    environment: EnvironmentOption = None,
+    format_: Annotated[Literal["systemd", "cron"], typer.Option("--format", help="What starts the run.")] = "systemd",
 ) -> None:
-    """Prints the systemd timer, or the line of cron, that runs a spec once a day. You install it.
+    """Prints the systemd timer, or the cron line, that runs a spec once a day, for you to install.
 
     The spec is read again for every run. Missed days are left to `sangam backfill`.
     """
@@ -73,7 +70,7 @@ def print_(
 
 
 def _check_environment(spec: Spec, environment: Path | None) -> None:
-    """Finds now what would make every run fail at night."""
+    """Refuses now what would make every scheduled run fail."""
     variables = read_environment(environment) if environment else {}
     if spec.alerts is None:
         return

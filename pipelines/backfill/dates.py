@@ -1,0 +1,28 @@
+"""The dates of a backfill."""
+
+import datetime
+
+from schemas.derived.days import Day, parse_day
+from schemas.errors import UserError
+from schemas.spec import Spec
+from schemas.spec.data import DayLogs
+
+
+def check_dates(spec: Spec, first: str, last: str) -> tuple[Day, ...]:
+    """Returns the dates of a period, in order.
+
+    Raises:
+        UserError: a spec without days, dates that are none or in the wrong order.
+    """
+    if not isinstance(spec.data, DayLogs):
+        raise UserError(f"backfill: needs logs by day (got spec '{spec.name}', which reads named splits); use `run`")
+    bounds = []
+    for option, text in (("--from", first), ("--to", last)):
+        try:
+            bounds.append(parse_day(text))
+        except ValueError as error:
+            raise UserError(f"{option}: {error}") from None
+    if bounds[1] < bounds[0]:
+        raise UserError(f"--to: lies before --from (got {last}, --from {first}); give the first date and the last")
+    number = (bounds[1] - bounds[0]).days + 1
+    return tuple(bounds[0] + datetime.timedelta(days=offset) for offset in range(number))

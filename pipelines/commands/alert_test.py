@@ -1,0 +1,31 @@
+"""The command `sangam alert-test`."""
+
+import os
+
+import typer
+
+from components.alerts import target_of
+from pipelines.commands.options import SpecArgument
+from pipelines.console import say, say_error
+from pipelines.local.result.alert import send_test
+from schemas.contracts.exit_codes import ExitCode
+from schemas.errors import UserError
+
+EPILOG = (
+    "Example: sangam alert-test pipelines/specs/short_video.yaml\n\n"
+    "Exit codes: 0 the receiver accepted the alert; 1 it did not; 2 an option, the spec or a variable is wrong."
+)
+
+
+def alert_test(spec: SpecArgument) -> None:
+    """Sends an alert of kind `test` to the webhook of a spec."""
+    from schemas.loading import load_spec
+
+    loaded = load_spec(spec)
+    if loaded.alerts is None:
+        raise UserError(f"{spec}: alerts: is missing (got none); add `alerts: {{}}` to be told of failed runs")
+    target = target_of(loaded.alerts, os.environ)
+    if problem := send_test(loaded.alerts, loaded.name):
+        say_error(problem)
+        raise typer.Exit(ExitCode.FAILED)
+    say(f"sent to {target.shown}")

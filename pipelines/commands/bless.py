@@ -1,0 +1,32 @@
+"""The command `sangam bless`."""
+
+import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.console import quieten, say
+
+EPILOG = 'Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"'
+
+
+def bless(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run, ROOT/runs/RUN, or its summary.")],
+    because: Annotated[str, typer.Option(help="The reason; it is recorded.")],
+) -> None:
+    """Blesses and pushes a model that a quality gate has rejected, on your responsibility.
+
+    Who blessed the model, when, why and of which run is recorded in ML Metadata, in the registry of blessed models and
+    in the manifest of the pushed version. A failed serving check cannot be overridden, nor can scores that are not
+    finite.
+    """
+    quieten()
+    from pipelines.local.bless import bless as bless_run
+    from pipelines.local.bless import current_user
+
+    done = bless_run(run, because=because, by=current_user(), now=datetime.datetime.now(datetime.timezone.utc))
+    say(f"{'blessed already' if done.was_there else 'blessed'} {done.run} by {done.by}, because {done.because}")
+    for sentence in done.overridden:
+        say(f"overridden: {sentence}")
+    say(done.pushed_line())

@@ -1,0 +1,55 @@
+"""The command `sangam generate`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pipelines.console import quieten, say, terminal
+from schemas.errors import UserError
+
+EPILOG = "Example: sangam generate --output demo/logs --first-day 2024-03-01 --days 7 --rows-per-day 20000"
+
+
+def generate(
+    output: Annotated[Path, typer.Option(help="Folder for the logs; each day gets a folder YYYY-MM-DD in it.")],
+    first_day: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="The first day.")] = "2024-03-01",
+    days: Annotated[int, typer.Option(min=1, help="Number of days.")] = 7,
+    rows_per_day: Annotated[int, typer.Option(min=1, help="Rows per day.")] = 20_000,
+    users: Annotated[int, typer.Option(min=1, help="Users on the first day; new ones join every day.")] = 2_000,
+    posts: Annotated[int, typer.Option(min=1, help="Posts on the first day; new ones appear every day.")] = 5_000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same logs.")] = 1,
+    format_: Annotated[Literal["parquet", "csv", "tfrecord"], typer.Option("--format", help="File format.")] = (
+        "parquet"
+    ),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace days that hold other logs.")] = False,
+) -> None:
+    """Generates seeded logs of a short-video feed, for the spec pipelines/specs/short_video.yaml."""
+    from schemas.derived.days import parse_day
+
+    try:
+        first = parse_day(first_day)
+    except ValueError as error:
+        raise UserError(f"--first-day: {error}") from None
+    quieten()
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from pipelines.synthetic import generate as generate_logs
+
+    columns = (TextColumn("generating"), BarColumn(), MofNCompleteColumn(), TextColumn("days"))
+    with Progress(*columns, console=terminal(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("days", total=days)
+        folders = generate_logs(
+            output,
+            first_day=first,
+            num_days=days,
+            rows_per_day=rows_per_day,
+            num_users=users,
+            num_posts=posts,
+            seed=seed,
+            file_format=format_,
+            overwrite=overwrite,
+            progress=lambda day, rows: bar.advance(task),
+        )
+    say(f"wrote {days} days of {rows_per_day} rows: {folders[0]} to {folders[-1].name}")

@@ -1,0 +1,52 @@
+"""Arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The ranker's YAML file.")]
+DataOption = Annotated[
+    Path, typer.Option("--data", help="Folder of the logs; the spec's file patterns are relative to it.")
+]
+RootOption = Annotated[
+    Path, typer.Option("--root", help="Folder for everything that runs write; created if it does not exist.")
+]
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the ranker, as in its spec.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+HostOption = Annotated[
+    str,
+    typer.Option("--host", metavar="URL", help="Address of Kubeflow Pipelines, for example http://localhost:8888."),
+]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", help="Namespace of the profile. Only for a Kubeflow with several users.")
+]
+TokenEnvOption = Annotated[
+    str | None, typer.Option("--token-env", metavar="VAR", help="Environment variable that holds a bearer token.")
+]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="File that holds a bearer token; read for every request."),
+]
+CaCertOption = Annotated[
+    Path | None,
+    typer.Option("--ca-cert", metavar="FILE", help="Certificate authority (PEM) that signed the server's certificate."),
+]
+
+ImageOption = Annotated[str, typer.Option("--image", help="Image of the steps, pinned: NAME@sha256:...")]
+TrainerImageOption = Annotated[
+    str, typer.Option("--trainer-image", help="Image of the trainer, if it differs from --image.")
+]
+ExperimentOption = Annotated[
+    str, typer.Option("--experiment", help="Experiment that holds the runs. [default: the ranker's name]")
+]
+PipelineRootOption = Annotated[
+    str, typer.Option("--pipeline-root", help="Folder of everything that outlives a run, as the pods see it.")
+]
+DataRootOption = Annotated[str, typer.Option("--data-root", help="Folder of the logs, as the pods see it.")]
+ServiceAccountOption = Annotated[
+    str,
+    typer.Option("--service-account", help="Service account of the pods. [default: the spec's, or the server's]"),
+]
