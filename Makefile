@@ -1,4 +1,4 @@
-# The one memory of how things are done here. `make` lists what there is.
+# Every command of this repository. `make` lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest
 # A worker that dies is a bug to find. Where pytest-xdist 3.8 replaces it, `loadfile` can wait forever; so it does not.
 PARALLEL := --numprocesses 2 --dist loadfile --max-worker-restart 0
 
-# TensorFlow Extended imports twice as fast with .pyc files; Keras 2 is what TFRA and Horovod know.
+# TensorFlow Extended imports twice as fast with .pyc files; TFRA and Horovod need Keras 2.
 unexport PYTHONDONTWRITEBYTECODE
 export TF_USE_LEGACY_KERAS := 1
 
@@ -21,7 +21,7 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## make .venv from requirements.lock; quick when nothing changed
+setup: ## make .venv from requirements.lock; quick if nothing changed
 	@bash infra/setup.sh
 
 .PHONY: demo
@@ -30,7 +30,7 @@ demo: setup ## generate logs and run the whole pipeline on them, into ./demo
 	@$(BIN)/sangam run pipelines/specs/short_video.yaml --date $(DEMO_DATE) --data demo/logs --root demo/root
 
 .PHONY: test
-test: setup ## all tests that need no GPU and no cluster, end-to-end ones included; two at a time
+test: setup ## all tests without a GPU or a cluster, end-to-end ones included; two at a time
 	$(PYTEST) $(PARALLEL)
 
 .PHONY: test-fast
@@ -38,26 +38,26 @@ test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
 	$(PYTEST) $(PARALLEL) -m "not slow and not e2e"
 
 .PHONY: itest-k8s
-itest-k8s: setup ## a training job's objects on a real kube-apiserver, where its binary can be found; skipped with a reason
+itest-k8s: setup ## a training job's objects on a real kube-apiserver; skipped with a reason without its binary
 	$(BIN)/python -m tests.real_kubernetes
 
 .PHONY: bench
-bench: setup ## the engine against TFRA and Keras, as ratios within one run; needs 2 quiet cores, 15 minutes
+bench: setup ## compare the engine with TFRA and Keras, as ratios within one run; 2 quiet cores, 15 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
 
 .PHONY: bench-serving
-bench-serving: setup ## evaluation, export of ten million rows, a server of MODEL=a pushed version; 2 quiet cores, 25 minutes
+bench-serving: setup ## measure evaluation, export of ten million rows, a server of MODEL=<a pushed version>; 2 quiet cores, 25 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.evaluation
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.export_scale
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving $(MODEL)
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.soak $(MODEL) --minutes 3
 
 .PHONY: bench-quality
-bench-quality: setup ## what the models reach on real data, into docs/quality.md; several seeds, hours on 2 cores
+bench-quality: setup ## measure models on real data, into docs/quality.md; several seeds, hours on 2 cores
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.quality
 
 .PHONY: lint
-lint: setup ## style, types, who may import whom, structure; changes nothing
+lint: setup ## check style, types, imports between packages, structure; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -65,16 +65,16 @@ lint: setup ## style, types, who may import whom, structure; changes nothing
 	$(PYTEST) -q tests/test_structure.py
 
 .PHONY: format
-format: setup ## mend what ruff can mend
+format: setup ## fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 .PHONY: golden
-golden: setup ## rewrite the golden files; then review the difference
+golden: setup ## rewrite the golden files; review the difference
 	SANGAM_UPDATE_GOLDEN=1 $(PYTEST) -q -k golden
 
 .PHONY: lock
-lock: setup ## resolve pyproject.toml anew; an existing uv.lock keeps its versions
+lock: setup ## resolve pyproject.toml again; an existing uv.lock keeps its versions
 	$(UV) lock
 	$(UV) export --quiet --format requirements-txt --all-groups --no-emit-project --no-annotate --no-header --locked > requirements.lock.new
 	$(UV) export --quiet --format requirements-txt --no-dev --no-emit-project --no-annotate --no-header --locked > requirements.runtime.lock.new
@@ -89,10 +89,10 @@ images: ## build and push both images; REGISTRY=registry.example/team, ACCELERAT
 	@bash infra/images/build.sh
 
 .PHONY: sbom
-sbom: setup ## what is installed, as CycloneDX, and under which licenses; refuses a license nobody has allowed
+sbom: setup ## list what is installed, as CycloneDX, with licenses; refuses a license that is not allowed
 	@bash infra/sbom/make.sh
 
 .PHONY: clean
-clean: ## remove what runs and tools leave behind, but not .venv
+clean: ## remove files of runs and tools, but not .venv
 	rm -rf demo runs build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -not -path './.venv/*' -not -path './.tools/*' -prune -exec rm -rf {} +
