@@ -11,7 +11,7 @@ from types import FrameType
 
 from components.kfp_entrypoint.ending import Ending, Report, ending_of, stopped
 from components.kfp_entrypoint.invocation import Command
-from components.steps.trainer.process_group import end_group
+from components.processes.group import end_group
 
 GRACE_S = 20.0
 """Within the 30 s that Kubernetes gives a pod, and longer than the trainer gives its own processes."""

@@ -3,13 +3,13 @@
 import datetime
 from dataclasses import replace
 
+from components.processes.stopping import Stopped, StopSignals
 from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
 from pipelines.deploy.errors import Transient, short
 from pipelines.deploy.printing import duration
 from pipelines.deploy.records import DATE_PARAMETER, Run
 from pipelines.deploy.release import Release, Say, publish
-from pipelines.local.stopping import Stopped, StopSignals
 from pipelines.times import Clock, Moment
 from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from components.processes.stopping import Stopped, StopSignals
 from components.steps.example_gen.files.local_files import LocalStorage
 from components.steps.example_gen.files.resolve import has_files
 from pipelines.backfill.dates import check_dates
@@ -18,7 +19,6 @@ from pipelines.console import say, table
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.request import RunRequest, check_request
 from pipelines.local.result.summary import SUMMARY_FILE
-from pipelines.local.stopping import Stopped, StopSignals
 from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day
 from schemas.errors import UserError

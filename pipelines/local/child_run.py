@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.steps.trainer.process_group import end_group
-from pipelines.local.stopping import GRACE_S, StopSignals
+from components.processes.group import end_group
+from components.processes.stopping import GRACE_S, StopSignals
 from trainer_module.launch.processes import end_with_parent
 
 CHILD_GRACE_S = GRACE_S + 5.0

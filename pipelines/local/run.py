@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from components.processes.stopping import Stopped, StopSignals, kill_descendants
 from pipelines.beam import BEAM_ARGS
 from pipelines.console import QUIET_ENVIRONMENT, say
 from pipelines.local import output
@@ -24,7 +25,6 @@ from pipelines.local.request import ARTIFACTS, RunRequest, run_id
 from pipelines.local.result.outcome import Ending, summarize
 from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
 from pipelines.local.steps import Observer, Step
-from pipelines.local.stopping import Stopped, StopSignals, kill_descendants
 from pipelines.local.watched import Diary
 from pipelines.provenance import code_folder, git_commit
 from schemas.errors import UserError

@@ -18,11 +18,11 @@ from typing import Any
 
 from rich.console import Console
 
+from components.processes.stopping import Stopped, kill_descendants
 from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import Ending, summarize
 from pipelines.local.result.summary import SUMMARY_FILE, Summary, write_summary
 from pipelines.local.steps import Artifact, Step
-from pipelines.local.stopping import Stopped, kill_descendants
 from schemas.contracts.exit_codes import ExitCode
 from trainer_module.launch.processes import adopt_orphans, end_with_parent
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import Console
 
 from components.alerts import Event, send
+from components.processes.stopping import Stopped, StopSignals
 from pipelines.console import say
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.result.summary import SUMMARY_FILE
-from pipelines.local.stopping import Stopped, StopSignals
 from pipelines.times import date_of
 from schemas.contracts.exit_codes import WELL_ENDED, ExitCode, as_exit_code
 from schemas.files import tail

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from components.processes.stopping import StopSignals
 from components.reports.ingestion import IngestionReport
 from pipelines.beam import BEAM_ARGS
 from pipelines.console import say, terminal
@@ -16,7 +17,6 @@ from pipelines.local.child_run import run_child
 from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
 from pipelines.local.run import run_locally
-from pipelines.local.stopping import StopSignals
 from pipelines.tune.request import SearchRequest, check_tune
 from pipelines.tune.training import Examples
 from schemas.contracts.exit_codes import ExitCode

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.processes.group import end_group
 from components.steps.trainer.attempts import FAILURE_FILE
-from components.steps.trainer.process_group import end_group
 from pipelines.local.training_progress import read_progress
 from pipelines.tune.records import Validation
 from schemas.spec import RankerSpec, Spec, digest

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import grpc
 
+from components.processes.group import end_group
 from components.server.client import connect
 from components.steps.infra_validator.asking import Ask, RequestFailed, in_short
 from components.steps.infra_validator.rows import Tensors, Unfit
-from components.steps.trainer.process_group import end_group
 from schemas.errors import UserError
 from schemas.files import read_end
 from schemas.spec.serving import Load

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.steps.trainer.process_group import run_group
+from components.processes.group import run_group
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from pipelines.local.request import check_request
 from pipelines.local.steps import Step
-from pipelines.local.stopping import StopSignals
+from components.processes.stopping import StopSignals
 from pipelines.local.watched import watched
 from schemas.loading import load_spec
 from tests.pipelines.local.sample_run import SPEC

@@ -209,7 +209,7 @@ def test_a_marker_written_meanwhile_is_seen_on_the_real_clock(tmp_path: Path) ->
 def test_sigterm_ends_the_wait_at_once(tmp_path: Path) -> None:
     program = (
         "import datetime, sys\nfrom pathlib import Path\n"
-        "from pipelines.local.stopping import Stopped, StopSignals\n"
+        "from components.processes.stopping import Stopped, StopSignals\n"
         "from tests.components.steps.example_gen.files.test_arrival import "
         "TODAY, LocalStorage, day_logs, request, wait_for_logs\n"
         "try:\n    with StopSignals() as stop, stop.raised():\n        print('waits', flush=True)\n"
