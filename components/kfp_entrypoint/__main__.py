@@ -11,6 +11,7 @@ from components.kfp_entrypoint.ending import Ending
 from components.kfp_entrypoint.invocation import artifact_paths, parse_command
 from components.kfp_entrypoint.notify import About, is_due, tell_failure, tell_refusal
 from components.kfp_entrypoint.step import Step, execute, prepare
+from components.processes.stopping import StopSignals
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.spec.alerts import Alerts
@@ -23,12 +24,17 @@ def main(argv: Sequence[str]) -> int:
     """Runs a step and tells how it ended. Returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     place = list(argv).index("--") if "--" in argv else len(argv)
-    options = _options(argv[:place])
+    # To the end: a second signal must not cut off what is told of the first.
+    with StopSignals() as stop:
+        return _run(_options(argv[:place]), argv[place + 1 :], stop)
+
+
+def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals) -> int:
     alerts = Alerts.model_validate_json(options.alerts) if options.alerts else None
     step: Step | None = None
     try:
-        step = prepare(options.step, parse_command(argv[place + 1 :]), datetime.datetime.now(datetime.timezone.utc))
-        ending = execute(step)
+        step = prepare(options.step, parse_command(command), datetime.datetime.now(datetime.timezone.utc))
+        ending = execute(step, stop)
     except UserError as error:
         ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)
     if ending.reason:

@@ -4,22 +4,24 @@ A process of its own, so that one that is killed, for memory perhaps, does not t
 """
 
 import runpy
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 from components.kfp_entrypoint.ending import Report
-from schemas.contracts.exit_codes import ExitCode, of_signal
+from components.processes.stopping import GRACE_S, Stopped, StopSignals
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
 
 def main(report: Path, module: str, arguments: list[str]) -> int:
     """Runs a module as `python -m` does, and writes down what went wrong. Returns the exit code."""
-    signal.signal(signal.SIGTERM, _leave)
     sys.argv = [module, *arguments]
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        # Nothing interrupts the cleaning: whoever started this process kills what takes too long.
+        with StopSignals(repeat_s=GRACE_S) as stop, stop.raised():
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except Stopped as stopped:
+        return stopped.exit_code
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else ExitCode.FAILED if leaving.code else ExitCode.DONE
     except Exception as error:
@@ -38,12 +40,6 @@ def _mistake_behind(error: BaseException) -> UserError | None:
     while found is not None and not isinstance(found, UserError):
         found = found.__cause__ or found.__context__
     return found
-
-
-def _leave(number: int, _frame: FrameType | None) -> None:
-    """Leaves through every `finally`: what the step has started must not outlive it."""
-    signal.signal(number, signal.SIG_IGN)
-    raise SystemExit(of_signal(number))
 
 
 if __name__ == "__main__":

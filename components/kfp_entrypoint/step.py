@@ -24,6 +24,7 @@ from components.kfp_entrypoint.invocation import (
 from components.kfp_entrypoint.notes import Notes
 from components.kfp_entrypoint.process import run
 from components.kfp_entrypoint.uris import Places, base_of, run_folder
+from components.processes.stopping import StopSignals
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -89,10 +90,10 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Step:
     )
 
 
-def execute(step: Step) -> Ending:
+def execute(step: Step, stop: StopSignals) -> Ending:
     """Runs the step in a process of its own and puts the backend's addresses into what it has written."""
     _fresh_outputs(step)
-    ending = run(step.command, step.name)
+    ending = run(step.command, step.name, stop)
     if not ending.reason:
         output_file = Path(step.local["outputs"]["outputFile"])
         written = json.loads(output_file.read_text(encoding="utf-8"))

@@ -1,5 +1,6 @@
-"""Runs a Python module as the leader of its own process group, and leaves none of the group behind."""
+"""A Python module as the leader of its own process group, of which nothing is left behind."""
 
+import functools
 import logging
 import os
 import signal
@@ -7,54 +8,96 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from typing_extensions import Self
+
+from components.processes.parent import end_with_parent
+
 _LOG = logging.getLogger(__name__)
-_GRACE_S = 15.0
+GRACE_S = 15.0
 _POLL_S = 0.1
 
 
+class ProcessGroup:
+    """A running `python -m ...`, which signals of a terminal do not reach: whoever started it ends it.
+
+    Used as a context manager, it ends with the block, whatever ends that: the leader's own end, Ctrl-C, an exception
+    raised by a handler of SIGTERM.
+
+    Attributes:
+        pid: of the leader, and of the group.
+    """
+
+    def __init__(
+        self,
+        module_and_arguments: Sequence[str],
+        *,
+        log: Path | None = None,
+        grace_s: float = GRACE_S,
+        ends_with_parent: bool = False,
+    ):
+        """Starts the leader.
+
+        Args:
+            module_and_arguments: what follows `python -m`.
+            log: the group's output is added to it; None: it is that of this process.
+            grace_s: from SIGTERM to SIGKILL when the group is ended.
+            ends_with_parent: the kernel sends the leader SIGTERM when this process is killed. Without it, the leader
+                itself must notice.
+        """
+        self._grace_s = grace_s
+        preexec = functools.partial(end_with_parent, os.getpid(), signal.SIGTERM) if ends_with_parent else None
+        with ExitStack() as stack:
+            self._leader = subprocess.Popen(
+                [sys.executable, "-m", *module_and_arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=stack.enter_context(log.open("ab")) if log else None,
+                stderr=subprocess.STDOUT if log else None,
+                start_new_session=True,
+                preexec_fn=preexec,
+            )
+        self.pid = self._leader.pid
+        _LOG.info("started pid=%d command=%s log=%s", self.pid, module_and_arguments, log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def exit_code(self) -> int | None:
+        """Returns how the leader has ended, None while it runs; negative: by that signal."""
+        return self._leader.poll()
+
+    def wait(self) -> int:
+        """Waits for the leader's end and returns its exit code."""
+        return self._leader.wait()
+
+    def wait_for(self, seconds: float) -> int | None:
+        """Waits for the leader's end, for so long at most; returns its exit code, None where it still runs."""
+        try:
+            return self._leader.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self) -> None:
+        """Ends every process of the group, by SIGTERM and then SIGKILL, and reaps the leader."""
+        if self._leader.poll() is None:
+            self._signal(signal.SIGTERM)
+            deadline = time.monotonic() + self._grace_s
+            while self._leader.poll() is None and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+        self._signal(signal.SIGKILL)
+        self._leader.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+
 def run_group(module_and_arguments: Sequence[str], *, log: Path) -> int:
-    """Runs `python -m ...` to its end and returns its exit code.
-
-    Whatever ends this call - the leader's own end, Ctrl-C, an exception raised by a SIGTERM handler - the group gets
-    SIGTERM, and SIGKILL after a grace. A kill -9 of this process must be noticed by the leader itself.
-    """
-    with log.open("ab") as output:
-        leader = subprocess.Popen(
-            [sys.executable, "-m", *module_and_arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    _LOG.info("started pid=%d command=%s", leader.pid, module_and_arguments)
-    try:
-        return leader.wait()
-    finally:
-        end_group(leader)
-
-
-def end_group(
-    leader: "subprocess.Popen[bytes]", number: signal.Signals = signal.SIGTERM, grace_s: float = _GRACE_S
-) -> None:
-    """Ends every process of the leader's group and reaps the leader.
-
-    Args:
-        leader: started in a session of its own.
-        number: of the signal to ask with.
-        grace_s: from there to SIGKILL.
-    """
-    if leader.poll() is None:
-        _signal_group(leader.pid, number)
-        deadline = time.monotonic() + grace_s
-        while leader.poll() is None and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-    _signal_group(leader.pid, signal.SIGKILL)
-    leader.wait()
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, number)
+    """Runs `python -m ...` to its end, leaves nothing of its group, and returns the exit code."""
+    with ProcessGroup(module_and_arguments, log=log) as group:
+        return group.wait()

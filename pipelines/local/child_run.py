@@ -1,16 +1,10 @@
 """A `sangam run` as a child process: it ends with its parent, and none of it is left behind."""
 
-import functools
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.processes.group import end_group
+from components.processes.group import ProcessGroup
 from components.processes.stopping import GRACE_S, StopSignals
-from trainer_module.launch.processes import end_with_parent
 
 CHILD_GRACE_S = GRACE_S + 5.0
 """A run that is asked to stop kills what is left of itself after its own grace."""
@@ -28,21 +22,13 @@ def run_child(arguments: Sequence[str], log: Path, stop: StopSignals, *, module:
     Raises:
         Stopped: after a signal, when the child has ended.
     """
-    end = functools.partial(end_with_parent, os.getpid(), signal.SIGTERM)
     child = None
     try:
-        with stop.raised(), log.open("wb") as output:
-            child = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                # Its own group: Ctrl-C is for this process, which hands it on once.
-                start_new_session=True,
-                preexec_fn=end,
-            )
+        with stop.raised():
+            log.write_bytes(b"")
+            child = ProcessGroup([module, *arguments], log=log, grace_s=CHILD_GRACE_S, ends_with_parent=True)
             return child.wait()
     finally:
         # Out of the reach of further signals.
         if child:
-            end_group(child, grace_s=CHILD_GRACE_S)
+            child.end()

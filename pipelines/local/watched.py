@@ -18,13 +18,13 @@ from typing import Any
 
 from rich.console import Console
 
+from components.processes.parent import adopt_orphans, end_with_parent
 from components.processes.stopping import Stopped, kill_descendants
 from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import Ending, summarize
 from pipelines.local.result.summary import SUMMARY_FILE, Summary, write_summary
 from pipelines.local.steps import Artifact, Step
 from schemas.contracts.exit_codes import ExitCode
-from trainer_module.launch.processes import adopt_orphans, end_with_parent
 
 STOP_S = 1.0
 """From the first signal to the moment when whatever has not ended by itself is killed; the next run tidies up."""

@@ -3,14 +3,12 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.processes.group import end_group
+from components.processes.group import ProcessGroup
 from components.steps.trainer.attempts import FAILURE_FILE
 from pipelines.local.training_progress import read_progress
 from pipelines.tune.records import Validation
@@ -70,19 +68,11 @@ class Training:
             needed.mkdir(parents=True, exist_ok=True)
         job_file = folder / "job.json"
         job_file.write_text(self._job.model_dump_json(indent=2))
-        with self._log.open("ab") as output:
-            self._leader = subprocess.Popen(
-                [sys.executable, "-m", launcher, str(job_file), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                # Its own group: Ctrl-C is for the search, which ends it.
-                start_new_session=True,
-            )
+        self._group = ProcessGroup([launcher, str(job_file), str(os.getpid())], log=self._log)
 
     def is_running(self) -> bool:
         """Says whether the training has not ended yet."""
-        return self._leader.poll() is None
+        return self._group.exit_code() is None
 
     def epochs(self) -> list[Validation]:
         """Returns the metrics of the validation split after each epoch so far."""
@@ -106,7 +96,7 @@ class Training:
         Raises:
             TrialFailed: it came to nothing.
         """
-        code = self._leader.wait()
+        code = self._group.wait()
         if code:
             failure = Path(self._job.log_dir) / FAILURE_FILE
             told = failure.read_text().splitlines() if failure.exists() else []
@@ -118,7 +108,7 @@ class Training:
 
     def end(self) -> None:
         """Ends all processes of the training, if any are left."""
-        end_group(self._leader)
+        self._group.end()
 
     def tidy(self) -> None:
         """Removes what only a training that goes on would need."""

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Stopped(BaseException):
@@ -37,11 +36,6 @@ def end_with_parent(parent_pid: int, signal_number: signal.Signals = signal.SIGK
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)
     if os.getppid() != parent_pid:
         os._exit(1)
-
-
-def adopt_orphans() -> None:
-    """Asks the kernel to make this process the parent of descendants whose parent has died, so that it finds them."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def reap_strangers(own: Collection[int]) -> None:

@@ -1,12 +1,9 @@
 """A server in a process of its own, for as long as somebody asks it."""
 
 import json
-import logging
 import os
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,7 +12,7 @@ from pathlib import Path
 
 import grpc
 
-from components.processes.group import end_group
+from components.processes.group import ProcessGroup
 from components.server.client import connect
 from components.steps.infra_validator.asking import Ask, RequestFailed, in_short
 from components.steps.infra_validator.rows import Tensors, Unfit
@@ -23,7 +20,6 @@ from schemas.errors import UserError
 from schemas.files import read_end
 from schemas.spec.serving import Load
 
-_LOG = logging.getLogger(__name__)
 MODULE = "components.server"
 _NAME = "candidate"
 _POLL_S = 0.05
@@ -51,7 +47,7 @@ class Server:
         load_s: from its start until it was ready.
     """
 
-    def __init__(self, process: "subprocess.Popen[bytes]", log: "_Log", address: str, load_s: float, timeout_s: float):
+    def __init__(self, process: ProcessGroup, log: "_Log", address: str, load_s: float, timeout_s: float):
         self.load_s = load_s
         self._process, self._log, self._address = process, log, address
         self._timeout_s, self._end = timeout_s, time.monotonic() + timeout_s
@@ -79,11 +75,8 @@ class Server:
 
     def _failure(self, error: grpc.RpcError) -> Exception:
         if error.code() == grpc.StatusCode.UNAVAILABLE:
-            try:
-                code = self._process.wait(_GONE_S)
-            except subprocess.TimeoutExpired:
-                pass
-            else:
+            code = self._process.wait_for(_GONE_S)
+            if code is not None:
                 _raise_if_killed(code, self._log)
                 return Unfit(f"the server ended ({_how(code)}) at a request; its log ends with: {self._log.tail()}")
         self._time_for_a_request()
@@ -129,15 +122,12 @@ def serve(model_dir: Path, *, log: Path, load: Load, timeout_s: float) -> Iterat
     with tempfile.TemporaryDirectory(prefix="sangam-serving-check-") as scratch:
         address_file, started = Path(scratch) / "address.json", time.monotonic()
         kept = _Log(log)
-        process = _start(model_dir, address_file, log, load)
-        try:
+        with _start(model_dir, address_file, log, load) as process:
             addresses = _wait(process, address_file, kept, timeout_s)
             yield Server(process, kept, addresses["grpc"], time.monotonic() - started, timeout_s)
-        finally:
-            end_group(process, grace_s=_GRACE_S)
 
 
-def _start(model_dir: Path, address_file: Path, log: Path, load: Load) -> "subprocess.Popen[bytes]":
+def _start(model_dir: Path, address_file: Path, log: Path, load: Load) -> ProcessGroup:
     arguments = {
         "--name": _NAME,
         "--grpc-port": 0,
@@ -149,23 +139,14 @@ def _start(model_dir: Path, address_file: Path, log: Path, load: Load) -> "subpr
         "--max-queued": max(32, load.clients),
     }
     words = [str(word) for pair in arguments.items() for word in pair]
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", MODULE, str(model_dir), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    _LOG.info("server_pid=%d model=%s log=%s", process.pid, model_dir, log)
-    return process
+    return ProcessGroup([MODULE, str(model_dir), *words], log=log, grace_s=_GRACE_S)
 
 
-def _wait(process: "subprocess.Popen[bytes]", address_file: Path, log: _Log, timeout_s: float) -> dict[str, str]:
+def _wait(process: ProcessGroup, address_file: Path, log: _Log, timeout_s: float) -> dict[str, str]:
     """Returns the addresses of the server once it is ready."""
     end = time.monotonic() + timeout_s
     while not address_file.exists():
-        code = process.poll()
+        code = process.exit_code()
         if code is not None:
             _raise_if_killed(code, log)
             raise Unfit(f"the server could not load the model: {log.refusal() or f'{_how(code)}; {log.tail()}'}")

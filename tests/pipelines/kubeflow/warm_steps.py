@@ -59,7 +59,7 @@ def _entrypoint(arguments: list[str], environment: dict[str, str], log: str) -> 
     os._exit(entrypoint.main(arguments))
 
 
-def _run(command: "object", name: str) -> "object":
+def _run(command: "object", name: str, _stop: "object") -> "object":
     """Stands for `components.kfp_entrypoint.process.run`."""
     from components.kfp_entrypoint import child
     from components.kfp_entrypoint.ending import Report, ending_of
