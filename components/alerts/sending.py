@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from components.alerts.event import Event
 from components.alerts.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
 from components.alerts.target import Target, target_of
+from schemas.backoff import Backoff
 from schemas.errors import UserError
 from schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)
 
-WAITS_S = (1.0, 4.0)
+WAITS_S = Backoff(1.0, factor=4.0).waits_s(2)
 """Between the three tries."""
 _TRY_AGAIN = frozenset({408, 425, 429})
 """Beside everything from 500 on."""

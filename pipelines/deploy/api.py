@@ -22,7 +22,7 @@ from pipelines.deploy.records import (
     schedule_of,
     version_of,
 )
-from pipelines.deploy.transport import ATTEMPTS, Sleep, Transport, wait_s
+from pipelines.deploy.transport import ATTEMPTS, BACKOFF, Sleep, Transport
 from pipelines.provenance import VERSION
 from schemas.errors import UserError
 
@@ -298,7 +298,7 @@ class Api:
                 if isinstance(error, Transient) and not error.may_have_happened:
                     raise
                 # The server may still be at it, so it is given time before it is taken not to have happened.
-                self._sleep(wait_s(attempt, error.wait_s if isinstance(error, Transient) else None))
+                self._sleep(BACKOFF.wait_s(attempt, error.wait_s if isinstance(error, Transient) else None))
                 found = find()
                 if found is not None:
                     return found, True

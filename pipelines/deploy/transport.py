@@ -2,9 +2,7 @@
 line what went wrong."""
 
 import datetime
-import email.utils
 import json
-import random
 import re
 import ssl
 import time
@@ -16,10 +14,11 @@ from typing import Any
 import httpx
 
 from pipelines.deploy.errors import LOGIN, ApiError, Transient, of_answer, short
+from schemas.backoff import Backoff, retry_after_s
 from schemas.errors import UserError
 
 ATTEMPTS = 5
-_FIRST_WAIT_S, _MAX_WAIT_S = 1.0, 60.0
+BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.25)
 _CONNECT_TIMEOUT_S, _ANSWER_TIMEOUT_S = 10.0, 60.0
 _REPEATABLE = re.compile(r":(enable|disable|terminate)$")
 """Ends of POST paths that change nothing the second time. Every other POST makes something new."""
@@ -149,7 +148,7 @@ class Transport:
             except Transient as error:
                 if attempt == attempts - 1 or (error.may_have_happened and not is_repeatable):
                     raise
-                self._sleep(wait_s(attempt, error.wait_s))
+                self._sleep(BACKOFF.wait_s(attempt, error.wait_s))
         raise AssertionError("unreachable")
 
     def _once(self, method: str, path: str, content: dict[str, Any]) -> Answer:
@@ -166,14 +165,6 @@ class Transport:
                 f"another service, another path of it (often https://NAME/pipeline), or want a log-in: {LOGIN}"
             )
         return Answer(response)
-
-
-def wait_s(attempt: int, asked_s: float | None) -> float:
-    """Returns how long to wait after a try, the first being 0: what the server asked for, else ever longer."""
-    if asked_s is not None:
-        return min(asked_s, _MAX_WAIT_S)
-    # With a part of chance, so that clients that failed together do not come back together.
-    return float(min(_FIRST_WAIT_S * 2**attempt, _MAX_WAIT_S) * random.uniform(0.75, 1.25))
 
 
 def _of_failure(host: str, method: str, path: str, error: httpx.HTTPError) -> ApiError:
@@ -226,11 +217,4 @@ def _said(response: httpx.Response) -> str:
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    text = response.headers.get("Retry-After", "")
-    if text.isdigit():
-        return float(text)
-    try:
-        then = email.utils.parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, (then - datetime.datetime.now(datetime.timezone.utc)).total_seconds())
+    return retry_after_s(response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.timezone.utc))

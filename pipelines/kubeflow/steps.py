@@ -3,6 +3,7 @@
 from typing import Any
 
 from pipelines.kubeflow.target import Target
+from schemas.backoff import Backoff
 from schemas.quantities import parse_bytes
 from schemas.spec import Spec
 from schemas.spec.cluster import Retries, Step, StepName
@@ -61,9 +62,9 @@ def retry_policy(step: Step, target: Target) -> dict[str, Any] | None:
     }
 
 
-def waits_s(retries: Retries) -> list[float]:
+def waits_s(retries: Retries) -> tuple[float, ...]:
     """Returns the wait before each further try."""
-    return [retries.backoff_s * retries.factor**number for number in range(retries.count)]
+    return Backoff(retries.backoff_s, retries.factor).waits_s(retries.count)
 
 
 def _entrypoint(name: StepName, spec: Spec) -> list[str]:

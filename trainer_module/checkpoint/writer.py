@@ -5,6 +5,7 @@ that training's own messages are not waited for. What a disk refuses may pass: i
 """
 
 import errno
+import itertools
 import logging
 import math
 import os
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from schemas.backoff import Backoff
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
 from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
@@ -29,7 +31,7 @@ _LOG = logging.getLogger("trainer_module.checkpoint")
 DEADLINE_S = 1800.0
 HISTORY = "history.json"
 _POLL_S = 0.05
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+_BACKOFF = Backoff(1.0, max_s=60.0)
 _WILL_NOT_PASS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 """What somebody must mend, and no disk mends by itself."""
 _PARTS = TypeAdapter(dict[str, FileRecord])
@@ -151,14 +153,15 @@ def write(target: Path, contents: Contents, rank: int, *, deadline_s: float) -> 
 
 def _persist(act: Callable[[], _Result], target: Path, deadline_s: float) -> _Result:
     """Returns what an act on the disk returns; from its first failure on it is tried again, less and less often."""
-    pause_s, given_up = _FIRST_PAUSE_S, math.inf
-    while True:
+    given_up = math.inf
+    for failures in itertools.count():
         try:
             return act()
         except OSError as error:
             if error.errno in _WILL_NOT_PASS:
                 raise
             given_up = min(given_up, time.monotonic() + deadline_s)
+            pause_s = _BACKOFF.wait_s(failures)
             if time.monotonic() + pause_s > given_up:
                 raise NotWrittenError(
                     f"{target}: could not be written, however often it was tried (got {error}); see how much space is "
@@ -166,7 +169,7 @@ def _persist(act: Callable[[], _Result], target: Path, deadline_s: float) -> _Re
                 ) from error
             _LOG.warning("event=checkpoint_retried path=%s pause_s=%.0f after: %s", target, pause_s, error)
         time.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    raise AssertionError("unreachable")
 
 
 def _tidy(act: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from schemas.backoff import Backoff
 from schemas.errors import UserError
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, contents, manifest, write_all
 from trainer_module.checkpoint import folder
@@ -221,7 +222,7 @@ class FailingDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int, number: int = errno.EIO):
         self.left, self._number, self._write = times, number, os.write
         monkeypatch.setattr(os, "write", self.write)
-        monkeypatch.setattr(writing, "_FIRST_PAUSE_S", 0.01)
+        monkeypatch.setattr(writing, "_BACKOFF", Backoff(0.01))
 
     def write(self, descriptor: int, data: memoryview) -> int:
         if self.left:

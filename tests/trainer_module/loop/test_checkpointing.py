@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schemas.backoff import Backoff
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, contents
 from trainer_module.snapshot import Snapshot
 
@@ -145,7 +146,7 @@ def test_while_a_disk_refuses_training_goes_on_and_no_third_copy_is_made(
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setattr(writing, "_write_part", refusing)
-    monkeypatch.setattr(writing, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(writing, "_BACKOFF", Backoff(0.01))
     trainer, writer = CountingTrainer(), writing.Writer(0)
     schedule = _schedule(trainer, writer, tmp_path / "c")
     while trainer.step < 35:
@@ -169,7 +170,7 @@ def test_a_checkpoint_that_was_given_up_is_counted_and_the_final_one_fails_the_a
     trainer, writer = CountingTrainer(step=9), writing.Writer(0, deadline_s=0.1)
     schedule = _schedule(trainer, writer, tmp_path / "c")
     monkeypatch.setattr(writing, "_write_part", lambda *_: os.stat(tmp_path / "gone"))
-    monkeypatch.setattr(writing, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(writing, "_BACKOFF", Backoff(0.01))
     trainer.step = 10
     schedule.after_step()
     writer.finish()

@@ -1,6 +1,7 @@
 """The Kubernetes API as the trainer uses it: what passes is tried again, what does not is said in words."""
 
 import asyncio
+import datetime
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from types import TracebackType
@@ -15,6 +16,7 @@ from typing_extensions import Self
 
 from components.steps.trainer.kubernetes.timing import Timing
 from components.steps.trainer.kubernetes.waiting import within
+from schemas.backoff import Backoff, retry_after_s
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ class Api:
         self, resource: type[Resource], labels: dict[str, str], version: str
     ) -> AsyncIterator[tuple[str, Resource]]:
         """Yields changes since a version, over lost connections, until the server no longer knows that version."""
-        backoff = _Backoff(self, "watch", resource)
+        failures = _Failures(self, "watch", resource)
         while True:
             stream: AsyncIterator[tuple[str, Resource]] = self.client.watch(  # type: ignore[assignment]
                 resource, labels=dict(labels), resource_version=version, server_timeout=self.timing.watch_s
@@ -93,7 +95,7 @@ class Api:
             try:
                 while True:
                     kind, changed = await within(stream.__anext__(), self.timing.silence_s)
-                    backoff.reset()
+                    failures.reset()
                     version = changed.metadata.resourceVersion  # type: ignore[attr-defined]
                     yield kind, changed
             except asyncio.TimeoutError:
@@ -103,7 +105,7 @@ class Api:
                 # A ValueError is half a line: the connection ended within it.
                 if code_of(error) == _GONE:
                     return
-                await backoff.wait(error)
+                await failures.wait(error)
 
     async def _listed(self, resource: type[Resource], selectors: dict[str, Any]) -> tuple[list[Resource], str]:
         async def ask() -> tuple[list[Resource], str]:
@@ -122,27 +124,28 @@ class Api:
         missing: Collection[int] = (),
     ) -> Answer | None:
         """Returns the answer, None for a refusal that is one; asks again what may go better next time."""
-        backoff = _Backoff(self, verb, resource)
+        failures = _Failures(self, verb, resource)
         while True:
             try:
                 return await ask()
             except httpx.HTTPError as error:
                 if code_of(error) in missing:
                     return None
-                await backoff.wait(error)
+                await failures.wait(error)
 
 
-class _Backoff:
-    """Waits longer from failure to failure of one request, and gives up in the end."""
+class _Failures:
+    """Consecutive failures of one request: the wait after each is longer, and in the end it is given up."""
 
     def __init__(self, api: Api, verb: str, resource: type[NamespacedResourceG]):
         self._api, self._verb, self._resource = api, verb, resource
         self._failing_since: float | None = None
-        self._next_s = api.timing.backoff_s
+        self._count = 0
+        self._waits = Backoff(api.timing.backoff_s, max_s=api.timing.max_backoff_s)
 
     def reset(self) -> None:
         """Notes that the request has gone well."""
-        self._failing_since, self._next_s = None, self._api.timing.backoff_s
+        self._failing_since, self._count = None, 0
 
     async def wait(self, error: Exception) -> None:
         """Waits before the next try.
@@ -161,10 +164,10 @@ class _Backoff:
                 f"training: the Kubernetes API has not managed to {what} for {self._api.timing.patience_s:.0f} s "
                 f"(got {code or type(error).__name__}: {error}); run the step again, it goes on from there"
             ) from error
-        waits_s = min(max(self._next_s, _retry_after_s(error)), self._api.timing.max_backoff_s)
-        self._next_s *= 2
-        _LOG.warning("event=api_retry what=%r got=%s error=%s wait_s=%.1f", what, code, type(error).__name__, waits_s)
-        await asyncio.sleep(waits_s)
+        wait_s = self._waits.wait_s(self._count, _asked_s(error))
+        self._count += 1
+        _LOG.warning("event=api_retry what=%r got=%s error=%s wait_s=%.1f", what, code, type(error).__name__, wait_s)
+        await asyncio.sleep(wait_s)
 
 
 def code_of(error: Exception) -> int | None:
@@ -174,10 +177,11 @@ def code_of(error: Exception) -> int | None:
     return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
 
 
-def _retry_after_s(error: Exception) -> float:
-    response = getattr(error, "response", None) if isinstance(error, httpx.HTTPStatusError) else None
-    given = response.headers.get("Retry-After", "") if response is not None else ""
-    return float(given) if given.isdigit() else 0.0
+def _asked_s(error: Exception) -> float | None:
+    """Returns how long the server wants to be left alone, None where it has not said so."""
+    if not isinstance(error, httpx.HTTPStatusError):
+        return None
+    return retry_after_s(error.response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.timezone.utc))
 
 
 def _refusal(code: int, what: str, resource: type[NamespacedResourceG], message: str) -> str:
