@@ -15,6 +15,7 @@ import tensorflow as tf
 from bench.large_requests import HISTORY, requests
 from pipelines.beam import BEAM_ARGS
 from schemas.contracts.statistics import Statistics, completed, to_analyze
+from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import columns
 from schemas.derived.groups import groups_of
 from schemas.spec import RankerSpec, digest
@@ -22,7 +23,6 @@ from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.hashing import owner_of
-from trainer_module.job import TrainJob
 from trainer_module.ranker import Ranker
 from trainer_module.serving.writing import served_ranker
 from trainer_module.snapshot import RowsSnapshot, Snapshot

@@ -11,6 +11,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.training_job import TrainJob, read_job
 from schemas.derived.sizes import dense_parts
 from schemas.errors import UserError
 from trainer_module import collectives
@@ -20,7 +21,6 @@ from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.writer import Writer
 from trainer_module.input.batch import Batch
 from trainer_module.input.train_input import TrainInput
-from trainer_module.job import TrainJob, read_job
 from trainer_module.launch.processes import end_with_parent
 from trainer_module.loop.check import write_check
 from trainer_module.loop.checkpointing import Schedule

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from schemas.contracts.training_job import TrainJob, read_job
 from schemas.files import write_whole
-from trainer_module.job import TrainJob, read_job
 from trainer_module.launch.processes import end_with_parent
 from trainer_module.loop.check import read_check
 from trainer_module.serving.operations import load_operations

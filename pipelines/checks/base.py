@@ -4,11 +4,9 @@ From plain data alone: the record of the blessing or of the run, the checkpoint'
 Transform's graph. Nothing here imports TensorFlow.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,6 +15,7 @@ from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
 from components.registry.versions import WITHDRAWN
 from components.steps.transform.code import transform_code
 from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analyzed
+from schemas.contracts.training_job import JOB_FILE, read_job
 from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
 from schemas.spec import Spec
@@ -24,7 +23,7 @@ from trainer_module.checkpoint.fit import Fit, fit
 from trainer_module.checkpoint.layout import weight_layouts
 from trainer_module.checkpoint.manifest import MANIFEST, Manifest, read_manifest
 
-_BLESSED, _CHECKPOINT, _SUMMARY, _JOB = "blessed", "checkpoint", "summary.json", "job.json"
+_BLESSED, _CHECKPOINT, _SUMMARY = "blessed", "checkpoint", "summary.json"
 _AFTER_ALL_DAYS = "9999-12-31"
 
 
@@ -77,13 +76,13 @@ def find_base(given: Path, name: str) -> Known:
 
 
 def _of_run(folder: Path) -> Known:
-    jobs = sorted(folder.rglob(_JOB))
+    jobs = sorted(folder.rglob(JOB_FILE))
     if not jobs:
         raise UserError(
             f"--base: the run has trained nothing itself (got {folder}); give the run that did, or the root"
         )
-    job: dict[str, Any] = json.loads(jobs[-1].read_text(encoding="utf-8"))
-    return Known(Path(job["final_checkpoint"]), Path(job["transform_graph"]))
+    job = read_job(jobs[-1])
+    return Known(Path(job.final_checkpoint), Path(job.transform_graph))
 
 
 def _read(file: Path) -> BlessedModel | None:

@@ -16,7 +16,8 @@ from components.steps.example_gen.files.arrival import WAITING_FILE
 from pipelines.console import say
 from pipelines.local.full_disk import is_full
 from pipelines.local.steps import Step
-from pipelines.local.training_progress import PROGRESS_FILE, Event, TrainingProgress, read_progress
+from pipelines.local.training_progress import Event, TrainingProgress, read_progress
+from schemas.contracts.training_job import PROGRESS_FILE
 
 _REFRESH_S = 0.5
 _PLAIN_LINE_EVERY_S = 30.0

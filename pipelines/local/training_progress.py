@@ -5,8 +5,6 @@ from pathlib import Path
 
 from trainer_module.loop.progress import newest_lines
 
-PROGRESS_FILE = "progress.jsonl"
-
 
 @dataclass(frozen=True)
 class TrainingProgress:

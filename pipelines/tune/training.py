@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from components.processes.group import ProcessGroup
-from components.steps.trainer.attempts import FAILURE_FILE
 from pipelines.local.training_progress import read_progress
 from pipelines.tune.records import Validation
+from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
 from schemas.spec import RankerSpec, Spec, digest
 from schemas.spec.base import FrozenModel
-from trainer_module.job import TrainJob
 
 _LAUNCHER = "trainer_module.launch.launcher"
 _CHECKPOINTS, _FINAL = "checkpoints", "final"
@@ -66,8 +65,8 @@ class Training:
         self._log = folder / "launch.log"
         for needed in (folder, Path(self._job.log_dir), Path(self._job.checkpoint_dir)):
             needed.mkdir(parents=True, exist_ok=True)
-        job_file = folder / "job.json"
-        job_file.write_text(self._job.model_dump_json(indent=2))
+        job_file = folder / JOB_FILE
+        write_job(job_file, self._job)
         self._group = ProcessGroup([launcher, str(job_file), str(os.getpid())], log=self._log)
 
     def is_running(self) -> bool:
@@ -98,7 +97,7 @@ class Training:
         """
         code = self._group.wait()
         if code:
-            failure = Path(self._job.log_dir) / FAILURE_FILE
+            failure = self._job.failure_file
             told = failure.read_text().splitlines() if failure.exists() else []
             raise TrialFailed(told[0] if told else f"training: the launcher ended with code {code}; see {self._log}")
         report: Mapping[str, Any] = json.loads(self._job.report_file.read_text())

@@ -1,21 +1,36 @@
-"""The one file that crosses from the trainer component to the processes of a training job."""
+"""The training job: the file that the trainer step gives to the processes of a training, and the files they leave."""
 
 import hashlib
 import json
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
+from schemas.contracts.formats import refuse_other_format
 from schemas.errors import UserError
+from schemas.files import write_whole
 from schemas.spec import RankerSpec
 from schemas.spec.base import FrozenModel
 from schemas.spec.cluster import Cluster
 from schemas.spec.serving import Export
+
+FORMAT: Literal[1] = 1
+JOB_FILE = "job.json"
+REPORT_FILE = "training.json"
+EXPORT_REPORT_FILE = "export.json"
+PROGRESS_FILE = "progress.jsonl"
+FAILURE_FILE = "failure.txt"
+_REMEDY = (
+    "another version has written it: run the training again with this one, on Kubernetes with the images of the "
+    "pipeline and of the trainer from one build"
+)
 
 
 class TrainJob(FrozenModel):
     """What to train, on which files, and where the results go. All paths are absolute and local.
 
     Attributes:
+        format: of this file.
         ranker: the declaration of the model and its training.
         spec_digest: of `ranker`; every process logs it first.
         train_files: transformed tf.Examples, TFRecord; gzip where the name ends in .gz.
@@ -33,6 +48,7 @@ class TrainJob(FrozenModel):
         log_dir: logs, heartbeats, progress; survives a failure.
     """
 
+    format: Literal[1] = FORMAT
     ranker: RankerSpec
     spec_digest: str
     train_files: tuple[str, ...]
@@ -79,17 +95,22 @@ class TrainJob(FrozenModel):
     @property
     def report_file(self) -> Path:
         """The report of the training, written last: whoever finds it finds the final checkpoint too."""
-        return Path(self.output_dir) / "training.json"
+        return Path(self.output_dir) / REPORT_FILE
 
     @property
     def export_file(self) -> Path:
         """The report of the export, written last: whoever finds it finds a whole model too."""
-        return Path(self.output_dir) / "export.json"
+        return Path(self.output_dir) / EXPORT_REPORT_FILE
 
     @property
     def progress_file(self) -> Path:
         """One JSON object a line, from rank 0."""
-        return Path(self.log_dir) / "progress.jsonl"
+        return Path(self.log_dir) / PROGRESS_FILE
+
+    @property
+    def failure_file(self) -> Path:
+        """The text of the error that the whole job has failed with."""
+        return Path(self.log_dir) / FAILURE_FILE
 
     def heartbeat_file(self, rank: int) -> Path:
         """Touched by a rank whenever it has made progress."""
@@ -100,9 +121,20 @@ class TrainJob(FrozenModel):
         return Path(self.log_dir) / f"mistake-{rank}.txt"
 
 
+def write_job(path: Path, job: TrainJob) -> None:
+    """Writes a job file, whole or not at all."""
+    write_whole(path, job.model_dump_json(indent=2))
+
+
 def read_job(path: Path) -> TrainJob:
-    """Reads a job file."""
-    return TrainJob.model_validate_json(path.read_bytes())
+    """Reads a job file.
+
+    Raises:
+        UserError: it has another format.
+    """
+    content = path.read_bytes()
+    refuse_other_format(path, json.loads(content), FORMAT, _REMEDY)
+    return TrainJob.model_validate_json(content)
 
 
 def find_job(path: Path) -> TrainJob:

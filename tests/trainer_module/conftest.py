@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer_module.job import TrainJob
+from schemas.contracts.training_job import TrainJob
 
 LAUNCHED = ("tfra", "int8")
 """The export that a process makes."""

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from schemas.contracts.example_files import file_name
+from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import EVENT_TIME
 from schemas.spec import RankerSpec, digest
-from trainer_module.job import TrainJob
 from trainer_module.launch.rendezvous import Rendezvous
 from trainer_module.transforms.keys import ID_BITS
 

@@ -9,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.beam import BEAM_ARGS
+from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import Column, columns
 from schemas.derived.outputs import outputs
 from schemas.loading.documents import check_document
 from schemas.spec import Inputs, RankerSpec, Spec, digest
 from schemas.spec.base import FrozenModel
-from trainer_module.job import TrainJob
 
 NUM_EXAMPLES = 96
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from schemas.contracts.training_job import TrainJob
 from tests.trainer_module.conftest import LAUNCHED
-from trainer_module.job import TrainJob
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")

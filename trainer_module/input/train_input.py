@@ -7,12 +7,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.contracts.training_job import TrainJob
 from trainer_module import collectives
 from trainer_module.checkpoint.manifest import Position
 from trainer_module.input.batch import Batch
 from trainer_module.input.local_reader import own_batches, validation_batches
 from trainer_module.input.service_reader import PoolEpoch, training_records, validation_records
-from trainer_module.job import TrainJob
 
 
 def no_batches() -> NDArray[Any]:

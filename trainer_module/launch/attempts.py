@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.training_job import TrainJob
 from schemas.errors import UserError
 from trainer_module.checkpoint.manifest import MANIFEST, read_manifest
-from trainer_module.job import TrainJob
 from trainer_module.launch.children import Child, end
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.failures import JobFailedError
@@ -20,7 +20,6 @@ from trainer_module.loop.progress import say
 
 _LOG = logging.getLogger(__name__)
 POLL_S = 0.2
-FAILURE_FILE = "failure.txt"
 EXPORT_MODULE = "trainer_module.export"
 
 Train = Callable[[int, Deadline], None]
@@ -40,7 +39,7 @@ def conclude(job_file: Path, job: TrainJob, losses: Losses, train: Train, *, exp
     Returns:
         The exit code.
     """
-    failure_file = Path(job.log_dir) / FAILURE_FILE
+    failure_file = job.failure_file
     try:
         for directory in (job.log_dir, job.output_dir, job.checkpoint_dir, Path(job.final_checkpoint).parent):
             Path(directory).mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from schemas.contracts.training_job import TrainJob
 from schemas.files import tail
-from trainer_module.job import TrainJob
 from trainer_module.launch.failures import JobFailedError
 
 _LOG = logging.getLogger(__name__)

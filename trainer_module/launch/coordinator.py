@@ -13,8 +13,8 @@ import uuid
 from pathlib import Path
 
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.training_job import TrainJob, find_job
 from schemas.errors import UserError
-from trainer_module.job import TrainJob, find_job
 from trainer_module.launch.attempts import EXPORT_MODULE, POLL_S, conclude, is_trained
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.failures import JobFailedError

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trainer_module.job import TrainJob
+from schemas.contracts.training_job import TrainJob
 from trainer_module.launch.failures import JobFailedError
 
 

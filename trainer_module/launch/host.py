@@ -17,9 +17,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.training_job import TrainJob, find_job
 from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
-from trainer_module.job import TrainJob, find_job
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.memory import available_bytes
 from trainer_module.launch.messages import Beat, Order

@@ -14,8 +14,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from schemas.contracts.training_job import TrainJob, read_job
 from schemas.derived.plan import refuse_unfit
-from trainer_module.job import TrainJob, read_job
 from trainer_module.launch.attempts import POLL_S, conclude
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.loopback import keep_children_on_loopback

@@ -3,8 +3,8 @@
 import logging
 from pathlib import Path
 
+from schemas.contracts.training_job import TrainJob
 from trainer_module.checkpoint.folder import published, step_of
-from trainer_module.job import TrainJob
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.loop.progress import newest_lines, say
 

@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from trainer_module.job import TrainJob
+from schemas.contracts.training_job import TrainJob
 from trainer_module.launch.attempts import POLL_S
 from trainer_module.launch.children import Child, end
 from trainer_module.launch.deadline import Deadline

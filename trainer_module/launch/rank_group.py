@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from trainer_module.job import TrainJob
+from schemas.contracts.training_job import TrainJob
 from trainer_module.launch.children import Child, end
 from trainer_module.launch.deadline import Heartbeat
 from trainer_module.launch.failures import JobFailedError

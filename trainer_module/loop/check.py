@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.contracts.training_job import TrainJob
 from trainer_module.input.batch import Batch, Layout
 from trainer_module.input.local_reader import records
-from trainer_module.job import TrainJob
 
 if TYPE_CHECKING:
     # The export reads what the ranks have left and needs nothing of theirs.

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from schemas.contracts.training_job import TrainJob
 from schemas.files import read_end
-from trainer_module.job import TrainJob
 
 _HEARTBEAT_EVERY_S = 1.0
 _PROGRESS_EVERY_S = 2.0

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from schemas.contracts.training_job import TrainJob
 from schemas.files import write_whole
-from trainer_module.job import TrainJob
 from trainer_module.loop.early_stopping import judge
 from trainer_module.loop.history import History
 from trainer_module.loop.trainer import EpochReport, Trainer

@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from schemas.contracts.training_job import TrainJob
 from trainer_module import collectives
 from trainer_module.checkpoint import folder, restore
 from trainer_module.checkpoint.choice import agreed_base, agreed_newest, set_aside
@@ -16,7 +17,6 @@ from trainer_module.checkpoint.manifest import Manifest, Position, read_manifest
 from trainer_module.checkpoint.warm_start import warm_start
 from trainer_module.checkpoint.writer import HISTORY
 from trainer_module.input.train_input import no_batches
-from trainer_module.job import TrainJob
 from trainer_module.loop import history
 from trainer_module.loop.history import History
 from trainer_module.loop.progress import say

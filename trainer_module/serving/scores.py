@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.contracts.training_job import TrainJob
 from trainer_module.input.local_reader import records
-from trainer_module.job import TrainJob
 
 _LOG = logging.getLogger("trainer_module.export")
 CHECK_TOLERANCE = 1e-5

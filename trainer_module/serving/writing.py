@@ -8,11 +8,11 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from typing_extensions import assert_never
 
+from schemas.contracts.training_job import TrainJob
 from schemas.derived.groups import Group
 from schemas.spec.serving import Export
 from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_dense
-from trainer_module.job import TrainJob
 from trainer_module.loop.check import read_check
 from trainer_module.loop.precision import with_precision
 from trainer_module.ranker import Ranker

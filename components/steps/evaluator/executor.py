@@ -18,13 +18,14 @@ from components.reports.evaluation import FILE_NAME, TEXT_FILE, Verdict
 from components.steps.evaluator.eval_config import eval_config
 from components.steps.evaluator.judge import blessing
 from components.steps.evaluator.judge.judge import Baseline, judge
-from components.steps.evaluator.judge.reduced_rows import EXPORT_FILE, ReducedRows, reduced_rows
+from components.steps.evaluator.judge.reduced_rows import ReducedRows, reduced_rows
 from components.steps.evaluator.metrics.measured import read_measured
 from components.steps.evaluator.models import candidate
 from components.steps.evaluator.models.baseline import usable_baseline
 from components.steps.evaluator.models.baseline_days import evaluation_days
 from components.steps.evaluator.slices.extractors import custom_extractors
 from components.steps.evaluator.slices.new_ids import features_with_known_ids
+from schemas.contracts.training_job import EXPORT_REPORT_FILE
 from schemas.spec import Inputs
 from schemas.spec.data import EVAL
 from schemas.spec.release import Evaluation, Gate
@@ -112,7 +113,7 @@ def _baseline_uri(models: list[BlessedModel], input_dict: Artifacts, exec_proper
 
 
 def _reduced_rows(input_dict: Artifacts, exec_properties: Properties) -> ReducedRows | None:
-    path = os.path.join(artifact_utils.get_single_uri(input_dict["training"]), EXPORT_FILE)
+    path = os.path.join(artifact_utils.get_single_uri(input_dict["training"]), EXPORT_REPORT_FILE)
     report = None
     if fileio.exists(path):
         with fileio.open(path, "rb") as file:

@@ -6,16 +6,14 @@ Within a job the launcher itself replaces lost processes. A job that it gives up
 import logging
 import os
 import signal
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from components.processes.group import run_group
+from schemas.contracts.training_job import FAILURE_FILE
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _LAUNCHER = "trainer_module.launch.launcher"
-FAILURE_FILE = "failure.txt"
 
 
 class TrainingFailed(UserError):
@@ -24,19 +22,18 @@ class TrainingFailed(UserError):
     is_mistake = False
 
 
-def run_to_the_end(job_file: Path, job: Mapping[str, Any], *, retries: int, launcher: str = _LAUNCHER) -> None:
+def run_to_the_end(job_file: Path, log_dir: Path, *, retries: int, launcher: str = _LAUNCHER) -> None:
     """Trains and exports.
 
     Args:
         job_file: of the job.
-        job: what it holds.
+        log_dir: of the job.
         retries: how many times a killed launcher is started again.
         launcher: module that runs a job file.
 
     Raises:
         TrainingFailed: when the launcher gave up, or was killed once too often.
     """
-    log_dir = Path(job["log_dir"])
     failure = log_dir / FAILURE_FILE
     for attempt in range(retries + 1):
         failure.unlink(missing_ok=True)

@@ -17,9 +17,10 @@ from components.registry import seal
 from components.reports.artifact_files import read_ingestion, read_statistics
 from components.reports.ingestion import IngestionReport
 from components.steps.trainer.attempts import run_to_the_end
-from components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_job
+from components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_shared_job
 from components.steps.trainer.kubernetes.run import TrainingRun, run_name
 from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
+from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
 from schemas.errors import UserError
 from schemas.spec import RankerSpec, digest
 from schemas.spec.cluster import Launch
@@ -47,19 +48,19 @@ class Executor(base_executor.BaseExecutor):
             job = _run_pods(ranker, report, input_dict, output_dict, exec_properties)
         else:
             job = _run_processes(ranker, report, input_dict, output_dict, exec_properties)
-        training = json.loads(Path(job["output_dir"], "training.json").read_text())
+        training = json.loads(job.report_file.read_text())
         _LOG.info("trained examples=%d seconds=%.1f", training["examples"], training["seconds"])
         for key in ("model", "training"):
             artifact = artifact_utils.get_single_instance(output_dict[key])
-            artifact.set_string_custom_property("spec_digest", job["spec_digest"])
+            artifact.set_string_custom_property("spec_digest", job.spec_digest)
         model = artifact_utils.get_single_instance(output_dict["model"])
-        model.set_string_custom_property(seal.SHA256, seal.seal(job["model_dir"]))
+        model.set_string_custom_property(seal.SHA256, seal.seal(job.model_dir))
         checkpoint = artifact_utils.get_single_instance(output_dict["checkpoint"])
         checkpoint.set_int_custom_property(checkpoints.STEP, training["checkpoint"]["final_step"])
         checkpoint.set_string_custom_property(seal.SHA256, checkpoints.sha256_of_manifest(_local(checkpoint.uri)))
         _describe(checkpoint, job, report, training["days"], input_dict)
         # Last: until here, a rerun would go on from there.
-        forget(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
+        forget(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
 
 
 def _refuse_changed(report: IngestionReport, input_dict: Artifacts) -> None:
@@ -81,14 +82,14 @@ def _run_processes(
     input_dict: Artifacts,
     output_dict: Artifacts,
     exec_properties: dict[str, Any],
-) -> dict[str, Any]:
-    """Trains in processes of this machine; returns the fields of the job file."""
+) -> TrainJob:
+    """Trains in processes of this machine; returns the job."""
     log_dir = _log_dir()
     job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
-    begin(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
-    job_file = log_dir / "job.json"
-    job_file.write_text(json.dumps(job, indent=2))
-    run_to_the_end(job_file, job, retries=ranker.cluster.retries)
+    begin(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
+    job_file = log_dir / JOB_FILE
+    write_job(job_file, job)
+    run_to_the_end(job_file, log_dir, retries=ranker.cluster.retries)
     return job
 
 
@@ -98,19 +99,19 @@ def _run_pods(
     input_dict: Artifacts,
     output_dict: Artifacts,
     exec_properties: dict[str, Any],
-) -> dict[str, Any]:
-    """Trains in pods that see the same files as this one; returns the fields of the job file."""
+) -> TrainJob:
+    """Trains in pods that see the same files as this one; returns the job."""
     launch = Launch.model_validate_json(exec_properties["launch"])
     root = _local(exec_properties["pipeline_root"])
     job = _job(ranker, report, input_dict, output_dict, exec_properties, Path(root))
     # The same training has the same checkpoints, logs and names of pods, whichever try of the step it is in.
-    identity = Path(job["checkpoint_dir"]).name
+    identity = Path(job.checkpoint_dir).name
     log_dir = Path(root) / "training" / ranker.name / identity
-    job["log_dir"] = str(log_dir)
+    job = job.model_copy(update={"log_dir": str(log_dir)})
     refuse_unshared(launch, job)
     log_dir.mkdir(parents=True, exist_ok=True)
-    begin(Path(job["checkpoint_dir"]), longest_s=_longest_s(ranker))
-    run = TrainingRun(run_name(ranker.name, identity), launch, ranker.cluster, str(write_job(log_dir, job)))
+    begin(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
+    run = TrainingRun(run_name(ranker.name, identity), launch, ranker.cluster, str(write_shared_job(log_dir, job)))
     run_pods(run, log_dir)
     return job
 
@@ -122,8 +123,7 @@ def _job(
     output_dict: Artifacts,
     exec_properties: dict[str, Any],
     log_dir: Path,
-) -> dict[str, Any]:
-    """Returns the fields of the job file."""
+) -> TrainJob:
     transformed = input_dict["transformed_examples"]
     train_files = _files(transformed, TRAIN)
     base = os.path.join(_local(report.base.checkpoint_uri), checkpoints.FOLDER) if report.base else ""
@@ -137,23 +137,23 @@ def _job(
         train_files=train_files,
         base=base,
     )
-    return {
-        "ranker": _with_epochs(ranker, has_base=bool(report.base)).model_dump(mode="json"),
-        "spec_digest": digest(ranker),
-        "train_files": train_files,
-        "validation_files": _files(transformed, VALIDATION),
-        "check_files": _files(input_dict["examples"], EVAL),
-        "transform_graph": _local(artifact_utils.get_single_uri(input_dict["transform_graph"])),
-        "model_dir": _local(path_utils.serving_model_dir(artifact_utils.get_single_uri(output_dict["model"]))),
-        "output_dir": _local(artifact_utils.get_single_uri(output_dict["training"])),
-        "final_checkpoint": os.path.join(_local(checkpoint), checkpoints.FOLDER),
-        "checkpoint_dir": str(unfinished),
-        "base_checkpoint": base,
-        "changed_features": list(_changed_features(input_dict)) if base else [],
-        "days": report.days.get(TRAIN, []),
-        "validation_days": report.days.get(VALIDATION, []),
-        "log_dir": str(log_dir),
-    }
+    return TrainJob(
+        ranker=_with_epochs(ranker, has_base=bool(report.base)),
+        spec_digest=digest(ranker),
+        train_files=train_files,
+        validation_files=_files(transformed, VALIDATION),
+        check_files=_files(input_dict["examples"], EVAL),
+        transform_graph=_local(artifact_utils.get_single_uri(input_dict["transform_graph"])),
+        model_dir=_local(path_utils.serving_model_dir(artifact_utils.get_single_uri(output_dict["model"]))),
+        output_dir=_local(artifact_utils.get_single_uri(output_dict["training"])),
+        final_checkpoint=os.path.join(_local(checkpoint), checkpoints.FOLDER),
+        checkpoint_dir=str(unfinished),
+        base_checkpoint=base,
+        changed_features=_changed_features(input_dict) if base else (),
+        days=tuple(report.days.get(TRAIN, ())),
+        validation_days=tuple(report.days.get(VALIDATION, ())),
+        log_dir=str(log_dir),
+    )
 
 
 def _changed_features(input_dict: Artifacts) -> tuple[str, ...]:
@@ -173,17 +173,17 @@ def _with_epochs(ranker: RankerSpec, *, has_base: bool) -> RankerSpec:
 
 
 def _describe(
-    checkpoint: Any, job: dict[str, Any], report: IngestionReport, days: Sequence[str], input_dict: Artifacts
+    checkpoint: Any, job: TrainJob, report: IngestionReport, days: Sequence[str], input_dict: Artifacts
 ) -> None:
     """Notes on the checkpoint what a later training and the registry need to know."""
     graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
     for name, text in {
         checkpoints.DAYS: json.dumps(list(days)),
         checkpoints.BASE: report.base.checkpoint_uri if report.base else "",
-        checkpoints.SPEC_DIGEST: job["spec_digest"],
+        checkpoints.SPEC_DIGEST: job.spec_digest,
         checkpoints.TRANSFORM_GRAPH: graph.uri,
         checkpoints.TRANSFORM_GRAPH_SHA256: graph.get_string_custom_property(seal.SHA256),
-        checkpoints.INPUTS_DIGEST: digest(RankerSpec.model_validate_json(json.dumps(job["ranker"])).inputs()),
+        checkpoints.INPUTS_DIGEST: digest(job.ranker.inputs()),
     }.items():
         checkpoint.set_string_custom_property(name, text)
 
@@ -196,12 +196,12 @@ def _log_dir() -> Path:
     return directory.absolute()
 
 
-def _files(examples: list[Any], split: str) -> list[str]:
+def _files(examples: list[Any], split: str) -> tuple[str, ...]:
     artifact = artifact_utils.get_single_instance(examples)
     if split not in artifact_utils.decode_split_names(artifact.split_names):
-        return []
+        return ()
     directory = Path(_local(artifact_utils.get_split_uri(examples, split)))
-    return sorted(str(file) for file in directory.iterdir() if file.is_file())
+    return tuple(sorted(str(file) for file in directory.iterdir() if file.is_file()))
 
 
 def _local(uri: str) -> str:

@@ -26,11 +26,9 @@ from pipelines.local.result.summary import (
     serving_summary,
 )
 from pipelines.local.steps import Step
+from schemas.contracts.training_job import REPORT_FILE
 from schemas.spec import digest
 from schemas.spec.release import DirectoryPush
-
-TRAINING_FILE = "training.json"
-"""What the trainer's ranks leave beside the losses."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ def _trained(step: Step | None) -> TrainingSummary | None:
     artifact = step.outputs.get("training") if step else None
     if artifact is None:
         return None
-    return TrainingSummary.model_validate_json((Path(artifact.uri) / TRAINING_FILE).read_text(encoding="utf-8"))
+    return TrainingSummary.model_validate_json((Path(artifact.uri) / REPORT_FILE).read_text(encoding="utf-8"))
 
 
 def _judged(step: Step | None) -> dict[str, Any]:

@@ -13,11 +13,13 @@ from components.registry.record import BlessedModel
 from components.steps.transform.code import transform_code
 from pipelines.checks.base import difference, find_base, sentences
 from schemas.contracts.statistics import FeatureStatistics, Scale, Statistics, without_analysis
+from schemas.contracts.training_job import JOB_FILE, write_job
 from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
 from tests.paths import REPOSITORY, SPECS
+from tests.schemas.sample_jobs import sample_job
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, Position, encode
 
@@ -133,9 +135,8 @@ def test_a_runs_folder_is_a_base_too_and_what_is_none_is_told(root: Path, tmp_pa
     (run / "summary.json").write_text("{}")
     with pytest.raises(UserError, match=r"^--base: the run has trained nothing itself \(got .*r1\)"):
         told(SPEC, run)
-    paths = {"final_checkpoint": root / "checkpoint" / "checkpoint", "transform_graph": root / "graph"}
-    document = ", ".join(f'"{name}": "{path}"' for name, path in paths.items())
-    (run / "logs" / "job.json").write_text(f"{{{document}}}")
+    paths = {"final_checkpoint": str(root / "checkpoint" / "checkpoint"), "transform_graph": str(root / "graph")}
+    write_job(run / "logs" / JOB_FILE, sample_job(run, **paths))
     assert told(SPEC, run) == told(SPEC, root)
     with pytest.raises(UserError, match=r"^--base: holds no blessed model of 'short_video'"):
         told(SPEC, tmp_path)

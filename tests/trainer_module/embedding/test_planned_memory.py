@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.training_job import read_job
 from schemas.derived.sizes import dense_parameters, dense_parts, high_share
 from schemas.derived.weights import dense_weights
 from schemas.loading import load_spec
@@ -23,7 +24,6 @@ from tests.trainer_module.models.test_models import CHAIN, INTERACTIONS, MODELS
 from tests.trainer_module.sample_job import declared as small_ranker
 from tests.trainer_module.sample_job import write_job
 from trainer_module.embedding.hashing import owner_of
-from trainer_module.job import read_job
 from trainer_module.launch.children import ALLOCATOR
 from trainer_module.ranker import Ranker
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.training_job import read_job
 from tests.trainer_module.launch.cluster_job import ClusterJob, processes_of
 from tests.trainer_module.launch.fake_hosts import end_training
 from tests.trainer_module.launch.launched_job import failure, wait_until
 from tests.trainer_module.sample_job import declared, write_job
-from trainer_module.job import read_job
 from trainer_module.launch.attempts import conclude
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.lost import Losses

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from schemas.contracts.training_job import TrainJob
 from schemas.spec import RankerSpec
 from tests.paths import SPECS
 from trainer_module.checkpoint.manifest import MANIFEST
-from trainer_module.job import TrainJob
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.lost import Losses
 

@@ -28,9 +28,9 @@ def _declared(**changes: Any) -> Any:
 
 
 def _train(directory: Path, ranker: Any, files: tuple[str, ...]) -> dict[str, Any]:
+    from schemas.contracts.training_job import read_job
     from trainer_module import collectives
     from trainer_module.__main__ import train
-    from trainer_module.job import read_job
 
     collectives.start()
     train(read_job(write_job(directory, ranker, files)), "", "0", rank=0, ranks=1)

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.beam import BEAM_ARGS
+from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import columns
 from schemas.derived.groups import groups_of
 from schemas.spec import RankerSpec, digest
@@ -21,7 +22,6 @@ from trainer_module.checkpoint.manifest import Manifest, Position, read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.hashing import owner_of
-from trainer_module.job import TrainJob
 from trainer_module.snapshot import RowsSnapshot, Snapshot
 from trainer_module.transforms.keys import id_keys
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainer_module.job import TrainJob
+from schemas.contracts.training_job import TrainJob
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")

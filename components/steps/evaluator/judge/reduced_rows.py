@@ -8,9 +8,6 @@ from components.reports.evaluation import GateVerdict
 from schemas.spec.serving import Export
 from schemas.spec.tasks import BinaryTask, Task
 
-EXPORT_FILE = "export.json"
-"""The export's file beside the training report."""
-
 
 class TaskLoss(BaseModel):
     """A task's metric with full and with reduced rows; None where undefined.

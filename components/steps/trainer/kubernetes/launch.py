@@ -2,43 +2,39 @@
 
 import asyncio
 import hashlib
-import json
 import logging
 import os
 import signal
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from components.steps.trainer.kubernetes.connection import connect
 from components.steps.trainer.kubernetes.lifecycle import carry_out
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.timing import Timing
+from schemas.contracts.training_job import TrainJob, write_job
 from schemas.errors import UserError
-from schemas.files import write_whole
 from schemas.spec.cluster import Launch
 
 _LOG = logging.getLogger(__name__)
-_PATHS = ("transform_graph", "base_checkpoint")
-_LISTS = ("train_files", "validation_files", "check_files")
-_WRITTEN = ("model_dir", "output_dir", "final_checkpoint", "checkpoint_dir", "log_dir")
 
 
-def refuse_unshared(launch: Launch, job: Mapping[str, Any]) -> None:
+def refuse_unshared(launch: Launch, job: TrainJob) -> None:
     """Checks that all pods see the job's files, and may write where it writes.
 
     Args:
         launch: with the declared volumes.
-        job: fields of the job file.
+        job: of the pods.
 
     Raises:
         UserError: naming the first path that they do not.
     """
     everywhere = [volume.path for volume in launch.volumes.values()]
     writable = [volume.path for volume in launch.volumes.values() if not volume.read_only]
-    read = [job[name] for name in _PATHS if job[name]] + [path for name in _LISTS for path in job[name]]
-    for paths, roots, what in ((read, everywhere, ""), ([job[name] for name in _WRITTEN], writable, "writable ")):
+    read = [job.transform_graph, *filter(None, [job.base_checkpoint])]
+    read += [*job.train_files, *job.validation_files, *job.check_files]
+    written = [job.model_dir, job.output_dir, job.final_checkpoint, job.checkpoint_dir, job.log_dir]
+    for paths, roots, what in ((read, everywhere, ""), (written, writable, "writable ")):
         for path in paths:
             if not any(Path(path).is_relative_to(root) for root in roots):
                 raise UserError(
@@ -48,11 +44,10 @@ def refuse_unshared(launch: Launch, job: Mapping[str, Any]) -> None:
                 )
 
 
-def write_job(log_dir: Path, job: Mapping[str, Any]) -> Path:
+def write_shared_job(log_dir: Path, job: TrainJob) -> Path:
     """Writes the job file under a name of its own: pods of another try may still read theirs."""
-    content = json.dumps(job, indent=2)
-    path = log_dir / f"job-{hashlib.sha256(content.encode()).hexdigest()[:10]}.json"
-    write_whole(path, content)
+    path = log_dir / f"job-{hashlib.sha256(job.model_dump_json().encode()).hexdigest()[:10]}.json"
+    write_job(path, job)
     return path
 
 

@@ -11,7 +11,7 @@ from lightkube.core.resource import NamespacedResourceG
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
 
-from components.steps.trainer.attempts import FAILURE_FILE, TrainingFailed
+from components.steps.trainer.attempts import TrainingFailed
 from components.steps.trainer.kubernetes.api import Api
 from components.steps.trainer.kubernetes.logs import CoordinatorLog
 from components.steps.trainer.kubernetes.manifests import TrainingJob, render
@@ -21,6 +21,7 @@ from components.steps.trainer.kubernetes.status_log import Teller
 from components.steps.trainer.kubernetes.trouble import component_of
 from components.steps.trainer.kubernetes.verdict import End, coordinator_job, ended_job, failure
 from components.steps.trainer.kubernetes.waiting import stopped, within
+from schemas.contracts.training_job import FAILURE_FILE
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ from lightkube.resources.core_v1 import Event, Pod
 from components.steps.trainer.kubernetes.api import Api
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.trouble import component_of, waiting
+from schemas.contracts.training_job import PROGRESS_FILE
 from schemas.errors import UserError
 from schemas.files import read_end
 
@@ -24,7 +25,7 @@ class Teller:
     """Says each thing when it changes."""
 
     def __init__(self, api: Api, run: TrainingRun, log_dir: Path):
-        self._api, self._run, self._progress_file = api, run, log_dir / "progress.jsonl"
+        self._api, self._run, self._progress_file = api, run, log_dir / PROGRESS_FILE
         self._phases = self._progress = ""
         self._progress_told_s = 0.0
         self._first_seen_s: dict[str, float] = {}

@@ -17,7 +17,7 @@ from tests.paths import SPECS
 RANKER = load_spec(SPECS / "short_video.yaml").ranker()
 
 
-def job(folder: Path, **settings: Any) -> dict[str, Any]:
+def write_job(folder: Path, **settings: Any) -> None:
     written = {
         "log_dir": str(folder),
         "checkpoint_dir": str(folder / "working"),
@@ -29,13 +29,13 @@ def job(folder: Path, **settings: Any) -> dict[str, Any]:
     } | settings
     (folder / "working").mkdir(exist_ok=True)
     (folder / "job.json").write_text(json.dumps(written))
-    return written
 
 
 def run(folder: Path, retries: int, **settings: Any) -> None:
+    write_job(folder, **settings)
     run_to_the_end(
         folder / "job.json",
-        job(folder, **settings),
+        folder,
         retries=retries,
         launcher="tests.components.steps.trainer.fake_launcher",
     )

@@ -8,12 +8,12 @@ import pytest
 
 from components.registry.base import Base
 from schemas.contracts.statistics import FILE_NAME, Statistics
+from schemas.contracts.training_job import TrainJob, read_job, write_job
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
 from tests.errors import place_and_value
 from tests.paths import SPECS
-from trainer_module.job import read_job
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def artifacts(root: Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
 
 def job_of(
     root: Path, base: Base | None, pipeline_root: str = ""
-) -> tuple[dict[str, Any], dict[str, list[Any]], dict[str, list[Any]]]:
+) -> tuple[TrainJob, dict[str, list[Any]], dict[str, list[Any]]]:
     from components.steps.trainer.executor import _job
 
     inputs, outputs = artifacts(root)
@@ -74,9 +74,9 @@ def base(tmp_path: Path) -> Base:
 def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_path: Path, base: Base) -> None:
     job, _, _ = job_of(tmp_path, base)
     file = tmp_path / "job.json"
-    file.write_text(json.dumps(job))
+    write_job(file, job)
     read = read_job(file)
-    assert read.ranker == RANKER
+    assert (read, read.ranker) == (job, RANKER)
     assert read.base_checkpoint == str(tmp_path / "base" / "checkpoint")
     assert read.changed_features == ("hour", "price")
     assert read.days == ("2024-03-02", "2024-03-03")
@@ -96,11 +96,11 @@ def test_a_training_from_a_base_takes_its_own_number_of_epochs(tmp_path: Path, b
 
 def test_without_a_base_training_starts_from_nothing(tmp_path: Path) -> None:
     job = job_of(tmp_path, None)[0]
-    assert (job["base_checkpoint"], job["changed_features"]) == ("", [])
+    assert (job.base_checkpoint, job.changed_features) == ("", ())
 
 
 def test_checkpoints_on_the_way_lie_on_this_machine_where_the_root_is_an_object_store(tmp_path: Path) -> None:
-    directory = job_of(tmp_path, None, "s3://bucket/root")[0]["checkpoint_dir"]
+    directory = job_of(tmp_path, None, "s3://bucket/root")[0].checkpoint_dir
     assert Path(directory).is_relative_to(tmp_path / "logs")
 
 

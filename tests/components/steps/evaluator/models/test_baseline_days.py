@@ -88,9 +88,9 @@ def trained(root: Path, inputs: dict[str, list[Any]], declared: Spec) -> Path:
     from components.registry.checkpoint import RankerCheckpoint
     from components.reports.artifact_files import read_ingestion
     from components.steps.trainer.executor import _job
+    from schemas.contracts.training_job import TrainJob
     from trainer_module import collectives
     from trainer_module.__main__ import train
-    from trainer_module.job import TrainJob
 
     made_of = {"model": kinds.Model, "training": kinds.ModelRun, "checkpoint": RankerCheckpoint}
     outputs = {key: [artifact(kind, root / key)] for key, kind in made_of.items()}

@@ -9,6 +9,7 @@ import pytest
 from schemas.errors import UserError
 from tests.components.steps.trainer.test_executor import RANKER, artifacts, report
 from tests.errors import place_and_value
+from tests.schemas.sample_jobs import sample_job
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +32,7 @@ def test_logs_and_checkpoints_lie_on_the_shared_volume_under_the_same_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, log_dir, job = launched(tmp_path, monkeypatch, volumes={"data": {"claim": "c", "path": str(tmp_path)}})
-    identity = Path(job["checkpoint_dir"]).name
+    identity = Path(job.checkpoint_dir).name
     assert log_dir == tmp_path / "training" / "short_video" / identity
     assert run.name == f"short-video-{identity[:10]}"
     written = json.loads(Path(run.job_file).read_text())
@@ -40,11 +41,12 @@ def test_logs_and_checkpoints_lie_on_the_shared_volume_under_the_same_name(
 
 
 def test_another_try_of_the_step_launches_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from components.steps.trainer.kubernetes.launch import write_job
+    from components.steps.trainer.kubernetes.launch import write_shared_job
 
-    written = write_job(tmp_path, {"log_dir": "a"})
-    assert write_job(tmp_path, {"log_dir": "a"}) == written
-    assert write_job(tmp_path, {"log_dir": "b"}) != written
+    first = sample_job(tmp_path)
+    written = write_shared_job(tmp_path, first)
+    assert write_shared_job(tmp_path, first) == written
+    assert write_shared_job(tmp_path, first.model_copy(update={"log_dir": "b"})) != written
 
 
 @pytest.mark.parametrize(
