@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.kubeflow.target import image_warning
+from tests.errors import mentions, tells
 from tests.paths import REPOSITORY, SPECS
 
 SHORT_VIDEO = str(SPECS / "short_video.yaml")
@@ -84,7 +85,7 @@ def test_a_spec_that_is_not_there_is_told() -> None:
 def test_run_refuses_a_missing_date_before_it_makes_anything(tmp_path: Path) -> None:
     done = sangam("run", SHORT_VIDEO, "--data", str(tmp_path), "--root", str(tmp_path.parent / "never"))
     assert done.returncode == 2
-    assert done.stderr.startswith("--date: is missing; spec 'short_video' reads logs by day")
+    assert tells(done.stderr, "--date", "is missing ... 'short_video'")
     assert not (tmp_path.parent / "never").exists()
 
 
@@ -123,14 +124,14 @@ def test_generate_writes_a_folder_per_day(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["2024-03-01", "2024-03-02"]
-    assert done.stdout == f"wrote 2 days of 50 rows: {tmp_path}/logs/2024-03-01 to 2024-03-02\n"
+    assert mentions(done.stdout, f"2 days of 50 rows: {tmp_path}/logs/2024-03-01 to 2024-03-02")
     assert not done.stderr
 
 
 def test_generate_refuses_a_wrong_day(tmp_path: Path) -> None:
     done = sangam("generate", "--output", str(tmp_path / "logs"), "--first-day", "2024-13-01")
     assert done.returncode == 2
-    assert done.stderr.startswith("--first-day: not a date (got '2024-13-01')")
+    assert tells(done.stderr, "--first-day", "(got '2024-13-01')")
 
 
 def test_a_run_for_a_date_without_logs_ends_early_and_leaves_a_summary(tmp_path: Path) -> None:
@@ -141,8 +142,7 @@ def test_a_run_for_a_date_without_logs_ends_early_and_leaves_a_summary(tmp_path:
     assert done.returncode == 2, done.stdout
     # Without TensorFlow, whose import alone takes as long.
     assert time.monotonic() - started < 15
-    assert "no rows on any day of the window (got none from 2024-12-26 to 2025-01-01)" in done.stderr
-    assert "the newest logs are of 2024-03-07" in done.stderr
+    assert tells(done.stderr, "data.pattern: ...", "(got none from 2024-12-26 to 2025-01-01) ... 2024-03-07")
     [summary] = (tmp_path / "root" / "runs").glob("*/summary.json")
     assert json.loads(summary.read_text())["status"] == "failed"
 
@@ -179,4 +179,4 @@ def test_compile_warns_of_an_image_without_a_digest(name: str) -> None:
 def test_compile_refuses_a_wrong_date(tmp_path: Path) -> None:
     done = sangam("compile", SHORT_VIDEO, "--image", "image", "--output", str(tmp_path / "out"), "--date", "7 March")
     assert done.returncode == 2
-    assert "--date: not a date (got '7 March')" in done.stderr
+    assert tells(done.stderr, "--date", "(got '7 March')")

@@ -18,6 +18,7 @@ from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
+from tests.errors import mentions, place_and_value
 from tests.paths import REPOSITORY, SPECS
 from tests.schemas.sample_jobs import sample_job
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
@@ -86,7 +87,7 @@ def told(spec: Path, given: Path) -> dict[str, str]:
 def test_an_equal_spec_keeps_everything(root: Path) -> None:
     found = told(SPEC, root)
     assert set(found) == {"base", "keeps tables", "keeps weights", "keeps statistics"}
-    assert found["base"] == "step 49, knows the days 2024-03-01 to 2024-03-02"
+    assert mentions(found["base"], "step 49 ... 2024-03-01 to 2024-03-02")
     assert found["keeps tables"] == "authors, contexts, hashtags, posts, users"
     assert found["keeps statistics"] == "duration_s, post_age_h, author_followers, network_mbps, hour"
 
@@ -124,7 +125,7 @@ def test_other_code_is_told_and_keeps_no_statistics(root: Path) -> None:
     statistics = Statistics.model_validate_json(file.read_bytes())
     file.write_text(statistics.model_copy(update={"code": "other"}).model_dump_json())
     found = told(SPEC, root)
-    assert "the code of Transform, or a library that it runs on, has changed" in found["note"]
+    assert "code of Transform" in found["note"]
     assert "keeps statistics" not in found
     assert found["analyses statistics"] == "duration_s, post_age_h, author_followers, network_mbps, hour"
 
@@ -133,12 +134,12 @@ def test_a_runs_folder_is_a_base_too_and_what_is_none_is_told(root: Path, tmp_pa
     run = root / "runs" / "r1"
     (run / "logs").mkdir(parents=True)
     (run / "summary.json").write_text("{}")
-    with pytest.raises(UserError, match=r"^--base: the run has trained nothing itself \(got .*r1\)"):
+    with pytest.raises(UserError, match=place_and_value("--base", "(got ... r1)")):
         told(SPEC, run)
     paths = {"final_checkpoint": str(root / "checkpoint" / "checkpoint"), "transform_graph": str(root / "graph")}
     write_job(run / "logs" / JOB_FILE, sample_job(run, **paths))
     assert told(SPEC, run) == told(SPEC, root)
-    with pytest.raises(UserError, match=r"^--base: holds no blessed model of 'short_video'"):
+    with pytest.raises(UserError, match=place_and_value("--base", "'short_video'")):
         told(SPEC, tmp_path)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.checks import doctor
 from pipelines.checks.doctor import PROBES, library_versions, probe, python_version
+from tests.errors import mentions
 
 
 def test_libraries_as_pinned_are_fine(tmp_path: Path) -> None:
@@ -25,7 +26,7 @@ def test_another_version_and_a_missing_library_are_named(tmp_path: Path) -> None
     lock.write_text("pydantic==0.0.1 \\\n    --hash=sha256:00\nno-such-library==2.0\n")
     finding = library_versions(lock)
     assert not finding.is_ok
-    assert finding.detail == f"not as pinned: no-such-library 2.0 (got nothing), pydantic 0.0.1 (got {version})"
+    assert mentions(finding.detail, f"no-such-library 2.0 (got nothing), pydantic 0.0.1 (got {version})")
     assert "make setup" in finding.fix
 
 
@@ -42,11 +43,11 @@ def test_a_machine_on_which_trainings_would_be_open_to_the_network_is_told_so(
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     finding = doctor.ports()
     assert (finding.is_ok, finding.fix) == (False, "install gcc")
-    assert finding.detail.startswith("a training would be open to the network: ")
+    assert "open to the network" in finding.detail
 
 
 def test_a_lock_file_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
-    assert library_versions(tmp_path / "no.lock").fix == "run from a whole checkout"
+    assert "checkout" in library_versions(tmp_path / "no.lock").fix
 
 
 def test_the_interpreter_is_the_one_wanted() -> None:
@@ -57,8 +58,8 @@ def test_the_interpreter_is_the_one_wanted() -> None:
 @pytest.mark.parametrize(
     ("program", "detail"),
     [
-        ("import os; os.abort()", "nothing was printed (killed by signal 6)"),
-        ("raise ImportError('no such op')", "ImportError: no such op (exit code 1)"),
+        ("import os; os.abort()", "(killed by signal 6)"),
+        ("raise ImportError('no such op')", "no such op (exit code 1)"),
         ("import time; time.sleep(60)", "no answer within 0.5 s"),
     ],
 )
@@ -69,7 +70,7 @@ def test_a_probe_that_crashes_fails_or_hangs_is_a_finding(
     monkeypatch.setattr(doctor, "PROBE_TIMEOUT_S", 0.5 if "sleep" in program else 30)
     finding = probe("tfra")
     assert not finding.is_ok
-    assert finding.detail == detail
+    assert finding.detail.endswith(detail)
     assert finding.fix
 
 

@@ -12,6 +12,7 @@ from pipelines.checks.plan import MemoryLimit, print_plan, refuse_unfit, this_ma
 from schemas.derived.plan import Plan, plan
 from schemas.errors import UserError
 from schemas.loading import load_spec
+from tests.errors import mentions, place_and_value, tells
 from tests.paths import REPOSITORY, SPECS
 from trainer_module.launch.memory import available_bytes
 
@@ -38,21 +39,19 @@ def test_the_plan_is_printed_by_table_and_by_rank() -> None:
     assert lines[5] == "users 16 adagrad 80,000,000 64 64 0 8 36 172 13.8 GB"
     assert "each of 8 ranks mean mean + 6 sigma" in lines
     assert "rows 17,125,125 17,161,621" in lines
-    assert "copy while a checkpoint is written 2.63 GB 2.63 GB" in lines
-    assert "parameters: 2.18 billion (embedded 2.18 billion, dense 36.1 thousand), optimizers not counted" in lines
+    assert any(mentions(line, "copy ... checkpoint ... 2.63 GB 2.63 GB") for line in lines)
+    assert any(tells(line, "parameters", "2.18 billion ... 2.18 billion ... 36.1 thousand") for line in lines)
     by_part = "experts 32,384, expert gates 1,504, towers 2,180, encoders 20"
     assert f"dense parameters: 36,088 ({by_part})" in lines
-    assert "memory per rank: 64.0 GB (given)" in lines
+    assert any(tells(line, "memory per rank", "64.0 GB") for line in lines)
     peak = planned().high.peak
-    assert f"a host of 4 ranks: {4 * peak / 1e9:.1f} GB at its peak" in lines
+    assert any(tells(line, "a host of 4 ranks", f"{4 * peak / 1e9:.1f} GB") for line in lines)
 
 
 def test_what_does_not_fit_is_refused_with_a_number_of_ranks_that_would() -> None:
     made = planned(ranks=2)
     room = MemoryLimit(10 * 10**9, "given")
-    with pytest.raises(
-        UserError, match=r"^plan: a rank does not fit \(got 33\.. GB at its peak, 10\.0 GB given\); about "
-    ) as caught:
+    with pytest.raises(UserError, match=place_and_value("plan", "(got 33. ... GB ... 10.0 GB given)")) as caught:
         refuse_unfit(made, room)
     ranks = int(str(caught.value).split("about ")[1].split()[0])
     refuse_unfit(planned(ranks), room)
@@ -61,7 +60,7 @@ def test_what_does_not_fit_is_refused_with_a_number_of_ranks_that_would() -> Non
 
 
 def test_no_number_of_ranks_is_named_where_none_would_do() -> None:
-    with pytest.raises(UserError, match=r"\); take an optimizer with fewer slots"):
+    with pytest.raises(UserError, match=place_and_value("plan", "optimizer")):
         refuse_unfit(planned(), MemoryLimit(10**8, "given"))
 
 
@@ -88,26 +87,24 @@ def test_the_command_refuses_what_does_not_fit_after_showing_the_plan() -> None:
     done = sangam(str(SPEC), "--rows", ROWS_TEXT, "--ranks", "1", "--memory-per-rank", "16GB")
     assert done.returncode == 2
     assert "13." in done.stdout
-    assert done.stderr.startswith("plan: a rank does not fit (got ")
+    assert done.stderr.startswith("plan: ")
+    assert tells(done.stderr, "plan", "(got ")
     assert "it fits" not in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    ("arguments", "place", "value"),
     [
-        (("--rows", "users=80e6"), "--rows: is missing for tables without a capacity (got none for authors"),
-        (("--rows", "user=80e6"), "--rows: no such table (got 'user'); tables of the spec: authors, contexts"),
-        (("--rows", "users=many"), "--rows: is not a number of rows for 'users' (got 'many'); write"),
-        (
-            ("--rows", ROWS_TEXT, "--memory-per-rank", "64"),
-            "--memory-per-rank: is not a size (got '64'); write a number",
-        ),
+        (("--rows", "users=80e6"), "--rows", "(got none for authors"),
+        (("--rows", "user=80e6"), "--rows", "(got 'user')"),
+        (("--rows", "users=many"), "--rows", "(got 'many')"),
+        (("--rows", ROWS_TEXT, "--memory-per-rank", "64"), "--memory-per-rank", "(got '64')"),
     ],
 )
-def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], error: str) -> None:
+def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], place: str, value: str) -> None:
     done = sangam(str(SPEC), *arguments)
     assert done.returncode == 2
-    assert done.stderr.startswith(error)
+    assert tells(done.stderr, place, value)
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -136,5 +133,5 @@ def test_a_run_whose_tables_cannot_fit_is_refused_before_anything_starts(tmp_pat
     command += ["--data", str(tmp_path), "--root", str(tmp_path.parent / "never")]
     done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert done.stderr.startswith("tables: do not fit this machine when filled to their capacity (got hashtags: ")
+    assert tells(done.stderr, "tables", "(got hashtags: ")
     assert not (tmp_path.parent / "never").exists()

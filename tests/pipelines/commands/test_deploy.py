@@ -16,6 +16,7 @@ from pipelines.deploy.release_options import ReleaseOptions, make_release
 from pipelines.times import utc_now
 from schemas.errors import UserError
 from schemas.loading import load_spec
+from tests.errors import place_and_value
 from tests.paths import SPECS
 from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, World, compile_quickly
 
@@ -55,7 +56,7 @@ def test_the_life_of_a_ranker(world: World) -> None:
     assert sangam(*backfill).exit_code == 0
     assert "backfill  succeeded" in sangam("runs", "short_video", *host).output
     assert json.loads(sangam("runs", "short_video", *host, "--json").output)[0]["date"] == "2024-03-01"
-    assert "nothing was changed: give --yes" in sangam("retire", "short_video", *host).output
+    assert "--yes" in sangam("retire", "short_video", *host).output
     assert sangam("retire", "short_video", *host, "--yes").exit_code == 0
     assert sangam("status", "short_video", *host).exit_code == 5
 
@@ -74,35 +75,35 @@ def test_a_dry_run_changes_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "place", "value"),
     [
-        (("--image", "sangam:1"), r"--image: is not pinned by digest \(got 'sangam:1'\).*crane digest sangam:1"),
-        (("--image", ""), r"--image: is not pinned by digest \(got ''\)"),
-        (("--image", IMAGE, "--trainer-image", "t:2"), r"--trainer-image: is not pinned by digest \(got 't:2'\)"),
-        (("--image", IMAGE, "--at", "2am"), r"--at: is no time of day \(got '2am'\); give HH:MM in UTC"),
-        (("--image", IMAGE, "--experiment", "a/b"), r"--experiment: is no such name \(got 'a/b'\)"),
-        (("--image", IMAGE, "--service-account", "a b"), r"--service-account: is no such name \(got 'a b'\)"),
+        (("--image", "sangam:1"), "--image", "(got 'sangam:1')"),
+        (("--image", ""), "--image", "(got '')"),
+        (("--image", IMAGE, "--trainer-image", "t:2"), "--trainer-image", "(got 't:2')"),
+        (("--image", IMAGE, "--at", "2am"), "--at", "(got '2am')"),
+        (("--image", IMAGE, "--experiment", "a/b"), "--experiment", "(got 'a/b')"),
+        (("--image", IMAGE, "--service-account", "a b"), "--service-account", "(got 'a b')"),
     ],
 )
-def test_mistakes_in_deploys_options(world: World, options: tuple[str, ...], text: str) -> None:
-    with pytest.raises(UserError, match=text):
+def test_mistakes_in_deploys_options(world: World, options: tuple[str, ...], place: str, value: str) -> None:
+    with pytest.raises(UserError, match=place_and_value(place, value)):
         CliRunner().invoke(app, ["deploy", SPEC, "--host", world.server.host, *options], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "place", "value"),
     [
-        (("--data", "a"), "--root: is missing; a backfill with --on local needs it"),
-        (("--data", "a", "--root", "b", "--image", "c"), r"--image: has no effect with --on local \(got c\)"),
-        (("--data", "a", "--root", "b", "--retry-failed"), "--retry-failed: has no effect with --on local"),
-        (("--on", "kfp", "--host", "http://a"), "--image: is missing; a backfill with --on kfp needs it"),
-        (("--on", "kfp", "--image", IMAGE), "--host: is missing"),
-        (("--on", "kfp", "--host", "http://a", "--image", IMAGE, "--root", "b"), "--root: has no effect with --on kfp"),
+        (("--data", "a"), "--root", "is missing ... --on local"),
+        (("--data", "a", "--root", "b", "--image", "c"), "--image", "(got c)"),
+        (("--data", "a", "--root", "b", "--retry-failed"), "--retry-failed", "--on local"),
+        (("--on", "kfp", "--host", "http://a"), "--image", "is missing ... --on kfp"),
+        (("--on", "kfp", "--image", IMAGE), "--host", "is missing"),
+        (("--on", "kfp", "--host", "http://a", "--image", IMAGE, "--root", "b"), "--root", "--on kfp"),
     ],
 )
-def test_options_of_the_other_place_are_errors(options: tuple[str, ...], text: str) -> None:
+def test_options_of_the_other_place_are_errors(options: tuple[str, ...], place: str, value: str) -> None:
     period = ("--from", "2024-03-01", "--to", "2024-03-02")
-    with pytest.raises(UserError, match=text):
+    with pytest.raises(UserError, match=place_and_value(place, value)):
         CliRunner().invoke(app, ["backfill", SPEC, *period, *options], catch_exceptions=False)
 
 
@@ -118,7 +119,7 @@ def test_images_of_the_spec_are_pinned_too() -> None:
     spec = load_spec(Path(SPEC))
     default = spec.cluster.default.model_copy(update={"image": "sangam:latest"})
     spec = spec.model_copy(update={"cluster": spec.cluster.model_copy(update={"default": default})})
-    with pytest.raises(UserError, match=r"cluster.default.image: is not pinned by digest \(got 'sangam:latest'\)"):
+    with pytest.raises(UserError, match=place_and_value("cluster.default.image", "(got 'sangam:latest')")):
         make_release(spec, ReleaseOptions(IMAGE), compile_quickly)
 
 
@@ -132,5 +133,5 @@ def test_a_version_is_named_after_what_it_is() -> None:
 
 
 def test_a_ranker_whose_name_is_none_in_kubernetes() -> None:
-    with pytest.raises(UserError, match=r"NAME: cannot be a name in Kubernetes \(got 'a_'\)"):
+    with pytest.raises(UserError, match=place_and_value("NAME", "(got 'a_')")):
         pipeline_name("a_")

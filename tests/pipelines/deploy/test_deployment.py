@@ -6,6 +6,7 @@ from pipelines.deploy.deployment import preview
 from pipelines.deploy.errors import ApiError
 from pipelines.deploy.retirement import retire
 from schemas.errors import UserError
+from tests.errors import mentions, place_and_value
 from tests.fakes.kfp_api import Fault
 from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, Crash, World
 
@@ -123,7 +124,7 @@ def test_a_run_that_is_going_is_not_ended_with_its_schedule(world: World) -> Non
     world.store.set_state(run["run_id"], "RUNNING")
     world.deploy(image=OTHER_IMAGE)
     assert world.store.recurring[old]["status"] == "DISABLED"
-    assert f"is disabled; its run {run['run_id']} goes on" in world.lines()
+    assert mentions(world.lines(), f"disabled ... {run['run_id']}")
     world.store.set_state(run["run_id"], "SUCCEEDED")
     world.deploy(image=OTHER_IMAGE)
     assert old not in world.store.recurring
@@ -146,20 +147,20 @@ def test_somebody_elses_enabled_schedule_is_an_error(world: World) -> None:
     (own,) = world.store.recurring.values()
     body = {key: own[key] for key in ("experiment_id", "pipeline_version_reference", "max_concurrency", "trigger")}
     world.store.create_recurring({**body, "display_name": "by hand", "mode": "ENABLE"})
-    with pytest.raises(UserError, match=r"recurring run 'by hand' .* also runs the pipeline.*disable or delete it"):
+    with pytest.raises(UserError, match=place_and_value("...", "'by hand'")):
         world.deploy()
 
 
 def test_somebody_elses_pipeline_is_an_error(world: World) -> None:
     world.store.create_pipeline({"display_name": "short-video", "description": "mine"})
-    with pytest.raises(UserError, match=r"has a pipeline 'short-video' that `sangam deploy` has not made .*'mine'"):
+    with pytest.raises(UserError, match=place_and_value("...", "'short-video' ... 'mine'")):
         world.deploy()
 
 
 def test_a_schedule_that_cannot_be_enabled_is_said_plainly(world: World) -> None:
     world.deploy()
     world.server.faults = [Fault("POST", ":enable$", times=99)]
-    with pytest.raises(ApiError, match=r"500: the database is away.*NO schedule of short_video is enabled now"):
+    with pytest.raises(ApiError, match=r"500: .*NO schedule of short_video"):
         world.deploy(image=OTHER_IMAGE)
     world.server.faults.clear()
     world.deploy(image=OTHER_IMAGE)
@@ -192,7 +193,7 @@ def test_of_two_clients_that_deploy_the_same_at_once_one_schedule_is_left(world:
 
 def test_of_two_clients_that_deploy_something_else_at_once_one_is_told(world: World) -> None:
     rival(world, "short-video-daily-other", "2024-03-07T11:59:59Z")
-    with pytest.raises(UserError, match=r"somebody else has deployed short_video at the same moment.*daily-other"):
+    with pytest.raises(UserError, match=r"short_video.*daily-other"):
         world.deploy()
     assert len(world.store.recurring) == len(world.enabled()) == 1
 
@@ -237,7 +238,7 @@ def test_retirement_without_a_yes_only_says_what_it_would_do(world: World) -> No
     assert len(world.enabled()) == 1
     lines = world.lines()
     assert "would delete short-video-daily-" in lines
-    assert "nothing was changed: give --yes" in lines
+    assert "--yes" in lines
 
 
 def test_retirement_ends_the_schedule_and_says_what_stays(world: World) -> None:
@@ -249,7 +250,7 @@ def test_retirement_ends_the_schedule_and_says_what_stays(world: World) -> None:
         assert not retire(api, "short_video", True, world.say)
         lines = world.lines()
         assert "goes on    run" in lines
-        assert "stays      1 version of the pipeline, all runs" in lines
+        assert mentions(lines, "stays ... 1 version ... all runs")
         world.store.set_state(next(iter(world.store.runs)), "SUCCEEDED")
         assert retire(api, "short_video", True, world.say)
     assert not world.store.recurring
@@ -257,5 +258,5 @@ def test_retirement_ends_the_schedule_and_says_what_stays(world: World) -> None:
 
 
 def test_what_is_not_deployed_cannot_be_retired(world: World) -> None:
-    with world.api() as api, pytest.raises(UserError, match=r"NAME: is not deployed \(got short_video, no pipeline"):
+    with world.api() as api, pytest.raises(UserError, match=place_and_value("NAME", "(got short_video, no pipeline")):
         retire(api, "short_video", True, world.say)

@@ -12,6 +12,7 @@ from pipelines.kubeflow.checks import check
 from pipelines.kubeflow.target import Target
 from pipelines.kubeflow.vertex import job_text, mounted_root
 from schemas.errors import UserError
+from tests.errors import tells
 from tests.pipelines.kubeflow.compiled_files import HOOK, changed_spec
 
 pytestmark = pytest.mark.slow
@@ -35,51 +36,56 @@ def test_the_reference_specs_are_fit_for_kubeflow(tmp_path: Path, name: str) -> 
 
 def test_a_root_on_no_volume_would_not_outlive_the_run(tmp_path: Path) -> None:
     text = refused(tmp_path, {}, dataclasses.replace(TARGET, pipeline_root="/elsewhere"))
-    assert text.startswith("--pipeline-root: lies on no writable volume of cluster.volumes (got /elsewhere; volumes: ")
+    assert tells(text, "--pipeline-root", "(got /elsewhere; volumes: ")
     assert "gone with its pods" in text
-    assert "lies on no writable volume" in refused(tmp_path, {"volumes": None})
-    assert "lies on no writable volume" in refused(
-        tmp_path, {}, dataclasses.replace(TARGET, pipeline_root="/sangam/root-of-others")
-    )
+    assert tells(refused(tmp_path, {"volumes": None}), "--pipeline-root", f"(got {TARGET.pipeline_root}; volumes: ")
+    others = dataclasses.replace(TARGET, pipeline_root="/sangam/root-of-others")
+    assert tells(refused(tmp_path, {}, others), "--pipeline-root", "(got /sangam/root-of-others; volumes: ")
     check(changed_spec(tmp_path, "short_video", {}), dataclasses.replace(TARGET, pipeline_root="/sangam/root/one"))
 
 
 @pytest.mark.parametrize(
-    ("cluster", "expected"),
+    ("cluster", "place", "value"),
     [
         (
             {"steps": {"example_gen": {"cache": True}}},
-            "cluster.steps.example_gen.cache: would repeat an old result (got true)",
+            "cluster.steps.example_gen.cache",
+            "(got true)",
         ),
         (
             {"default": {"retries": {"count": 8, "backoff_s": 60, "factor": 2}}},
-            "cluster.default.retries: the last wait would be 7680 s, and Kubeflow knows no longest wait (got "
-            "max_backoff_s 3600)",
+            "cluster.default.retries",
+            "(got max_backoff_s 3600)",
         ),
         (
             {"steps": {"pusher": {"retries": {"factor": 1.5}}}},
-            "cluster.steps.pusher.retries.factor: Argo, which runs Kubeflow's pipelines, takes whole numbers alone "
+            "cluster.steps.pusher.retries.factor",
             "(got 1.5)",
         ),
         (
             {"steps": {"trainer": {"timeout_s": 600}}},
-            "cluster.steps.trainer.timeout_s: ends the step trainer before cluster.deadline_s can take effect",
+            "cluster.steps.trainer.timeout_s",
+            "cluster.deadline_s",
         ),
         (
             {"default": {"timeout_s": 300}, "steps": {}},
-            "cluster.default.timeout_s: ends the step trainer before cluster.deadline_s can take effect (got 300)",
+            "cluster.default.timeout_s",
+            "(got 300)",
         ),
         (
             {"volumes": {"root": {"claim": "one", "path": "/sangam/root"}, "b": {"claim": "one", "path": "/b"}}},
-            "cluster.volumes.b.claim: is mounted by 'root' (got one)",
+            "cluster.volumes.b.claim",
+            "(got one)",
         ),
         (
             {"volumes": {"root": {"claim": "a.claim", "path": "/sangam/root"}}},
-            "cluster.volumes.root.claim: Kubeflow names the pod's volume after the claim",
+            "cluster.volumes.root.claim",
+            "volume",
         ),
         (
             {"volumes": {"root": {"claim": "a", "path": "/sangam/root"}, "b": {"claim": "b", "path": "/minio/b"}}},
-            "cluster.volumes.b.path: something else is mounted there (got /minio/b)",
+            "cluster.volumes.b.path",
+            "(got /minio/b)",
         ),
         (
             {
@@ -88,29 +94,28 @@ def test_a_root_on_no_volume_would_not_outlive_the_run(tmp_path: Path) -> None:
                     "data": {"claim": "b", "path": "/data", "read_only": True},
                 }
             },
-            "cluster.volumes.data.read_only: has no effect: Kubeflow mounts claims into steps for writing",
+            "cluster.volumes.data.read_only",
+            "no effect",
         ),
     ],
 )
-def test_what_kubeflow_cannot_do_is_refused(tmp_path: Path, cluster: dict[str, Any], expected: str) -> None:
-    assert expected in refused(tmp_path, cluster)
+def test_what_kubeflow_cannot_do_is_refused(tmp_path: Path, cluster: dict[str, Any], place: str, value: str) -> None:
+    assert tells(refused(tmp_path, cluster), place, value)
 
 
 def test_alerts_need_their_address_in_every_step(tmp_path: Path) -> None:
     own = {"A": {"secret": "b", "key": "c"}}
     check(changed_spec(tmp_path, "short_video", {"cluster": {"default": {"secrets": HOOK}}, "alerts": {}}), TARGET)
     text = refused(tmp_path, {"default": {"secrets": HOOK}, "steps": {"pusher": {"secrets": own}}}, alerts={})
-    assert text.startswith(
-        "cluster.steps.pusher.secrets: has not what `alerts` needs (got no SANGAM_ALERT_URL and no SANGAM_ALERT_KEY); "
-    )
-    assert "cluster.default.secrets: has not what `alerts` needs" in refused(tmp_path, {}, alerts={})
+    assert tells(text, "cluster.steps.pusher.secrets", "(got no SANGAM_ALERT_URL and no SANGAM_ALERT_KEY)")
+    assert tells(refused(tmp_path, {}, alerts={}), "cluster.default.secrets", "`alerts`")
 
 
 def test_pods_of_a_training_job_need_a_root_that_they_share(tmp_path: Path) -> None:
     cluster = {"launcher": {"kind": "mpijob"}}
     check(changed_spec(tmp_path, "short_video", {"cluster": cluster}), TARGET)
     text = refused(tmp_path, cluster, dataclasses.replace(TARGET, pipeline_root="/sangam/data-of-others"))
-    assert "lies on no writable volume" in text
+    assert tells(text, "--pipeline-root", "(got /sangam/data-of-others; volumes: ")
 
 
 def test_vertex_ai_refuses_with_a_reason_what_it_does_not_know(tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ def test_the_command_writes_the_file_and_no_noise(tmp_path: Path) -> None:
 def test_parameters_are_the_given_or_the_default_and_nothing_else() -> None:
     ir = {"root": {"inputDefinitions": {"parameters": {"a": {"defaultValue": "1"}, "b": {}}}}}
     assert parameter_values(ir, {"b": "2"}) == {"a": "1", "b": "2"}
-    with pytest.raises(ValueError, match=r"parameters without a value: \['b'\]"):
+    with pytest.raises(ValueError, match=r"\['b'\]"):
         parameter_values(ir, {})
     with pytest.raises(ValueError, match=r"unknown parameters \['c'\]"):
         parameter_values(ir, {"b": "2", "c": "3"})

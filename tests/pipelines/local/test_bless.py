@@ -13,6 +13,7 @@ import pytest
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
+from tests.errors import place_and_value, tells
 from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
@@ -152,23 +153,21 @@ def test_a_blessing_that_was_killed_before_its_push_is_finished(
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("told", "value"),
     [
-        ({"servable": False}, r": the serving check refused the model \(got: p99 90 ms .*nobody overrides that"),
-        ({"failed": ""}, ": is blessed already: every gate held"),
-        ({"failed": "finite"}, r": the model gives no usable scores \(got like: auc 0.6500 .*nobody overrides that"),
-        ({"with_serving_check": False}, r": has no serving check .*run it again"),
+        ({"servable": False}, "serving check ... (got: p99 90 ms"),
+        ({"failed": ""}, "blessed already"),
+        ({"failed": "finite"}, "(got like: auc 0.6500"),
+        ({"with_serving_check": False}, "no serving check"),
     ],
     ids=["not servable", "blessed", "no numbers", "older run"],
 )
-def test_what_nobody_overrides_is_refused_and_leaves_nothing(
-    told: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_what_nobody_overrides_is_refused_and_leaves_nothing(told: dict[str, Any], value: str, tmp_path: Path) -> None:
     from tests.pipelines.local.sample_judged_pipeline import judged_run
 
     run = judged_run(tmp_path / "root", **told)
     before = registered(tmp_path / "root")
-    with pytest.raises(UserError, match=run.name + message):
+    with pytest.raises(UserError, match=place_and_value(f"...{run.name}", value)):
         bless(run)
     assert registered(tmp_path / "root") == before
     assert not (tmp_path / "root" / "artifacts" / "manual_blessing").exists()
@@ -179,7 +178,7 @@ def test_a_model_that_another_run_has_blessed_is_blessed_already(tmp_path: Path)
 
     runs = [judged_run(tmp_path, f"20240307T00000{number}-aaaaaaaa") for number in (1, 2)]
     bless(runs[0])
-    with pytest.raises(UserError, match=f"{runs[1].name}: its model is blessed already, by mira, because {BECAUSE}"):
+    with pytest.raises(UserError, match=place_and_value(f"...{runs[1].name}", f"mira ... {BECAUSE}")):
         bless(runs[1])
 
 
@@ -190,21 +189,19 @@ def test_a_reason_is_needed(because: str, tmp_path: Path) -> None:
 
 
 def test_wrong_runs_are_told(refused: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"RUN: no such run .*give a folder ROOT/runs/<run>, or the summary\.json in it"
-    ):
+    with pytest.raises(UserError, match=place_and_value("RUN", "summary.json")):
         bless(tmp_path / "runs" / "none")
-    with pytest.raises(UserError, match="RUN: is no run of a root"):
+    with pytest.raises(UserError, match=place_and_value("RUN", f"(got {tmp_path}")):
         bless(tmp_path)
     unknown = refused.parent / "20240101T000000-bbbbbbbb"
     unknown.mkdir()
-    with pytest.raises(UserError, match=r"has no summary\.json: it was killed"):
+    with pytest.raises(UserError, match=place_and_value("...", "summary.json")):
         bless(unknown)
     (unknown / "summary.json").write_text('{"status": "failed", "failed_step": "trainer", "error": "no rows"}')
-    with pytest.raises(UserError, match=r"failed, so that there is no verdict to override .*step trainer: no rows"):
+    with pytest.raises(UserError, match=r"step trainer: no rows"):
         bless(unknown)
     (unknown / "summary.json").write_text('{"status": "succeeded", "failed_step": null, "error": null}')
-    with pytest.raises(UserError, match=r"metadata\.sqlite knows no such run"):
+    with pytest.raises(UserError, match=place_and_value("...", "metadata.sqlite")):
         bless(unknown)
 
 
@@ -233,5 +230,5 @@ def test_a_root_in_use_is_told_by_the_command(refused: Path) -> None:
     with locked(refused.parent.parent):
         done = sangam_bless(refused)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("--root: another run is using it (got")
+    assert tells(done.stderr, "--root", "another run ... (got")
     assert "Traceback" not in done.stderr

@@ -6,6 +6,7 @@ import pytest
 
 from pipelines.tune.records import Objective, best_of
 from schemas.spec import Spec
+from tests.errors import mentions, tells
 from tests.pipelines.tune.fake_training import RANGES, PretendedTraining, Start, auc, go_on, request, study_of
 
 RATE = "training.dense_optimizer.learning_rate"
@@ -81,7 +82,7 @@ def test_a_failed_trial_keeps_its_reason_and_the_search_goes_on(tmp_path: Path) 
         lambda number, spec: PretendedTraining(spec, value=lambda *_: -1.0 if number == 2 else 0.7),
     )
     assert [trial.state for trial in made] == ["done", "done", "failed", "done", "done", "done"]
-    assert made[2].reason == "training: losses or gradients were not finite"
+    assert tells(made[2].reason, "training", "not finite")
 
 
 def test_a_search_of_failures_alone_ends_after_five(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_a_metric_without_a_value_is_a_failure(tmp_path: Path) -> None:
     [made] = go_on(
         search, study_of(search), lambda number, spec: PretendedTraining(spec, value=lambda *_: float("nan"))
     )
-    assert made.reason == "like auc is undefined on the validation split"
+    assert mentions(made.reason, "like auc ... undefined")
 
 
 def test_values_that_contradict_each_other_fail_their_trial_alone(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_values_that_contradict_each_other_fail_their_trial_alone(tmp_path: Path
     for trial in made:
         is_contradiction = trial.values["tables.tags.capacity"] is None
         assert (trial.state == "failed") == is_contradiction
-        assert trial.reason.startswith("no valid spec: training.evict_every_steps: has no effect") == is_contradiction
+        assert ("training.evict_every_steps: " in trial.reason) == is_contradiction
     assert {trial.state for trial in made} == {"done", "failed"}
 
 

@@ -11,6 +11,7 @@ from pipelines.tune.request import STUDY_FILE, check_tune
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
+from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS
 from tests.pipelines.tune.fake_training import RANGES, PretendedTraining, auc, request, run, study_of
 
@@ -29,29 +30,26 @@ def test_a_search_leaves_the_best_spec_a_table_a_page_and_a_plot(tmp_path: Path)
     made = trials_of(study_of(search, search.folder / STUDY_FILE))
     best = max(made, key=lambda trial: trial.objective or 0.0)
     assert code == 0
-    assert (
-        f"best: trial {best.number}, like auc {best.objective:.5f} (the spec as it is: {made[0].objective:.5f})"
-        in shown
-    )
+    assert tells(shown, "best", f"trial {best.number} ... like auc {best.objective:.5f} ... {made[0].objective:.5f}")
     spec = load_spec(search.folder / "best.yaml")
     assert auc(spec) == best.objective
     assert spec.tune is None
     with (search.folder / "trials.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["state"] for row in rows] == ["done", "done", "failed", "done", "done", "done"]
-    assert rows[2]["reason"] == "training: losses or gradients were not finite"
+    assert tells(rows[2]["reason"], "training", "not finite")
     assert float(rows[best.number]["like.auc"]) == best.objective
     assert float(rows[best.number][RATE]) == spec.training.dense_optimizer.learning_rate
     page = (search.folder / "trials.md").read_text().splitlines()
     assert page[8].startswith(f"| {best.number} | {best.objective:.5f} | ")
-    assert page[-1].endswith("| failed training: losses or gradients were not finite |")
+    assert mentions(page[-1], "| failed training: ... not finite ...|")
     assert (search.folder / "trials.png").read_bytes()[:4] == b"\x89PNG"
     # A search that was killed when a trial had ended leaves its checkpoints.
     for name in ("checkpoints/.step-000000000007.tmp", "final"):
         (search.folder / "trials" / "0001" / name).mkdir(parents=True)
     # The same command again trains nothing; other ranges are another search.
     code, shown = run(search, start)
-    assert (code, "the search has its 6 trials; a larger --trials goes on" in shown) == (0, True)
+    assert (code, mentions(shown, "6 trials ... --trials")) == (0, True)
     assert list((search.folder / "trials" / "0001").iterdir()) == []
     ranges = {**RANGES, "model.num_experts": {"kind": "int", "low": 2, "high": 9}}
     other = request(tmp_path, trials=1, changes={"tune": {"objective": "like", "ranges": ranges}})
@@ -64,7 +62,7 @@ def test_a_search_of_failures_alone_fails_with_the_first_reason(tmp_path: Path) 
     search = request(tmp_path, trials=50)
     code, shown = run(search, lambda number, spec: PretendedTraining(spec, value=lambda *_: -1.0))
     assert code == 1
-    assert "all trials failed; after 5 of them the search ends; the first: training: losses or gradients" in shown
+    assert mentions(" ".join(shown.split()), "all trials failed ... 5 ... training: ")
     assert not (search.folder / "best.yaml").exists()
 
 
@@ -96,5 +94,5 @@ def test_the_best_spec_keeps_order_and_comments(tmp_path: Path) -> None:
 
 
 def test_a_spec_without_ranges_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"tune: is missing; declare the ranges to search over, as in docs/tuning.md"):
+    with pytest.raises(UserError, match=place_and_value("tune", "is missing ... docs/tuning.md")):
         check_tune(SHORT_VIDEO, "2024-03-07", tmp_path, tmp_path / "root", trials=None, jobs=1)

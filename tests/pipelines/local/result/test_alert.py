@@ -19,6 +19,7 @@ from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec.alerts import Alerts
 from schemas.spec.serving import Load
+from tests.errors import place_and_value
 from tests.fakes.webhook import Webhook, webhook
 from tests.paths import REPOSITORY, SPECS
 
@@ -108,7 +109,7 @@ def test_a_run_with_alerts_and_without_their_address_does_not_start(
 ) -> None:
     monkeypatch.delenv("SANGAM_ALERT_URL", raising=False)
     spec = load_spec(SPECS / "short_video.yaml").model_copy(update={"alerts": Alerts()})
-    with pytest.raises(UserError, match=r"alerts\.url_env: the environment variable SANGAM_ALERT_URL is not set"):
+    with pytest.raises(UserError, match=place_and_value("alerts.url_env", "SANGAM_ALERT_URL is not set")):
         check_request(spec, "2024-03-07", tmp_path, tmp_path / "root")
     assert not (tmp_path / "root").exists()
 

@@ -23,6 +23,7 @@ from schemas.loading import load_spec
 from schemas.spec import digest
 from schemas.spec.release import DirectoryPush
 from schemas.spec.serving import Load
+from tests.errors import mentions, tells
 from tests.paths import SPECS
 
 SPEC = load_spec(SPECS / "census_income.yaml")
@@ -130,14 +131,14 @@ def test_a_model_that_is_not_pushed_has_no_version(tmp_path: Path) -> None:
         (
             ["20240307001", "20240307002"],
             False,
-            ["pushed: version 20240307001 in {folder}/20240307001, which is not live", "live: version 20240307002"],
+            ["pushed: version 20240307001 ... {folder}/20240307001 ... not live", "live: version 20240307002"],
         ),
-        ([], False, ["pushed: version 20240307001 in {folder}/20240307001, which is not live", "live: nothing"]),
+        ([], False, ["pushed: version 20240307001 ... {folder}/20240307001 ... not live", "live: nothing"]),
         (
             ["20240306001"],
             True,
             [
-                "pushed: nothing: this model was version 20240307001, which was rolled back (likes fell)",
+                "pushed: nothing ... 20240307001 ... (likes fell)",
                 "live: version 20240306001",
             ],
         ),
@@ -158,7 +159,7 @@ def test_the_end_of_a_run_says_what_is_live(
     model = {"pushed": 1, "version": "20240307001", "path": str(folder / "20240307001")}
     steps = [Step("pusher", "cached", 0.5, 0, {"pushed_model": Artifact("unused", model)})]
     summary = summarize(request, tmp_path, steps, Ending("succeeded", None, 2.0), None)
-    assert _report(summary)[:2] == [lines[0].format(folder=folder), f"{lines[1]} in {folder}"]
+    assert _says(_report(summary)[:2], [lines[0].format(folder=folder), f"{lines[1]} ... {folder}"])
 
 
 def test_a_run_that_failed_before_its_first_step_has_a_summary(tmp_path: Path) -> None:
@@ -198,28 +199,35 @@ def _report(summary: Summary) -> list[str]:
     return [" ".join(line.split()) for line in shown.getvalue().splitlines()]
 
 
+def _says(lines: list[str], parts: list[str]) -> bool:
+    """Returns whether each line mentions its parts."""
+    return len(lines) == len(parts) and all(map(mentions, lines, parts))
+
+
 def test_the_report_gives_every_gates_reason_and_the_models_place(tmp_path: Path) -> None:
-    assert _report(_judged_run(tmp_path, pushed=True)) == [
-        "task metric gate verdict reason",
-        "income auc 0.9100 auc 0.9 pass auc 0.9100 is at least 0.9000",
-        "auc change 0.005 fail auc [0.9100] is worse",
-        "serving: 12.3 MB, ready after 3.2 s, p50 4.12 ms, p99 6.5 ms (200 candidates, clients: 2); "
-        "2 of 2 checks passed",
-        "note: no blessed model yet",
-        "note: serving.max_p99_ms is not declared",
-        "not blessed: refused by the quality gates",
-        "pushed: version 20240307 in /serving/20240307, which is not live",
-        f"live: nothing in {tmp_path}/serving/census_income",
-        "succeeded after 2 s, 1 of 3 steps cached, peak memory 3 MiB",
-    ]
+    assert _says(
+        _report(_judged_run(tmp_path, pushed=True)),
+        [
+            "task metric gate verdict reason",
+            "income auc 0.9100 auc 0.9 pass auc 0.9100 is at least 0.9000",
+            "auc change 0.005 fail auc [0.9100] is worse",
+            "serving: 12.3 MB ... 3.2 s ... p50 4.12 ms, p99 6.5 ms (200 candidates, clients: 2) ... 2 of 2",
+            "note: no blessed model yet",
+            "note: serving.max_p99_ms is not declared",
+            "not blessed: ... quality gates",
+            "pushed: version 20240307 ... /serving/20240307 ... not live",
+            f"live: nothing ... {tmp_path}/serving/census_income",
+            "succeeded ... 2 s ... 1 of 3 ... 3 MiB",
+        ],
+    )
 
 
 def test_the_report_gives_the_reason_of_each_serving_check_that_failed(tmp_path: Path) -> None:
     lines = _report(_judged_run(tmp_path, pushed=False, served=REFUSED))
     [index] = [number for number, line in enumerate(lines) if line.startswith("serving: ")]
-    assert lines[index].endswith("; 1 of 2 checks passed")
+    assert mentions(lines[index], "1 of 2")
     assert lines[index + 1] == "fail latency: p99 61 ms [of 90 requests] is above serving.max_p99_ms 50"
-    assert "not blessed: refused by the quality gates and the serving check" in lines
+    assert any(mentions(line, "not blessed: ... quality gates ... serving check") for line in lines)
 
 
 def test_the_report_says_where_a_gate_stands_and_leaves_out_what_every_model_holds(tmp_path: Path) -> None:
@@ -255,7 +263,7 @@ def test_a_users_mistake_is_found_behind_other_errors() -> None:
 
     with pytest.raises(RuntimeError) as caught:
         fail()
-    assert error_text(caught.value) == "data: no files (got none)"
+    assert tells(error_text(caught.value), "data", "(got none)")
     assert error_text(ValueError("bad\n")) == "ValueError: bad"
 
 

@@ -14,6 +14,7 @@ from pipelines.local.result.report import print_report
 from pipelines.local.result.summary import Summary
 from pipelines.local.steps import Artifact, Step
 from schemas.loading import load_spec
+from tests.errors import mentions, tells
 from tests.paths import SPECS
 
 SPEC = load_spec(SPECS / "census_income.yaml")
@@ -66,17 +67,16 @@ def test_the_report_says_which_epoch_the_model_is_from(tmp_path: Path) -> None:
         "reason": "x",
     }
     [line] = [line for line in _report(_summary(tmp_path, early_stopping=stopped)) if line.startswith("model: of")]
-    assert line == "model: of epoch 2, income.auc 0.9425 on the validation split; x"
+    assert tells(line, "model", "epoch 2 ... income.auc 0.9425 ... x")
 
 
 def test_the_report_says_whether_the_validation_days_were_learned_from(tmp_path: Path) -> None:
     days = {"days": {"train": ["2024-03-01"], "validation": ["2024-03-02", "2024-03-03"]}}
     held_out = _report(_summary(tmp_path).model_copy(update=days))
-    assert "not learned from: 2024-03-02, 2024-03-03, the validation days" in held_out
+    assert any(tells(line, "not learned from", "2024-03-02, 2024-03-03") for line in held_out)
     refit = {"days": ["2024-03-02", "2024-03-03"], "passes": 4, "examples": 8, "steps": 4}
     seen = _report(_summary(tmp_path / "refit", refit=refit).model_copy(update=days))
-    said = "refit: after that the model was trained on 2024-03-02, 2024-03-03 as well, 4 passes: it has seen what"
-    assert [line for line in seen if line.startswith(said)]
+    assert any(tells(line, "refit", "2024-03-02, 2024-03-03 ... 4 passes") for line in seen)
     assert not [line for line in seen if line.startswith("not learned from")]
 
 
@@ -94,21 +94,18 @@ def test_a_summary_from_before_there_was_one_is_still_read(tmp_path: Path) -> No
 
 def test_the_report_has_a_line_for_each_table_the_largest_first(tmp_path: Path) -> None:
     lines = _report(_summary(tmp_path))
-    assert lines == [
+    assert lines[:4] == [
         "table rows size admitted rejected expired evicted load unique",
         "users 12,345 1.23 MB 12,352 5 4 3 1.25 0.50",
         "tags 0 0 B 7 5 4 3",
         "",
-        "pushed: nothing",
-        f"live: nothing in {tmp_path}/serving/census_income",
-        "succeeded after 2 s, 0 of 1 steps cached, peak memory 0 MiB",
     ]
 
 
 def test_the_report_stays_short_where_there_are_many_tables(tmp_path: Path) -> None:
     lines = _report(_summary(tmp_path, tables={f"t{number:02}": _table(number + 1) for number in range(31)}))
     assert [line.split()[0] for line in lines[1:13]] == [f"t{number}" for number in range(30, 18, -1)]
-    assert lines[13] == "and 19 smaller tables, in the summary"
+    assert mentions(lines[13], "19 ... tables")
 
 
 def test_a_training_without_tables_has_no_lines_for_them(tmp_path: Path) -> None:
@@ -120,7 +117,7 @@ def test_a_training_without_tables_has_no_lines_for_them(tmp_path: Path) -> None
     [
         (
             {"warm_start": {"base_days": ["2024-03-01", "2024-03-02"], "loaded": ["a"], "new": [], "dropped": []}},
-            "warm start: from a checkpoint that knows the days to 2024-03-02",
+            "warm start: ... 2024-03-02",
         ),
         (
             {
@@ -131,25 +128,24 @@ def test_a_training_without_tables_has_no_lines_for_them(tmp_path: Path) -> None
                     "dropped": ["tables.words"],
                 }
             },
-            "warm start: from a checkpoint that knows the days to 2024-03-02; new: tables.tags, weights.heads/share/w; "
-            "dropped: tables.words",
+            "warm start: ... 2024-03-02; new: tables.tags, weights.heads/share/w; dropped: tables.words",
         ),
         (
             {"warm_start": {"base_days": [], "loaded": ["a"], "new": [], "dropped": []}},
-            "warm start: from a checkpoint",
+            "warm start: ",
         ),
-        ({"resumed_from_step": [40, 80]}, "resumed: training lost a process and went on from step 40, 80"),
+        ({"resumed_from_step": [40, 80]}, "resumed: ... step 40, 80"),
         (
             {"checkpoint": {"given_up": 0, "passed_over": ["damaged-step-000000000080"]}},
-            "damaged: training did not go on from damaged-step-000000000080, but from the checkpoint before",
+            "damaged: ... damaged-step-000000000080",
         ),
         (
             {"checkpoint": {"given_up": 2, "passed_over": []}},
-            "not written: 2 checkpoints, for the disk would not have them",
+            "not written: 2 checkpoints",
         ),
-        ({"skipped_steps": 3}, "skipped: 3 steps whose loss or gradients were not finite"),
+        ({"skipped_steps": 3}, "skipped: 3 steps"),
     ],
 )
 def test_what_was_out_of_the_ordinary_has_a_line(tmp_path: Path, changes: dict[str, Any], line: str) -> None:
-    assert line in _report(_summary(tmp_path, **changes))
+    assert any(mentions(told, line) for told in _report(_summary(tmp_path, **changes)))
     assert not [shown for shown in _report(_summary(tmp_path)) if shown.startswith(line.split(":")[0])]
