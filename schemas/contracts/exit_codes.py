@@ -5,16 +5,16 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a process says by its exit code; one number has one meaning.
+    """The meaning of an exit code; each has one.
 
     Attributes:
-        DONE: all went well; of a run: the model is blessed.
+        DONE: success; of a run: the model is blessed.
         FAILED: trying again may help.
-        MISTAKE: something given is wrong; trying again changes nothing.
+        MISTAKE: the input is wrong; trying again changes nothing.
         REJECTED: the run worked, and a gate refused the model.
-        ROOT_IN_USE: nothing was begun, as another process holds the folder.
+        ROOT_IN_USE: nothing was started, because another process holds the folder.
         UNSCHEDULED: no schedule of a deployed ranker is enabled, or more than one.
-        OVERDUE: the run of a deployed ranker that was due has not begun.
+        OVERDUE: the due run of a deployed ranker has not started.
         INTERRUPTED: stopped by SIGINT.
         TERMINATED: stopped by SIGTERM.
     """
@@ -31,14 +31,14 @@ class ExitCode(IntEnum):
 
 
 WELL_ENDED = (ExitCode.DONE, ExitCode.REJECTED, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
-"""Codes of a run that is no failure: it was judged, or somebody has stopped it."""
+"""Codes of a run that did not fail: its model was judged, or somebody stopped it."""
 
 
 def of_signal(number: int) -> int:
-    """Returns the exit code of a process that a signal has stopped, as shells give it."""
+    """Returns the exit code of a process that a signal has stopped, as in a shell."""
     return 128 + number
 
 
 def as_exit_code(returncode: int) -> int:
-    """Returns what `subprocess` reports, negative for a signal, as an exit code."""
+    """Returns the exit code for a return code of `subprocess`, which is negative for a signal."""
     return of_signal(-returncode) if returncode < 0 else returncode

@@ -1,4 +1,4 @@
-"""Format numbers: a file that outlives the process that wrote it says which format it has, and readers check it."""
+"""Format numbers: a file that outlives its writer has one, and readers check it."""
 
 from pathlib import Path
 from typing import Any
@@ -7,13 +7,13 @@ from schemas.errors import UserError
 
 
 def refuse_other_format(file: str | Path, document: Any, known: int, remedy: str) -> None:
-    """Checks the format of a file before anything else of it is read.
+    """Checks the format of a file before anything else in it is read.
 
     Args:
-        file: names it in the error.
-        document: what it holds, as parsed from JSON.
-        known: the format that the reader knows.
-        remedy: what to do about another one.
+        file: for the error text.
+        document: the file's parsed JSON.
+        known: the reader's format.
+        remedy: how to fix another format.
 
     Raises:
         UserError: it has another format, or none.

@@ -1,7 +1,7 @@
-"""What Transform has learned about each feature from the training rows: plain data, in one file beside its graph.
+"""Transform's statistics of each feature over the training rows: plain data, in one file beside the graph.
 
-A later training keeps what it finds here for every feature that has not changed: weights are trained for inputs of one
-scale, and rows for buckets of one range.
+A later training keeps the statistics of every feature that has not changed, because weights are trained for inputs of
+one scale, and rows for buckets of one range.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,23 +15,23 @@ from schemas.spec import Inputs
 from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
 
 FILE_NAME = "statistics.json"
-"""In the folder of Transform's graph."""
+"""In the folder of the Transform graph."""
 
 _INPUT_FIELDS: dict[str, tuple[str, ...]] = {
     "numeric": ("clip", "log", "normalize", "missing"),
     "age": ("since", "at", "unit", "clip", "log", "normalize", "missing"),
     "buckets": ("num_buckets", "missing"),
 }
-"""What a feature's floats or buckets depend on beside its column and the rows; a table's name is not among it."""
+"""The fields of the spec that a feature's floats or buckets depend on, besides its column; not the table's name."""
 
 
 class _Found(BaseModel):
-    # A column without any number has a mean that is none.
+    # The mean of a column without numbers is NaN.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True, ser_json_inf_nan="constants")
 
 
 class Scale(_Found):
-    """A number is lessened by `offset`, then divided by `width`: mean and deviation, or smallest and range."""
+    """Subtracts `offset`, then divides by `width`: mean and deviation, or minimum and range."""
 
     kind: Literal["scale"] = "scale"
     offset: float
@@ -39,7 +39,7 @@ class Scale(_Found):
 
 
 class Boundaries(_Found):
-    """The lowest number of each bucket but the first, ascending."""
+    """The lowest number of each bucket except the first, ascending."""
 
     kind: Literal["boundaries"] = "boundaries"
     lowest: tuple[float, ...]
@@ -52,8 +52,8 @@ class FeatureStatistics(_Found):
     """One feature.
 
     Attributes:
-        declared: all of its declaration that its values depend on.
-        found: in the training rows; None for a number that is not normalized.
+        declared: the part of its spec that its values depend on.
+        found: statistics over the training rows; None for a number that is not normalized.
     """
 
     declared: dict[str, Any]
@@ -64,9 +64,9 @@ class Statistics(_Found):
     """All features that are made of numbers.
 
     Attributes:
-        code: digest of what analyzed them.
+        code: digest of the code that analyzed them.
         features: by name.
-        changed: features of the base whose values mean something else now: what was learned of them does not hold.
+        changed: features of the base whose values now mean something else, so that what was learned of them is void.
     """
 
     code: str
@@ -76,14 +76,14 @@ class Statistics(_Found):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What of a base's statistics a spec can go on with, each by name of the feature.
+    """Which of a base's statistics a spec keeps, by feature.
 
     Attributes:
-        kept: declared as in the base.
-        new: those that the base has not.
-        changed: what is not as in the base, for a person.
-        dropped: those that only the base has.
-        lost: why nothing at all can be kept, or "".
+        kept: features with the same spec as in the base.
+        new: features that the base does not have.
+        changed: the differences from the base, as text.
+        dropped: features that only the base has.
+        lost: why nothing can be kept, or "".
     """
 
     kept: dict[str, FeatureStatistics]
@@ -93,7 +93,7 @@ class Comparison:
     lost: str = ""
 
     def notes(self, inputs: Inputs) -> tuple[str, ...]:
-        """Returns what the user should know, one sentence each; nothing where everything is kept."""
+        """Returns notes for the user, one sentence each; none if everything is kept."""
         anew = "over the new days alone; what the base has learned of their values starts anew"
         if self.lost:
             names = [name for name in self.changed if is_analyzed(inputs, name)]
@@ -108,7 +108,7 @@ class Comparison:
 
 
 def declared_of(inputs: Inputs, name: str) -> dict[str, Any] | None:
-    """Returns all of a feature's declaration that its values depend on; None for one that is not made of numbers."""
+    """Returns the part of a feature's spec that its values depend on, or None for a feature not made of numbers."""
     feature = inputs.features[name]
     if not isinstance(feature, NumericFeature | AgeFeature | BucketsFeature):
         return None
@@ -126,7 +126,7 @@ def is_analyzed(inputs: Inputs, name: str) -> bool:
 
 
 def without_analysis(inputs: Inputs) -> dict[str, FeatureStatistics]:
-    """Returns the features that are made of numbers, with nothing found yet."""
+    """Returns the features made of numbers, without statistics."""
     declared = {name: declared_of(inputs, name) for name in inputs.features}
     return {name: FeatureStatistics(declared=fields) for name, fields in declared.items() if fields is not None}
 
@@ -134,20 +134,20 @@ def without_analysis(inputs: Inputs) -> dict[str, FeatureStatistics]:
 def completed(
     inputs: Inputs, known: Mapping[str, FeatureStatistics], found: Mapping[str, Found]
 ) -> dict[str, FeatureStatistics]:
-    """Returns all features that are made of numbers: those that are known, and what was found of the others."""
+    """Returns all features made of numbers: the known ones, and the others with their new statistics."""
     features = without_analysis(inputs) | dict(known)
     new = {name: FeatureStatistics(declared=features[name].declared, found=each) for name, each in found.items()}
     return features | new
 
 
 def compared(inputs: Inputs, base: Statistics | None, *, code: str, lost: str = "") -> Comparison:
-    """Returns what a spec keeps of its base's statistics.
+    """Compares a spec with its base's statistics.
 
     Args:
-        inputs: as they are now.
-        base: the base's; None: they are lost.
-        code: digest of what analyses now.
-        lost: why they are, if they are.
+        inputs: of the new spec.
+        base: the base's statistics; None if they are lost.
+        code: digest of the code that analyzes now.
+        lost: why they are lost, or "".
     """
     now = without_analysis(inputs)
     if base is not None and base.code != code:
@@ -183,6 +183,6 @@ def _shown(value: Any) -> str:
 
 
 def to_analyze(inputs: Inputs, known: Iterable[str]) -> tuple[str, ...]:
-    """Returns the features that need statistics and have none yet, in the spec's order."""
+    """Returns the features that need statistics and have none, in the spec's order."""
     have = set(known)
     return tuple(name for name in inputs.features if is_analyzed(inputs, name) and name not in have)
