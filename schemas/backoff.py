@@ -1,4 +1,4 @@
-"""How long to wait between tries: exponential back-off."""
+"""Exponential back-off between attempts."""
 
 import datetime
 import email.utils
@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Backoff:
-    """Ever longer waits.
+    """Waits that grow after each failure.
 
     Attributes:
         first_s: after the first failure.
-        factor: each wait is so many times the one before.
-        max_s: the longest wait, also where a server asks for more.
-        jitter: the part of a wait that chance adds or takes away, so that clients that failed together do not come
-            back together.
+        factor: of each wait to the one before.
+        max_s: the longest wait, even if a server asks for more.
+        jitter: largest random change of a wait, as a share of it, so that clients do not all retry at once.
     """
 
     first_s: float
@@ -28,8 +27,8 @@ class Backoff:
         """Returns how long to wait.
 
         Args:
-            failures: before this one, in a row.
-            asked_s: what the server asked for; it is obeyed.
+            failures: consecutive ones before this.
+            asked_s: the wait that the server asked for, which is used.
         """
         if asked_s is not None:
             return min(asked_s, self.max_s)
@@ -40,12 +39,12 @@ class Backoff:
         return wait_s * random.uniform(1 - self.jitter, 1 + self.jitter) if self.jitter else wait_s
 
     def waits_s(self, retries: int) -> tuple[float, ...]:
-        """Returns the waits before so many retries."""
+        """Returns the wait before each retry."""
         return tuple(self.wait_s(failures) for failures in range(retries))
 
 
 def retry_after_s(header: str, now: datetime.datetime) -> float | None:
-    """Returns what a Retry-After header asks for: seconds or a date; None where it is empty or neither."""
+    """Returns the seconds of a Retry-After header, given as seconds or as a date; None for any other text."""
     if header.isdecimal():
         return float(header)
     try:

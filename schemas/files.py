@@ -1,4 +1,4 @@
-"""Small local files: written whole or not at all, and the end of a log, for an error message."""
+"""Small local files: atomic writes, and the end of a log for an error message."""
 
 import os
 import secrets
@@ -8,11 +8,11 @@ _TAIL_BYTES = 16_384
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file that others see whole or not at all, and waits until the disk has its bytes.
+    """Writes a file atomically, and waits until the disk has its bytes.
 
-    A reader sees the file of before or the new one, and writers at the same time do not mix theirs. Texts are UTF-8.
+    A reader sees the old file or the new one, also with several writers at once. Text is UTF-8.
     """
-    # A process id would not do: pods that share a volume have the same ones.
+    # A process id is not unique: pods that share a volume have the same ones.
     aside = path.with_name(f".tmp-{secrets.token_hex(4)}-{path.name}")
     try:
         with aside.open("xb") as file:
@@ -35,12 +35,12 @@ def sync(path: Path) -> None:
 
 
 def read_end(path: Path, max_bytes: int, *, start: int = 0) -> str:
-    """Returns the last bytes of a file as text; empty where there is no file.
+    """Returns the last bytes of a file as text; empty if there is no file.
 
     Args:
-        path: of the file.
+        path: may not exist.
         max_bytes: how many at most.
-        start: what lies before this byte is left out.
+        start: first byte that may be returned.
     """
     try:
         with path.open("rb") as file:
@@ -51,6 +51,6 @@ def read_end(path: Path, max_bytes: int, *, start: int = 0) -> str:
 
 
 def tail(log: Path, lines: int) -> str:
-    """Returns the last lines of a log, at most 16 KiB of them, or a word where there are none."""
-    found = read_end(log, _TAIL_BYTES).rstrip().splitlines()[-lines:]
-    return "\n".join(found) or ("(empty log)" if log.exists() else "(no log)")
+    """Returns the last lines of a log, at most 16 KiB, or `(empty log)` or `(no log)`."""
+    lines_read = read_end(log, _TAIL_BYTES).rstrip().splitlines()[-lines:]
+    return "\n".join(lines_read) or ("(empty log)" if log.exists() else "(no log)")

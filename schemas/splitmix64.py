@@ -1,4 +1,4 @@
-"""SplitMix64, the one hash of 64-bit numbers: what is drawn by it is the same on every machine and in every run.
+"""SplitMix64, the one hash of 64-bit numbers: its draws are the same on every machine and in every run.
 
 Reference: Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014.
 """

@@ -1,4 +1,4 @@
-"""The training job: the file that the trainer step gives to the processes of a training, and the files they leave."""
+"""The training job: the file with which the trainer step starts a training, and the names of the files it writes."""
 
 import hashlib
 import json
@@ -30,22 +30,21 @@ class TrainJob(FrozenModel):
     """What to train, on which files, and where the results go. All paths are absolute and local.
 
     Attributes:
-        format: of this file.
-        ranker: the declaration of the model and its training.
+        ranker: the spec of the model and its training.
         spec_digest: of `ranker`; every process logs it first.
-        train_files: transformed tf.Examples, TFRecord; gzip where the name ends in .gz.
+        train_files: transformed tf.Examples, TFRecord; gzip if the name ends in .gz.
         validation_files: the same, scored after every epoch; may be empty.
-        check_files: raw tf.Examples; a few are scored by the ranks, and the exported model must give the same scores.
+        check_files: raw tf.Examples; the ranks score a few, and the exported model must give the same scores.
         transform_graph: output folder of TensorFlow Transform.
-        model_dir: where the SavedModel goes. Empty: nothing is exported.
-        output_dir: where the report of the training goes.
-        final_checkpoint: where the checkpoint of the trained state is published.
-        checkpoint_dir: checkpoints on the way; outlives a failed job, so that it is resumed from there.
-        base_checkpoint: what training starts from; empty: from nothing.
-        changed_features: whose values mean something else than in the base: what it knows of them is left out.
+        model_dir: for the SavedModel; empty: no export.
+        output_dir: for the report of the training.
+        final_checkpoint: for the checkpoint of the trained state.
+        checkpoint_dir: for checkpoints during training; kept when the job fails, to resume from.
+        base_checkpoint: where training starts; empty: from nothing.
+        changed_features: features whose values mean something else than in the base; what it learned of them is dropped.
         days: of `train_files`, oldest first, YYYY-MM-DD; empty for logs without days.
         validation_days: of `validation_files`.
-        log_dir: logs, heartbeats, progress; survives a failure.
+        log_dir: for logs, heartbeats and progress; kept when the job fails.
     """
 
     format: Literal[1] = FORMAT
@@ -67,10 +66,10 @@ class TrainJob(FrozenModel):
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of all that decides what is learned and from which examples in which order, but for the ranks.
+        """The sha256 of everything that decides what is learned from which examples in which order, except the ranks.
 
-        A checkpoint of an equal job is one to go on from. Files count by name and size: the folder of a step that was
-        run again may be another.
+        A job resumes from checkpoints of jobs with its digest. Files count by name and size, because a step that ran
+        again may have written to another folder.
         """
         cluster = Cluster(data_workers=self.ranker.cluster.data_workers)
         decisive = self.train_files
@@ -88,41 +87,41 @@ class TrainJob(FrozenModel):
 
     @property
     def refit_days(self) -> tuple[str, ...]:
-        """The validation days that are trained on in the end."""
+        """The validation days that a refit trains on."""
         stopping = self.ranker.training.early_stopping
         return self.validation_days if stopping is not None and stopping.refit else ()
 
     @property
     def report_file(self) -> Path:
-        """The report of the training, written last: whoever finds it finds the final checkpoint too."""
+        """The report of the training, written last: if it exists, so does the final checkpoint."""
         return Path(self.output_dir) / REPORT_FILE
 
     @property
     def export_file(self) -> Path:
-        """The report of the export, written last: whoever finds it finds a whole model too."""
+        """The report of the export, written last: if it exists, the model is complete."""
         return Path(self.output_dir) / EXPORT_REPORT_FILE
 
     @property
     def progress_file(self) -> Path:
-        """One JSON object a line, from rank 0."""
+        """One JSON object per line, from rank 0."""
         return Path(self.log_dir) / PROGRESS_FILE
 
     @property
     def failure_file(self) -> Path:
-        """The text of the error that the whole job has failed with."""
+        """The error with which the whole job failed."""
         return Path(self.log_dir) / FAILURE_FILE
 
     def heartbeat_file(self, rank: int) -> Path:
-        """Touched by a rank whenever it has made progress."""
+        """Touched by a rank whenever it makes progress."""
         return Path(self.log_dir) / f"heartbeat-{rank}"
 
     def mistake_file(self, rank: int) -> Path:
-        """The text of an error that trying again cannot mend."""
+        """The error of a rank that a retry cannot fix."""
         return Path(self.log_dir) / f"mistake-{rank}.txt"
 
 
 def write_job(path: Path, job: TrainJob) -> None:
-    """Writes a job file, whole or not at all."""
+    """Writes a job file atomically."""
     write_whole(path, job.model_dump_json(indent=2))
 
 
@@ -141,12 +140,12 @@ def find_job(path: Path) -> TrainJob:
     """Reads a job file that another machine has written.
 
     Raises:
-        UserError: it is not there.
+        UserError: it cannot be read, or has another format.
     """
     try:
         return read_job(path)
     except OSError as error:
         raise UserError(
-            f"training: the job file cannot be read (got {path}: {error.strerror}); it and all it names lie on a "
+            f"training: the job file cannot be read (got {path}: {error.strerror}); it and the files it names must be on a "
             "volume that every pod of the job mounts at the same path"
         ) from error
