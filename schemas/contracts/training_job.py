@@ -41,7 +41,7 @@ class TrainJob(FrozenModel):
         final_checkpoint: for the checkpoint of the trained state.
         checkpoint_dir: for checkpoints during training; kept when the job fails, to resume from.
         base_checkpoint: where training starts; empty: from nothing.
-        changed_features: features whose values mean something else than in the base; what it learned of them is dropped.
+        changed_features: their values mean something else than in the base; what it learned of them is dropped.
         days: of `train_files`, oldest first, YYYY-MM-DD; empty for logs without days.
         validation_days: of `validation_files`.
         log_dir: for logs, heartbeats and progress; kept when the job fails.
@@ -146,6 +146,6 @@ def find_job(path: Path) -> TrainJob:
         return read_job(path)
     except OSError as error:
         raise UserError(
-            f"training: the job file cannot be read (got {path}: {error.strerror}); it and the files it names must be on a "
-            "volume that every pod of the job mounts at the same path"
+            f"training: the job file cannot be read (got {path}: {error.strerror}); it and the files it names must be "
+            "on a volume that every pod of the job mounts at the same path"
         ) from error
