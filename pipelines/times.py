@@ -1,4 +1,4 @@
-"""Once a day at a given time, UTC: when that is, and the cron expressions that say it."""
+"""A daily time, UTC: when it comes next, its cron expression, and the date of the run that it starts."""
 
 import datetime
 import re
@@ -26,7 +26,7 @@ def utc_now() -> Moment:
 
 @dataclass(frozen=True)
 class Clock:
-    """The time and the waiting, which tests bring with them."""
+    """The time and the waiting; tests replace both."""
 
     now: Callable[[], Moment] = utc_now
     sleep: Callable[[float], None] = time.sleep
@@ -36,35 +36,35 @@ def check_time(text: str) -> str:
     """Returns a time of day, HH:MM.
 
     Raises:
-        UserError: the text is something else.
+        UserError: the text is not a time of day.
     """
     if not _AT.fullmatch(text):
-        raise UserError(f"--at: is no time of day (got {text!r}); give HH:MM in UTC, for example 02:00")
+        raise UserError(f"--at: is not a time of day (got {text!r}); give HH:MM in UTC, for example 02:00")
     return text
 
 
 def cron_at(at: str) -> str:
-    """Returns Kubeflow's cron expression for a time of day: seconds come first."""
+    """Returns the cron expression for a time of day; in Kubeflow's, seconds come first."""
     hours, minutes = at.split(":")
     return f"0 {int(minutes)} {int(hours)} * * *"
 
 
 def time_of(cron: str) -> str | None:
-    """Returns the time of day that an expression of `cron_at` stands for; None for any other expression."""
+    """Returns the time of day of an expression made by `cron_at`; None for any other expression."""
     match = _KUBEFLOW_CRON.fullmatch(cron)
     return f"{int(match[2]):02d}:{int(match[1]):02d}" if match else None
 
 
 def machine_time(at: str, year: int, zone_file: Path = LOCAL_TIME) -> str:
-    """Returns a time of day of UTC on this machine's clock, by which its cron goes.
+    """Converts a time of day from UTC to this machine's clock, which cron uses.
 
     Args:
         at: HH:MM, UTC.
-        year: whose changes of the clock count.
-        zone_file: this machine's time zone; UTC where there is no such file.
+        year: the year whose daylight saving time counts.
+        zone_file: this machine's time zone; UTC if there is no such file.
 
     Raises:
-        UserError: the clock is put forward and back, so that no line of cron means the same time all year.
+        UserError: the clock has daylight saving time, so that no cron line means the same time all year.
     """
     if not zone_file.exists():
         return at
@@ -76,24 +76,24 @@ def machine_time(at: str, year: int, zone_file: Path = LOCAL_TIME) -> str:
     times = sorted({f"{day.astimezone(zone):%H:%M}" for day in days})
     if len(times) > 1:
         raise UserError(
-            f"--format cron: goes by this machine's clock, which changes with the season (got {at} UTC, "
+            f"--format cron: uses this machine's clock, which has daylight saving time (got {at} UTC, "
             f"{' and '.join(times)} here); use --format systemd, or set the machine's time zone to UTC"
         )
     return times[0]
 
 
 def next_due(at: str, now: Moment) -> Moment:
-    """Returns the first time after `now` that it is this time of day, UTC."""
+    """Returns the first moment after `now` at this time of day, UTC."""
     hours, minutes = map(int, at.split(":"))
     today = now.astimezone(datetime.timezone.utc).replace(hour=hours, minute=minutes, second=0, microsecond=0)
     return today if today > now else today + _DAY
 
 
 def last_due(at: str, now: Moment) -> Moment:
-    """Returns the last time up to `now` that it was this time of day, UTC."""
+    """Returns the last moment up to `now` at this time of day, UTC."""
     return next_due(at, now) - _DAY
 
 
 def date_of(started: Moment) -> Day:
-    """Returns the date of a run that is given none: the day (UTC) before it starts."""
+    """Returns the date of a run that was given none: the day (UTC) before it starts."""
     return yesterday(started.astimezone(datetime.timezone.utc).date())

@@ -12,7 +12,7 @@ def check_dates(spec: Spec, first: str, last: str) -> tuple[Day, ...]:
     """Returns the dates of a period, in order.
 
     Raises:
-        UserError: a spec without days, dates that are none or in the wrong order.
+        UserError: the spec reads no days, a date is invalid, or `last` is before `first`.
     """
     if not isinstance(spec.data, DayLogs):
         raise UserError(f"backfill: needs logs by day (got spec '{spec.name}', which reads named splits); use `run`")
@@ -23,6 +23,6 @@ def check_dates(spec: Spec, first: str, last: str) -> tuple[Day, ...]:
         except ValueError as error:
             raise UserError(f"{option}: {error}") from None
     if bounds[1] < bounds[0]:
-        raise UserError(f"--to: lies before --from (got {last}, --from {first}); give the first date and the last")
+        raise UserError(f"--to: is before --from (got {last}, --from {first}); give the first date and the last")
     number = (bounds[1] - bounds[0]).days + 1
     return tuple(bounds[0] + datetime.timedelta(days=offset) for offset in range(number))

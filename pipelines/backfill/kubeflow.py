@@ -1,4 +1,4 @@
-"""The dates of a past period on the server: one run each, in order, each waited for, none twice."""
+"""A backfill on Kubeflow: one run per date, in order, each waited for, none started twice."""
 
 import datetime
 from dataclasses import replace
@@ -17,21 +17,21 @@ from schemas.errors import UserError
 
 POLL_S = 20.0
 PATIENCE = datetime.timedelta(hours=1)
-"""How long the server may be away while a run is waited for: the run does not need it."""
+"""How long the server may be unreachable while a run is waited for: the run itself does not need it."""
 
 
 class DateFailed(Exception):
-    """A date whose run has failed; the text says why, and how to go on."""
+    """A date whose run has failed; the text says why, and how to resume."""
 
 
 class Backfill:
-    """Runs dates in order. What has been done is known from the server alone, by the names of the runs."""
+    """Runs dates in order. The names of the runs on the server are the only record of what is done."""
 
     def __init__(self, api: Api, release: Release, launch: Launch, clock: Clock, say: Say, retry_failed: bool = False):
-        """Takes what to run, and where."""
+        """Takes what to run (`release`), what its runs are made of (`launch`), and the server (`api`)."""
         self._api, self._release, self._launch = api, release, launch
         self._clock, self._say, self._retry_failed = clock, say, retry_failed
-        self._going: Run | None = None
+        self._current: Run | None = None
 
     def run(self, dates: tuple[Day, ...]) -> int:
         """Runs every date that has not succeeded, says a line for each, and returns the exit code."""
@@ -44,8 +44,8 @@ class Backfill:
                 self._say(str(failure))
                 return ExitCode.FAILED
             except Stopped as stopped:
-                rest = f"run {self._going.id} goes on without it; " if self._going else ""
-                self._say(f"{stopped}; {rest}the same command goes on from there")
+                rest = f"run {self._current.id} continues; " if self._current else ""
+                self._say(f"{stopped}; {rest}the same command resumes")
                 return stopped.exit_code
         self._say(f"all {len(dates)} dates have succeeded")
         return ExitCode.DONE
@@ -55,63 +55,65 @@ class Backfill:
         known = self._api.runs_named(name, self._launch.experiment_id)
         done = next((run for run in known if run.state == "succeeded"), None)
         if done:
-            self._say(f"{date} succeeded  before, run {done.id}")
+            self._say(f"{date} succeeded  earlier, run {done.id}")
             return
         ended = frozenset(run.id for run in known if not run.is_unfinished)
         run = self._api.settle(name, self._launch.experiment_id, ended)
         if run:
-            self._say(f"{date} goes on    run {run.id} ({run.state})")
+            self._say(f"{date} continues  run {run.id} ({run.state})")
         elif known and not self._retry_failed:
-            raise DateFailed(self._failure(date, self._api.get_run(known[-1].id), "had "))
+            raise DateFailed(self._failure(date, self._api.get_run(known[-1].id), "earlier: "))
         else:
             self._wait_for_others(date)
             parameters = {**self._launch.parameters, DATE_PARAMETER: date.isoformat()}
             launch = replace(self._launch, parameters=parameters)
             run = self._api.make_run(name, launch, ended)
             self._say(f"{date} started    run {run.id}")
-        self._going = run
+        self._current = run
         done = self._wait(run, ended)
-        self._going = None
+        self._current = None
         if done.state != "succeeded":
             raise DateFailed(self._failure(date, done, ""))
         seconds = done.seconds(self._clock.now())
         self._say(f"{date} succeeded  in {duration(seconds) if seconds is not None else 'an unknown time'}")
 
     def _wait_for_others(self, date: Day) -> None:
-        """Waits for runs of the ranker that somebody else has started: two would train from the same base."""
-        told: set[str] = set()
+        """Waits until no other run of the ranker is unfinished: two would train from the same base."""
+        reported: set[str] = set()
         while others := self._api.unfinished_runs(self._launch.pipeline_id):
             for other in others:
-                if other.id not in told:
+                if other.id not in reported:
                     self._say(f"{date} waits for  run {other.id} ({other.name}, {other.state})")
-                    told.add(other.id)
+                    reported.add(other.id)
             self._clock.sleep(POLL_S)
 
     def _wait(self, run: Run, ended: frozenset[str]) -> Run:
-        """Returns a run when it has ended, or the one of its name that turns out to count instead."""
-        away_since: Moment | None = None
+        """Returns the run once it has finished, or the run of the same name that the server kept instead."""
+        unreachable_since: Moment | None = None
         while True:
             try:
                 run = self._api.settle(run.name, self._launch.experiment_id, ended) or run
                 seen = self._api.get_run(run.id)
                 if not seen.is_unfinished:
                     return seen
-                away_since = None
+                unreachable_since = None
             except Transient as error:
-                if away_since is None:
-                    away_since = self._clock.now()
-                    self._say(f"still trying, the run goes on: {error}")
-                elif self._clock.now() - away_since > PATIENCE:
-                    raise UserError(f"{error}; run {run.id} may go on: give the same command again") from None
+                if unreachable_since is None:
+                    unreachable_since = self._clock.now()
+                    self._say(f"still trying, the run continues: {error}")
+                elif self._clock.now() - unreachable_since > PATIENCE:
+                    raise UserError(
+                        f"{error}; run {run.id} may still be running: give the same command again"
+                    ) from None
             self._clock.sleep(POLL_S)
 
-    def _failure(self, date: Day, run: Run, had: str) -> str:
+    def _failure(self, date: Day, run: Run, when: str) -> str:
         step = run.failed_step
         why = (step.error if step else "") or run.error
         return (
-            f"{date} {had}{run.state:<9} run {run.id}{f', step {step.name}' if step else ''}"
-            f"{f': {short(why)}' if why else ''}; later dates build on it, so none was started. Mend it, and give the "
-            "same command with --retry-failed"
+            f"{date} {when}{run.state:<9} run {run.id}{f', step {step.name}' if step else ''}"
+            f"{f': {short(why)}' if why else ''}; later dates build on it, so none was started. Fix the cause, then "
+            "give the same command with --retry-failed"
         )
 
 

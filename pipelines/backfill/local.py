@@ -1,4 +1,4 @@
-"""The dates of a past period in order, each a run of its own: judged on its day before a later date trains on it."""
+"""A backfill on this machine: one `sangam run` per date, in order; later dates train on it once it is evaluated."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ class Backfill:
 
     Attributes:
         spec_path: as the user gave it.
-        request: of the first date.
+        request: the run of the first date.
         dates: all of them, in order.
     """
 
@@ -48,19 +48,19 @@ class Backfill:
 
     @property
     def folder(self) -> Path:
-        """Of the record and the runs' output."""
+        """Folder of the record and the runs' logs."""
         return self.request.root / "backfill" / self.request.spec.name
 
 
 class DateFailed(Exception):
-    """A date whose run failed; the text says why, and how to go on."""
+    """A date whose run failed; the text says why, and how to resume."""
 
 
 def check_backfill(spec_path: Path, first: str, last: str, data: Path, root: Path) -> Backfill:
     """Returns what to run, or says what is wrong with it.
 
     Raises:
-        UserError: a spec without days, dates that are none or in the wrong order, folders that cannot be used.
+        UserError: the spec reads no days, a date is invalid, `last` is before `first`, or a folder cannot be used.
     """
     spec = load_spec(spec_path)
     dates = check_dates(spec, first, last)
@@ -73,18 +73,12 @@ def check_backfill(spec_path: Path, first: str, last: str, data: Path, root: Pat
 
 
 def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_child) -> int:
-    """Runs every date that is not done yet, prints a line for each and a table of all, and returns the exit code.
-
-    Args:
-        backfill: what to run.
-        console: for lines and table.
-        run_date: runs one date.
-    """
+    """Runs every date that is not done yet, prints a line for each and a table of all, and returns the exit code."""
     backfill.folder.mkdir(parents=True, exist_ok=True)
     record = read_record(backfill.folder, backfill.request.spec.name)
     first, last = backfill.dates[0], backfill.dates[-1]
     say(f"backfill {record.name} {first} to {last}, output in {backfill.folder}", console)
-    # What is run must not change on the way.
+    # A copy: edits during the backfill must not change later dates.
     spec = backfill.folder / "spec.yaml"
     shutil.copyfile(backfill.spec_path, spec)
     code: int = ExitCode.DONE
@@ -101,7 +95,7 @@ def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_c
             say(str(failure), console)
             code = ExitCode.FAILED
         except Stopped as stopped:
-            say(f"{stopped}; the same command goes on from there", console)
+            say(f"{stopped}; the same command resumes", console)
             code = stopped.exit_code
     identity = identity_of(backfill.request)
     known_dates = [record.dates[text] for text in map(str, backfill.dates) if text in record.dates]
@@ -115,7 +109,7 @@ def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date:
     identity = identity_of(request)
     assert isinstance(request.spec.data, DayLogs)
     if request.spec.data.missing_days == "skip" and not _has_logs(request, date):
-        note = f"{text} has no logs to judge a model on"
+        note = f"{text} has no logs to evaluate a model on"
         return DateRecord(date=text, state="skipped", identity=identity, notes=[note])
     log = backfill.folder / f"{text}.log"
     runs = request.root / "runs"
@@ -125,16 +119,16 @@ def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date:
     summaries = [run / SUMMARY_FILE for run in set(runs.glob("*")) - known if (run / SUMMARY_FILE).exists()]
     if code not in (ExitCode.DONE, ExitCode.REJECTED) or not summaries:
         raise DateFailed(
-            f"{text} failed with exit code {code}; mend it, and give the same command again to go on from there. "
+            f"{text} failed with exit code {code}; fix the cause, then give the same command again to resume. "
             f"The end of {log}:\n{tail(log, _TAIL_LINES)}"
         )
     return _record_of(text, identity, code == ExitCode.DONE, max(summaries))
 
 
 def _stands(known: DateRecord, request: RunRequest, date: Day) -> bool:
-    """Says whether a date need not be run again; one that was skipped is, once its logs have come."""
-    has_come = known.state == "skipped" and _has_logs(request, date)
-    return known.identity == identity_of(request) and not has_come
+    """Tells whether a date need not be run again. A skipped date is run once its logs are there."""
+    logs_arrived = known.state == "skipped" and _has_logs(request, date)
+    return known.identity == identity_of(request) and not logs_arrived
 
 
 def _record_of(date: str, identity: str, is_blessed: bool, summary: Path) -> DateRecord:
@@ -184,15 +178,15 @@ def _table(dates: Iterable[DateRecord], tasks: Iterable[str]) -> Table:
         )
     sums = [f"{sum(getattr(done, name) for done in judged):.1f}" for name in ("trainer_seconds", "seconds")]
     means = [_value(mean(judged, task)) for task in tasks]
-    shown.add_row("", "", "mean; seconds in all", *means, *sums, style="bold")
+    shown.add_row("", "", "mean; total seconds", *means, *sums, style="bold")
     return shown
 
 
 def mean(dates: Iterable[DateRecord], task: str) -> MetricValue:
     """Returns the mean of a task's metric over the dates that have one."""
-    found = [done.tasks[task] for done in dates if task in done.tasks and done.tasks[task].value is not None]
-    values = [metric.value for metric in found if metric.value is not None]
-    return MetricValue(metric=found[0].metric if found else "", value=sum(values) / len(values) if values else None)
+    known = [done.tasks[task] for done in dates if task in done.tasks and done.tasks[task].value is not None]
+    values = [metric.value for metric in known if metric.value is not None]
+    return MetricValue(metric=known[0].metric if known else "", value=sum(values) / len(values) if values else None)
 
 
 def _value(value: MetricValue) -> str:
@@ -201,4 +195,4 @@ def _value(value: MetricValue) -> str:
 
 def _trained_on(done: DateRecord) -> str:
     days = f"{done.num_train_days} day{'s' if done.num_train_days != 1 else ''}"
-    return f"{days} after {done.base_last_day}" if done.base_last_day else f"{days} from nothing"
+    return f"{days} after {done.base_last_day}" if done.base_last_day else f"{days} from scratch"

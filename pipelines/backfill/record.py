@@ -1,4 +1,4 @@
-"""What a backfill remembers: `<root>/backfill/<name>/backfill.json`, written anew after every date."""
+"""The record of a backfill, `<root>/backfill/<name>/backfill.json`, rewritten after every date."""
 
 from pathlib import Path
 from typing import Literal
@@ -26,19 +26,15 @@ class MetricValue(_Record):
 
 
 class DateRecord(_Record):
-    """What became of one date.
+    """The result of one date.
 
     Attributes:
         date: YYYY-MM-DD, the last day evaluated on.
         state: `blessed`; `rejected` by a gate; `skipped`: there are no logs.
-        identity: of spec and code; a date of another identity is run again.
-        mode: of training.
-        base_last_day: the last day that the base had learned from; None: trained from nothing.
-        num_train_days: trained on by this run.
-        tasks: by name.
-        seconds: of the run.
-        trainer_seconds: of its training.
-        notes: of the run.
+        identity: hash of spec and code; a date of another identity is run again.
+        mode: of training, `full` or `incremental`.
+        base_last_day: the last day that the base was trained on; None: trained from scratch.
+        num_train_days: days that this run trained on.
         summary: path of the run's summary.
     """
 
@@ -56,7 +52,7 @@ class DateRecord(_Record):
 
 
 class Record(_Record):
-    """All dates that a ranker's backfills have ended well with, by date."""
+    """The finished dates of all backfills of a ranker, by date."""
 
     name: str
     dates: dict[str, DateRecord] = {}
@@ -68,16 +64,16 @@ class Record(_Record):
 
 
 def identity_of(request: RunRequest) -> str:
-    """Returns what a date's result depends on, apart from the logs."""
+    """Returns a hash of what a date's result depends on, apart from the logs."""
     code = code_digest("pipelines.pipeline")
     return f"{digest(request.spec)[:16]}-{code[:16]}"
 
 
 def read_record(folder: Path, name: str) -> Record:
-    """Returns what is remembered of the ranker `name`; nothing if there is no such file.
+    """Returns the record of the ranker `name`; an empty one if there is no file.
 
     Raises:
-        UserError: for a file that is none.
+        UserError: the file is not a record of this version.
     """
     path = folder / RECORD_FILE
     if not path.exists():
@@ -86,8 +82,8 @@ def read_record(folder: Path, name: str) -> Record:
         return Record.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise UserError(
-            f"{path}: is no record of a backfill of this version (got {str(error).splitlines()[0]}); move it away to "
-            "run its dates again: what has not changed is taken from the cache"
+            f"{path}: is not a backfill record of this version (got {str(error).splitlines()[0]}); move it away to "
+            "run its dates again: unchanged steps come from the cache"
         ) from error
 
 

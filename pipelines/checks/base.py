@@ -1,7 +1,7 @@
-"""`sangam validate --base`: what an incremental training of a spec would keep of a base, analyze anew and drop.
+"""`sangam validate --base`: what incremental training of a spec would keep of a base, analyze again and drop.
 
-From plain data alone: the record of the blessing or of the run, the checkpoint's manifest, the statistics beside
-Transform's graph. Nothing here imports TensorFlow.
+Reads JSON files alone: the record of the blessed model or of the run, the checkpoint's manifest, and the statistics
+beside Transform's graph. Nothing here imports TensorFlow.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,12 +28,12 @@ _AFTER_ALL_DAYS = "9999-12-31"
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a base has left.
+class Base:
+    """The model that incremental training starts from.
 
     Attributes:
-        checkpoint: its folder.
-        graph: folder of Transform's graph.
+        checkpoint: folder of its checkpoint.
+        graph: folder of its Transform graph.
     """
 
     checkpoint: Path
@@ -42,51 +42,53 @@ class Known:
 
 @dataclass(frozen=True)
 class Difference:
-    """What becomes of a base: weights and tables, and statistics of features."""
+    """What a spec keeps and drops of a base: weights and tables (`fit`), and statistics of features."""
 
     manifest: Manifest
     fit: Fit
     statistics: Comparison
 
 
-def find_base(given: Path, name: str) -> Known:
-    """Returns the base in a root, the one that the next date would start from, or what a run has trained.
+def find_base(folder: Path, name: str) -> Base:
+    """Returns the base that the next date would start from in a root, or the model that a run has trained.
 
     Args:
-        given: a root or a run's folder.
+        folder: a root, or the folder of a run.
         name: of the ranker.
 
     Raises:
-        UserError: neither, or one that holds no base.
+        UserError: the folder is neither, or holds no base.
     """
-    if (given / _SUMMARY).is_file():
-        return _of_run(given)
-    records = given / _BLESSED / name
+    if (folder / _SUMMARY).is_file():
+        return _base_of_run(folder)
+    records = folder / _BLESSED / name
     if not records.is_dir():
         raise UserError(
-            f"--base: holds no blessed model of '{name}' (got {given}); give a root that {name} was run in, or the "
-            "folder of a run, ROOT/runs/RUN"
+            f"--base: holds no blessed model of '{name}' (got {folder}); give the root of runs of {name}, or the "
+            "folder of one run, ROOT/runs/RUN"
         )
     read = [model for file in sorted(records.iterdir()) if ENTRY.match(file.name) and (model := _read(file))]
-    models = mark_withdrawn(read, lambda target: (found.name for found in (given / target).glob(f"{WITHDRAWN}/*")))
+    models = mark_withdrawn(read, lambda target: (path.name for path in (folder / target).glob(f"{WITHDRAWN}/*")))
     choice = base_for(models, before=_AFTER_ALL_DAYS, is_there=lambda uri: Path(uri, _CHECKPOINT, MANIFEST).is_file())
     if choice.base is None:
-        raise UserError(f"--base: no blessed checkpoint of '{name}' is left (got {given}); the next run trains anew")
-    return Known(Path(choice.base.checkpoint_uri) / _CHECKPOINT, Path(choice.base.transform_graph_uri))
+        raise UserError(
+            f"--base: no checkpoint of a blessed '{name}' is left (got {folder}); the next run trains from scratch"
+        )
+    return Base(Path(choice.base.checkpoint_uri) / _CHECKPOINT, Path(choice.base.transform_graph_uri))
 
 
-def _of_run(folder: Path) -> Known:
+def _base_of_run(folder: Path) -> Base:
     jobs = sorted(folder.rglob(JOB_FILE))
     if not jobs:
         raise UserError(
-            f"--base: the run has trained nothing itself (got {folder}); give the run that did, or the root"
+            f"--base: the run took its model from the cache (got {folder}); give the run that trained it, or the root"
         )
     job = read_job(jobs[-1])
-    return Known(Path(job.final_checkpoint), Path(job.transform_graph))
+    return Base(Path(job.final_checkpoint), Path(job.transform_graph))
 
 
 def _read(file: Path) -> BlessedModel | None:
-    """Returns a record; None where a number was taken for one that is being written."""
+    """Returns a record; None for one that another process is still writing: its file is empty."""
     try:
         content = file.read_bytes()
         return BlessedModel.model_validate_json(content) if content else None
@@ -94,19 +96,19 @@ def _read(file: Path) -> BlessedModel | None:
         raise UserError(f"{file}: not a readable record of a blessed model (got {error}); restore it") from error
 
 
-def difference(spec: Spec, base: Known) -> Difference:
-    """Returns what becomes of a base.
+def difference(spec: Spec, base: Base) -> Difference:
+    """Returns what a spec keeps and drops of a base.
 
     Raises:
-        CheckpointError: it is gone or damaged, or a table of the same name has other rows.
+        CheckpointError: the checkpoint is gone or damaged, or a table of the same name has a different layout.
         UserError: the file of statistics is damaged.
     """
     manifest = read_manifest(base.checkpoint)
     statistics, lost = _statistics(base.graph / FILE_NAME)
     comparison = compared(spec, statistics, code=transform_code(), lost=lost)
     layouts = weight_layouts(dense_weights(spec))
-    told = fit(manifest, spec, layouts, tuple(comparison.changed), source=str(base.checkpoint))
-    return Difference(manifest, told, comparison)
+    kept = fit(manifest, spec, layouts, tuple(comparison.changed), source=str(base.checkpoint))
+    return Difference(manifest, kept, comparison)
 
 
 def _statistics(file: Path) -> tuple[Statistics | None, str]:
@@ -115,31 +117,33 @@ def _statistics(file: Path) -> tuple[Statistics | None, str]:
     try:
         return Statistics.model_validate_json(file.read_bytes()), ""
     except ValidationError as error:
-        raise UserError(f"{file}: is not what this version writes (got {error}); train with mode: full") from error
+        raise UserError(
+            f"{file}: is damaged, or of another version (got {error}); train with training.mode: full"
+        ) from error
 
 
-def sentences(spec: Spec, found: Difference) -> Iterator[str]:
-    """Yields what to tell: what is kept, analyzed, begun anew and dropped, by kind."""
-    days = found.manifest.days
-    yield f"base: step {found.manifest.step}" + (f", knows the days {days[0]} to {days[-1]}" if days else "")
-    statistics = found.statistics
+def lines(spec: Spec, changes: Difference) -> Iterator[str]:
+    """Yields what to print: what is kept, analyzed, started fresh and dropped, by kind."""
+    days = changes.manifest.days
+    yield f"base: step {changes.manifest.step}" + (f", trained on {days[0]} to {days[-1]}" if days else "")
+    statistics = changes.statistics
     if statistics.lost:
         yield f"note: {statistics.lost}: no statistics are kept"
-    yield from _of_kinds("keeps", [*found.fit.loaded, *_named(spec, statistics.kept)])
-    anew = [f"statistics.{name} (new)" for name in statistics.new if is_analyzed(spec, name)]
+    yield from _by_kind("keeps", [*changes.fit.loaded, *_named(spec, statistics.kept)])
+    analyzed = [f"statistics.{name} (new)" for name in statistics.new if is_analyzed(spec, name)]
     for name, what in statistics.changed.items():
         if is_analyzed(spec, name):
-            anew.append(f"statistics.{name}" + ("" if statistics.lost else f" ({what})"))
-    yield from _of_kinds("analyses", anew)
-    yield from _of_kinds("starts anew", found.fit.new)
-    yield from _of_kinds("drops", [*found.fit.dropped, *(f"statistics.{name}" for name in statistics.dropped)])
+            analyzed.append(f"statistics.{name}" + ("" if statistics.lost else f" ({what})"))
+    yield from _by_kind("analyzes", analyzed)
+    yield from _by_kind("starts fresh", changes.fit.new)
+    yield from _by_kind("drops", [*changes.fit.dropped, *(f"statistics.{name}" for name in statistics.dropped)])
 
 
 def _named(spec: Spec, names: Iterable[str]) -> list[str]:
     return [f"statistics.{name}" for name in names if is_analyzed(spec, name)]
 
 
-def _of_kinds(verb: str, names: Sequence[str]) -> Iterator[str]:
+def _by_kind(verb: str, names: Sequence[str]) -> Iterator[str]:
     for kind in ("tables", "weights", "statistics"):
         of_kind = [name.removeprefix(f"{kind}.") for name in names if name.startswith(f"{kind}.")]
         if of_kind:

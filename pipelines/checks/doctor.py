@@ -1,4 +1,4 @@
-"""Checks that this machine can run a pipeline, and says how to mend what is wrong."""
+"""Checks that this machine can run a pipeline, and says how to fix what is wrong."""
 
 import importlib.metadata
 import os
@@ -48,7 +48,7 @@ PROBES = {
     "assert kind != 'python', 'the slow pure Python implementation is in use'\n"
     "print(f'{kind} implementation, TFX messages load')",
 }
-"""What runs in a process of its own, so that a crash is a finding too; the last line printed is the detail."""
+"""Programs, each run in its own process, so that a crash is a finding too; the last line printed is the detail."""
 
 _REINSTALL = "run `make setup` again"
 PROBE_FIXES = {
@@ -60,13 +60,13 @@ PROBE_FIXES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One check.
+    """The result of one check.
 
     Attributes:
         name: what was checked.
-        is_ok: nothing to do.
-        detail: what was found.
-        fix: what to do about it; empty if all is well.
+        is_ok: the check passed.
+        detail: what the check saw.
+        fix: what to do about it; empty if the check passed.
     """
 
     name: str
@@ -76,10 +76,10 @@ class Finding:
 
 
 def examine(lock: Path | None = None) -> Iterator[Finding]:
-    """Runs every check and yields its finding as it is known.
+    """Runs every check and yields each finding at once.
 
     Args:
-        lock: file of pinned versions; the repository's own when left out.
+        lock: file of pinned versions; default: the repository's own.
     """
     yield python_version()
     yield library_versions(lock or code_folder() / LOCK_FILE)
@@ -91,7 +91,7 @@ def examine(lock: Path | None = None) -> Iterator[Finding]:
 
 
 def python_version() -> Finding:
-    """Checks the interpreter: TFX 1.16 and TFRA 0.8 meet on one version only."""
+    """Checks the interpreter: TFX 1.16 and TFRA 0.8 have only one Python version in common."""
     got, wanted = sys.version_info[:2], f"{PYTHON[0]}.{PYTHON[1]}"
     return Finding("python", got == PYTHON, sys.version.split()[0], "" if got == PYTHON else f"use Python {wanted}")
 
@@ -99,7 +99,7 @@ def python_version() -> Finding:
 def library_versions(lock: Path) -> Finding:
     """Compares every pinned library with the one installed."""
     if not lock.exists():
-        return Finding("libraries", False, f"{lock} is missing", "run from a whole checkout")
+        return Finding("libraries", False, f"{lock} is missing", "run from a complete checkout")
     pins = {match[1]: match[2] for line in lock.read_text().splitlines() if (match := _PIN.match(line))}
     wrong = []
     for name, wanted in sorted(pins.items()):
@@ -132,11 +132,11 @@ def probe(name: str) -> Finding:
 
 
 def ports() -> Finding:
-    """Binds loopback ports: dispatcher, workers and ranks talk over them, and must be kept there."""
+    """Checks that processes can be kept to loopback ports, over which dispatcher, workers and ranks communicate."""
     try:
         library()
     except UserError as error:
-        return Finding("ports", False, f"a training would be open to the network: {error}", "install gcc")
+        return Finding("ports", False, f"training would be reachable from the network: {error}", "install gcc")
     try:
         held = [socket.create_server(("127.0.0.1", 0)) for _ in range(NUM_PORTS)]
     except OSError as error:
@@ -147,32 +147,32 @@ def ports() -> Finding:
 
 
 def memory() -> Finding:
-    """Checks the memory that is free for a run, within the limits of this container."""
-    fix = f"a run wants {MIN_MEMORY_GIB} GiB: end other programs, or raise the container's limit"
+    """Checks the memory available to a run, within this container's limit."""
+    fix = f"a run needs {MIN_MEMORY_GIB} GiB: stop other programs, or raise the container's limit"
     return _enough("memory", available_bytes() / _GIB, MIN_MEMORY_GIB, "GiB available", fix)
 
 
 def cores() -> Finding:
     """Checks the cores that this process may use."""
     usable = len(os.sched_getaffinity(0))
-    return _enough("cores", usable, MIN_CORES, "cores usable", "the demo trains two ranks: expect it to be slow")
+    return _enough("cores", usable, MIN_CORES, "cores usable", "use more cores: the demo trains two ranks")
 
 
 def disk() -> Finding:
-    """Checks the space of the current folder, where demo and roots usually lie."""
+    """Checks the free space of the current folder, where the demo and most roots are."""
     free = shutil.disk_usage(Path.cwd()).free / _GIB
     return _enough("disk", free, MIN_DISK_GIB, "GiB free here", "free some space, or use --root on another disk")
 
 
 def shared_memory() -> Finding:
-    """Checks /dev/shm, through which processes on one machine talk."""
+    """Checks /dev/shm, through which processes on one machine communicate."""
     folder = Path("/dev/shm")
     if not os.access(folder, os.W_OK):
-        return Finding("/dev/shm", False, "may not be written to", "mount it; in Docker: --shm-size=1g")
+        return Finding("/dev/shm", False, "is not writable", "mount it; in Docker: --shm-size=1g")
     free = shutil.disk_usage(folder).free / 2**20
     return _enough("/dev/shm", free, MIN_SHM_MIB, "MiB free", "enlarge it; in Docker: --shm-size=1g")
 
 
 def _enough(name: str, got: float, wanted: float, unit: str, fix: str) -> Finding:
-    detail = f"{got:,.4g} {unit}, {wanted:g} wanted"
+    detail = f"{got:,.4g} {unit}, {wanted:g} needed"
     return Finding(name, got >= wanted, detail, "" if got >= wanted else fix)

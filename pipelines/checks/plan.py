@@ -15,10 +15,9 @@ from trainer_module.launch.memory import available_bytes
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """The memory that the ranks are given.
+    """The memory that each rank may use.
 
     Attributes:
-        per_rank_bytes: of each.
         source: where the number comes from, in words.
     """
 
@@ -27,12 +26,12 @@ class MemoryLimit:
 
 
 def this_machine(ranks: int) -> MemoryLimit:
-    """Returns the memory available here, shared by so many ranks."""
+    """Returns the memory available on this machine, divided by the ranks."""
     return MemoryLimit(available_bytes() // ranks, f"available here for each of {ranks} ranks")
 
 
 def print_plan(plan: Plan, limit: MemoryLimit, console: Console, ranks_per_host: int | None = None) -> None:
-    """Prints the tables, a rank and the whole, each in bytes."""
+    """Prints the memory of each table and of a rank, and the size of the model."""
     if plan.tables:
         console.print(_tables(plan))
         console.print()
@@ -40,9 +39,9 @@ def print_plan(plan: Plan, limit: MemoryLimit, console: Console, ranks_per_host:
     embedded, dense = shown_count(plan.parameters_embedded), shown_count(plan.parameters_dense)
     lines = [
         f"parameters: {shown_count(plan.parameters_embedded + plan.parameters_dense)} "
-        f"(embedded {embedded}, dense {dense}), optimizers not counted",
+        f"(embedded {embedded}, dense {dense}), without the optimizers' slots",
         f"dense parameters: {_dense_parts(plan)}",
-        f"export, in one process after training: {shown_bytes(plan.export_bytes)} of keys and embeddings, "
+        f"export, by one process after training: {shown_bytes(plan.export_bytes)} of keys and embeddings, "
         f"{shown_bytes(plan.export_peak_bytes)} of memory",
     ]
     if ranks_per_host is not None:
@@ -58,20 +57,20 @@ def _dense_parts(plan: Plan) -> str:
 
 
 def refuse_unfit(plan: Plan, limit: MemoryLimit) -> None:
-    """Refuses a plan whose ranks need more than they have.
+    """Refuses a plan whose ranks need more memory than they may use.
 
     Raises:
-        UserError: with what is missing, and what would help.
+        UserError: a rank does not fit.
     """
     needed = plan.high.peak
     if needed <= limit.per_rank_bytes:
         return
     # Rows, and with them nearly everything, shrink with the number of ranks; the rest does not.
     fixed = plan.high.process + plan.high.dense + plan.high.counters
-    hint = "take an optimizer with fewer slots, a smaller dim, or evict rows (capacity, expire_after_days)"
+    hint = "use an optimizer with fewer slots, a smaller dim, or evict rows (capacity, expire_after_days)"
     if limit.per_rank_bytes > 2 * fixed:
         ranks = round(plan.ranks * (needed - fixed) / (limit.per_rank_bytes - fixed) + 1)
-        hint = f"about {ranks} ranks of this size would do; or {hint}"
+        hint = f"use about {ranks} ranks of this size; or {hint}"
     raise UserError(
         f"plan: a rank does not fit (got {shown_bytes(needed)} at its peak, {shown_bytes(limit.per_rank_bytes)} "
         f"{limit.source}); {hint}"
@@ -80,7 +79,7 @@ def refuse_unfit(plan: Plan, limit: MemoryLimit) -> None:
 
 def _tables(plan: Plan) -> Table:
     shown = table("table", "dim", "optimizer")
-    for column in ("rows", "embedding", "slots", "books", "key", "index", "bytes/row", "total"):
+    for column in ("rows", "embedding", "slots", "usage", "key", "index", "bytes/row", "total"):
         shown.add_column(column, justify="right")
     for size in plan.tables.values():
         key_bytes = size.stored_bytes - size.embedding_bytes - size.slot_bytes - size.book_bytes
@@ -103,10 +102,10 @@ def _ranks(plan: Plan) -> Table:
 
 _LABELS = (
     "rows, keys, index",
-    "counters of admission",
+    "admission counters",
     "dense weights and optimizer",
-    "TensorFlow before all that",
-    "held all the time",
+    "TensorFlow itself",
+    "resident",
     "copy while a checkpoint is written",
     "copy while the largest group grows",
     "peak",

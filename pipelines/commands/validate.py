@@ -17,8 +17,8 @@ def validate(
         Path | None,
         typer.Option(
             metavar="RUN|ROOT",
-            help="Also print what incremental training would keep of a model: of the newest blessed one in a root, or "
-            "of a run's.",
+            help="Also print what incremental training would keep of a base: the model of a run, or the newest "
+            "blessed model of a root.",
         ),
     ] = None,
 ) -> None:
@@ -33,7 +33,7 @@ def validate(
     )
     say(f"ok {loaded.name} {digest(loaded)} ({counts})")
     if base is not None:
-        from pipelines.checks.base import difference, find_base, sentences
+        from pipelines.checks.base import difference, find_base, lines
 
-        for sentence in sentences(loaded, difference(loaded, find_base(base, loaded.name))):
-            say(sentence)
+        for line in lines(loaded, difference(loaded, find_base(base, loaded.name))):
+            say(line)

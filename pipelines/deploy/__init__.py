@@ -1,1 +1,1 @@
-"""A ranker on Kubeflow Pipelines, every day: its pipeline and schedule on the server, its runs, and the end of it."""
+"""A ranker's daily runs on Kubeflow Pipelines: pipeline and schedule on the server, state, runs, retirement."""

@@ -1,5 +1,5 @@
-"""The calls to Kubeflow Pipelines v2beta1 that Sangam needs. What makes something new is never made twice: where an
-answer is lost, the thing is looked for before it is made again."""
+"""The calls to Kubeflow Pipelines v2beta1 that Sangam needs. Nothing is created twice: when an answer is lost, the
+object is looked up before it is created again."""
 
 import json
 import tempfile
@@ -40,10 +40,10 @@ class Launch:
     """What a run or a recurring run is made of, apart from its name.
 
     Attributes:
-        experiment_id: that holds it.
-        pipeline_id: of its version's pipeline.
-        version_id: to run.
-        parameters: of the pipeline.
+        experiment_id: experiment that holds it.
+        pipeline_id: pipeline of the version.
+        version_id: version to run.
+        parameters: of the pipeline, without the date.
         service_account: of its pods; empty: the server's default.
     """
 
@@ -70,7 +70,7 @@ class Api:
     """One server, one namespace."""
 
     def __init__(self, transport: Transport, namespace: str, sleep: Sleep):
-        """Takes the way to the server; nothing is asked yet."""
+        """Takes the transport to the server; sends nothing yet."""
         configuration = generated.Configuration(host=transport.host)
         client = generated.ApiClient(configuration)
         client.rest_client = transport
@@ -84,22 +84,22 @@ class Api:
         self._runs = generated.RunServiceApi(client)
 
     def check(self) -> None:
-        """Makes sure that this is the right kind of server.
+        """Checks that this is a server of Kubeflow Pipelines v2.
 
         Raises:
             ApiError: it is not, or cannot be reached.
-            UserError: it has several users and no namespace is given, or the other way round.
+            UserError: a namespace is missing, or given to a server without users.
         """
         try:
-            # A few tries only: most often it is the address that is wrong, and somebody waits.
+            # A few attempts only: usually the address is wrong, and somebody is waiting.
             answer = self._transport.request("GET", f"{self.host}{_V2_HEALTH}", attempts=_FIRST_ATTEMPTS)
         except NotFound:
-            raise ApiError(self._what_it_is_instead()) from None
+            raise ApiError(self._wrong_server()) from None
         has_users = bool(json.loads(answer.data or b"{}").get("multi_user"))
         if has_users and not self.namespace:
             raise UserError(
-                f"--namespace: is missing; Kubeflow at {self.host} has several users: give the namespace of "
-                "the profile that the pipeline runs in"
+                f"--namespace: is missing (got none); Kubeflow at {self.host} has several users: give the namespace "
+                "of the profile that the pipeline runs in"
             )
         if self.namespace and not has_users:
             raise UserError(
@@ -107,12 +107,12 @@ class Api:
                 "own namespace: leave it out"
             )
 
-    def _what_it_is_instead(self) -> str:
+    def _wrong_server(self) -> str:
         try:
             self._transport.GET(f"{self.host}{_V1_HEALTH}")
         except ApiError:
             return (
-                f"--host: has no API of Kubeflow Pipelines v2 (got {self.host}, no {_V2_HEALTH}); give the address of "
+                f"--host: is not Kubeflow Pipelines v2 (got {self.host}, no {_V2_HEALTH}); give the address of "
                 "ml-pipeline, or of Kubeflow with the path /pipeline"
             )
         return (
@@ -128,7 +128,7 @@ class Api:
             return None
 
     def make_pipeline(self, name: str, description: str) -> tuple[Pipeline, bool]:
-        """Returns the pipeline of a name, and whether it was made now."""
+        """Returns the pipeline of a name, created if there is none, and whether it was created."""
         body = generated.V2beta1Pipeline(display_name=name, description=description, **self._in_namespace())
         return self._make_once(
             lambda: self.find_pipeline(name), lambda: pipeline_of(self._pipelines.create_pipeline(body))
@@ -151,7 +151,7 @@ class Api:
         return sum(1 for _ in self._pages(self._pipelines.list_pipeline_versions, "pipeline_versions", pipeline_id))
 
     def make_version(self, pipeline_id: str, name: str, description: str, compiled: str) -> tuple[Version, bool]:
-        """Returns the version of a name, uploaded if it is not there, and whether it was."""
+        """Returns the version of a name, uploaded if there is none, and whether it was uploaded."""
 
         def upload() -> Version:
             with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +165,7 @@ class Api:
         return self._make_once(lambda: self.find_version(pipeline_id, name), upload)
 
     def make_experiment(self, name: str) -> str:
-        """Returns the id of the experiment of a name."""
+        """Returns the id of the experiment of a name, created if there is none."""
         body = generated.V2beta1Experiment(display_name=name, **self._in_namespace())
         return self._make_once(
             lambda: self.find_experiment(name), lambda: str(self._experiments.create_experiment(body).experiment_id)
@@ -179,22 +179,22 @@ class Api:
         return next((str(got.experiment_id) for got in listed if got.display_name == name), None)
 
     def schedules(self, pipeline_id: str) -> list[Schedule]:
-        """Returns the recurring runs of a pipeline, whoever has made them, oldest first."""
+        """Returns all recurring runs of a pipeline, also those that Sangam did not create, oldest first."""
         # A filter by pipeline is not in every version 2 (model/job.go of its API server), so it is done here.
         listed = self._pages(self._schedules.list_recurring_runs, "recurring_runs", **self._in_namespace())
-        return [found for found in map(schedule_of, listed) if found.pipeline_id == pipeline_id]
+        return [schedule for schedule in map(schedule_of, listed) if schedule.pipeline_id == pipeline_id]
 
     def make_disabled_schedule(
         self, name: str, launch: Launch, cron: str, description: str, known: frozenset[str]
     ) -> Schedule:
-        """Makes a recurring run that starts nothing yet: one run at a time, without catching up.
+        """Creates a recurring run, disabled: one run at a time, without catching up.
 
         Args:
-            name: of it.
+            name: of the recurring run.
             launch: what its runs are made of.
             cron: when it starts them.
             description: for people.
-            known: ids of recurring runs that were there before, whatever their names.
+            known: ids of recurring runs that exist already and must not be taken for the new one.
         """
         body = generated.V2beta1RecurringRun(
             display_name=name,
@@ -208,8 +208,8 @@ class Api:
         )
 
         def find() -> Schedule | None:
-            found = [schedule for schedule in self.schedules(launch.pipeline_id) if schedule.id not in known]
-            return next((schedule for schedule in found if schedule.name == name), None)
+            new = [schedule for schedule in self.schedules(launch.pipeline_id) if schedule.id not in known]
+            return next((schedule for schedule in new if schedule.name == name), None)
 
         return self._make_once(find, lambda: schedule_of(self._schedules.create_recurring_run(body)))[0]
 
@@ -218,14 +218,14 @@ class Api:
         self._schedules.enable_recurring_run(schedule_id)
 
     def disable(self, schedule_id: str) -> None:
-        """Stops a recurring run from starting runs; those that run go on."""
+        """Stops a recurring run from starting runs; runs in progress continue."""
         try:
             self._schedules.disable_recurring_run(schedule_id)
         except NotFound:
             return
 
     def delete_schedule(self, schedule_id: str) -> None:
-        """Deletes a recurring run. Its runs that are still going would be deleted with it: ask for them first."""
+        """Deletes a recurring run, and with it its runs in progress: check for them first."""
         try:
             self._schedules.delete_recurring_run(schedule_id)
         except NotFound:
@@ -233,13 +233,13 @@ class Api:
 
     def runs(self, pipeline_id: str, experiment_id: str | None = None) -> Iterator[Run]:
         """Yields the runs of a pipeline, newest first, without their steps."""
-        place = {"experiment_id": experiment_id} if experiment_id else self._in_namespace()
-        listed = self._pages(self._runs.list_runs, "runs", sort_by=_NEWEST_FIRST, **place)
-        return (found for found in map(run_of, listed) if found.pipeline_id == pipeline_id)
+        scope = {"experiment_id": experiment_id} if experiment_id else self._in_namespace()
+        listed = self._pages(self._runs.list_runs, "runs", sort_by=_NEWEST_FIRST, **scope)
+        return (run for run in map(run_of, listed) if run.pipeline_id == pipeline_id)
 
     def unfinished_runs(self, pipeline_id: str) -> list[Run]:
-        """Returns the runs of a pipeline that are still going."""
-        # Not those in the states of going, but all in none of the states of having ended: a run may have none yet.
+        """Returns the runs of a pipeline that have not finished."""
+        # Filtered by "not in a finished state": a new run may have no state yet.
         unfinished = _filter(*(("NOT_EQUALS", "state", state.upper()) for state in FINISHED))
         listed = self._pages(self._runs.list_runs, "runs", filter=unfinished, **self._in_namespace())
         return [run for run in map(run_of, listed) if run.pipeline_id == pipeline_id and run.is_unfinished]
@@ -247,15 +247,15 @@ class Api:
     def runs_named(self, name: str, experiment_id: str) -> list[Run]:
         """Returns the runs of a name, oldest first."""
         listed = self._pages(self._runs.list_runs, "runs", experiment_id=experiment_id, filter=_is(name))
-        found = [run_of(got) for got in listed if got.display_name == name]
-        return sorted(found, key=lambda run: (run.created_at is None, run.created_at, run.id))
+        runs = [run_of(got) for got in listed if got.display_name == name]
+        return sorted(runs, key=lambda run: (run.created_at is None, run.created_at, run.id))
 
     def get_run(self, run_id: str) -> Run:
         """Returns a run with its steps."""
         return run_of(self._runs.get_run(run_id))
 
     def make_run(self, name: str, launch: Launch, known: frozenset[str]) -> Run:
-        """Returns the run of a name that is not `known`, started if there is none."""
+        """Returns the run of a name that is not among `known`, started if there is none."""
         body = generated.V2beta1Run(display_name=name, **launch.fields())
         made, _ = self._make_once(
             lambda: self.settle(name, launch.experiment_id, known), lambda: run_of(self._runs.create_run(body))
@@ -263,11 +263,12 @@ class Api:
         return self.settle(name, launch.experiment_id, known) or made
 
     def settle(self, name: str, experiment_id: str, known: frozenset[str]) -> Run | None:
-        """Returns the one run of a name that counts, apart from those `known` to have ended before; ends all others.
+        """Keeps one of the runs of a name, apart from those `known` to have finished before, and ends all others.
 
-        There are several if two clients started it at once, or if the server did not answer and did it much later: it
-        starts the workflow first, and enters the run afterwards (`CreateRun`, backend/src/apiserver/resource/
-        resource_manager.go of kubeflow/pipelines). Every client decides the same: for the oldest.
+        There are several if two clients started the run at once, or if the server started it long after the request
+        timed out: it starts the workflow first, and stores the run afterwards (`CreateRun`, backend/src/apiserver/
+        resource/resource_manager.go of kubeflow/pipelines). Every client keeps the same one: a run that succeeded,
+        else the oldest unfinished one.
         """
         runs = [run for run in self.runs_named(name, experiment_id) if run.id not in known]
         # Oldest first already; `min` keeps that order among equals.
@@ -287,21 +288,21 @@ class Api:
                 raise
 
     def _make_once(self, find: Callable[[], Made | None], make: Callable[[], Made]) -> tuple[Made, bool]:
-        """Returns what `find` finds, or else what `make` makes, and whether it was made now."""
-        found = find()
-        if found is not None:
-            return found, False
+        """Returns what `find` returns, or else what `make` creates, and whether it was created."""
+        existing = find()
+        if existing is not None:
+            return existing, False
         for attempt in range(ATTEMPTS):
             try:
                 return make(), True
             except (Conflict, Transient) as error:
                 if isinstance(error, Transient) and not error.may_have_happened:
                     raise
-                # The server may still be at it, so it is given time before it is taken not to have happened.
+                # The server may still be working on it: wait before looking.
                 self._sleep(BACKOFF.wait_s(attempt, error.wait_s if isinstance(error, Transient) else None))
-                found = find()
-                if found is not None:
-                    return found, True
+                existing = find()
+                if existing is not None:
+                    return existing, True
                 if attempt == ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")

@@ -1,4 +1,4 @@
-"""The options that say which server, who asks it, and in which namespace."""
+"""The connection to a server of Kubeflow Pipelines, from the options of a command."""
 
 import os
 import time
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Connection:
-    """Which server, who asks it, and in which namespace: the options as they were given."""
+    """Server, credentials and namespace: the options as the user gave them."""
 
     host: str
     namespace: str = ""
@@ -28,12 +28,12 @@ class Connection:
 
 @contextmanager
 def connect(connection: Connection) -> Iterator["Api"]:
-    """Yields a server that has answered and is of the right kind.
+    """Yields the API of a server that has answered.
 
     Raises:
-        UserError: there is a mistake in the options, or no such server.
+        UserError: an option is wrong, or there is no such server.
     """
-    # Here, so that `sangam --help` loads none of it.
+    # Imported here, so that `sangam --help` stays quick.
     from pipelines.deploy.api import Api
     from pipelines.deploy.names import check_text
     from pipelines.deploy.transport import Credentials, Transport
@@ -44,7 +44,9 @@ def connect(connection: Connection) -> Iterator["Api"]:
     if connection.token_env is not None and connection.token_file is not None:
         raise UserError("--token-env: does not go with --token-file (got both); give one of them")
     if connection.ca_cert is not None and not host.startswith("https:"):
-        raise UserError(f"--ca-cert: has no effect with {host} (got {connection.ca_cert}); is it https://?")
+        raise UserError(
+            f"--ca-cert: has no effect with {host} (got {connection.ca_cert}); use https://, or leave it out"
+        )
     credentials = Credentials(connection.token_env, connection.token_file)
     transport = Transport(host, credentials, dict(os.environ), connection.ca_cert, sleep=time.sleep)
     try:
@@ -56,10 +58,10 @@ def connect(connection: Connection) -> Iterator["Api"]:
 
 
 def check_host(host: str) -> str:
-    """Returns the address without a slash at its end.
+    """Returns the address without a trailing slash.
 
     Raises:
-        UserError: it is no address, or holds a password, which would be printed with it.
+        UserError: it is not an address, or contains a password, which would be printed with it.
     """
     try:
         parts = urlsplit(host)
@@ -67,7 +69,9 @@ def check_host(host: str) -> str:
     except ValueError:
         is_address = False
     if is_address and (parts.username or parts.password):
-        raise UserError("--host: holds a name or password; leave them out, and give a token with --token-env")
+        raise UserError("--host: contains a user or password; leave them out, and give a token with --token-env")
     if not is_address or parts.query or parts.fragment or any(character.isspace() for character in host):
-        raise UserError(f"--host: is no address (got {host!r}); give one as http://localhost:8888 or https://NAME/path")
+        raise UserError(
+            f"--host: is not an address (got {host!r}); for example http://localhost:8888 or https://NAME/path"
+        )
     return host.rstrip("/")

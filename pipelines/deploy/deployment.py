@@ -12,19 +12,19 @@ from schemas.errors import UserError
 from schemas.spec.data import DayLogs
 
 _BEFORE, _AFTER = datetime.timedelta(seconds=120), datetime.timedelta(seconds=60)
-"""How near a schedule that is replaced must not be to starting a run. The new one would start the same run again if it
-was made before that moment and enabled after it (`getNextScheduledEpoch` counts from the creation,
+"""A schedule is not replaced this long before and after it starts a run: a new schedule that was created before that
+moment and enabled after it would start the same run again (`getNextScheduledEpoch` counts from the creation,
 backend/src/crd/controller/scheduledworkflow/util/scheduled_workflow.go of kubeflow/pipelines)."""
 
 
 def deploy(api: Api, release: Release, at: str, clock: Clock, say: Say) -> bool:
-    """Makes the server run a release every day at a time, and nothing else of the ranker; returns whether it changed.
+    """Makes the server run a release once a day, and no other version of the ranker; returns whether anything changed.
 
-    The new recurring run is made disabled, the old one is disabled, the new one is enabled, the old one is deleted:
-    never are two enabled. A call that was ended at any point is completed by the next.
+    The new recurring run is created disabled, the old one is disabled, the new one is enabled, the old one is deleted:
+    two are never enabled. A call that is interrupted at any point is completed by the next.
 
     Raises:
-        UserError: somebody else's schedule runs the same pipeline, or the server fails.
+        UserError: another schedule, not made by Sangam, runs the pipeline; or the server fails.
     """
     launch = publish(api, release, say)
     cron = cron_at(at)
@@ -34,9 +34,9 @@ def deploy(api: Api, release: Release, at: str, clock: Clock, say: Say) -> bool:
     is_changed = [schedule.name for schedule in enabled] != [name]
     if is_changed:
         _replace(api, name, launch, cron, release, own, clock, say)
-        say(f"schedule   {name} daily at {at} UTC, {'takes the place of the one before' if enabled else 'made'}")
+        say(f"schedule   {name} daily at {at} UTC, {'replaces the old one' if enabled else 'created'}")
     else:
-        say(f"schedule   {name} daily at {at} UTC, is there")
+        say(f"schedule   {name} daily at {at} UTC, unchanged")
     _keep_one(api, name, release.spec.name, launch.pipeline_id, say)
     due = next_due(at, clock.now())
     date = f", for {date_of(due)}" if isinstance(release.spec.data, DayLogs) else ""
@@ -45,35 +45,35 @@ def deploy(api: Api, release: Release, at: str, clock: Clock, say: Say) -> bool:
 
 
 def preview(api: Api, release: Release, at: str, say: Say) -> None:
-    """Says what `deploy` would change, and changes nothing."""
+    """Prints what `deploy` would change, and changes nothing."""
     pipeline = api.find_pipeline(names.pipeline_name(release.spec.name))
     version = api.find_version(pipeline.id, release.version_name) if pipeline else None
     own = own_schedules(api, release.spec.name, pipeline.id) if pipeline else []
     if pipeline is None:
-        say(f"would make pipeline {names.pipeline_name(release.spec.name)}")
+        say(f"would create pipeline {names.pipeline_name(release.spec.name)}")
     if version is None:
         say(f"would upload version {release.version_name}")
     experiment_id = api.find_experiment(release.experiment)
     if experiment_id is None:
-        say(f"would make experiment {release.experiment}")
+        say(f"would create experiment {release.experiment}")
     name = ""
     if pipeline and version and experiment_id:
         launch = Launch(experiment_id, pipeline.id, version.id, release.parameters, release.service_account)
         name = _name(release, launch, cron_at(at))
-    is_there = False
+    is_deployed = False
     for schedule in own:
         if schedule.name == name and schedule.is_enabled:
-            is_there = True
+            is_deployed = True
         else:
             say(f"would delete schedule {schedule.name} ({schedule_text(schedule)})")
-    say("nothing to do" if is_there and len(own) == 1 else f"would run it daily at {at} UTC")
+    say("nothing to do" if is_deployed and len(own) == 1 else f"would run it daily at {at} UTC")
 
 
 def own_schedules(api: Api, ranker: str, pipeline_id: str) -> list[Schedule]:
-    """Returns the recurring runs that `deploy` has made of a ranker.
+    """Returns the recurring runs that `deploy` has created for a ranker.
 
     Raises:
-        UserError: another one is enabled too, so that there would be two runs a day.
+        UserError: another one, not made by Sangam, is enabled too: there would be two runs a day.
     """
     prefix = names.schedule_prefix(ranker)
     schedules = api.schedules(pipeline_id)
@@ -81,21 +81,21 @@ def own_schedules(api: Api, ranker: str, pipeline_id: str) -> list[Schedule]:
         if schedule.is_enabled and not schedule.name.startswith(prefix):
             raise UserError(
                 f"NAME: recurring run {schedule.name!r} ({schedule.id}) also runs the pipeline, and `sangam deploy` "
-                "has not made it: disable or delete it in Kubeflow, then give the command again"
+                "did not create it: disable or delete it in Kubeflow, then give the command again"
             )
     return [schedule for schedule in schedules if schedule.name.startswith(prefix)]
 
 
 def remove(api: Api, schedule: Schedule, say: Say) -> bool:
-    """Disables a recurring run, deletes it unless a run of it is still going, and returns whether it is gone.
+    """Disables a recurring run, deletes it unless one of its runs is in progress, and returns whether it is gone.
 
     Deleting it would end that run: the workflow belongs to it (kubeflow/pipelines issue 12573).
     """
     if schedule.is_enabled:
         api.disable(schedule.id)
-    going = [run for run in api.unfinished_runs(schedule.pipeline_id) if run.schedule_id == schedule.id]
-    if going:
-        say(f"left       {schedule.name} is disabled; its run {going[0].id} goes on, so the next call deletes it")
+    unfinished = [run for run in api.unfinished_runs(schedule.pipeline_id) if run.schedule_id == schedule.id]
+    if unfinished:
+        say(f"kept       {schedule.name}, disabled: run {unfinished[0].id} is in progress; the next call deletes it")
         return False
     api.delete_schedule(schedule.id)
     say(f"deleted    {schedule.name} ({schedule_text(schedule)})")
@@ -109,12 +109,12 @@ def schedule_text(schedule: Schedule) -> str:
 
 
 def _keep_one(api: Api, name: str, ranker: str, pipeline_id: str, say: Say) -> None:
-    """Deletes all schedules but the one of a name.
+    """Deletes all schedules except the one of a name.
 
     Of two clients that deploy at once, each may have enabled one: both keep the older.
 
     Raises:
-        UserError: the older is another one's, and says something else.
+        UserError: the older one belongs to the other client, and differs.
     """
     own = own_schedules(api, ranker, pipeline_id)
     enabled = [schedule for schedule in own if schedule.is_enabled]
@@ -123,10 +123,10 @@ def _keep_one(api: Api, name: str, ranker: str, pipeline_id: str, say: Say) -> N
         if schedule != kept:
             remove(api, schedule, say)
     if kept is None or kept.name != name:
-        there = kept.name if kept else "none"
+        enabled_name = kept.name if kept else "none"
         raise UserError(
-            f"NAME: somebody else has deployed {ranker} at the same moment (got {name}, enabled is {there}); agree on "
-            "one, then give the command again"
+            f"NAME: somebody else deployed {ranker} at the same moment (got {name}, enabled is {enabled_name}); agree "
+            "on one, then give the command again"
         )
 
 
@@ -145,16 +145,16 @@ def _name(release: Release, launch: Launch, cron: str) -> str:
 def _replace(
     api: Api, name: str, launch: Launch, cron: str, release: Release, own: list[Schedule], clock: Clock, say: Say
 ) -> None:
-    """Puts a new schedule in the place of those that are enabled."""
+    """Replaces the enabled schedules by a new one."""
     enabled = [schedule for schedule in own if schedule.is_enabled]
     known = frozenset(schedule.id for schedule in own)
     while True:
         _wait_until_quiet(enabled, clock, say)
-        begun = clock.now()
+        started = clock.now()
         made = api.make_disabled_schedule(name, launch, cron, release.description, known)
-        if _is_quiet(enabled, begun, clock.now()):
+        if _is_quiet(enabled, started, clock.now()):
             break
-        # The server took so long that the old one may have started a run meanwhile: the new one is too old.
+        # The server took so long that the old schedule may have started a run since: the new one would repeat it.
         api.delete_schedule(made.id)
     for schedule in enabled:
         api.disable(schedule.id)
@@ -173,6 +173,6 @@ def _is_quiet(enabled: list[Schedule], begin: Moment, end: Moment) -> bool:
 
 def _wait_until_quiet(enabled: list[Schedule], clock: Clock, say: Say) -> None:
     if not _is_quiet(enabled, clock.now(), clock.now()):
-        say(f"waiting    until {_AFTER.seconds} s after the schedule of today has started its run")
+        say(f"waiting    until {_AFTER.seconds} s after today's run has started")
     while not _is_quiet(enabled, clock.now(), clock.now()):
         clock.sleep(5.0)

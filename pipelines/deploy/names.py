@@ -1,4 +1,4 @@
-"""The names by which Sangam knows its things on the server again, and the checks of what the user names."""
+"""The names by which Sangam recognizes its objects on the server, and the checks of names that the user gives."""
 
 import hashlib
 import json
@@ -26,40 +26,40 @@ _TEXTS: dict[str, tuple[Any, str]] = {
         "letters, digits, spaces and ._- are allowed, at most 128",
     ),
 }
-"""What may be said of things on the server, and how to say it: types and words by option."""
+"""For each option its type, and what an error says is allowed."""
 
 
 def check_text(option: str, text: str) -> str:
-    """Returns a name that the user has given, if it may be one.
+    """Returns a name that the user has given.
 
     Raises:
-        UserError: it may not.
+        UserError: the name is invalid.
     """
     kind, advice = _TEXTS[option]
     try:
         TypeAdapter(kind).validate_python(text)
     except ValidationError:
-        raise UserError(f"{option}: is no such name (got {text!r}); {advice}") from None
+        raise UserError(f"{option}: is not a valid name (got {text!r}); {advice}") from None
     return text
 
 
 def check_pinned(option: str, image: str) -> str:
-    """Returns an image whose name says exactly which one it is.
+    """Returns an image that is pinned by its digest.
 
     Raises:
-        UserError: the name is a tag's, which may be another image tomorrow, or none.
+        UserError: the name has no digest: a tag may be another image tomorrow.
     """
     if not _PINNED.match(image):
         name = image.split("@")[0] or "NAME"
         raise UserError(
-            f"{option}: is not pinned by digest (got {image!r}); give NAME@sha256:..., which these tell: "
+            f"{option}: is not pinned by digest (got {image!r}); give NAME@sha256:..., which these print: "
             f"`docker buildx imagetools inspect {name}` or `crane digest {name}`"
         )
     return image
 
 
 def check_images(spec: Spec) -> None:
-    """Makes sure that the images that the spec itself names are pinned.
+    """Checks that the images in the spec are pinned.
 
     Raises:
         UserError: one is not.
@@ -70,10 +70,10 @@ def check_images(spec: Spec) -> None:
 
 
 def pipeline_name(ranker: str) -> str:
-    """Returns the name of a ranker's pipeline, the same as in the compiled file.
+    """Returns the name of a ranker's pipeline, as in the compiled file.
 
     Raises:
-        UserError: the ranker's name makes none.
+        UserError: the ranker's name cannot be a name in Kubernetes.
     """
     name = ranker.replace("_", "-")
     try:
@@ -84,32 +84,32 @@ def pipeline_name(ranker: str) -> str:
 
 
 def version_name(spec: Spec, compiled: str) -> str:
-    """Returns the name of a compiled pipeline: the same thing has the same name, and is not uploaded twice."""
+    """Returns the name of a version: equal pipelines have equal names, so that none is uploaded twice."""
     return f"{digest(spec)[:_SHORT]}-{_sha256(compiled)[:_SHORT]}"
 
 
 def schedule_prefix(ranker: str) -> str:
-    """Returns how the names of a ranker's recurring runs begin, those that are made here."""
+    """Returns the prefix of a ranker's recurring runs that Sangam creates."""
     return f"{pipeline_name(ranker)}-daily-"
 
 
 def schedule_name(ranker: str, meaning: Mapping[str, Any]) -> str:
-    """Returns the name of a recurring run: of equal names, all that can be said of them is equal."""
+    """Returns the name of a recurring run: equal names mean equal runs at equal times."""
     return f"{schedule_prefix(ranker)}{_sha256(json.dumps(meaning, sort_keys=True))[:_SHORT]}"
 
 
 def backfill_prefix(ranker: str) -> str:
-    """Returns how the names of a ranker's backfill runs begin."""
+    """Returns the prefix of a ranker's backfill runs."""
     return f"{pipeline_name(ranker)}-backfill-"
 
 
 def backfill_name(ranker: str, day: Day, meaning: Mapping[str, Any]) -> str:
-    """Returns the name of a date's run: it has been run if there is one that has succeeded."""
+    """Returns the name of a date's run: the date is done once a run of this name has succeeded."""
     return f"{backfill_prefix(ranker)}{day.isoformat()}-{_sha256(json.dumps(meaning, sort_keys=True))[:_SHORT]}"
 
 
 def description_of(ranker: str) -> str:
-    """Returns the words that a ranker's pipeline is known by to be one made here."""
+    """Returns the description by which Sangam recognizes a pipeline that it has created."""
     return f"Ranker {ranker}, kept by `sangam deploy`."
 
 

@@ -1,4 +1,4 @@
-"""What the commands print: a ranker's state, and a table of its runs."""
+"""What `sangam status` and `sangam runs` print."""
 
 import datetime
 
@@ -11,10 +11,10 @@ from pipelines.deploy.state import State, date_text, kind_of
 from pipelines.times import Moment, date_of, time_of
 
 _STYLES = {"succeeded": "green", "skipped": "green", "failed": "red", "canceled": "red", "running": "yellow"}
-_UI = {
+_HEALTH_TEXTS = {
     "healthy": "healthy",
     "failed": "the last run did not succeed",
-    "unscheduled": "nothing is scheduled",
+    "unscheduled": "no schedule is enabled",
     "overdue": "the run that was due has not started",
 }
 
@@ -22,9 +22,9 @@ _UI = {
 def print_state(state: State, console: Console) -> None:
     """Prints a ranker's state."""
     health = state.health
-    words = "more than one schedule is enabled" if len(state.enabled) > 1 else _UI[health]
+    words = "more than one schedule is enabled" if len(state.enabled) > 1 else _HEALTH_TEXTS[health]
     console.print(f"{state.ranker}: [{'green' if health == 'healthy' else 'red'}]{words}[/]")
-    _line(console, "version", state.version.name if state.version else "none is scheduled")
+    _line(console, "version", state.version.name if state.version else "none")
     if state.version:
         _line(console, "", state.version.description)
     for schedule in state.schedules:
@@ -44,9 +44,11 @@ def print_state(state: State, console: Console) -> None:
 def _print_since(state: State, console: Console) -> None:
     for run in state.since:
         when = f" started {minute(run.started_at)} UTC" if run.started_at else ""
-        mends = ", which mends it" if run == state.mended_by else ""
+        recovers = ", which recovers it" if run == state.recovered_by else ""
         _line(
-            console, "since", f"{run.state}, {kind_of(run, state.ranker)} for {date_text(run)},{when}, {run.id}{mends}"
+            console,
+            "since",
+            f"{run.state}, {kind_of(run, state.ranker)} for {date_text(run)},{when}, {run.id}{recovers}",
         )
 
 
@@ -94,12 +96,12 @@ def print_runs(runs: list[Run], ranker: str, now: Moment, console: Console) -> N
 
 
 def minute(moment: Moment) -> str:
-    """Returns a moment to the minute, in UTC."""
+    """Returns a time to the minute, in UTC."""
     return f"{moment.astimezone(datetime.timezone.utc):%Y-%m-%d %H:%M}"
 
 
 def duration(seconds: float) -> str:
-    """Returns a time span in the two largest units that it has."""
+    """Returns a duration in its two largest units."""
     whole = max(0, round(seconds))
     days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
     if days:

@@ -1,4 +1,4 @@
-"""What is on the server, as far as Sangam looks at it."""
+"""The objects of the server, with the fields that Sangam uses."""
 
 import datetime
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from schemas.spec.cluster import StepName
 
 STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
-"""The tasks of a pipeline in order. A run also has tasks of Kubeflow's own: drivers and the like."""
+"""The tasks of a pipeline, in order. A run also has Kubeflow's own tasks, such as drivers."""
 FINISHED = ("succeeded", "skipped", "failed", "canceled")
 DATE_PARAMETER = "date"
 
@@ -16,7 +16,7 @@ Kind = Literal["scheduled", "backfill", "other"]
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline: all versions of one ranker."""
+    """A pipeline, which holds all versions of one ranker."""
 
     id: str
     description: str
@@ -24,7 +24,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Version:
-    """A compiled pipeline that has been uploaded."""
+    """An uploaded, compiled pipeline."""
 
     id: str
     name: str
@@ -62,12 +62,11 @@ class Run:
     """A run.
 
     Attributes:
-        state: `succeeded`, `failed` and so on, in lower case; `pending` where the server says nothing yet.
-        schedule_id: of the recurring run that has started it, if any.
-        date: the parameter, or None where the run itself takes yesterday's.
-        started_at: when it was due, or made where it was not scheduled.
-        error: of the run.
-        steps: those that have begun; only where the run was asked for by itself.
+        state: the server's state in lower case, such as `succeeded`; `pending` while the server gives none.
+        schedule_id: recurring run that started it; empty if none did.
+        date: the parameter; None if the run takes yesterday's.
+        started_at: when it was due, or created if it was not scheduled.
+        steps: those that have started; empty in listings, only `get_run` fills them.
     """
 
     id: str
@@ -85,16 +84,16 @@ class Run:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it may still do something."""
+        """Whether the run has not finished."""
         return self.state not in FINISHED
 
     @property
     def failed_step(self) -> StepState | None:
-        """The first step, in the pipeline's order, that has failed."""
+        """The first failed step, in the pipeline's order."""
         return next((step for step in self.steps if step.state == "failed"), None)
 
     def seconds(self, now: datetime.datetime) -> float | None:
-        """Returns how long it took, or has taken so far."""
+        """Returns how long the run took, or has taken so far."""
         end = now if self.is_unfinished else self.finished_at
         return (end - self.created_at).total_seconds() if end and self.created_at else None
 
@@ -164,7 +163,7 @@ def _state(text: str | None) -> str:
 
 
 def _time(value: datetime.datetime | None) -> datetime.datetime | None:
-    """Returns a time of the server; it says 1970 for one that has not come yet."""
+    """Returns a time from the server; None for one that has not come yet, which the server gives as 1970."""
     if value is None or value.year == 1970:
         return None
     return value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)

@@ -1,4 +1,4 @@
-"""What is put on the server before anything can run: the pipeline, the version of it, and the experiment."""
+"""What the server needs before anything can run: the pipeline, its version, and the experiment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,15 +14,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Release:
-    """A spec, compiled for a place.
+    """A compiled spec, with images, folders and accounts of its runs.
 
     Attributes:
-        spec: what was compiled.
         compiled: the pipeline's YAML.
         image: of the steps, pinned.
         trainer_image: of the trainer, pinned; empty: `image`.
-        pipeline_root: the parameter.
-        data_root: the parameter.
         experiment: name of the experiment that holds the runs.
         service_account: of the runs' pods; empty: the server's default.
     """
@@ -43,12 +40,12 @@ class Release:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Those of every run; the date is not among them."""
+        """The parameters of every run, without the date."""
         return {"data_root": self.data_root, "pipeline_root": self.pipeline_root}
 
     @property
     def description(self) -> str:
-        """What people read of the version on the server."""
+        """The description of the version on the server."""
         trainer = f", trainer {self.trainer_image}" if self.trainer_image else ""
         return f"Spec {digest(self.spec)}, image {self.image}{trainer}."
 
@@ -62,21 +59,21 @@ class Release:
 
 
 def publish(api: Api, release: Release, say: Say) -> Launch:
-    """Puts on the server what is not there yet, and returns what runs are made of.
+    """Creates what the server does not have yet, and returns what runs are made of.
 
     Raises:
-        UserError: there is a pipeline of that name that is somebody else's.
+        UserError: the server has a pipeline of that name that Sangam did not create.
     """
     ranker = release.spec.name
     name = names.pipeline_name(ranker)
     pipeline, is_new = api.make_pipeline(name, names.description_of(ranker))
     if pipeline.description != names.description_of(ranker):
         raise UserError(
-            f"NAME: the server has a pipeline {name!r} that `sangam deploy` has not made (described as "
+            f"NAME: the server has a pipeline {name!r} that `sangam deploy` did not create (got description "
             f"{pipeline.description!r}); rename the ranker, or delete that pipeline"
         )
-    say(f"pipeline   {name} {'made' if is_new else 'is there'}")
+    say(f"pipeline   {name} {'created' if is_new else 'unchanged'}")
     version, is_new = api.make_version(pipeline.id, release.version_name, release.description, release.compiled)
-    say(f"version    {version.name} {'uploaded' if is_new else 'is there'}")
+    say(f"version    {version.name} {'uploaded' if is_new else 'unchanged'}")
     experiment_id = api.make_experiment(release.experiment)
     return Launch(experiment_id, pipeline.id, version.id, release.parameters, release.service_account)

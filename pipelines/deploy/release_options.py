@@ -1,4 +1,4 @@
-"""The options that say what is put on the server, and how they become it."""
+"""What is put on the server, from the options of a command."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ PIPELINE_ROOT, DATA_ROOT = "/sangam/root", "/sangam/data"
 
 @dataclass(frozen=True)
 class ReleaseOptions:
-    """What is to run, and in what: the options as they were given."""
+    """Images, folders and accounts of the runs: the options as the user gave them."""
 
     image: str
     trainer_image: str = ""
@@ -29,12 +29,12 @@ Compile = Callable[["Spec", ReleaseOptions], str]
 
 
 def check_options(spec: "Spec", options: ReleaseOptions) -> None:
-    """Makes sure that the options can be what they are given as, before the server is asked or anything compiled.
+    """Checks the options before the server is contacted or anything compiled.
 
     Raises:
-        UserError: an image that is not pinned, or a name that is none.
+        UserError: an image is not pinned, or a name is invalid.
     """
-    # Here, so that `sangam --help` loads none of it.
+    # Imported here, so that `sangam --help` stays quick.
     from pipelines.deploy import names
 
     names.check_pinned("--image", options.image)
@@ -48,10 +48,10 @@ def check_options(spec: "Spec", options: ReleaseOptions) -> None:
 
 
 def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "Release":
-    """Returns what is to be put on the server.
+    """Returns what is put on the server.
 
     Raises:
-        UserError: an image that is not pinned, or a name that is none.
+        UserError: an image is not pinned, or a name is invalid.
     """
     from pipelines.deploy import names
     from pipelines.deploy.release import Release

@@ -1,4 +1,4 @@
-"""The end of a ranker on the server: nothing is started any more; what it has left stays."""
+"""The retirement of a ranker on the server: no new runs; its versions, runs and artifacts stay."""
 
 from pipelines.deploy.api import Api
 from pipelines.deploy.deployment import own_schedules, remove, schedule_text
@@ -6,23 +6,17 @@ from pipelines.deploy.release import Say
 from pipelines.deploy.state import deployed
 
 
-def retire(api: Api, ranker: str, is_meant: bool, say: Say) -> bool:
-    """Deletes a ranker's recurring runs, and returns whether none is left.
-
-    Args:
-        api: the server.
-        ranker: its name.
-        is_meant: False: only says what it would do.
-        say: prints a line.
+def retire(api: Api, ranker: str, is_confirmed: bool, say: Say) -> bool:
+    """Deletes a ranker's recurring runs, or only prints what it would do; returns whether none is left.
 
     Raises:
-        UserError: it is not on the server, or somebody else's schedule runs it.
+        UserError: the ranker is not on the server, or a schedule that Sangam did not create runs it.
     """
     pipeline = deployed(api, ranker)
     schedules = own_schedules(api, ranker, pipeline.id)
     are_gone = True
     for schedule in schedules:
-        if is_meant:
+        if is_confirmed:
             are_gone = remove(api, schedule, say) and are_gone
         else:
             state = "enabled" if schedule.is_enabled else "disabled"
@@ -30,12 +24,12 @@ def retire(api: Api, ranker: str, is_meant: bool, say: Say) -> bool:
     if not schedules:
         say(f"{ranker} has no schedule: nothing to delete")
     for run in api.unfinished_runs(pipeline.id):
-        say(f"goes on    run {run.id} ({run.state})")
+        say(f"continues  run {run.id} ({run.state})")
     number = api.versions(pipeline.id)
     say(
         f"stays      {number} version{'s' if number > 1 else ''} of the pipeline, all runs and their artifacts, and "
-        "every pushed model: servers go on with what they serve"
+        "every pushed model: servers continue to serve it"
     )
-    if schedules and not is_meant:
+    if schedules and not is_confirmed:
         say("nothing was changed: give --yes to do it")
     return are_gone

@@ -1,4 +1,4 @@
-"""How a ranker is doing on the server: what is deployed, what runs next, what came of the last run."""
+"""The state of a ranker on the server: what is deployed, what runs next, how the last run went."""
 
 import datetime
 import itertools
@@ -22,20 +22,20 @@ EXIT_CODES: dict[Health, ExitCode] = {
 _RECENT_RUNS = 50
 _BAD = ("failed", "canceled")
 _OVERDUE = datetime.timedelta(hours=1)
-"""A schedule whose run has not begun by then has missed it: Kubeflow looks every few seconds."""
+"""A run that has not started this long after it was due was missed: Kubeflow checks every few seconds."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What is known of a ranker at a moment.
+    """The state of a ranker at a point in time.
 
     Attributes:
-        ranker: its name.
-        now: the moment.
-        schedules: its recurring runs, also somebody else's.
-        version: that the schedule runs, if there is one.
-        last: its newest run that the schedule has started, or the newest at all; with steps.
-        since: runs that somebody has started since, newest first.
+        ranker: name of the ranker.
+        now: the point in time.
+        schedules: all recurring runs of the ranker, also those that Sangam did not create.
+        version: the version that the enabled schedule runs; None if there is none.
+        last: the newest scheduled run, or the newest of all if none was scheduled; with steps.
+        since: runs started since `last` by other means, newest first.
     """
 
     ranker: str
@@ -46,8 +46,8 @@ class State:
     since: tuple[Run, ...] = ()
 
     @property
-    def mended_by(self) -> Run | None:
-        """A later run for the same date that has succeeded where the last one has not."""
+    def recovered_by(self) -> Run | None:
+        """The run for the same date that succeeded after the last one had failed."""
         if self.last is None or self.last.state not in _BAD:
             return None
         date = date_text(self.last)
@@ -66,10 +66,10 @@ class State:
 
     @property
     def health(self) -> Health:
-        """The worst that can be said."""
+        """The most severe problem, or `healthy`."""
         if len(self.enabled) != 1:
             return "unscheduled"
-        if self.last is not None and self.last.state in _BAD and self.mended_by is None:
+        if self.last is not None and self.last.state in _BAD and self.recovered_by is None:
             return "failed"
         return "overdue" if self._is_overdue else "healthy"
 
@@ -85,7 +85,7 @@ class State:
         return self.last is None or self.last.started_at is None or self.last.started_at < due
 
     def document(self) -> dict[str, Any]:
-        """Returns it for programs."""
+        """Returns the state as JSON, for programs."""
         return {
             "ranker": self.ranker,
             "health": self.health,
@@ -102,29 +102,29 @@ class State:
             ],
             "next": _iso(self.next_due),
             "last": run_document(self.last, self.ranker, self.now) if self.last else None,
-            "mended_by": self.mended_by.id if self.mended_by else None,
+            "recovered_by": self.recovered_by.id if self.recovered_by else None,
             "since": [run_document(run, self.ranker, self.now) for run in self.since],
         }
 
 
 def state_of(api: Api, ranker: str, now: Moment) -> State:
-    """Returns what the server knows of a ranker.
+    """Returns the state of a ranker.
 
     Raises:
-        UserError: it is not on the server.
+        UserError: the ranker is not on the server.
     """
     pipeline = deployed(api, ranker)
     schedules = tuple(api.schedules(pipeline.id))
     recent = list(itertools.islice(api.runs(pipeline.id), _RECENT_RUNS))
-    at = next((at for at, run in enumerate(recent) if run.schedule_id), 0)
-    chosen = next((schedule for schedule in schedules if schedule.is_enabled), None)
+    last = next((index for index, run in enumerate(recent) if run.schedule_id), 0)
+    enabled = next((schedule for schedule in schedules if schedule.is_enabled), None)
     return State(
         ranker=ranker,
         now=now,
         schedules=schedules,
-        version=api.get_version(pipeline.id, chosen.version_id) if chosen else None,
-        last=api.get_run(recent[at].id) if recent else None,
-        since=tuple(recent[:at]),
+        version=api.get_version(pipeline.id, enabled.version_id) if enabled else None,
+        last=api.get_run(recent[last].id) if recent else None,
+        since=tuple(recent[:last]),
     )
 
 
@@ -132,41 +132,41 @@ def deployed(api: Api, ranker: str) -> Pipeline:
     """Returns the pipeline of a ranker.
 
     Raises:
-        UserError: it is not on the server.
+        UserError: the ranker is not on the server.
     """
     name = names.pipeline_name(names.check_text("NAME", ranker))
     pipeline = api.find_pipeline(name)
     if pipeline is None:
-        place = f"namespace {api.namespace} of {api.host}" if api.namespace else api.host
+        server = f"namespace {api.namespace} of {api.host}" if api.namespace else api.host
         raise UserError(
-            f"NAME: is not deployed (got {ranker}, no pipeline {name} in {place}); `sangam deploy SPEC` does that"
+            f"NAME: is not deployed (got {ranker}, no pipeline {name} in {server}); `sangam deploy SPEC` deploys it"
         )
     return pipeline
 
 
 def recent_runs(api: Api, ranker: str, limit: int) -> list[Run]:
-    """Returns the newest runs of a ranker; those that have failed with their steps."""
+    """Returns the newest runs of a ranker, the failed ones with their steps."""
     pipeline = deployed(api, ranker)
     runs = itertools.islice(api.runs(pipeline.id), limit)
     return [api.get_run(run.id) if run.state == "failed" else run for run in runs]
 
 
 def kind_of(run: Run, ranker: str) -> Kind:
-    """Returns what has started a run."""
+    """Returns what started a run."""
     if run.schedule_id:
         return "scheduled"
     return "backfill" if run.name.startswith(names.backfill_prefix(ranker)) else "other"
 
 
 def date_text(run: Run) -> str:
-    """Returns the date that a run is for: the one it was given, or else the day before it was made."""
+    """Returns the date that a run is for: the one it was given, or else the day before it was created."""
     if run.date is None:
         return date_of(run.created_at).isoformat() if run.created_at else ""
     return run.date
 
 
 def run_document(run: Run, ranker: str, now: Moment) -> dict[str, Any]:
-    """Returns a run for programs."""
+    """Returns a run as JSON, for programs."""
     failed = run.failed_step
     return {
         "id": run.id,

@@ -1,5 +1,5 @@
-"""The way to the server: sends the requests of Kubeflow's own client, tries again where that is safe, and says in one
-line what went wrong."""
+"""The transport to the server: sends the requests of Kubeflow's own client, retries them where that is safe, and turns
+failures into one-line errors."""
 
 import datetime
 import json
@@ -21,28 +21,28 @@ ATTEMPTS = 5
 BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.25)
 _CONNECT_TIMEOUT_S, _ANSWER_TIMEOUT_S = 10.0, 60.0
 _REPEATABLE = re.compile(r":(enable|disable|terminate)$")
-"""Ends of POST paths that change nothing the second time. Every other POST makes something new."""
+"""Ends of idempotent POST paths. Every other POST creates something."""
 
 Sleep = Callable[[float], None]
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Where the token comes from; never the token itself, which may be a file that Kubernetes renews.
+    """Where the token comes from. The token itself is not kept: Kubernetes may renew the file.
 
     Attributes:
-        variable: of the environment, with the token in it.
-        file: with the token in it, read for every request.
+        variable: environment variable with the token.
+        file: file with the token, read for every request.
     """
 
     variable: str | None = None
     file: Path | None = None
 
     def header(self, environ: dict[str, str]) -> dict[str, str]:
-        """Returns the request header, none without a token.
+        """Returns the header of a request; empty without credentials.
 
         Raises:
-            UserError: there is no token where it should be, or something that cannot be one.
+            UserError: the token is missing or malformed.
         """
         if self.variable is not None:
             where, token = "--token-env", environ.get(self.variable, "").strip()
@@ -93,20 +93,20 @@ class Transport:
         self.host = host
         self._credentials, self._environ, self._sleep = credentials, environ, sleep
         try:
-            # Loading all authorities takes a while, and http:// has no use for them.
+            # Loading all authorities takes time, and http:// needs none.
             verify = ssl.create_default_context(cafile=ca_cert) if ca_cert else host.startswith("https:")
         except (OSError, ssl.SSLError) as error:
             raise UserError(f"--ca-cert: cannot be used (got {ca_cert}: {error}); give certificates in PEM") from None
-        # Not followed: a redirect leads to a page where people log in, and the token is for this host alone.
+        # Redirects lead to a log-in page, and the token is for this host alone: do not follow them.
         timeout = httpx.Timeout(answer_timeout_s, connect=min(_CONNECT_TIMEOUT_S, answer_timeout_s))
         self._client = httpx.Client(verify=verify, timeout=timeout, follow_redirects=False)
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Closes the connections."""
         self._client.close()
 
     def GET(self, url: str, **request: Any) -> Answer:
-        """Sends a GET; the generated client calls it so."""
+        """Sends a GET; the generated client calls this name."""
         return self.request("GET", url, **request)
 
     def POST(self, url: str, **request: Any) -> Answer:
@@ -128,10 +128,10 @@ class Transport:
         attempts: int = ATTEMPTS,
         **_options: Any,
     ) -> Answer:
-        """Sends a request, again after a wait where that cannot do anything twice, and returns a good answer.
+        """Sends a request, retries it if it is idempotent, and returns a successful answer.
 
         Raises:
-            ApiError: any other answer, or none. Transient with `may_have_happened`: look before sending it again.
+            ApiError: any other answer, or none. After a Transient with `may_have_happened`, look before sending again.
         """
         path = url[len(self.host) :]
         sent = {name: value for name, value in (headers or {}).items() if name.lower() != "content-type"}
@@ -161,8 +161,8 @@ class Transport:
             raise of_answer(self.host, method, path, response.status_code, short(text), _retry_after(response))
         if response.content.lstrip()[:1] not in (b"{", b""):
             raise ApiError(
-                f"--host: answers {path} with a page for people, not as the API does (got {self.host}); it may be "
-                f"another service, another path of it (often https://NAME/pipeline), or want a log-in: {LOGIN}"
+                f"--host: answers {path} with a web page, not as the API does (got {self.host}); it may be "
+                f"another service, need another path (often https://NAME/pipeline), or need a log-in: {LOGIN}"
             )
         return Answer(response)
 
@@ -172,11 +172,11 @@ def _of_failure(host: str, method: str, path: str, error: httpx.HTTPError) -> Ap
     tls = _cause(error, ssl.SSLError)
     if isinstance(tls, ssl.SSLCertVerificationError):
         return ApiError(
-            f"--host: its certificate cannot be trusted (got {host}: {tls.verify_message}); "
-            "give the certificate of the authority that has signed it with --ca-cert"
+            f"--host: its certificate is not trusted (got {host}: {tls.verify_message}); "
+            "give the certificate of the authority that signed it with --ca-cert"
         )
     if tls is not None:
-        return ApiError(f"--host: speaks no TLS that is understood here (got {host}: {tls.reason}); is it http://?")
+        return ApiError(f"--host: does not answer in TLS (got {host}: {tls.reason}); try http://")
     text = short(str(error)) or type(error).__name__
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
         return Transient(
@@ -190,7 +190,7 @@ def _of_failure(host: str, method: str, path: str, error: httpx.HTTPError) -> Ap
         return Transient(
             f"--host: lost the connection during {method} {path} (got {host}: {text})", may_have_happened=True
         )
-    return ApiError(f"--host: cannot be asked for {path} (got {host}: {text})")
+    return ApiError(f"--host: cannot be sent a request for {path} (got {host}: {text}); check the address")
 
 
 def _cause(error: BaseException, kind: type[ssl.SSLError]) -> ssl.SSLError | None:
@@ -203,12 +203,12 @@ def _cause(error: BaseException, kind: type[ssl.SSLError]) -> ssl.SSLError | Non
 
 
 def _said(response: httpx.Response) -> str:
-    """Returns the server's own words: of the gateway (message), of an upload (error_message), or as they are."""
+    """Returns the server's message: the gateway's (message), an upload's (error_message), or the whole text."""
     try:
         document = response.json()
     except ValueError:
         is_page = "html" in response.headers.get("Content-Type", "")
-        return "a page for people" if is_page else response.text
+        return "a web page" if is_page else response.text
     if isinstance(document, dict):
         for name in ("error_message", "message", "error"):
             if isinstance(document.get(name), str):

@@ -1,4 +1,4 @@
-"""The run that a timer starts: its date, its log, and an alert when it could not send one itself."""
+"""The run that a timer starts: its date, its log, and an alert if the run could not send one itself."""
 
 import datetime
 import os
@@ -21,14 +21,14 @@ from schemas.spec import Spec
 from schemas.spec.data import DayLogs
 
 MAX_LOGS = 30
-"""Kept of a ranker; one has a few lines, and one more every half minute of a run."""
+"""Logs kept per ranker; a log has a few lines, and one more for every half minute of the run."""
 _TAIL_LINES = 30
 _OUTCOMES: dict[int, str] = {
     ExitCode.DONE: "blessed",
     ExitCode.FAILED: "failed",
-    ExitCode.MISTAKE: "was given something wrong",
-    ExitCode.REJECTED: "refused by a gate",
-    ExitCode.ROOT_IN_USE: "not begun, as another run holds the root",
+    ExitCode.MISTAKE: "failed: the spec, an option or the logs are wrong",
+    ExitCode.REJECTED: "rejected by a gate",
+    ExitCode.ROOT_IN_USE: "not started, another run is using the root",
     ExitCode.INTERRUPTED: "stopped",
     ExitCode.TERMINATED: "stopped",
 }
@@ -43,9 +43,9 @@ class Daily:
 
     Attributes:
         spec_path: as the timer gives it.
-        spec: read from there.
+        spec: read from `spec_path`.
         data: folder of the logs.
-        root: folder of everything that the run leaves.
+        root: folder of everything that runs write.
         date: YYYY-MM-DD; None for logs without dates.
     """
 
@@ -57,35 +57,35 @@ class Daily:
 
     @property
     def folder(self) -> Path:
-        """Of this ranker's logs."""
+        """Folder of this ranker's scheduled logs."""
         return self.root / "schedule" / self.spec.name
 
 
 def outcome(code: int) -> str:
-    """Returns an exit code in words."""
+    """Returns what an exit code of `sangam run` means."""
     if code > 128 and code not in _OUTCOMES:
         return f"killed by {_signal_name(code - 128)}"
     return _OUTCOMES.get(code, f"exit code {code}")
 
 
 def due(spec_path: Path, spec: Spec, data: Path, root: Path, now: datetime.datetime) -> Daily:
-    """Returns what a timer that fires now is to run: yesterday's date (UTC), or logs without dates."""
+    """Returns what a timer that fires now runs: yesterday's date (UTC), or no date for logs without dates."""
     date = date_of(now).isoformat() if isinstance(spec.data, DayLogs) else None
     return Daily(spec_path, spec, data, root, date)
 
 
 def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunChild = run_child) -> int:
-    """Runs, and returns the exit code of `sangam run`; 128 and its number after a signal.
+    """Runs `sangam run` and returns its exit code; after a signal 128 plus its number.
 
-    The root's lock keeps two runs from meeting: the second ends with ROOT_IN_USE and says who holds it. What a run
-    could not tell by itself, because it did not begin or was killed, is told from here. The log's last line says how
-    the run ended; a log without it belongs to a run that is still going, or was killed together with this process.
+    The root's lock prevents two runs at once: the second ends with ROOT_IN_USE and names the process that holds it.
+    An alert that the run could not send, because it did not start or was killed, is sent from here. The last line of
+    the log says how the run ended; without it, the run is still in progress or was killed together with this process.
 
     Args:
         daily: what to run.
-        now: for the log's name.
-        console: gets one line, or the end of the log of a run that did not end well.
-        run: runs the child.
+        now: names the log.
+        console: gets one line, and the end of the log if the run failed.
+        run: runs the child process.
     """
     daily.folder.mkdir(parents=True, exist_ok=True)
     log = daily.folder / f"{now:%Y%m%dT%H%M%S}-{os.getpid()}-{daily.date or 'splits'}.log"
@@ -98,13 +98,13 @@ def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunCh
             code = stopped.exit_code
     code = as_exit_code(code)
     new = set(runs.glob("*")) - known
-    is_told = code != ExitCode.ROOT_IN_USE and any((folder / SUMMARY_FILE).exists() for folder in new)
+    is_alerted = code != ExitCode.ROOT_IN_USE and any((folder / SUMMARY_FILE).exists() for folder in new)
     say(f"{daily.spec.name} {daily.date or ''}: {outcome(code)}; log: {log}", console)
     if code not in WELL_ENDED:
         end = tail(log, _TAIL_LINES)
         say(end, console)
-        if not is_told:
-            _tell(daily, log, f"{outcome(code)}\n{end}", console)
+        if not is_alerted:
+            _alert(daily, log, f"{outcome(code)}\n{end}", console)
     with log.open("a", encoding="utf-8") as file:
         file.write(f"{outcome(code)}\n")
     _prune(daily.folder)
@@ -116,7 +116,7 @@ def _arguments(daily: Daily) -> list[str]:
     return ["run", str(daily.spec_path), "--data", str(daily.data), "--root", str(daily.root), *date]
 
 
-def _tell(daily: Daily, log: Path, reason: str, console: Console) -> None:
+def _alert(daily: Daily, log: Path, reason: str, console: Console) -> None:
     if daily.spec.alerts is None:
         return
     event = Event(kind="failed", pipeline=daily.spec.name, step="", date=daily.date, run=log.stem, reason=reason)

@@ -20,7 +20,7 @@ def run_command(spec: Path, data: Path, root: Path, environment: Path | None) ->
     """Returns the command of one daily run, all paths absolute.
 
     Raises:
-        UserError: a path that cannot be written into a line, or `sangam` is not installed.
+        UserError: a path cannot be written into a unit or cron line, or `sangam` is not installed.
     """
     options = {"--data": data, "--root": root} | ({"--environment": environment} if environment else {})
     words = [_executable(), "schedule", "run", _line_path("SPEC", spec)]
@@ -30,7 +30,7 @@ def run_command(spec: Path, data: Path, root: Path, environment: Path | None) ->
 
 
 def systemd_text(name: str, at: str, command: list[str]) -> str:
-    """Returns both unit files, each below the path where it belongs, and how to enable them."""
+    """Returns both unit files, each below its path, and how to enable them."""
     unit = f"sangam-{name}"
     return (
         f"# {_USER_UNITS}/{unit}.service\n{service_unit(name, command)}\n"
@@ -43,7 +43,7 @@ def systemd_text(name: str, at: str, command: list[str]) -> str:
 
 
 def service_unit(name: str, command: list[str]) -> str:
-    """Returns the unit of one run."""
+    """Returns the service, which is one run."""
     program, *arguments = command
     line = " ".join([systemd_word(program, is_program=True), *map(systemd_word, arguments)])
     lines = [
@@ -67,7 +67,7 @@ def service_unit(name: str, command: list[str]) -> str:
 
 
 def timer_unit(name: str, at: str) -> str:
-    """Returns the unit that starts the service once a day."""
+    """Returns the timer, which starts the service once a day."""
     lines = [
         "[Unit]",
         f"Description=Sangam: starts the daily run of {name}",
@@ -92,7 +92,7 @@ def cron_text(name: str, at: str, command: list[str], local: str) -> str:
         name: of the ranker.
         at: HH:MM, UTC.
         command: of the run.
-        local: the same time on the clock of cron.
+        local: the same time on this machine's clock, which cron uses.
 
     Raises:
         UserError: the command is too long for cron.
@@ -121,7 +121,7 @@ def systemd_word(argument: str, *, is_program: bool = False) -> str:
 
 
 def cron_command(arguments: list[str]) -> str:
-    """Returns a command for cron: words for the shell, and % (a line's end to cron) escaped.
+    """Returns a command for cron: quoted for the shell, and with % escaped, which cron takes for the end of the line.
 
     Reference: crontab(5).
     """
@@ -130,9 +130,12 @@ def cron_command(arguments: list[str]) -> str:
 
 def _line_path(option: str, path: Path) -> str:
     text = str(path.absolute())
-    # systemd and cron each read a backslash in a way of their own.
+    # systemd and cron read backslashes differently.
     if not text.isprintable() or "\\" in text:
-        raise UserError(f"{option}: cannot be written into a line (got {text!r}); no control characters or backslashes")
+        raise UserError(
+            f"{option}: cannot be written into a timer (got {text!r}); use a path without control characters and "
+            "backslashes"
+        )
     return text
 
 

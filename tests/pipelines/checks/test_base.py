@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from components.registry.record import BlessedModel
 from components.steps.transform.code import transform_code
-from pipelines.checks.base import difference, find_base, sentences
+from pipelines.checks.base import difference, find_base, lines
 from schemas.contracts.statistics import FeatureStatistics, Scale, Statistics, without_analysis
 from schemas.contracts.training_job import JOB_FILE, write_job
 from schemas.derived.weights import dense_weights
@@ -80,8 +80,7 @@ def root(tmp_path: Path) -> Path:
 
 def told(spec: Path, given: Path) -> dict[str, str]:
     loaded: Spec = load_spec(spec)
-    lines = list(sentences(loaded, difference(loaded, find_base(given, loaded.name))))
-    return dict(line.split(": ", 1) for line in lines)
+    return dict(line.split(": ", 1) for line in lines(loaded, difference(loaded, find_base(given, loaded.name))))
 
 
 def test_an_equal_spec_keeps_everything(root: Path) -> None:
@@ -109,15 +108,15 @@ def test_a_new_a_changed_and_a_removed_feature_are_told_by_table_weight_and_stat
         yaml.dump(document, file)
     found = told(yaml_path, root)
     assert found["keeps statistics"] == "author_followers, duration_s, post_age_h"
-    assert found["analyses statistics"] == "bitrate (new), hour (normalize was minmax, is zscore)"
+    assert found["analyzes statistics"] == "bitrate (new), hour (normalize was minmax, is zscore)"
     assert found["drops statistics"] == "network_mbps"
     assert found["drops tables"] == "authors"
     weights = ("expert_gates/w", "experts/first/w")
     new = [f"{weight}[{name}]" for weight in weights for name in ("bitrate", "hour")]
-    assert found["starts anew weights"] == ", ".join(new)
+    assert found["starts fresh weights"] == ", ".join(new)
     gone = ("author", "hour of the base", "network_mbps")
     assert found["drops weights"] == ", ".join(f"{weight}[{name}]" for weight in weights for name in gone)
-    assert "starts anew tables" not in found
+    assert "starts fresh tables" not in found
 
 
 def test_other_code_is_told_and_keeps_no_statistics(root: Path) -> None:
@@ -127,7 +126,7 @@ def test_other_code_is_told_and_keeps_no_statistics(root: Path) -> None:
     found = told(SPEC, root)
     assert "code of Transform" in found["note"]
     assert "keeps statistics" not in found
-    assert found["analyses statistics"] == "duration_s, post_age_h, author_followers, network_mbps, hour"
+    assert found["analyzes statistics"] == "duration_s, post_age_h, author_followers, network_mbps, hour"
 
 
 def test_a_runs_folder_is_a_base_too_and_what_is_none_is_told(root: Path, tmp_path: Path) -> None:

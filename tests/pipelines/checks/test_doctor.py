@@ -78,7 +78,7 @@ def test_a_machine_with_too_little_is_told_how_much_is_wanted(monkeypatch: pytes
     monkeypatch.setattr(doctor, "MIN_MEMORY_GIB", 10**6)
     finding = doctor.memory()
     assert not finding.is_ok
-    assert finding.detail.endswith("GiB available, 1e+06 wanted")
+    assert finding.detail.endswith("GiB available, 1e+06 needed")
     assert "end other programs" in finding.fix
 
 

@@ -35,7 +35,7 @@ def test_the_plan_is_printed_by_table_and_by_rank() -> None:
     shown = io.StringIO()
     print_plan(planned(), MemoryLimit(64 * 10**9, "given"), Console(file=shown, width=200), ranks_per_host=4)
     lines = [" ".join(line.split()) for line in shown.getvalue().splitlines()]
-    assert lines[0] == "table dim optimizer rows embedding slots books key index bytes/row total"
+    assert lines[0] == "table dim optimizer rows embedding slots usage key index bytes/row total"
     assert lines[5] == "users 16 adagrad 80,000,000 64 64 0 8 36 172 13.8 GB"
     assert "each of 8 ranks mean mean + 6 sigma" in lines
     assert "rows 17,125,125 17,161,621" in lines

@@ -122,7 +122,7 @@ def test_a_date_that_was_run_again_with_success_is_mended(world: World) -> None:
     world.backfill("2024-03-07")
     found = state(world)
     assert found.health == "healthy"
-    assert printed(found).rstrip().endswith(", which mends it")
+    assert printed(found).rstrip().endswith(", which recovers it")
 
 
 def test_the_state_for_programs(world: World) -> None:
