@@ -24,7 +24,7 @@ def test_times_go_to_cron_and_back(at: str) -> None:
     "at", ["24:00", "2:00", "02:60", "02:00:00", "", "-1:00", "02:30\n", "02:30; rm", "0\u0662:00"]
 )
 def test_other_texts_are_no_times(at: str) -> None:
-    with pytest.raises(UserError, match="--at: is no time of day"):
+    with pytest.raises(UserError, match="--at: "):
         check_time(at)
 
 

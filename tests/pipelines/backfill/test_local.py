@@ -88,7 +88,7 @@ def test_the_dates_are_run_in_order_and_a_rejected_one_does_not_stop_them(place:
         "10.0",
     ]
     [means] = [line for line in output.splitlines() if "mean" in line]
-    assert means.split() == ["mean;", "seconds", "in", "all", *["auc", "0.7000"] * 4, "20.0", "50.0"]
+    assert means.split() == ["mean;", "total", "seconds", *["auc", "0.7000"] * 4, "20.0", "50.0"]
 
 
 def test_a_failed_date_stops_and_the_same_command_goes_on_from_it(place: Place) -> None:

@@ -109,7 +109,7 @@ def test_options_of_the_other_place_are_errors(options: tuple[str, ...], place: 
 
 def test_a_period_is_checked_before_the_server_is_asked() -> None:
     options = ReleaseOptions(IMAGE)
-    with pytest.raises(UserError, match=r"--to: lies before --from"):
+    with pytest.raises(UserError, match=place_and_value("--to", "(got 2024-03-01, --from 2024-03-02)")):
         backfill_command.backfill(
             Path(SPEC), "2024-03-02", "2024-03-01", on="kfp", host="http://a", image=options.image
         )

@@ -22,7 +22,7 @@ def test_a_first_call_makes_pipeline_version_and_one_daily_schedule(world: World
     assert version["display_name"] == world.release().version_name
     assert IMAGE in version["description"]
     lines = world.lines()
-    assert "pipeline   short-video made" in lines
+    assert "pipeline   short-video created" in lines
     assert "next run   2024-03-08 02:30 UTC, for 2024-03-07" in lines
 
 
@@ -35,8 +35,8 @@ def test_a_second_call_changes_nothing_and_says_so(world: World) -> None:
     assert world.changes == made
     assert world.server.count("POST .*upload_version") == 1
     assert world.lines().splitlines()[:2] == [
-        "pipeline   short-video is there",
-        f"version    {world.release().version_name} is there",
+        "pipeline   short-video unchanged",
+        f"version    {world.release().version_name} unchanged",
     ]
 
 
@@ -203,9 +203,9 @@ def test_a_preview_says_what_would_change_and_changes_nothing(world: World) -> N
         preview(api, world.release(), "02:00", world.say)
         assert world.changes == 0
         assert world.lines().splitlines() == [
-            "would make pipeline short-video",
+            "would create pipeline short-video",
             f"would upload version {world.release().version_name}",
-            "would make experiment short-video",
+            "would create experiment short-video",
             "would run it daily at 02:00 UTC",
         ]
         world.deploy()
@@ -249,7 +249,7 @@ def test_retirement_ends_the_schedule_and_says_what_stays(world: World) -> None:
     with world.api() as api:
         assert not retire(api, "short_video", True, world.say)
         lines = world.lines()
-        assert "goes on    run" in lines
+        assert "continues  run" in lines
         assert mentions(lines, "stays ... 1 version ... all runs")
         world.store.set_state(next(iter(world.store.runs)), "SUCCEEDED")
         assert retire(api, "short_video", True, world.say)

@@ -136,9 +136,9 @@ def test_a_name_that_nobody_has() -> None:
     [
         (
             Fault("GET", "healthz", status=302, headers={"Location": "/dex/auth"}),
-            "log in ... /dex/auth",
+            "/dex/auth",
         ),
-        (Fault("GET", "healthz", status=200, body="<html>Sign in</html>"), "page for people"),
+        (Fault("GET", "healthz", status=200, body="<html>Sign in</html>"), "web page"),
         (Fault("GET", "healthz", status=403, body="RBAC: access denied"), "RBAC: access denied"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_backfill_since_does_not_hide_the_schedules_last_run(world: World) -> 
     assert mentions(printed(found), "since ... succeeded ... backfill ... 2024-03-01 ... 2024-03-08 02:42 UTC ... run-")
 
 
-def test_a_date_that_was_run_again_with_success_is_mended(world: World) -> None:
+def test_a_date_that_was_run_again_with_success_is_recovered(world: World) -> None:
     world.deploy()
     world.at = world.at.replace(day=8, hour=2)
     fire(world, "FAILED")

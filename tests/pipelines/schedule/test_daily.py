@@ -79,8 +79,8 @@ def test_a_run_is_for_yesterday_and_leaves_its_output(place: Place) -> None:
     [log] = place.folder.glob("*.log")
     assert log.name.startswith("20240301T000030-")
     assert log.name.endswith("-2024-02-29.log")
-    assert log.read_text() == f"pretends on {place.root}\nrefused by a gate\n"
-    assert tells(err, "short_video 2024-02-29", f"refused by a gate ... {log}")
+    assert log.read_text() == f"pretends on {place.root}\nrejected by a gate\n"
+    assert tells(err, "short_video 2024-02-29", f"rejected by a gate ... {log}")
     assert place.told() == []
 
 
@@ -96,7 +96,7 @@ def test_a_failed_run_that_told_so_itself_is_not_told_twice(place: Place) -> Non
     ("how", "given", "code", "words"),
     [
         ("nothing", 1, 1, "failed"),
-        ("nothing", 2, 2, "was given something wrong"),
+        ("nothing", 2, 2, "are wrong"),
         ("kill", 0, 137, "killed by SIGKILL"),
     ],
 )
@@ -115,10 +115,10 @@ def test_two_runs_never_meet_and_the_second_says_who_holds_the_root(place: Place
     errors = {process: process.communicate(timeout=60)[1] for process in both}
     assert sorted(process.returncode for process in both) == [0, 4]
     [second] = [process for process in both if process.returncode == 4]
-    assert "not begun" in errors[second]
+    assert "not started" in errors[second]
     assert tells(errors[second], "--root", f"(got {place.root}, held by process ")
     [told] = place.told()
-    assert told["reason"].startswith("not begun")
+    assert told["reason"].startswith("not started")
     assert tells(told["reason"], "--root", "another run")
     assert len(list(place.folder.glob("*.log"))) == 2
 

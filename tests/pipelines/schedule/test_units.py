@@ -163,5 +163,5 @@ def test_a_file_of_variables_that_is_none_is_refused(
     assert "s3cret" not in str(caught.value)
     with pytest.raises(UserError, match=place_and_value("--environment", "No such file")):
         read_environment(tmp_path / "none")
-    with pytest.raises(UserError, match=place_and_value("--environment", "no small file")):
+    with pytest.raises(UserError, match=place_and_value("--environment", "65536")):
         read_environment(tmp_path)
