@@ -94,17 +94,19 @@ class Comparison:
 
     def notes(self, inputs: Inputs) -> tuple[str, ...]:
         """Returns notes for the user, one sentence each; none if everything is kept."""
-        anew = "over the new days alone; what the base has learned of their values starts anew"
+        fresh = "over the new days only; what the base has learned of their values starts fresh"
         if self.lost:
             names = [name for name in self.changed if is_analyzed(inputs, name)]
-            return (f"{self.lost}: statistics of {listed(names)} were analyzed anew, {anew}",) if names else ()
-        told = []
+            return (f"{self.lost}: statistics of {listed(names)} were analyzed again, {fresh}",) if names else ()
+        notes = []
         if self.changed:
             what = "; ".join(f"{name}: {difference}" for name, difference in self.changed.items())
-            told.append(f"features have changed since the base was trained ({what}): they were analyzed anew, {anew}")
+            notes.append(
+                f"features have changed since the base was trained ({what}): they were analyzed again, {fresh}"
+            )
         if new := [name for name in self.new if is_analyzed(inputs, name)]:
-            told.append(f"new features were analyzed over the new days alone: {listed(new)}")
-        return tuple(told)
+            notes.append(f"new features were analyzed over the new days only: {listed(new)}")
+        return tuple(notes)
 
 
 def declared_of(inputs: Inputs, name: str) -> dict[str, Any] | None:

@@ -85,20 +85,18 @@ def _parse(path: Path) -> CommentedMap:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        raise _fail(
-            path, f"is not YAML: {_one_line(error.problem or error.context)}", "mend the syntax", line
-        ) from None
+        raise _fail(path, f"is not YAML: {_one_line(error.problem or error.context)}", "fix the syntax", line) from None
     except YAMLError as error:
-        raise _fail(path, f"is not YAML: {_one_line(error)}", "mend the syntax") from None
+        raise _fail(path, f"is not YAML: {_one_line(error)}", "fix the syntax") from None
     except RecursionError:
         raise _fail(path, "is nested too deeply", f"at most {MAX_DEPTH} levels") from None
     except (ValueError, NotImplementedError, AttributeError, TypeError, LookupError, AssertionError) as error:
         # What ruamel.yaml lets through for some malformed numbers, dates, directives and tags.
-        raise _fail(path, f"is not YAML: {_one_line(error)}", "mend the syntax") from None
+        raise _fail(path, f"is not YAML: {_one_line(error)}", "fix the syntax") from None
     if document is None:
         raise _fail(path, "is empty", "a spec starts with `name:`")
     if not isinstance(document, CommentedMap):
-        raise _fail(path, f"is no mapping (got {_kind_of(document)})", "a spec starts with `name:`")
+        raise _fail(path, f"is not a mapping (got {_kind_of(document)})", "a spec starts with `name:`")
     return document
 
 
@@ -108,7 +106,7 @@ def _read(path: Path) -> str:
         if path.is_dir():
             raise _fail(path, "is a folder", "give the path of a YAML file")
         if not path.is_file():
-            raise _fail(path, "is no file", "give the path of a YAML file")
+            raise _fail(path, "is not a file", "give the path of a YAML file")
         if size > MAX_FILE_BYTES:
             raise _fail(path, f"is {size} bytes long", f"at most {MAX_FILE_BYTES}")
         return path.read_text(encoding="utf-8-sig")
@@ -139,7 +137,7 @@ def _plain(path: Path, document: CommentedMap) -> Any:
         if isinstance(node, CommentedMap):
             for key in node:
                 if not isinstance(key, str):
-                    raise refused(loc, f"has a key that is no text (got {_one_line(key)})", "put quotes round it")
+                    raise refused(loc, f"has a key that is not a string (got {_one_line(key)})", "put quotes around it")
             return {str(key): convert(value, (*loc, str(key))) for key, value in node.items()}
         if isinstance(node, CommentedSeq):
             return [convert(value, (*loc, index)) for index, value in enumerate(node)]
@@ -149,7 +147,7 @@ def _plain(path: Path, document: CommentedMap) -> Any:
         for kind in (int, float, str):
             if isinstance(node, kind):
                 return kind(node)
-        raise refused(loc, f"is a {_kind_of(node)} (got {_one_line(node)})", "put quotes round it to make it a text")
+        raise refused(loc, f"is a {_kind_of(node)} (got {_one_line(node)})", "put quotes around it to make it a string")
 
     def refused(loc: Loc, what: str, allowed: str) -> SpecError:
         return SpecError(path, [_with_line(Problem(loc, what, allowed), document)])

@@ -80,7 +80,7 @@ def test_aliases_that_unfold_into_billions_are_refused(tmp_path: Path) -> None:
 def test_a_missing_file_a_folder_and_a_device_are_told_apart(tmp_path: Path) -> None:
     assert _error(tmp_path / "none.yaml").startswith("(whole file): no such file; ")
     assert _error(tmp_path).startswith("(whole file): is a folder; ")
-    assert _error(Path("/dev/zero")).startswith("(whole file): is no file; ")
+    assert _error(Path("/dev/zero")).startswith("(whole file): is not a file; ")
     (tmp_path / "file").write_text("")
     assert tells(_error(tmp_path / "file" / "spec.yaml"), "(whole file)", "(Not a directory)")
 
