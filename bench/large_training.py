@@ -20,9 +20,10 @@ from schemas.derived.columns import columns
 from schemas.derived.groups import groups_of
 from schemas.spec import RankerSpec, digest
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest, Position
+from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.hashing import owner_of
+from trainer_module.input.position import Position
 from trainer_module.ranker import Ranker
 from trainer_module.serving.writing import served_ranker
 from trainer_module.snapshot import RowsSnapshot, Snapshot

@@ -23,9 +23,10 @@ from bench.workload import BATCH_SIZE_PER_RANK, cardinalities, keys_of, pool, ra
 from schemas.spec import RankerSpec, digest
 from trainer_module import collectives
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest, Position
+from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.row_store import RowStore
+from trainer_module.input.position import Position
 from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 

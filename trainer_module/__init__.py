@@ -1,5 +1,6 @@
 """How one training job learns: input, features, embedding engine, models, loop, export. No orchestrator.
 
-The story, in reading order: `launch` starts the processes of a job; every rank runs `__main__`; `ranker` is the
-model from keys to predictions; `loop` trains it; `export` turns the trained state into a SavedModel.
+In reading order: `ranker` is the model from keys to predictions; `loop.training` tells how one rank trains it;
+`launch` starts the processes of a job, of which every rank runs `__main__`; `export` turns the trained state into a
+SavedModel.
 """

@@ -1,7 +1,8 @@
-"""Scores of a few raw examples by the ranks themselves: the served model must give the same."""
+"""The ranks' own scores of a few raw examples; the exported model must reproduce them."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,21 +12,23 @@ from schemas.contracts.training_job import TrainJob
 from trainer_module.input.batch import Batch, Layout
 from trainer_module.input.local_reader import records
 
-if TYPE_CHECKING:
-    # The export reads what the ranks have left and needs nothing of theirs.
-    from trainer_module.loop.trainer import Trainer
-
 NUM_CHECKED = 512
 _EXAMPLES, _SCORES = "check_examples.tfrecord", "check_scores.npz"
 
 
-def write_check(job: TrainJob, trainer: "Trainer") -> None:
-    """Scores the first raw examples with the live tables. All ranks call it together; rank 0 writes the files."""
+def write_check(job: TrainJob, rank: int, predict: Callable[[Batch | None], dict[str, NDArray[Any]]]) -> None:
+    """Scores the first raw examples with the live tables. All ranks call it together; rank 0 writes the files.
+
+    Args:
+        job: names the examples, and the folder of the files.
+        rank: this one.
+        predict: `Trainer.predict`.
+    """
     if not job.check_files:
         return
-    raw = [] if trainer.rank else list(records(job.check_files).take(NUM_CHECKED).as_numpy_iterator())
-    scores = trainer.predict(_transformed(job, raw) if raw else None)
-    if trainer.rank == 0:
+    raw = [] if rank else list(records(job.check_files).take(NUM_CHECKED).as_numpy_iterator())
+    scores = predict(_transformed(job, raw) if raw else None)
+    if rank == 0:
         with tf.io.TFRecordWriter(str(Path(job.output_dir) / _EXAMPLES)) as writer:
             for example in raw:
                 writer.write(example)

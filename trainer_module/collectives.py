@@ -1,4 +1,4 @@
-"""The ranks of a job and what they do together. The only module of a rank that knows Horovod."""
+"""Collective operations of a job's ranks. Within a rank, the only module that imports Horovod."""
 
 import horovod.tensorflow as hvd
 import numpy as np
@@ -8,13 +8,13 @@ MAX_TEXT_BYTES = 1024
 
 
 def start() -> tuple[int, int]:
-    """Joins the job that the environment names, alone where it names none; returns (rank, number of ranks)."""
+    """Joins the job that the environment names, or runs alone; returns (rank, number of ranks)."""
     hvd.init()
     return hvd.rank(), hvd.size()
 
 
 def local_rank() -> int:
-    """Returns this rank's number among those of its machine."""
+    """Returns this rank's number on its machine."""
     return int(hvd.local_rank())
 
 
@@ -46,7 +46,7 @@ def alltoall(tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> tuple[tf.Ten
 
 
 def texts(text: str, *, name: str) -> list[str]:
-    """Returns what every rank says, up to `MAX_TEXT_BYTES` of it, in the order of the ranks."""
+    """Returns every rank's text, cut to `MAX_TEXT_BYTES`, in the order of the ranks."""
     own = np.zeros([hvd.size(), MAX_TEXT_BYTES], np.uint8)
     encoded = text.encode()[:MAX_TEXT_BYTES]
     own[hvd.rank(), : len(encoded)] = np.frombuffer(encoded, np.uint8)
@@ -55,5 +55,5 @@ def texts(text: str, *, name: str) -> list[str]:
 
 
 def barrier(*, name: str) -> None:
-    """Waits until all ranks have come here."""
+    """Waits until all ranks have called it."""
     allreduce_sum(tf.zeros([1]), name=name)

@@ -1,11 +1,11 @@
 """From the trained state to a SavedModel: `python -m trainer_module.export JOB PID`.
 
-Raw examples in, predictions out: Transform's graph, the rows in the declared form, and the same ranker as in training.
-The form `stock` is made of TensorFlow's own operations: TensorFlow Serving, TFMA and Beam load it with nothing of ours
-installed.
+Raw examples in, predictions out: Transform's graph, the rows in the form of the spec, and the ranker of training.
+The form `stock` is made of TensorFlow's own operations: TensorFlow Serving, TFMA and Beam load it without any package
+of ours.
 
-It is written first, by `trainer_module.serving.writing`. Then the process starts itself anew, with nothing but
-TensorFlow in it, and loads the model as a server does.
+`trainer_module.serving.writing` writes the model first. Then the process restarts itself with nothing but TensorFlow,
+and loads the model as a server does.
 """
 
 import json
@@ -22,8 +22,8 @@ import tensorflow as tf
 
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.files import write_whole
+from trainer_module.check_scores import read_check
 from trainer_module.launch.processes import end_with_parent
-from trainer_module.loop.check import read_check
 from trainer_module.serving.operations import load_operations
 from trainer_module.serving.reduction import labels_of, reductions
 from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of
@@ -34,10 +34,10 @@ _SERVE = "serving_default"
 
 
 def export(job: TrainJob) -> None:
-    """Writes the SavedModel, which must give the ranks' own scores, and then its report, which makes it count.
+    """Writes the SavedModel, compares its scores with the ranks', and then writes the report that makes it valid.
 
     Raises:
-        ValueError: when its scores differ from the ranks', or there is nothing to measure the cost of smaller rows on.
+        ValueError: when its scores differ from the ranks', or there are no examples to measure smaller rows on.
     """
     started = time.time()
     write(job)
@@ -45,15 +45,15 @@ def export(job: TrainJob) -> None:
 
 
 def write(job: TrainJob) -> None:
-    """Writes the model; what a killed export has left of it goes first."""
-    # Imported late: what checks a model needs nothing of what writes it.
+    """Writes the model; removes first what a killed export left of it."""
+    # Imported late: checking a model does not need what writes it.
     from trainer_module.serving.writing import write
 
     write(job, Path(job.model_dir))
 
 
 def check(job: TrainJob, started: float) -> None:
-    """Loads the model, compares its scores, and writes the report; leaves no model that has other scores.
+    """Loads the model, compares its scores, and writes the report; removes a model that has other scores.
 
     Args:
         job: whose model it is.
@@ -71,16 +71,16 @@ def check(job: TrainJob, started: float) -> None:
 
 def _checked(job: TrainJob) -> dict[str, Any]:
     """Returns the report of a model that scores as the ranks did."""
-    model, output_dir, declared = Path(job.model_dir), Path(job.output_dir), job.ranker.export
+    model, output_dir, spec = Path(job.model_dir), Path(job.output_dir), job.ranker.export
     size = sum(path.stat().st_size for path in model.rglob("*") if path.is_file())
-    report: dict[str, Any] = {"form": declared.form, "rows": declared.rows, "model_bytes": size, "tasks": {}}
+    report: dict[str, Any] = {"form": spec.form, "rows": spec.rows, "model_bytes": size, "tasks": {}}
     if job.check_files:
-        load_operations(declared.form)
+        load_operations(spec.form)
         loaded = tf.saved_model.load(str(model))
         raw, expected = read_check(output_dir)
         served = scores_of(loaded.signatures[_SERVE], [tf.constant(raw, tf.string)])
         np.savez(output_dir / SERVED_SCORES, **served)
-        if declared.rows == "float32":
+        if spec.rows == "float32":
             refuse_difference(served, expected)
         else:
             report["tasks"] = _reductions(job, loaded.signatures[_SERVE])
@@ -100,9 +100,9 @@ def main(job_file: str, parent_pid: str, started: str = "") -> None:
     """Exports a job's trained state.
 
     Args:
-        job_file: of the job.
-        parent_pid: who started this process.
-        started: when; given to a process that is to check what it has written.
+        job_file: path.
+        parent_pid: the process that started this one.
+        started: seconds since 1970; given to the restarted process, which checks the model.
     """
     end_with_parent(int(parent_pid))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")

@@ -1,4 +1,4 @@
-"""What a job tells the outside while it trains: each rank by a heartbeat, rank 0 and the launcher by lines of progress.
+"""Progress of a job for observers: each rank's heartbeat file, and lines of progress by rank 0 and the launcher.
 
 A line is a JSON object: numbers of training (`step`, ...), results of a validation, or a sentence (`says`).
 """
@@ -21,29 +21,29 @@ _TAIL_BYTES = 8192
 
 
 def say(file: Path, sentence: str, **more: object) -> None:
-    """Adds a sentence to the lines of progress; it stands for what is going on until the next line.
+    """Adds a sentence to the lines of progress; it describes the job until the next line.
 
     Args:
-        file: of the lines.
+        file: `progress.jsonl`.
         sentence: for people.
-        more: the same for programs.
+        more: fields for programs.
     """
     _add(file, {"says": sentence, **more})
 
 
 def _add(file: Path, line: Mapping[str, Any]) -> None:
-    # A disk that is full for a while must not end a training that does without it.
+    # Training does not depend on this file: a full disk must not end it.
     with contextlib.suppress(OSError), file.open("a") as lines:
         lines.write(json.dumps(line) + "\n")
 
 
 def newest_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Yields the last lines of progress that are whole, newest first; none where there is no file."""
+    """Yields the last complete lines of progress, newest first; none where there is no file."""
     try:
-        found = read_end(file, _TAIL_BYTES).split("\n")[:-1]
+        newest = read_end(file, _TAIL_BYTES).split("\n")[:-1]
     except OSError:
         return
-    for line in reversed(found):
+    for line in reversed(newest):
         try:
             fields = json.loads(line)
         except ValueError:
@@ -65,11 +65,11 @@ class Progress:
         self.step = 0
 
     def resume(self, *, step: int, examples: int) -> None:
-        """Says what was done before this process; the rate is of this process alone."""
+        """Sets what earlier processes have done; the rate counts this process alone."""
         self.step, self.examples, self._resumed_examples = step, examples, examples
 
     def beat(self) -> None:
-        """Says that the rank is alive and getting on; cheap enough for every step."""
+        """Touches the heartbeat file; cheap enough for every step."""
         now = self._clock()
         if now >= self._next_beat:
             self._heartbeat.touch()
@@ -77,7 +77,7 @@ class Progress:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Says that the rank is alive while it reads or writes a checkpoint, however long that takes."""
+        """Keeps touching the heartbeat file while the body runs, for work as long as reading a checkpoint."""
         done = threading.Event()
 
         def beat() -> None:
@@ -105,7 +105,7 @@ class Progress:
             self._write({"step": self.step, "examples": self.examples, "loss": loss, "examples_per_s": round(rate, 1)})
 
     def validated(self, epoch: int, results: Mapping[str, Mapping[str, float]]) -> None:
-        """Says what the validation split gave after an epoch, counted from 0: {task: {metric: value}}."""
+        """Adds the metrics of the validation split after an epoch, from 0: {task: {metric: value}}."""
         self._write({"epoch": epoch, "validation": results})
 
     def say(self, sentence: str) -> None:

@@ -20,7 +20,7 @@ class RowsSnapshot:
     Attributes:
         keys: [n] int64, in no particular order.
         rows: [n, width] float32, `[embedding | slots | bookkeeping]`; the bookkeeping is int32 bits.
-        extra: what belongs to the rank rather than to a row: counters of statistics (`count_...`) and of admission
+        extra: state of the rank rather than of a row: counters of statistics (`count_...`) and of admission
             (`sketch_...`), and, where changes are tracked, the log (`keys_...`, `sum_...`) since the last export.
     """
 
@@ -35,7 +35,7 @@ class RowsSnapshot:
 
     @property
     def blocks(self) -> Iterator[KeysAndRows]:
-        """Keys and rows, some at a time."""
+        """Keys and rows in blocks."""
         for start in range(0, len(self.keys), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             yield self.keys[part], self.rows[part]
@@ -43,7 +43,7 @@ class RowsSnapshot:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one rank holds.
+    """The state of one rank.
 
     Attributes:
         step: steps done.
@@ -60,11 +60,11 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class RowsOnDisk:
-    """What a rank owns of a group in a checkpoint, read when it is asked for, so that nobody holds it twice.
+    """A rank's rows of a group in a checkpoint, read on demand, so that memory holds them once.
 
     Attributes:
         num_rows: how many there are.
-        read_blocks: reads keys and rows as in `RowsSnapshot`, some at a time; they may lie where the last ones lay.
+        read_blocks: reads keys and rows as in `RowsSnapshot`, in blocks; each may overwrite the one before.
         read_extra: reads `RowsSnapshot.extra`.
     """
 
@@ -74,7 +74,7 @@ class RowsOnDisk:
 
     @property
     def blocks(self) -> Iterator[KeysAndRows]:
-        """Keys and rows, some at a time; read anew each time."""
+        """Keys and rows in blocks; read anew each time."""
         return self.read_blocks()
 
     @property
@@ -94,15 +94,15 @@ class StoredSnapshot:
 
 
 def merged_extra(so_far: Arrays, part: Arrays, *, is_heir: bool) -> Arrays:
-    """Returns a rank's `RowsSnapshot.extra` after the number of ranks has changed, one old rank after another.
+    """Merges old ranks' `RowsSnapshot.extra`, one after another, after the number of ranks has changed.
 
-    Sketches and other sums add up: each key was counted on one old rank alone, so the sum over those that had keys of
-    this rank never tells less than its count. Keys come one after another; the rank picks its own.
+    Sketches and other sums add up: each key was counted on one old rank alone, so the sum is never below its count.
+    Keys are concatenated; the rank picks its own.
 
     Args:
         so_far: merged before; may be empty.
         part: of an old rank.
-        is_heir: whether this rank takes over the old one's counters of statistics, which one rank alone must do.
+        is_heir: whether this rank takes over the old one's counters, which exactly one rank must do.
     """
     merged = dict(so_far)
     for name, array in part.items():

@@ -20,6 +20,7 @@ from schemas.spec import RankerSpec
 from trainer_module import collectives
 from trainer_module.input.batch import Batch
 from trainer_module.loop.trainer import Trainer
+from trainer_module.loop.validation import validate
 from trainer_module.ranker import Ranker
 
 DIM, WIDTH = 100, 4
@@ -87,7 +88,7 @@ def _train(model: str, correlation: float, seed: int, learning_rate: float) -> R
     trainer = Trainer(Ranker(_declared(model, seed, learning_rate)), rank=0, ranks=1)
 
     def measured(rows: Any) -> tuple[float, ...]:
-        found = trainer.validate(batches(rows, 5_000), _Quiet())  # type: ignore[arg-type]
+        found, _ = validate(trainer, batches(rows, 5_000), _Quiet())  # type: ignore[arg-type]
         return tuple(of_task["rmse"] for of_task in found.values())
 
     order, best = np.random.default_rng(seed), None

@@ -8,6 +8,8 @@ from sklearn.metrics import roc_auc_score
 from schemas.spec import RankerSpec
 from trainer_module import collectives
 from trainer_module.input.local_reader import own_batches, validation_batches
+from trainer_module.loop.epoch import train_epoch
+from trainer_module.loop.history import EpochReport
 from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 
@@ -29,7 +31,9 @@ def aucs(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str], *
     collectives.start()
     trainer = Trainer(Ranker(declared), rank=0, ranks=1)
     for epoch in range(training.epochs):
-        trainer.train_epoch(own_batches(declared, train, epoch=epoch, rank=0, ranks=1), _Quiet())  # type: ignore[arg-type]
+        batches = own_batches(declared, train, epoch=epoch, rank=0, ranks=1)
+        for _ in train_epoch(trainer, batches, _Quiet(), EpochReport()):  # type: ignore[arg-type]
+            pass
     large = declared.model_copy(update={"training": training.model_copy(update={"batch_size_per_rank": 4096})})
     labels, scores = [], []
     for batch in validation_batches(large, evaluated, rank=0, ranks=1):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainer_module.loop.progress import newest_lines
+from trainer_module.progress import newest_lines
 
 
 @dataclass(frozen=True)

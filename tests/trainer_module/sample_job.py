@@ -159,6 +159,17 @@ def run_ranks(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, ba
     return losses
 
 
+def train_on(trainer: Any, batches: Any, progress: Any) -> Any:
+    """Trains on an epoch's batches in this process; returns the epoch's report."""
+    from trainer_module.loop.epoch import train_epoch
+    from trainer_module.loop.history import EpochReport
+
+    report = EpochReport()
+    for _ in train_epoch(trainer, batches, progress, report):
+        pass
+    return report
+
+
 def read_rows(checkpoint: Path, group: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns all ranks' keys and whole rows of a group of tables, sorted by key."""
     keys, rows = (

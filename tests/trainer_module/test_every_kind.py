@@ -56,10 +56,11 @@ def test_the_specs_have_every_member_of_every_union_of_the_schema() -> None:
 def _write_checkpoint(target: Path, trainer: Any) -> None:
     from schemas.spec import digest
     from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-    from trainer_module.checkpoint.manifest import Manifest, Position
+    from trainer_module.checkpoint.manifest import Manifest
     from trainer_module.checkpoint.writer import Contents, write
+    from trainer_module.input.position import Position
 
-    declared, snapshot = trainer.ranker.declared, trainer.snapshot()
+    declared, snapshot = trainer.ranker.spec, trainer.snapshot()
     manifest = Manifest(
         step=snapshot.step,
         ranks=1,
@@ -78,9 +79,9 @@ def _write_checkpoint(target: Path, trainer: Any) -> None:
 def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
     name: str, world: World, tmp_path: Path
 ) -> None:
+    from trainer_module.check_scores import read_check, write_check
     from trainer_module.export import export
     from trainer_module.input.batch import parser
-    from trainer_module.loop.check import read_check, write_check
     from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
@@ -97,7 +98,7 @@ def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
 
     job = every_kind.job_of(tmp_path, world.examples, world.transform(name), declared)
     _write_checkpoint(Path(job.final_checkpoint), trainer)
-    write_check(job, trainer)
+    write_check(job, 0, trainer.predict)
     # Refuses scores that differ from the ranker's.
     export(job)
     raw, expected = read_check(Path(job.output_dir))

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.spec import RankerSpec
 from tests.trainer_module.rank_processes import run_on_ranks
-from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, write_examples
+from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, train_on, write_examples
 
 pytestmark = pytest.mark.slow
 
@@ -69,8 +69,9 @@ def _masked(batch: dict[str, Any]) -> dict[str, Any]:
 def train(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: one epoch for each optimizer, its results to files; then a job that ends early."""
     from trainer_module.input.local_reader import own_batches, validation_batches
-    from trainer_module.loop.progress import Progress
     from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.validation import validate
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     files = tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))
@@ -80,7 +81,7 @@ def train(rank: int, ranks: int, directory: Path) -> None:
         batches = own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks)
         if optimizer in MASKED:
             batches = map(_masked, batches)
-        report = trainer.train_epoch(batches, Progress(job(directory, ranker, files), rank))
+        report = train_on(trainer, batches, Progress(job(directory, ranker, files), rank))
         snapshot = trainer.snapshot()
         arrays = {f"dense/{name}": array for name, array in {**snapshot.dense, **snapshot.extra}.items()}
         for group, rows in snapshot.groups.items():
@@ -88,15 +89,15 @@ def train(rank: int, ranks: int, directory: Path) -> None:
         np.savez(directory / f"{optimizer}-{rank}.npz", losses=np.array(report.step_losses), **arrays)
         (directory / f"{optimizer}-{rank}.json").write_text(json.dumps(trainer.statistics()))
     read = list(validation_batches(ranker, files, rank=rank, ranks=ranks))
-    metrics = trainer.validate(read, Progress(job(directory, ranker, files), rank))
-    told = {"metrics": metrics, "all": trainer.num_validated, "own": sum(len(batch["labels"]) for batch in read)}
+    metrics, num_validated = validate(trainer, read, Progress(job(directory, ranker, files), rank))
+    told = {"metrics": metrics, "all": num_validated, "own": sum(len(batch["labels"]) for batch in read)}
     (directory / f"validated-{rank}.json").write_text(json.dumps(told))
     if ranks == 2:
         _end_early(rank, ranks, directory / "ended", files)
 
 
 def _end_early(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -> None:
-    from trainer_module.__main__ import train as train_job
+    from trainer_module.loop.training import train as train_job
 
     stopping = {
         "epochs": 12,
@@ -195,8 +196,9 @@ def skip(rank: int, ranks: int, directory: Path) -> None:
     import tensorflow as tf
 
     from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.progress import Progress
-    from trainer_module.loop.trainer import NotFiniteError, Trainer
+    from trainer_module.loop.epoch import NotFiniteError
+    from trainer_module.loop.trainer import Trainer
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     files = tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))
@@ -206,11 +208,11 @@ def skip(rank: int, ranks: int, directory: Path) -> None:
     floats = tf.fill(tf.shape(batches[3]["floats"]), float("nan" if rank == ranks - 1 else "0"))
     bad = {**batches[3], "floats": floats}
     with_one_bad = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
-    report = with_one_bad.train_epoch([*batches[:3], bad, *batches[3:]], progress)
+    report = train_on(with_one_bad, [*batches[:3], bad, *batches[3:]], progress)
     assert report.skipped == 1
     assert len(report.step_losses) == 6
     without = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
-    without.train_epoch(batches, progress)
+    train_on(without, batches, progress)
     for ours, expected in zip(
         (with_one_bad.snapshot(), without.snapshot()), (without.snapshot(), with_one_bad.snapshot()), strict=True
     ):
@@ -220,7 +222,7 @@ def skip(rank: int, ranks: int, directory: Path) -> None:
         for group, rows in expected.groups.items():
             np.testing.assert_array_equal(ours.groups[group].rows, rows.rows)
     try:
-        without.train_epoch([bad, bad, bad], progress)
+        train_on(without, [bad, bad, bad], progress)
     except NotFiniteError as error:
         assert "not finite 3 steps in a row, after step 6" in str(error)
         (directory / f"raised-{rank}").touch()

@@ -1,6 +1,6 @@
-"""Checkpoints: the whole state of a training on disk, whole by their manifest, restored onto any number of ranks.
+"""Checkpoints: the whole state of a training on disk, complete once the manifest is there, for any number of ranks.
 
-`files` writes and reads arrays with checksums; `manifest` says what a checkpoint holds; `folder` where checkpoints
-lie; `writer` publishes and `schedule` says when; `choice` has all ranks go on from the same one; `restore` gives a rank
-its part back; `warm_start` what of it fits another spec.
+`files` writes and reads arrays with checksums; `manifest` lists what a checkpoint holds; `folder` knows where
+checkpoints lie; `writer` writes one; `choice` makes all ranks start from the same one; `restore` reads one rank's part;
+`warm_start` reads what fits another spec.
 """

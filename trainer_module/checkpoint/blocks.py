@@ -1,8 +1,8 @@
-"""In which order a rank's rows lie in its files, and where among them those of any rank are. Pure functions.
+"""The order of rows in a rank's files, and where among them the rows of any rank are. Pure functions.
 
-Each of n ranks owns a range of the hash of ids: the first one the hashes in the first nth of all, and so on. The files
-hold rows by the upper bits of the hash, the bucket. So the rows of any rank of any number of ranks are a run of blocks,
-and a block, some whole buckets with checksums of their own, is the least that is read.
+Each of n ranks owns one nth of the range of the hash of ids. Files hold rows in the order of the hash's upper bits, the
+bucket. So the rows of any rank, of any number of ranks, are a run of blocks. A block is a run of whole buckets with its
+own checksums; it is the least that is read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from schemas.splitmix64 import mix64
 
 BLOCK_ROWS = 1 << 14
 _HASH_BITS = 32
-_BUCKET_BITS = 16  # Numbers of 16 bits are sorted by radix.
+_BUCKET_BITS = 16  # NumPy sorts 16-bit numbers by radix.
 _BUCKETS = 1 << _BUCKET_BITS
 _KEYS_AT_ONCE = 1 << 18
 
@@ -58,7 +58,7 @@ def buckets_of_rank(rank: int, ranks: int) -> tuple[int, int]:
 
 
 def ranks_beside(rank: int, ranks: int, other: int) -> range:
-    """Returns those of `other` ranks that own keys which this one of `ranks` owns, too."""
+    """Returns which of `other` ranks share keys with this one of `ranks`."""
     return range(rank * other // ranks, -(-(rank + 1) * other // ranks))
 
 
@@ -73,11 +73,11 @@ def order_of(keys: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def cut(rows_by_bucket: NDArray[np.int64], block_rows: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yields first and last bucket, start and end of each block, of about so many rows.
+    """Yields first and last bucket, start and end of each block of about `block_rows` rows.
 
     Args:
         rows_by_bucket: [buckets].
-        block_rows: a bucket of more is a block by itself.
+        block_rows: a larger bucket is a block by itself.
     """
     ends = np.cumsum(rows_by_bucket)
     filled = np.flatnonzero(rows_by_bucket)
@@ -93,7 +93,7 @@ def as_array(blocks: Sequence[Block]) -> NDArray[np.int64]:
 
 
 def from_array(numbers: NDArray[Any], num_rows: int) -> list[Block] | None:
-    """Returns the inverse of `as_array`; None where the blocks are not those of so many rows."""
+    """Returns the inverse of `as_array`; None where the blocks do not cover that many rows."""
     if numbers.dtype != np.int64 or numbers.ndim != 2 or numbers.shape[1] != len(Block._fields):
         return None
     blocks = [Block(*row) for row in numbers.tolist()]

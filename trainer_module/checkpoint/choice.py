@@ -1,7 +1,7 @@
-"""Which checkpoint a training starts from: rank 0 says, and every other rank must see the very same one.
+"""Which checkpoint a training starts from: rank 0 decides, and every other rank must see the same one.
 
-Ranks of other machines may see other folders, or an older listing of the same one. Each that went its own way would
-train on weights of its own without a word.
+Ranks on other machines may see other folders, or an older listing of the same one. Without this check they would
+silently train on different weights.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from trainer_module.checkpoint.manifest import Manifest, encode, read_manifest
 
 _LOG = logging.getLogger("trainer_module.checkpoint")
 PATIENCE_S = 60.0
-"""How old a listing of a network's file system may be: the longest that NFS keeps one by default."""
+"""How old a directory listing on a network file system may be: NFS keeps one for this long by default."""
 _POLL_S = 0.5
 
 
@@ -27,10 +27,10 @@ class Seen:
     """What a rank sees in a folder.
 
     Attributes:
-        told: the same in one line; equal lines on all ranks mean equal checkpoints.
-        path: of the checkpoint; None: there is none to go on from.
-        manifest: its own.
-        is_refused: `told` is why it is none to go on from.
+        told: the checkpoint in one line; equal lines on all ranks mean equal checkpoints.
+        path: None where there is no checkpoint to continue from.
+        manifest: of the checkpoint.
+        is_refused: the checkpoint cannot be used; `told` is the reason.
     """
 
     told: str
@@ -40,11 +40,11 @@ class Seen:
 
 
 def agreed_newest(directory: Path, job_digest: str, *, rank: int, patience_s: float = PATIENCE_S) -> Path | None:
-    """Returns the checkpoint that all ranks go on from, None where there is none; all ranks call it.
+    """Returns the checkpoint that all ranks continue from, or None; all ranks call it.
 
     Raises:
-        CheckpointError: on all ranks, when one of them sees another one than rank 0 does, or when none is left but
-            damaged ones.
+        CheckpointError: on all ranks, when one of them sees another checkpoint than rank 0, or only damaged ones are
+            left.
     """
     return _agreed(lambda: _newest(directory, job_digest, is_first=rank == 0), directory, patience_s).path
 
@@ -53,7 +53,7 @@ def agreed_base(directory: Path, *, patience_s: float = PATIENCE_S) -> Manifest:
     """Returns the manifest of a checkpoint to start from; all ranks call it.
 
     Raises:
-        CheckpointError: on all ranks, when it is damaged, or one of them sees another one than rank 0 does.
+        CheckpointError: on all ranks, when it is damaged, or one of them sees another one than rank 0.
     """
     manifest = _agreed(lambda: _seen(directory), directory, patience_s).manifest
     assert manifest is not None
@@ -61,7 +61,7 @@ def agreed_base(directory: Path, *, patience_s: float = PATIENCE_S) -> Manifest:
 
 
 def _agreed(look: Callable[[], Seen], directory: Path, patience_s: float) -> Seen:
-    """Returns what all ranks see, after those who see something else have looked again for a while."""
+    """Returns what all ranks see; those that see something else than rank 0 look again for a while."""
     seen, given_up = look(), time.monotonic() + patience_s
     first = collectives.texts(seen.told, name="checkpoint_seen")[0]
     while _cut(seen.told) != first and time.monotonic() < given_up:
@@ -103,7 +103,7 @@ def _newest(directory: Path, job_digest: str, *, is_first: bool) -> Seen:
 
 
 def set_aside(path: Path, reason: str) -> None:
-    """Keeps a damaged checkpoint where nobody goes on from it, and says so; rank 0 alone calls it."""
+    """Sets a damaged checkpoint aside, and logs it; rank 0 alone calls it."""
     aside = folder.set_aside(path)
     _LOG.error("event=checkpoint_passed_over path=%s kept=%s reason: %s", path, aside, reason)
 

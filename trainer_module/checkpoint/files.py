@@ -1,7 +1,7 @@
-"""Arrays as .npy files, each with the checksum that its reader must find again.
+"""Arrays as .npy files with checksums, which every reader verifies.
 
-zlib's CRC-32 runs at 6 GB/s and lets go of the interpreter meanwhile, so that a thread that writes does not hold up
-the one that trains; a disk takes longer in any case.
+zlib's CRC-32 runs at 6 GB/s and releases the interpreter lock, so that the thread that writes does not slow down the
+one that trains; the disk is slower in any case.
 """
 
 import io
@@ -29,11 +29,11 @@ class CheckpointError(UserError):
 
 
 class DamagedError(CheckpointError):
-    """A checkpoint that is not what was written: another one may be sound."""
+    """A checkpoint whose files are not what was written; another one may be intact."""
 
 
 class FileRecord(FrozenModel):
-    """What a reader must find.
+    """What a file must be when it is read.
 
     Attributes:
         bytes: length of the file.
@@ -53,7 +53,7 @@ def write_array(path: Path, array: NDArray[Any]) -> FileRecord:
 
 
 def write_parts(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], parts: Iterable[NDArray[Any]]) -> FileRecord:
-    """Writes an array that comes in parts, each in C order, and waits until the disk has it."""
+    """Writes an array part by part, each in C order, and waits until the disk has it."""
     header = io.BytesIO()
     described = {"descr": _NPY.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     _NPY.write_array_header_1_0(header, described)
@@ -100,9 +100,9 @@ def read_array(path: Path, record: FileRecord) -> NDArray[Any]:
 
 
 def read_blocks(path: Path, record: FileRecord, num_rows: int) -> Iterator[NDArray[Any]]:
-    """Yields an array in blocks of so many rows, the last one shorter: each lies where the one before it lay.
+    """Yields an array in blocks of rows, the last one shorter; each block overwrites the one before it.
 
-    The checksum is known when all are read: what was made of the blocks counts only after the last.
+    The checksum is verified after the last block: use nothing made of the blocks before that.
 
     Raises:
         DamagedError: when the file is not the one that was recorded.
@@ -120,15 +120,15 @@ def read_blocks(path: Path, record: FileRecord, num_rows: int) -> Iterator[NDArr
 
 
 class ArrayFile:
-    """An array's file of which runs of rows are read, each with a checksum of its own."""
+    """An array's file that is read in runs of rows, each with its own checksum."""
 
     def __init__(self, path: Path, record: FileRecord, dtype: type[np.generic]):
         """Opens the file.
 
         Args:
-            path: of the file.
+            path: an .npy file.
             record: what it must be.
-            dtype: of the array; the header has no checksum of its own.
+            dtype: what the header must say; the header has no checksum of its own.
 
         Raises:
             DamagedError: when the file is not the one that was recorded.
@@ -161,7 +161,7 @@ class ArrayFile:
 
 
 class _Reading:
-    """A file of an array while it is read: from its beginning to its end, or here and there."""
+    """An array's file while it is read, from start to end or in runs."""
 
     def __init__(self, path: Path, record: FileRecord, file: BinaryIO):
         self._path, self._record, self._file = path, record, file
@@ -171,7 +171,7 @@ class _Reading:
         except ValueError as error:
             raise _damaged(path, f"has no readable header: {error}", "a .npy file") from error
         self._header_bytes = file.tell()
-        if self.dtype.hasobject:  # Its numbers would be taken for addresses of Python objects.
+        if self.dtype.hasobject:  # The bytes of an object array would be taken for addresses of Python objects.
             raise _damaged(path, f"holds {self.dtype}", "numbers")
         data_bytes = math.prod(self.shape) * self.dtype.itemsize
         if self.shape != record.shape or self._header_bytes + data_bytes != record.bytes:
@@ -184,7 +184,7 @@ class _Reading:
         self._crc = self._read(array, self._crc)
 
     def fill_run(self, array: NDArray[Any], first: int, crc32: int) -> None:
-        """Reads the rows from `first` on into an array in C order, and checks these alone."""
+        """Reads the rows from `first` on into an array in C order, and verifies them alone."""
         self._file.seek(self._header_bytes + first * math.prod(self.shape[1:]) * self.dtype.itemsize)
         crc = self._read(array, 0)
         if crc != crc32:
@@ -221,13 +221,13 @@ def read_bytes(path: Path, record: FileRecord) -> bytes:
 
 def _check_size(path: Path, record: FileRecord) -> None:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         raise _damaged(path, "no such file", f"{record.bytes} bytes") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise _damaged(path, "a link or no file at all", f"{record.bytes} bytes")
-    if found.st_size != record.bytes:
-        raise _damaged(path, f"{found.st_size} bytes", f"{record.bytes}")
+    if status.st_size != record.bytes:
+        raise _damaged(path, f"{status.st_size} bytes", f"{record.bytes}")
 
 
 def _check_crc(path: Path, crc: int, record: FileRecord) -> None:

@@ -1,4 +1,4 @@
-"""What of a checkpoint fits a spec, by name: decided from both declarations alone, without an array or TensorFlow."""
+"""Which parts of a checkpoint fit a spec, by name: decided from the manifest and the spec, without reading arrays."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from schemas.spec import RankerSpec
 from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables
 from trainer_module.checkpoint.manifest import Manifest, WeightLayout
-from trainer_module.checkpoint.warm_dense import changed_blocks, matching_places, of_the_base
+from trainer_module.checkpoint.warm_dense import changed_blocks, matching_positions, of_the_base
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Fit:
 
     Attributes:
         loaded: tables and weights taken over.
-        new: those that start anew.
+        new: those that start from their initial values.
         dropped: those that only the base has; `[<feature> of the base]` for a part of a feature that has changed.
     """
 
@@ -25,13 +25,13 @@ class Fit:
 
 
 def fit(
-    manifest: Manifest, declared: RankerSpec, weights: Sequence[WeightLayout], changed: Collection[str], *, source: str
+    manifest: Manifest, spec: RankerSpec, weights: Sequence[WeightLayout], changed: Collection[str], *, source: str
 ) -> Fit:
-    """Returns what of a checkpoint fits.
+    """Returns which parts of a checkpoint fit.
 
     Args:
         manifest: the checkpoint's.
-        declared: the spec.
+        spec: of the ranker to train.
         weights: the layouts of its dense weights.
         changed: features whose values mean something else than in the base, see `schemas.contracts.statistics`.
         source: the checkpoint, for messages.
@@ -39,8 +39,8 @@ def fit(
     Raises:
         CheckpointError: when a table of the same name has other rows.
     """
-    fitting = without(manifest, declared, changed)
-    groups = group_layouts(declared)
+    fitting = without(manifest, spec, changed)
+    groups = group_layouts(spec)
     refuse_changed_tables(fitting.groups, groups, source=source)
     held = {table for group in manifest.groups.values() for table in group.tables}
     before = {table for group in fitting.groups.values() for table in group.tables}
@@ -53,12 +53,12 @@ def fit(
     )
 
 
-def without(manifest: Manifest, declared: RankerSpec, changed: Collection[str]) -> Manifest:
-    """Returns a checkpoint's layout without what it knows of features that have changed.
+def without(manifest: Manifest, spec: RankerSpec, changed: Collection[str]) -> Manifest:
+    """Returns a checkpoint's manifest without the weights and tables of features that have changed.
 
-    Of a table whose rows stand for buckets of such a feature no row is kept.
+    A table whose rows stand for buckets of such a feature is left out whole.
     """
-    tables = {declared.table_of(name) for name in changed if name in declared.features}
+    tables = {spec.table_of(name) for name in changed if name in spec.features}
     groups = {
         name: group.model_copy(
             update={"tables": {table: tag for table, tag in group.tables.items() if table not in tables}}
@@ -75,7 +75,7 @@ def _weights(manifest: Manifest, weights: Sequence[WeightLayout]) -> tuple[list[
     dropped = [name for name in before if name not in {layout.name for layout in weights}]
     for layout in weights:
         old = before.get(layout.name)
-        if old is None or matching_places(old, layout) is None:
+        if old is None or matching_positions(old, layout) is None:
             new.append(layout.name)
             dropped += [layout.name] if old else []
             continue

@@ -1,8 +1,8 @@
-"""Where a job's checkpoints lie, `step-000000001234`: one is whole once its manifest is there, which is written last.
+"""A job's checkpoints, folders named `step-000000001234`. The manifest is written last and makes one complete.
 
-No folder is ever renamed and nothing is linked: a mounted object store can do neither. A folder without a manifest is
-being written or removed, or was left behind by a process that died; to readers it is not there. A damaged checkpoint
-is kept aside as `damaged-step-...`.
+Nothing is renamed or linked, as a mounted object store can do neither. A folder without a manifest is being written or
+removed, or was left by a process that died; readers ignore it. A damaged checkpoint is set aside as
+`damaged-step-...`.
 """
 
 import contextlib
@@ -24,8 +24,7 @@ _STEP = re.compile(rf"\.?step-\d{{12}}({re.escape(_BEST)}|\.tmp|\.old)?")
 def step_folder(directory: Path, step: int, *, is_best: bool = False) -> Path:
     """Returns where the checkpoint of a step is written.
 
-    That of the best epoch has a folder of its own: the step's own one, if there is any, must be whole until the other
-    is.
+    The best epoch's has a folder of its own: the step's other one, if any, must stay complete until this one is.
     """
     return directory / f"step-{step:012d}{_BEST if is_best else ''}"
 
@@ -51,29 +50,29 @@ def newest(directory: Path, job_digest: str) -> Path | None:
     Raises:
         CheckpointError: its manifest is damaged.
     """
-    found = published(directory)
-    return found[-1] if found and read_manifest(found[-1]).job_digest == job_digest else None
+    checkpoints = published(directory)
+    return checkpoints[-1] if checkpoints and read_manifest(checkpoints[-1]).job_digest == job_digest else None
 
 
 def publish(target: Path, manifest: Manifest) -> None:
-    """Makes the checkpoint whose other files are on the disk a whole one."""
+    """Writes the manifest, which makes the checkpoint complete; its other files are on disk."""
     write_last(target / MANIFEST, encode(manifest))
     sync(target.parent)
 
 
 def write_last(path: Path, content: bytes) -> None:
-    """Writes a small file that says that those beside it are complete: they reach the disk before it does."""
+    """Writes a small file that marks the others in its folder as complete: they reach the disk before it."""
     sync(path.parent)
     write_whole(path, content)
     sync(path.parent)
 
 
 def prune(directory: Path, keep: int) -> None:
-    """Removes all checkpoints but the last `keep`, and those of the best epochs that these may end with."""
-    found = published(directory)
-    steps = map(_best_step, found[-keep:])
+    """Removes all checkpoints but the last `keep`, and the best epochs' checkpoints that these refer to."""
+    checkpoints = published(directory)
+    steps = map(_best_step, checkpoints[-keep:])
     best = {step_folder(directory, step, is_best=True) for step in steps if step is not None}
-    for path in found[:-keep]:
+    for path in checkpoints[:-keep]:
         if path not in best:
             remove(path)
 
@@ -82,14 +81,14 @@ def _best_step(path: Path) -> int | None:
     try:
         return read_manifest(path).best_step
     except CheckpointError:
-        # Nobody can go on from it.
+        # Nothing can be continued from it.
         return None
 
 
 def remove(path: Path) -> None:
-    """Removes a checkpoint, its manifest first, so that half of one is never taken for a whole one."""
+    """Removes a checkpoint, its manifest first, so that a partly removed one never counts as complete."""
     if path.is_symlink():
-        path.unlink()  # What it leads to is not ours.
+        path.unlink()  # A link's target is not ours.
     elif path.exists():
         with contextlib.suppress(FileNotFoundError):
             os.remove(path / MANIFEST)
@@ -98,14 +97,14 @@ def remove(path: Path) -> None:
 
 
 def remove_remains(directory: Path, *, but: Path | None = None) -> None:
-    """Removes what is no whole checkpoint, and is not written any more; but: the one that is."""
+    """Removes incomplete checkpoints, except `but`, which is being written."""
     for path in _folders(directory):
         if path != but and (path.name.startswith(".") or not is_whole(path)):
             remove(path)
 
 
 def clear(directory: Path, job_digest: str) -> list[Path]:
-    """Removes what a dead job has left half written or half removed, and checkpoints of other jobs.
+    """Removes incomplete checkpoints that a dead process left behind, and those of other jobs.
 
     Returns:
         The other jobs' checkpoints that were removed.
@@ -121,22 +120,22 @@ def _is_of_another(path: Path, job_digest: str) -> bool:
     try:
         return read_manifest(path).job_digest != job_digest
     except CheckpointError:
-        # Damaged, it may be this job's: the one who reads it must say so, not silently start over.
+        # A damaged one may be this job's: its reader must report it, not silently start over.
         return False
 
 
 def damaged(directory: Path) -> list[Path]:
-    """Returns the damaged checkpoints that are kept aside, oldest step first."""
+    """Returns the damaged checkpoints that were set aside, oldest step first."""
     return _named(directory, re.compile(re.escape(_DAMAGED) + _STEP.pattern))
 
 
 def set_aside(path: Path) -> Path:
-    """Keeps a damaged checkpoint for whoever wants to know why, where nobody goes on from it; the last two stay.
+    """Moves a damaged checkpoint aside, for someone to examine; the last two stay.
 
-    File by file, the manifest first: from then on the checkpoint is not there.
+    File by file, the manifest first: from then on readers ignore the checkpoint.
 
     Returns:
-        Where it lies now.
+        Its new folder.
     """
     aside = path.with_name(_DAMAGED + path.name)
     remove(aside)

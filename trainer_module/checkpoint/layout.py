@@ -1,4 +1,4 @@
-"""What a ranker's checkpoints hold by its declaration, and whether a checkpoint fits it."""
+"""The layout of a ranker's tables and weights in a checkpoint, and whether a checkpoint fits it."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trainer_module.dense.weights import Weight
 
 
-def group_layouts(declared: RankerSpec) -> dict[str, GroupLayout]:
+def group_layouts(spec: RankerSpec) -> dict[str, GroupLayout]:
     """Returns the layout of every group of tables, by name."""
     return {
         name: GroupLayout(
@@ -23,7 +23,7 @@ def group_layouts(declared: RankerSpec) -> dict[str, GroupLayout]:
             width=group.width,
             tracks_usage=group.tracks_usage,
         )
-        for name, group in groups_of(declared).items()
+        for name, group in groups_of(spec).items()
     }
 
 

@@ -9,10 +9,11 @@ from pydantic import Field, ValidationError
 
 from schemas.spec.base import FrozenModel
 from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
+from trainer_module.input.position import Position
 
 FORMAT = 2
-"""Rows lie in blocks, in the order of the hash that says who owns them (`blocks`). In format 1 they lay in no order and
-had other owners; it is still read, whole by every rank."""
+"""Rows lie in blocks, in the order of the hash that decides their owner (`blocks`). In format 1 they had no order and
+other owners; it is still read, whole by every rank."""
 FORMAT_WITHOUT_BLOCKS = 1
 MANIFEST = "manifest.json"
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
@@ -37,20 +38,6 @@ class WeightLayout(FrozenModel):
     blocks: tuple[tuple[tuple[str, int], ...] | None, ...] = ()
 
 
-class Position(FrozenModel):
-    """How far the input has been trained on: equal on all ranks. With a pool, each rank adds the batches it has taken.
-
-    Attributes:
-        epoch: from 0; equal to the number of epochs when training is done.
-        examples: of this epoch, over all ranks.
-        parts: into which the pool has cut the files; 0 without a pool.
-    """
-
-    epoch: int = 0
-    examples: int = 0
-    parts: int = 0
-
-
 class Manifest(FrozenModel):
     """What one checkpoint holds."""
 
@@ -59,13 +46,13 @@ class Manifest(FrozenModel):
     ranks: int
     spec_digest: str
     job_digest: str
-    """Of all that decides what the job learns and from which examples: only an equal job goes on from here."""
+    """Of everything that decides what the job learns and from which examples: only an equal job continues from here."""
     seed: int
     days: tuple[str, ...]
-    """All days learned from, those of the base included."""
+    """All days trained on, those of the base included."""
     position: Position
     dense_precision: str = "float32"
-    """Of the dense layers' products in the process that wrote it; never `auto`."""
+    """What the dense layers were computed in; never `auto`."""
     best_step: int | None = None
     """Of the checkpoint of the best epoch so far, which this training may end with; None without early stopping."""
     groups: dict[str, GroupLayout]
@@ -74,7 +61,7 @@ class Manifest(FrozenModel):
 
 
 def record_of(directory: Path, manifest: Manifest, file: str) -> FileRecord:
-    """Returns what a reader of a file must find.
+    """Returns what a file must be.
 
     Raises:
         DamagedError: when the checkpoint should hold the file and does not.
@@ -111,7 +98,7 @@ def _safe(name: str) -> str:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """Returns the manifest as it is written: one line of JSON, and its checksum on the next."""
+    """Returns the manifest's file: one line of JSON, and its checksum on the next."""
     body = manifest.model_dump_json().encode()
     return body + _seal(body)
 

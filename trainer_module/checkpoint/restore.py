@@ -1,4 +1,4 @@
-"""From a checkpoint to one rank's state, whatever the number of ranks that wrote it."""
+"""Reads one rank's state from a checkpoint, whatever the number of ranks that wrote it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +22,14 @@ from trainer_module.snapshot import Arrays, RowsOnDisk, StoredSnapshot, merged_e
 
 _DENSE, _ALL = "dense.", "all."
 HISTORY_ARRAY = "history_"
-"""Arrays under such a name belong to the history, not to the snapshot."""
+"""Prefix of arrays that belong to the history, not to the snapshot."""
 
 
 def read_snapshot(directory: Path, manifest: Manifest, *, rank: int, ranks: int) -> StoredSnapshot:
-    """Returns what a rank holds after a checkpoint; its rows are read while they are taken into their stores.
+    """Returns a rank's state in a checkpoint; its rows are read only when a store takes them.
 
     Raises:
-        CheckpointError: when a file is missing, cut or altered.
+        CheckpointError: when a file is missing, truncated or altered.
     """
     return StoredSnapshot(
         step=manifest.step,
@@ -73,15 +73,15 @@ def read_batches(directory: Path, manifest: Manifest) -> NDArray[Any]:
 
 
 def read_keys(directory: Path, manifest: Manifest, group: str) -> NDArray[Any]:
-    """Returns all keys of a group, as one rank after another has written them: [n] int64."""
+    """Returns all keys of a group, rank after rank: [n] int64."""
     files = [rows_file(part, group, "keys") for part in range(manifest.ranks)]
     return np.concatenate([_read(directory, manifest, file) for file in files])
 
 
 def read_row_blocks(directory: Path, manifest: Manifest, group: str, num_rows: int) -> Iterator[NDArray[Any]]:
-    """Yields the rows of `read_keys` in blocks, of which each overwrites the one before: [up to num_rows, width].
+    """Yields the rows of `read_keys` in blocks; each overwrites the one before: [up to num_rows, width].
 
-    Rows are several times as wide as an embedding; nobody who needs these alone has to hold all of them.
+    A row is several times as wide as its embedding: a reader of embeddings need not hold all rows.
     """
     for part in range(manifest.ranks):
         file = rows_file(part, group, "rows")
@@ -97,12 +97,12 @@ def own_rows(directory: Path, manifest: Manifest, group: str, *, rank: int, rank
 
 
 def extra_of_rank(directory: Path, manifest: Manifest, group: str, *, rank: int, ranks: int) -> Arrays:
-    """Returns what belongs to a rank beside its rows, from those ranks alone that have written rows of it."""
+    """Returns a rank's `extra` arrays, merged from those of the ranks that wrote rows of it."""
     if ranks == manifest.ranks and manifest.format == FORMAT:
         return _read_extra_of(directory, manifest, group, rank)
     merged: Arrays = {}
     for part in writers(manifest, rank, ranks):
-        # A rank's counters of statistics go to one rank alone: they are added up over the ranks.
+        # One rank alone takes over a rank's counters: they are summed over the ranks later.
         is_heir = part * ranks // manifest.ranks == rank
         merged = merged_extra(merged, _read_extra_of(directory, manifest, group, part), is_heir=is_heir)
     return merged

@@ -1,4 +1,4 @@
-"""A rank's rows of a group of tables, to its files and, for any number of ranks, back: block by block."""
+"""Writes a rank's rows of a group of tables, and reads them for any number of ranks, block by block."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ KEYS, ROWS, BLOCKS = "keys", "rows", "blocks"
 def write_rows(
     folder: Path, rank: int, group: str, keys: NDArray[Any], rows: NDArray[Any], *, block_rows: int = blocks.BLOCK_ROWS
 ) -> dict[str, FileRecord]:
-    """Writes keys, rows and where their blocks are; holds the order of the rows meanwhile, and a block at a time.
+    """Writes keys, rows and their blocks. Holds the rows' order and one block in memory.
 
     Args:
         folder: of the checkpoint.
@@ -38,7 +38,7 @@ def write_rows(
         group: of tables.
         keys: [n] int64, in any order.
         rows: [n, width] float32.
-        block_rows: about as many a block.
+        block_rows: about how many rows a block has.
 
     Returns:
         The files, by name.
@@ -53,7 +53,7 @@ def write_rows(
 
         def parts() -> Iterator[NDArray[Any]]:
             for *_, start, end in cuts:
-                # Into memory that is there, and without a look at every number: four times as fast as an index.
+                # Into memory already taken, and without bounds checks: four times as fast as indexing.
                 part = np.take(array, order[start:end], axis=0, out=buffer[: end - start], mode="clip")
                 checksums.append(zlib.crc32(part.data))
                 yield part
@@ -69,17 +69,17 @@ def write_rows(
 
 
 def writers(manifest: Manifest, rank: int, ranks: int) -> range:
-    """Returns the ranks that may have written keys which this one of so many ranks owns."""
+    """Returns the ranks that may have written keys that rank `rank` of `ranks` owns."""
     if manifest.format == FORMAT_WITHOUT_BLOCKS:
         return range(manifest.ranks)
     return blocks.ranks_beside(rank, ranks, manifest.ranks)
 
 
 class OwnRows:
-    """The rows of one group in a checkpoint that a rank owns now, whoever wrote them; nothing else is read.
+    """One group's rows in a checkpoint that a rank owns, whichever rank wrote them; nothing else is read.
 
     Attributes:
-        num_rows: how many come.
+        num_rows: how many the rank owns.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class OwnRows:
             manifest: of the checkpoint.
             group: of tables.
             rank: whose rows.
-            ranks: how many ranks there are now.
-            is_kept: which of some keys come, [n] to [n]; None: all. Counting then takes all keys of the rank.
+            ranks: how many ranks read the checkpoint.
+            is_kept: filters keys, [n] to [n]; None: keeps all. With it, counting reads all keys of the rank.
 
         Raises:
             DamagedError: when a file is missing, cut or altered.
@@ -112,10 +112,10 @@ class OwnRows:
         self.num_rows = sum(self._counts())
 
     def blocks(self) -> Iterator[KeysAndRows]:
-        """Yields keys, [n] int64, and rows, [n, width] float32; both may lie where those before them lay.
+        """Yields keys, [n] int64, and rows, [n, width] float32; both may overwrite those before them.
 
         Raises:
-            CheckpointError: when a file holds rows that are not its writer's, or is damaged.
+            CheckpointError: when a file holds rows that its writer did not own, or is damaged.
         """
         for part in self._writers:
             for keys, rows in self._read(part):
@@ -123,7 +123,7 @@ class OwnRows:
                 yield (keys, rows) if mine.all() else (keys[mine], rows[mine])
 
     def _read(self, part: int) -> Iterator[KeysAndRows]:
-        """Yields what a rank has written, as far as it may be this one's."""
+        """Yields what a rank has written of this one's rows."""
         if self._manifest.format == FORMAT_WITHOUT_BLOCKS:
             files = (read_blocks(*self._file(part, name), blocks.BLOCK_ROWS) for name in (KEYS, ROWS))
             yield from zip(*files, strict=True)
@@ -138,7 +138,7 @@ class OwnRows:
                 yield keys, rows_file.read(block.start, block.end, block.rows_crc32)
 
     def _counts(self) -> Iterator[int]:
-        """Yields numbers of rows that come; keys are read where that is not clear without them."""
+        """Yields the numbers of rows to read; keys are read only where they are needed to decide."""
         first, last = self._buckets
         for part in self._writers:
             if self._manifest.format == FORMAT_WITHOUT_BLOCKS:
@@ -162,17 +162,17 @@ class OwnRows:
         """Returns the blocks of a rank that may hold keys of this one."""
         path, record = self._file(part, BLOCKS)
         num_rows = record_of(self._directory, self._manifest, rows_file(part, self._group, KEYS)).shape
-        found = blocks.from_array(read_array(path, record), num_rows[0] if num_rows else 0)
-        if found is None:
+        in_file = blocks.from_array(read_array(path, record), num_rows[0] if num_rows else 0)
+        if in_file is None:
             raise DamagedError(
-                f"{path}: does not fit the keys beside it (got other numbers of rows than {num_rows}); "
+                f"{path}: does not fit the keys file (got other row counts than {num_rows}); "
                 "the checkpoint is damaged: start from another one"
             )
         first, last = blocks.buckets_of_rank(part, self._manifest.ranks)
-        if any(block.first_bucket < first or last < block.last_bucket for block in found):
+        if any(block.first_bucket < first or last < block.last_bucket for block in in_file):
             raise self._strangers(part)
         first, last = self._buckets
-        return [block for block in found if block.first_bucket <= last and first <= block.last_bucket]
+        return [block for block in in_file if block.first_bucket <= last and first <= block.last_bucket]
 
     def _strangers(self, part: int) -> CheckpointError:
         return CheckpointError(

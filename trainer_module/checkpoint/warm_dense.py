@@ -1,4 +1,4 @@
-"""Dense weights of another spec: what has the same name and shape, or the same named blocks, is taken over."""
+"""Dense weights from another spec's checkpoint: those of the same name and shape, or the same named blocks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 _WEIGHTS = "weights"
 
-Places = list[NDArray[Any]]
+Positions = list[NDArray[Any]]
 
 
-def matching_places(held: WeightLayout, wanted: WeightLayout) -> tuple[Places, Places] | None:
-    """Returns, for each axis, which places of the old weight go to which of the new; None where nothing matches."""
+def matching_positions(held: WeightLayout, wanted: WeightLayout) -> tuple[Positions, Positions] | None:
+    """Returns, for each axis, which positions of the old weight go to which of the new; None where nothing matches."""
     if len(held.shape) != len(wanted.shape):
         return None
-    found: tuple[Places, Places] = ([], [])
+    by_axis: tuple[Positions, Positions] = ([], [])
     for axis, (old_size, new_size) in enumerate(zip(held.shape, wanted.shape, strict=True)):
         old_blocks, new_blocks = _blocks(held, axis), _blocks(wanted, axis)
         if old_blocks is None or new_blocks is None:
             if old_size != new_size:
                 return None
-            places: tuple[list[int], list[int]] = (list(range(old_size)), list(range(new_size)))
+            of_axis: tuple[list[int], list[int]] = (list(range(old_size)), list(range(new_size)))
         else:
-            places = _common(old_blocks, new_blocks)
-        for side, of_side in zip(found, places, strict=True):
+            of_axis = _common(old_blocks, new_blocks)
+        for side, of_side in zip(by_axis, of_axis, strict=True):
             side.append(np.array(of_side, np.int64))
-    return found if all(len(places) for places in found[0]) else None
+    return by_axis if all(len(of_axis) for of_axis in by_axis[0]) else None
 
 
 def _blocks(layout: WeightLayout, axis: int) -> tuple[tuple[str, int], ...] | None:
@@ -42,7 +42,7 @@ def _blocks(layout: WeightLayout, axis: int) -> tuple[tuple[str, int], ...] | No
 def _common(
     old_blocks: Sequence[tuple[str, int]], new_blocks: Sequence[tuple[str, int]]
 ) -> tuple[list[int], list[int]]:
-    """Returns the places of the blocks that both have in the same size, in the order of the new ones."""
+    """Returns the positions of the blocks that both have in the same size, in the order of the new ones."""
     starts, start = {}, 0
     for name, size in old_blocks:
         starts[name, size] = start
@@ -61,33 +61,33 @@ def _common(
 def started_from(
     held: Arrays, old: WeightLayout, weight: "Weight", new: WeightLayout, *, seed: int, starts: Mapping[str, float]
 ) -> Arrays | None:
-    """Returns a weight and its moments, `<moment>/<name>`, the rest at their start; None where nothing matches.
+    """Returns a weight and its moments, `<moment>/<name>`; new parts have initial values. None where nothing matches.
 
     Args:
         held: of the checkpoint.
         old: the weight's layout there.
-        weight: as it is now.
+        weight: the new one.
         new: its layout.
         seed: of its start.
         starts: of the optimizer's moments, by name.
     """
-    places = matching_places(old, new)
-    if places is None:
+    positions = matching_positions(old, new)
+    if positions is None:
         return None
-    found: Arrays = {}
+    arrays: Arrays = {}
     for moment in sorted({name.split("/", 1)[0] for name in held}):
         is_moment = moment != _WEIGHTS
         start = np.full(weight.shape, starts.get(moment, 0.0), np.float32) if is_moment else weight.initial(seed)
-        start[np.ix_(*places[1])] = held[f"{moment}/{weight.name}"][np.ix_(*places[0])]
-        found[f"{moment}/{weight.name}"] = start
-    return found
+        start[np.ix_(*positions[1])] = held[f"{moment}/{weight.name}"][np.ix_(*positions[0])]
+        arrays[f"{moment}/{weight.name}"] = start
+    return arrays
 
 
 def of_the_base(layout: WeightLayout, changed: Collection[str]) -> WeightLayout:
-    """Returns a layout in which the blocks of features that have changed have names that no new weight has."""
+    """Returns a layout that renames the blocks of changed features, so that no new weight matches them."""
 
     def named(block: str) -> str:
-        # That of two features' dot product has both names.
+        # The block of a dot product carries both features' names.
         return f"{block} of the base" if set(block.split(" ")) & set(changed) else block
 
     axes = (axis and tuple((named(block), size) for block, size in axis) for axis in layout.blocks)

@@ -1,7 +1,8 @@
 """Training that starts from another training's checkpoint: tables by name, dense weights by name and block.
 
-What the spec has and the base has not starts anew; what only the base has is dropped. Both are told. So is what the
-base has learned of a feature whose values mean something else by now: its statistics were analyzed anew.
+What only the spec has starts from initial values; what only the base has is dropped; the report lists both. What the
+base learned about a feature whose values have changed their meaning, as its statistics were analyzed anew, is dropped
+too.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -37,7 +38,7 @@ class WarmStart(Fit):
     """A rank's state to start from, and what became of the base.
 
     Attributes:
-        snapshot: what was found; whatever it lacks starts anew.
+        snapshot: what is taken over; the rest starts from initial values.
     """
 
     snapshot: StoredSnapshot
@@ -46,7 +47,7 @@ class WarmStart(Fit):
 def warm_start(
     directory: Path, manifest: Manifest, ranker: Ranker, *, rank: int, ranks: int, changed: Collection[str] = ()
 ) -> WarmStart:
-    """Returns what of a checkpoint fits a ranker.
+    """Reads the parts of a checkpoint that fit a ranker.
 
     Args:
         directory: the checkpoint.
@@ -60,9 +61,9 @@ def warm_start(
         CheckpointError: when a table of the same name has other rows, or a file is damaged.
     """
     layouts = weight_layouts(ranker.weights.weights)
-    told = fit(manifest, ranker.declared, layouts, changed, source=str(directory))
-    fitting = without(manifest, ranker.declared, changed)
-    wanted = group_layouts(ranker.declared)
+    told = fit(manifest, ranker.spec, layouts, changed, source=str(directory))
+    fitting = without(manifest, ranker.spec, changed)
+    wanted = group_layouts(ranker.spec)
     extra = read_extra(directory, manifest)
     newest = _newest_minute(manifest, extra)
     groups = {
@@ -73,26 +74,26 @@ def warm_start(
         step=manifest.step,
         dense=_dense(read_dense(directory, manifest), fitting, ranker, layouts),
         groups=groups,
-        # Not when the schedule began: this training begins it anew.
+        # Without the start of the schedule: this training begins it anew.
         extra={name: array for name, array in extra.items() if name == NEWEST_MINUTE or is_of_balance(name)},
     )
     return WarmStart(**vars(told), snapshot=snapshot)
 
 
 def _dense(held: Arrays, fitting: Manifest, ranker: Ranker, layouts: Sequence[WeightLayout]) -> Arrays:
-    """Returns the weights and moments found."""
+    """Returns the weights and moments that are taken over."""
     before = {layout.name: layout for layout in fitting.weights}
-    found: Arrays = {}
-    training = ranker.declared.training
+    arrays: Arrays = {}
+    training = ranker.spec.training
     starts = moment_starts(training.dense_optimizer)
     for weight, layout in zip(ranker.weights.weights, layouts, strict=True):
         if old := before.get(weight.name):
-            found |= started_from(held, old, weight, layout, seed=training.seed, starts=starts) or {}
-    return found
+            arrays |= started_from(held, old, weight, layout, seed=training.seed, starts=starts) or {}
+    return arrays
 
 
 def _newest_minute(manifest: Manifest, extra: Arrays) -> int:
-    """Returns when the base's ids were last seen at the latest: its newest event, or the end of its last day."""
+    """Returns the latest minute at which the base can have seen an id: its newest event, or the end of its last day."""
     newest = int(extra[NEWEST_MINUTE][0]) if NEWEST_MINUTE in extra else 0
     if newest == 0 and manifest.days:
         end = date.fromisoformat(manifest.days[-1]) + timedelta(days=1)
@@ -110,9 +111,9 @@ def _rows(
     rank: int,
     ranks: int,
 ) -> RowsOnDisk:
-    """Returns this rank's rows of a group, wherever its tables were in the base, as far as they fit.
+    """Returns this rank's rows of a group that fit, from whichever groups its tables had in the base.
 
-    The tag of a table has no part in who owns a row: where tags have moved, too, a rank reads its own rows alone.
+    A row's owner does not depend on its table's tag: even where tags have moved, a rank reads its own rows alone.
     """
     parts, extra_of = [], None
     for name, held in fitting.groups.items():
@@ -124,7 +125,7 @@ def _rows(
         rows = OwnRows(directory, manifest, name, rank=rank, ranks=ranks, is_kept=is_kept)
         parts.append((rows, moved, held))
         if held.tables == wanted.tables:
-            # Counts of ids in waiting are by key: they hold as long as no key has changed.
+            # Counts of ids that wait for admission are by key: they are valid while no key has changed.
             extra_of = name
 
     def blocks() -> Iterator[KeysAndRows]:
@@ -135,8 +136,8 @@ def _rows(
     def extra() -> Arrays:
         if extra_of is None:
             return {}
-        found = extra_of_rank(directory, manifest, extra_of, rank=rank, ranks=ranks)
-        return {name: array for name, array in found.items() if name.startswith(_SKETCH)}
+        extra = extra_of_rank(directory, manifest, extra_of, rank=rank, ranks=ranks)
+        return {name: array for name, array in extra.items() if name.startswith(_SKETCH)}
 
     return RowsOnDisk(sum(rows.num_rows for rows, _, _ in parts), blocks, extra)
 
@@ -146,7 +147,7 @@ def _is_kept(moved: dict[int, int], keys: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _remapped(keys: NDArray[Any], moved: dict[int, int]) -> NDArray[Any]:
-    """Returns keys of tables that are still there with their tables' new tags."""
+    """Returns the keys of remaining tables, with the tables' new tags."""
     new_tags = np.zeros(max(moved) + 1, np.int64)
     new_tags[list(moved)] = list(moved.values())
     remapped: NDArray[Any] = (keys & ((1 << ID_BITS) - 1)) | (new_tags[keys >> ID_BITS] << ID_BITS)
@@ -154,7 +155,7 @@ def _remapped(keys: NDArray[Any], moved: dict[int, int]) -> NDArray[Any]:
 
 
 def _with_books(rows: NDArray[Any], held: GroupLayout, wanted: GroupLayout, newest: int) -> NDArray[Any]:
-    """Returns rows whose bookkeeping is as the spec wants it: kept, cut off, or begun."""
+    """Returns rows with the bookkeeping that the spec needs: kept, removed, or begun."""
     if held.tracks_usage == wanted.tracks_usage:
         return rows
     if held.tracks_usage:

@@ -1,7 +1,7 @@
-"""Writes one rank's part of a checkpoint; rank 0 waits for all parts and makes them a whole by the manifest.
+"""Writes one rank's part of a checkpoint; rank 0 waits for all parts and completes them with the manifest.
 
-Each rank's part ends with a small file that counts and checksums it; the ranks meet in the shared folder alone, so
-that training's own messages are not waited for. What a disk refuses may pass: it is tried again until a deadline.
+Each rank's part ends with a small file of sizes and checksums. The ranks coordinate through the shared folder alone, so
+that training's own messages need not wait. A disk error may pass: writing is retried until a deadline.
 """
 
 import errno
@@ -33,7 +33,7 @@ HISTORY = "history.json"
 _POLL_S = 0.05
 _BACKOFF = Backoff(1.0, max_s=60.0)
 _WILL_NOT_PASS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
-"""What somebody must mend, and no disk mends by itself."""
+"""Errors that someone must fix: they do not pass by themselves."""
 _PARTS = TypeAdapter(dict[str, FileRecord])
 _Result = TypeVar("_Result")
 
@@ -58,14 +58,14 @@ class Contents:
 
 
 class NotWrittenError(RuntimeError):
-    """A checkpoint that did not reach the disk by the deadline; nobody made a mistake, another time it may."""
+    """A checkpoint did not reach the disk by the deadline; a later attempt may succeed."""
 
 
 class Writer:
     """Writes a rank's checkpoints in a thread, one at a time."""
 
     def __init__(self, rank: int, *, deadline_s: float = DEADLINE_S):
-        """Takes the rank, and for how long a checkpoint is tried to be written."""
+        """Takes the rank, and for how long writing a checkpoint is retried."""
         self._rank, self._deadline_s = rank, deadline_s
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -73,7 +73,7 @@ class Writer:
 
     @property
     def is_writing(self) -> bool:
-        """Whether the last checkpoint is still on its way to the disk."""
+        """Whether a checkpoint is being written."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, target: Path, contents: Contents, *, keep: int | None = None, is_needed: bool = False) -> None:
@@ -82,8 +82,8 @@ class Writer:
         Args:
             target: where it is published.
             contents: nothing of it may change while it is written.
-            keep: how many of its folder's checkpoints are left, older ones being removed; None: all.
-            is_needed: training cannot go on without it; any other one is given up at the deadline, with a warning.
+            keep: how many checkpoints stay in its folder; None: all.
+            is_needed: missing the deadline is an error; otherwise the checkpoint is given up with a warning.
         """
         self.finish()
         work = (target, contents, keep, is_needed)
@@ -94,14 +94,14 @@ class Writer:
         """Waits for the checkpoint that is being written.
 
         Raises:
-            Whatever kept it from being written, but for one that was given up.
+            What kept it from being written, unless it was given up.
         """
         if self._thread is not None:
             self._thread.join()
         self.check()
 
     def check(self) -> None:
-        """Raises what went wrong in the thread, if anything did."""
+        """Raises the thread's error, if there was one."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -114,7 +114,7 @@ class Writer:
     def _run(self, target: Path, contents: Contents, keep: int | None, is_needed: bool) -> None:
         try:
             if self._rank == 0 and keep is not None:
-                # No rank writes any more what was given up; a full disk may need its space.
+                # No rank still writes what was given up; a full disk may need its space.
                 _tidy(lambda: folder.remove_remains(target.parent, but=target))
             write(target, contents, self._rank, deadline_s=self._deadline_s)
             if self._rank == 0 and keep is not None:
@@ -133,7 +133,7 @@ def write(target: Path, contents: Contents, rank: int, *, deadline_s: float) -> 
     """Writes a rank's part; rank 0 returns when the checkpoint is published.
 
     Raises:
-        NotWrittenError: when the disk, or another rank, has not done its part by the deadline.
+        NotWrittenError: when the disk failed, or another rank did not finish, by the deadline.
     """
 
     def part() -> None:
@@ -152,7 +152,7 @@ def write(target: Path, contents: Contents, rank: int, *, deadline_s: float) -> 
 
 
 def _persist(act: Callable[[], _Result], target: Path, deadline_s: float) -> _Result:
-    """Returns what an act on the disk returns; from its first failure on it is tried again, less and less often."""
+    """Returns what `act` returns; retries it after a disk error, with growing pauses."""
     given_up = math.inf
     for failures in itertools.count():
         try:
@@ -164,8 +164,8 @@ def _persist(act: Callable[[], _Result], target: Path, deadline_s: float) -> _Re
             pause_s = _BACKOFF.wait_s(failures)
             if time.monotonic() + pause_s > given_up:
                 raise NotWrittenError(
-                    f"{target}: could not be written, however often it was tried (got {error}); see how much space is "
-                    "left there, and the health of that disk"
+                    f"{target}: could not be written until the deadline (got {error}); check the disk's free space "
+                    "and health"
                 ) from error
             _LOG.warning("event=checkpoint_retried path=%s pause_s=%.0f after: %s", target, pause_s, error)
         time.sleep(pause_s)
@@ -173,7 +173,7 @@ def _persist(act: Callable[[], _Result], target: Path, deadline_s: float) -> _Re
 
 
 def _tidy(act: Callable[[], None]) -> None:
-    """Removes old checkpoints; what cannot be removed now is when the next one is written."""
+    """Removes old checkpoints; what fails is tried again with the next checkpoint."""
     try:
         act()
     except OSError as error:
@@ -202,7 +202,7 @@ def flat_moments(contents: Contents) -> dict[str, NDArray[Any]]:
     names = [weight.name for weight in contents.manifest.weights]
     moments = sorted({name.split("/", 1)[0] for name in dense})
     if len(dense) != len(moments) * len(names):
-        raise ValueError(f"checkpoint: weights {names} were to be written (got {sorted(dense)})")
+        raise ValueError(f"checkpoint: the manifest lists the weights {names} (got {sorted(dense)})")
     return {moment: np.concatenate([dense[f"{moment}/{name}"].ravel() for name in names]) for moment in moments}
 
 
@@ -219,7 +219,7 @@ def _gather(target: Path, ranks: int, deadline_s: float) -> dict[str, FileRecord
         while not part.exists():
             if time.monotonic() > given_up:
                 raise NotWrittenError(
-                    f"{target}: rank {rank} has not written its part (got nothing after {deadline_s:.0f} s); see its "
+                    f"{target}: rank {rank} has not written its part (got nothing after {deadline_s:.0f} s); check its "
                     "log, and the space left on that disk"
                 )
             time.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""What a model sees of an example."""
+"""The layout of a model's input."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from trainer_module.dense.weights import Blocks, width_of
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """What a model's input x [batch, inputs] consists of: floats, then embeddings, side by side.
+    """The blocks of a model's input x [batch, inputs]: floats, then embeddings, side by side.
 
     Attributes:
         floats: features and their widths, in turn.

@@ -1,4 +1,4 @@
-"""Layers: each says which weights it needs, and is a pure function of them and its input."""
+"""Layers: each declares its weights, and is a pure function of them and its input."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from trainer_module.dense.weights import Axis, Weight, Weights, blocks_of, width
 
 
 class Dense:
-    """y = x W + b, or relu of it, with dropout of what relu gives."""
+    """y = x W + b, or relu of it with dropout."""
 
     def __init__(self, name: str, inputs: Axis, outputs: Axis, *, relu: bool, dropout: float = 0.0):
         self._name, self._relu, self._dropout = name, relu, dropout
@@ -54,10 +54,10 @@ class Mlp:
 
 @tf.custom_gradient
 def matmul_of_inputs(x_BI: tf.Tensor, w_IO: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
-    """Returns x w. On the way back the inputs' gradient comes first, and the weights' after it.
+    """Returns x w. Backward, the inputs' gradient is computed before the weights'.
 
-    The executor would choose the other order on one thread. The gradient of the first layer's inputs is what the owners
-    of the rows wait for: it travels while that of the weights, as large a product, is computed.
+    On one thread the executor would choose the other order. The owners of the rows wait for the gradient of the first
+    layer's inputs: it travels while the weights' gradient, as large a product, is computed.
     """
 
     def gradient(g_BO: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -77,10 +77,10 @@ class ParallelMlps:
         """Makes the networks.
 
         Args:
-            name: of all together.
-            inputs: of each.
+            name: prefix of the weights' names.
+            inputs: of each network.
             units: widths of the layers.
-            networks: how many; or their names, by which a warm start finds those that both models have.
+            networks: how many; or their names, by which a warm start matches them.
             dropout: share of each layer's outputs.
         """
         names = [str(number) for number in range(networks)] if isinstance(networks, int) else list(networks)
@@ -97,7 +97,7 @@ class ParallelMlps:
         self.weights = (*first, *(weight for network in self._rest for weight in network.weights))
         last = [rest.weights[-2].name if rest.weights else first[0].name for rest in self._rest]
         self.last = dict(zip(names, last, strict=True))
-        """Name of the matrix of each network's last layer; with one layer, the one that they share."""
+        """Names of the matrices of the last layer of each network; with one layer, of the one that all share."""
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> list[tf.Tensor]:
         """Returns each network's output: [batch, last width]."""
@@ -121,7 +121,7 @@ class Heads:
 
 
 class Towers:
-    """An MLP and a linear output for each task, each over an input of its own."""
+    """An MLP and a linear output for each task, each with its own input."""
 
     def __init__(self, tasks: Sequence[str], inputs: int, units: Sequence[int], *, dropout: float):
         self._towers = [Mlp(f"towers/{task}", inputs, units, dropout=dropout) for task in tasks]

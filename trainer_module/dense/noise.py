@@ -1,4 +1,4 @@
-"""Dropout without state: a run that is continued draws what it would have drawn."""
+"""Dropout without state: a resumed run draws the numbers that it would have drawn."""
 
 import zlib
 
@@ -19,9 +19,9 @@ class Noise:
         """Returns a step's noise.
 
         Args:
-            seed: of the training.
-            step: scalar; ranks agree on it.
-            rank: each draws its own.
+            seed: the spec's `training.seed`.
+            step: scalar, equal on all ranks.
+            rank: each draws its own numbers.
         """
         of_run = tf.constant([seed, 0], tf.int32)
         of_step = tf.random.experimental.stateless_fold_in(of_run, tf.cast(step, tf.int32))

@@ -16,33 +16,33 @@ class DenseState(tf.Module):
         moments: of the optimizer, by name: [size] each.
     """
 
-    def __init__(self, declared: DenseOptimizer, weights: FlatWeights, *, seed: int):
-        """Makes weights at their start.
+    def __init__(self, optimizer: DenseOptimizer, weights: FlatWeights, *, seed: int):
+        """Makes initial weights.
 
         Args:
-            declared: the optimizer.
-            weights: what the vector consists of.
-            seed: of the start.
+            optimizer: updates them.
+            weights: the layout of the vector.
+            seed: of the initial values.
         """
         super().__init__(name="dense")
-        self._declared = declared
+        self._optimizer = optimizer
         self.flat = tf.Variable(weights.initial(seed), name="flat")
         self.moments = {
             name: tf.Variable(tf.fill([weights.size], start), trainable=False, name=name)
-            for name, start in moment_starts(declared).items()
+            for name, start in moment_starts(optimizer).items()
         }
         self._decays = tf.constant(np.concatenate([np.full(each.size, decays(each)) for each in weights.weights]))
 
     def apply(self, gradient: tf.Tensor, step: tf.Tensor, factor: tf.Tensor | float = 1.0) -> None:
-        """Moves the weights.
+        """Updates the weights.
 
         Args:
             gradient: [size].
             step: from 1.
             factor: of the learning rate.
         """
-        rate = self._declared.learning_rate * factor
-        match self._declared:
+        rate = self._optimizer.learning_rate * factor
+        match self._optimizer:
             case DenseSgd(momentum=0.0):
                 self.flat.assign_sub(rate * gradient)
             case DenseSgd(momentum=momentum):
@@ -52,33 +52,33 @@ class DenseState(tf.Module):
                 accumulator = self.moments["a"].assign_add(tf.square(gradient))
                 self.flat.assign_sub(rate * gradient * tf.math.rsqrt(accumulator))
             case DenseAdam():
-                self._adam(self._declared, gradient, step, rate)
+                self._adam(self._optimizer, gradient, step, rate)
             case AdamW(weight_decay=decay):
                 # Of the weights before this step, as in the paper's algorithm 2.
                 self.flat.assign_sub(tf.where(self._decays, rate * decay * self.flat, 0.0))
-                self._adam(self._declared, gradient, step, rate)
+                self._adam(self._optimizer, gradient, step, rate)
             case _:
-                assert_never(self._declared)
+                assert_never(self._optimizer)
 
-    def _adam(self, declared: DenseAdam | AdamW, gradient: tf.Tensor, step: tf.Tensor, rate: tf.Tensor) -> None:
+    def _adam(self, optimizer: DenseAdam | AdamW, gradient: tf.Tensor, step: tf.Tensor, rate: tf.Tensor) -> None:
         # One pass over memory; the same formula as `embedding.row_optimizers.adam`.
         tf.raw_ops.ResourceApplyAdam(
             var=self.flat.handle,
             m=self.moments["m"].handle,
             v=self.moments["v"].handle,
-            beta1_power=tf.pow(declared.beta1, tf.cast(step, tf.float32)),
-            beta2_power=tf.pow(declared.beta2, tf.cast(step, tf.float32)),
+            beta1_power=tf.pow(optimizer.beta1, tf.cast(step, tf.float32)),
+            beta2_power=tf.pow(optimizer.beta2, tf.cast(step, tf.float32)),
             lr=rate,
-            beta1=declared.beta1,
-            beta2=declared.beta2,
-            epsilon=declared.epsilon,
+            beta1=optimizer.beta1,
+            beta2=optimizer.beta2,
+            epsilon=optimizer.epsilon,
             grad=gradient,
         )
 
 
-def moment_starts(declared: DenseOptimizer) -> dict[str, float]:
-    """Returns what every float of each moment is at the start. A name has one meaning for all optimizers."""
-    match declared:
+def moment_starts(optimizer: DenseOptimizer) -> dict[str, float]:
+    """Returns the initial value of each moment. A name means the same for all optimizers."""
+    match optimizer:
         case DenseSgd(momentum=0.0):
             return {}
         case DenseSgd():
@@ -88,16 +88,16 @@ def moment_starts(declared: DenseOptimizer) -> dict[str, float]:
         case DenseAdam() | AdamW():
             return {"m": 0.0, "v": 0.0}
         case _:
-            assert_never(declared)
+            assert_never(optimizer)
 
 
 def decays(weight: Weight) -> bool:
-    """Says whether AdamW pulls a weight toward 0: matrices, but neither biases nor scales nor a balance of losses."""
+    """Says whether AdamW decays a weight: matrices, but neither biases nor scales nor a balance of losses."""
     return len(weight.shape) >= 2 and weight.start != "zeros"
 
 
 def clipped(gradient: tf.Tensor, longest: float | None) -> tf.Tensor:
-    """Returns a gradient of at most this length, in its direction.
+    """Returns the gradient, scaled down to this length where it is longer.
 
     Reference: Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural networks, ICML 2013,
     algorithm 1.

@@ -15,14 +15,14 @@ Weights = Mapping[str, tf.Tensor]
 """Weights by name, each in its own shape."""
 
 Blocks = tuple[tuple[str, int], ...]
-"""Named runs of places along an axis."""
+"""Named runs of positions along an axis."""
 
 Axis = int | Blocks
-"""An axis of a weight: how many places it has, or the named runs that it consists of."""
+"""An axis of a weight: how many positions it has, or the named runs that it consists of."""
 
 
 def width_of(axis: Axis) -> int:
-    """Returns the number of places of an axis."""
+    """Returns the number of positions of an axis."""
     return axis if isinstance(axis, int) else sum(size for _, size in axis)
 
 
@@ -42,8 +42,8 @@ class Weight:
         start: `glorot`: uniform in +-sqrt(6 / (fan in + fan out)) over the last two dimensions (Glorot, Bengio:
             Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010, equation 16).
         columns: how many equal blocks of columns are separate matrices, each with its own fan out.
-        blocks: for each axis, None or the named runs of places it consists of, (name, size) in turn. After a feature
-            or a task has come or gone, a warm start finds the rest of the weight by these names.
+        blocks: for each axis, None or the named runs of positions it consists of, (name, size) in turn. After a feature
+            or a task was added or removed, a warm start finds the rest of the weight by these names.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Weight:
         return math.prod(self.shape)
 
     def initial(self, seed: int) -> NDArray[Any]:
-        """Returns the starting value, a function of the seed and the weight's name alone: equal on all ranks."""
+        """Returns the initial value, a function of the seed and the weight's name alone: equal on all ranks."""
         match self.start:
             case "zeros":
                 return np.zeros(self.shape, np.float32)
@@ -72,11 +72,11 @@ class Weight:
 
 
 class Layer(Protocol):
-    """Whatever is made of weights."""
+    """Anything that has weights."""
 
     @property
     def weights(self) -> tuple[Weight, ...]:
-        """What it needs."""
+        """Its weights."""
 
 
 class FlatWeights:
@@ -90,7 +90,7 @@ class FlatWeights:
         self.size = sum(weight.size for weight in weights)
 
     def initial(self, seed: int) -> NDArray[Any]:
-        """Returns the starting vector: [size] float32."""
+        """Returns the initial vector: [size] float32."""
         return np.concatenate([weight.initial(seed).ravel() for weight in self.weights])
 
     def unpack(self, flat: tf.Tensor) -> Weights:
@@ -99,7 +99,7 @@ class FlatWeights:
         return {weight.name: tf.reshape(part, weight.shape) for weight, part in zip(self.weights, parts, strict=True)}
 
     def by_name(self, flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Returns the parts of a vector as arrays, as they are written to a file."""
+        """Returns the parts of a vector as arrays by name."""
         ends = np.cumsum([weight.size for weight in self.weights])[:-1]
         parts = np.split(flat, ends)
         return {weight.name: part.reshape(weight.shape) for weight, part in zip(self.weights, parts, strict=True)}

@@ -18,7 +18,7 @@ class Sketch(tf.Module):
     """Counts of keys in bounded memory: never less than the truth, more where keys share all their cells.
 
     A count-min sketch with conservative update (Estan, Varghese: New directions in traffic measurement and accounting,
-    SIGCOMM 2002, section 3.3). So that one-off ids of the past do not fill it for ever, all cells are halved after
+    SIGCOMM 2002, section 3.3). So that one-off ids of the past do not fill it forever, all cells are halved after
     8 occurrences a cell (Einziger, Friedman, Manes: TinyLFU, ACM ToS 2017, section 3.3).
     """
 
@@ -54,17 +54,17 @@ class Sketch(tf.Module):
             self._added.assign(0)
 
     def snapshot(self) -> Arrays:
-        """Returns its state, to be added up with that of other ranks."""
+        """Returns its state, which adds up with that of other ranks."""
         return {"sketch_cells": self._cells.numpy().copy(), "sketch_added": np.array([int(self._added)])}
 
     def restore(self, state: Arrays) -> None:
-        """Takes a state; one of another size, from before the spec was changed, is left: ids are counted anew."""
+        """Restores a state; ignores one of another size, from before a change of the spec: ids are counted anew."""
         if len(state.get("sketch_cells", ())) == _DEPTH * self._num_cells:
             self._cells.assign(state["sketch_cells"])
             self._added.assign(int(state["sketch_added"][0]))
 
 
-class Gatekeeper(tf.Module):
+class AdmissionPolicy(tf.Module):
     """Decides for a group's keys that have no row yet."""
 
     def __init__(self, group: Group, *, seed: int):
@@ -75,12 +75,12 @@ class Gatekeeper(tf.Module):
         self.admits_all = not any(admissions.values())
 
         def at_least(table: str) -> float:
-            declared = admissions[table]
-            return declared.at_least if isinstance(declared, CountAdmission) else 0.0
+            admission = admissions[table]
+            return admission.at_least if isinstance(admission, CountAdmission) else 0.0
 
         def refused(table: str) -> float:
-            declared = admissions[table]
-            return 1.0 - declared.probability if isinstance(declared, RandomAdmission) else 0.0
+            admission = admissions[table]
+            return 1.0 - admission.probability if isinstance(admission, RandomAdmission) else 0.0
 
         self._at_least, self._refused = PerTable(group.tags, at_least), PerTable(group.tags, refused)
 
@@ -97,7 +97,7 @@ class Gatekeeper(tf.Module):
         """
         admitted = tf.ones_like(keys, tf.bool)
         if self.sketch is not None:
-            # Keys of tables without a threshold are counted too, where they share the group: they have a row by then.
+            # Keys of tables without a threshold are counted too, but once: they get a row at once.
             counts = tf.cast(self.sketch.add(keys, occurrences), tf.float32)
             admitted = counts[:, None] >= self._at_least(keys)
             admitted = tf.reshape(admitted, [-1])

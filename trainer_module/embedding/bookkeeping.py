@@ -15,14 +15,14 @@ _MOST = 2**31 - 1
 
 
 def new_books(newest: tf.Tensor) -> tf.Tensor:
-    """Returns the books of rows just made: minutes since 1970 [n] int32 to [n, 2] float32."""
+    """Returns the bookkeeping of new rows: minutes since 1970 [n] int32 to [n, 2] float32."""
     return tf.bitcast(tf.stack([newest, tf.zeros_like(newest)], 1), tf.float32)
 
 
 def merged_books(books: tf.Tensor, newest: tf.Tensor, occurrences: tf.Tensor) -> tf.Tensor:
-    """Returns the books after a step: [n, 2] float32, [n] int32, [n] int32 to [n, 2] float32.
+    """Returns the bookkeeping after a step: [n, 2] float32, [n] int32, [n] int32 to [n, 2] float32.
 
-    An older event than one already seen makes nothing younger: replaying an old day refreshes no row.
+    An event older than the newest one seen changes no time: replaying an old day refreshes no row.
     """
     seen, count = tf.unstack(tf.bitcast(books, tf.int32), axis=1)
     count = tf.minimum(count, _MOST - occurrences) + occurrences

@@ -1,4 +1,4 @@
-"""What has changed in a store since the last export, where the store was made to track it."""
+"""The changes of a store since the last export, for a store that tracks them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +21,10 @@ class Delta:
 
     Attributes:
         keys: [n] int64, rows made or updated.
-        embeddings: [n, dim] float32, as they are now.
-        removed: [m] int64, keys that had a row and have none now.
-        needs_full_export: too many rows were removed to remember, or the log was not kept all the time: the rest is
-            empty, and all rows must be exported now for the next delta to hold.
+        embeddings: [n, dim] float32, current values.
+        removed: [m] int64, keys whose rows were removed.
+        needs_full_export: more rows were removed than the log holds, or the log has a gap: the other fields are empty,
+            and all rows must be exported before the next delta.
     """
 
     keys: NDArray[Any]
@@ -36,7 +36,7 @@ class Delta:
 def take_delta(store: RowStore) -> Delta:
     """Returns a store's changes since the last call, and forgets them.
 
-    Its time is that of the rows touched, and of looking at one flag a row: about a millisecond for ten million.
+    It takes time for the touched rows, and to read one flag a row: about a millisecond for ten million.
     """
     removed = _log(store)
     numbers = _touched_numbers(store)
@@ -59,7 +59,7 @@ def _log(store: RowStore) -> RemovedKeys:
 
 
 def _gone(store: RowStore, removed: RemovedKeys) -> NDArray[Any]:
-    """Returns the keys removed that have not come back: [m] int64, ascending."""
+    """Returns the removed keys that have no new row: [m] int64, ascending."""
     keys = removed.keys()
     gone: NDArray[Any] = keys[store.find(tf.constant(keys)).numpy() == 0]
     return gone
@@ -72,7 +72,7 @@ def _touched_numbers(store: RowStore) -> NDArray[Any]:
 
 
 def snapshot_of_log(store: RowStore) -> Arrays:
-    """Returns what a checkpoint holds of the log: nothing where none is kept."""
+    """Returns the log's arrays for a checkpoint; none where changes are not tracked."""
     if store.removed is None:
         return {}
     return {
@@ -83,13 +83,13 @@ def snapshot_of_log(store: RowStore) -> Arrays:
 
 
 def restore_log(store: RowStore, extra: Arrays, *, rank: int, ranks: int) -> None:
-    """Takes a log into a store that has just been filled; keys of other ranks are left out.
+    """Restores the log of a store that has just been filled; ignores keys of other ranks.
 
     Args:
-        store: which may keep no log.
-        extra: of a checkpoint; where that holds no log, only a full export can come next.
+        store: may keep no log.
+        extra: of a checkpoint; without a log, the next export must be a full one.
         rank: this one.
-        ranks: number of ranks now.
+        ranks: number of ranks.
     """
     if store.removed is None:
         return

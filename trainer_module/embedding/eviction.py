@@ -1,4 +1,4 @@
-"""Removes rows that are past their time, and those that a table has too many of. Between steps, in NumPy."""
+"""Removes expired rows, and those beyond a table's capacity. Between steps, in NumPy."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from trainer_module.transforms.keys import ID_BITS
 
 
 def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
-    """Removes what a store's tables declare, rows with their slots, and counts it.
+    """Removes rows by their tables' expiry and capacity, slots included, and counts them.
 
     Each rank keeps its share of a table's capacity: owners are spread by a hash, so shares fill alike.
 
@@ -24,8 +24,8 @@ def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
         rank: this one.
         ranks: number of ranks.
     """
-    if store.gatekeeper.sketch is not None:
-        store.gatekeeper.sketch.age()
+    if store.admission.sketch is not None:
+        store.admission.sketch.age()
     if not store.group.tracks_usage:
         return
     keys = store.in_use(store.keys)
@@ -33,18 +33,18 @@ def evict(store: RowStore, *, now: int, rank: int, ranks: int) -> None:
     going = rows_to_go(store.group, keys, seen, count, now=now, rank=rank, ranks=ranks)
     for counter, rows_by_tag in (("expired", going.expired), ("evicted", going.evicted)):
         store.counters[counter].assign_add(rows_by_tag)
-    remove(store, going.places + 1)
+    remove(store, going.indices + 1)
 
 
 class Going(NamedTuple):
     """What an eviction removes.
 
     Attributes:
-        places: [n] int64, ascending, of all rows.
-        expired, evicted: [tags] int64, how many of each table, for their age and for the capacity.
+        indices: [n] int64, ascending, among all rows.
+        expired, evicted: [tags] int64, how many of each table, by age and by capacity.
     """
 
-    places: NDArray[Any]
+    indices: NDArray[Any]
     expired: NDArray[Any]
     evicted: NDArray[Any]
 
@@ -71,7 +71,7 @@ def rows_to_go(
         ranks: number of ranks.
     """
     num_tags = max(group.tags.values()) + 1
-    # Numbers of 16 bits are sorted by radix: the order of the tables below takes one pass.
+    # NumPy sorts 16-bit numbers by radix: sorting by table below takes one pass.
     tags = (keys >> ID_BITS).astype(np.uint16)
     oldest, most = np.full(num_tags, -(2**31), np.int32), np.full(num_tags, len(keys))
     for name, table in group.tables.items():
@@ -89,22 +89,22 @@ def rows_to_go(
     for name, table in group.tables.items():
         tag = group.tags[name]
         if table.capacity is not None and surplus[tag]:
-            places = crowded[ends[tag - 1] : ends[tag]]
-            worth = _worth(table.capacity, seen[places], count[places])
-            is_gone[places[least(worth, keys[places], surplus[tag])]] = True
+            indices = crowded[ends[tag - 1] : ends[tag]]
+            worth = _worth(table.capacity, seen[indices], count[indices])
+            is_gone[indices[least(worth, keys[indices], surplus[tag])]] = True
     return Going(np.flatnonzero(is_gone), expired, surplus)
 
 
 def _worth(capacity: Capacity, seen: NDArray[Any], count: NDArray[Any]) -> NDArray[Any]:
-    """Returns what decides which rows go, the least first: both numbers of a row in one int64."""
+    """Returns the sort key of eviction, least first: both numbers of a row in one int64."""
     first, then = (seen, count) if capacity.evict == "least_recent" else (count, seen)
     return (first.astype(np.int64) << 32) + then
 
 
 def least(worth: NDArray[Any], keys: NDArray[Any], number: int) -> NDArray[Any]:
-    """Returns the places of so many of the least; the key decides between equals, so that they are always the same.
+    """Returns the indices of the `number` least; the key decides between equals, so that they are always the same.
 
-    Nothing but the equals at the edge is sorted.
+    Only rows equal to the last one removed are sorted.
     """
     edge = np.partition(worth, number - 1)[number - 1]
     below, equal = np.flatnonzero(worth < edge), np.flatnonzero(worth == edge)
@@ -117,10 +117,10 @@ def rank_share(rows: int, rank: int, ranks: int) -> int:
 
 
 def remove(store: RowStore, numbers: NDArray[Any]) -> None:
-    """Removes rows by number: the last ones move into the gaps, so that rows stay without gaps.
+    """Removes rows by number; the last rows move into the gaps.
 
     Args:
-        store: whose rows.
+        store: is changed.
         numbers: [n], ascending, each once, none 0.
     """
     if not len(numbers):

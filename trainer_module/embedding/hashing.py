@@ -35,7 +35,7 @@ def owner_of(keys: tf.Tensor, num_ranks: int) -> tf.Tensor:
 def initial_rows(keys: tf.Tensor, dim: int, scale: float, seed: int) -> tf.Tensor:
     """Returns starting vectors, uniform in [-scale, scale): a function of seed and key alone.
 
-    So a row starts the same whatever the order, the batch or the number of ranks it is first met in.
+    A row thus starts the same whatever order, batch or number of ranks it is first trained in.
 
     Args:
         keys: [n] int64.

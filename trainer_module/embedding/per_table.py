@@ -1,4 +1,4 @@
-"""Numbers that differ from table to table inside a physical table."""
+"""Numbers that differ between the tables of one group."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,10 +9,10 @@ from trainer_module.transforms.keys import tags_of
 
 
 class PerTable:
-    """One float for every table of a group: a constant where all agree, else looked up by the keys' tags."""
+    """One float for every table of a group: a constant where all agree, else looked up by the key's tag."""
 
     def __init__(self, tags: Mapping[str, int], value_of: Callable[[str], float]):
-        """Takes the tables' tags by name, and the number of a table."""
+        """Takes the tables' tags by name, and a function from table to number."""
         values = np.zeros(max(tags.values()) + 1, np.float32)
         for table, tag in tags.items():
             values[tag] = value_of(table)
@@ -21,7 +21,7 @@ class PerTable:
         self.same = own.pop() if len(own) == 1 else None
 
     def __call__(self, keys: tf.Tensor) -> tf.Tensor | float:
-        """Returns a number for all keys, or one for each: [n] int64 to [n, 1] float32. `NO_ID` gets 0 of the latter."""
+        """Returns a number for all keys, or one for each, 0 for `NO_ID`: [n] int64 to [n, 1] float32."""
         if self.same is not None:
             return self.same
         return tf.gather(tf.constant(self._values), tags_of(keys))[:, None]

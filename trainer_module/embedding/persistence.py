@@ -1,4 +1,4 @@
-"""A store as arrays, and back."""
+"""A store's state as arrays, and back."""
 
 from collections.abc import Iterator
 
@@ -12,25 +12,25 @@ from trainer_module.snapshot import Arrays, KeysAndRows, RowsOnDisk, RowsSnapsho
 
 
 def snapshot_of(store: RowStore) -> RowsSnapshot:
-    """Returns copies of all that a store holds."""
+    """Returns a copy of a store's state."""
     keys, rows = store.contents()
     extra: Arrays = {f"count_{name}": counter.numpy().copy() for name, counter in store.counters.items()}
-    if store.gatekeeper.sketch is not None:
-        extra |= store.gatekeeper.sketch.snapshot()
+    if store.admission.sketch is not None:
+        extra |= store.admission.sketch.snapshot()
     return RowsSnapshot(keys, rows, extra | snapshot_of_log(store))
 
 
 def restore(store: RowStore, held: RowsSnapshot | RowsOnDisk, *, rank: int, ranks: int) -> None:
-    """Takes what a rank held into a store, in the place of whatever is there.
+    """Replaces all rows of a store by those of a snapshot.
 
     Args:
         store: of the same group.
-        held: rows of this rank alone; `extra` may speak of keys of others.
+        held: rows of this rank alone; `extra` may hold keys of others.
         rank: this one.
-        ranks: number of ranks now.
+        ranks: number of ranks.
 
     Raises:
-        ValueError: for rows of another width or owner; a mistake of the caller.
+        ValueError: for rows of another width or owner: a bug of the caller.
     """
     store.fill(_checked(store, held, rank, ranks), held.num_rows)
     extra = held.extra
@@ -38,8 +38,8 @@ def restore(store: RowStore, held: RowsSnapshot | RowsOnDisk, *, rank: int, rank
         stored = extra.get(f"count_{name}")
         if stored is not None and stored.shape == counter.shape:
             counter.assign(stored)
-    if store.gatekeeper.sketch is not None:
-        store.gatekeeper.sketch.restore(extra)
+    if store.admission.sketch is not None:
+        store.admission.sketch.restore(extra)
     restore_log(store, extra, rank=rank, ranks=ranks)
 
 

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_KEYS = 1 << 20
-"""8 MB a group and rank. A reader that is further behind does better with all rows."""
+"""8 MB a group and rank. A reader that is further behind is better served by all rows."""
 
 
 class RemovedKeys:
-    """Remembers removed keys; past its bound it forgets them and says that only a full export tells all.
+    """Remembers removed keys; past its bound it forgets them, and the next export must be a full one.
 
     Attributes:
-        are_lost: whether there were too many.
+        are_lost: there were too many, or the log has a gap.
     """
 
     def __init__(self, most: int = MOST_KEYS):
@@ -21,18 +21,18 @@ class RemovedKeys:
         self.clear()
 
     def clear(self) -> None:
-        """Begins anew, after an export."""
+        """Forgets all keys, after an export."""
         self.are_lost = False
         self._parts: list[NDArray[Any]] = []
         self._num = 0
 
     def lose(self) -> None:
-        """Says that more has changed than is known."""
+        """Marks the log as incomplete."""
         self.clear()
         self.are_lost = True
 
     def add(self, keys: NDArray[Any]) -> None:
-        """Remembers more keys: [n] int64, some perhaps not for the first time."""
+        """Remembers more keys: [n] int64, repeats allowed."""
         if self.are_lost or not len(keys):
             return
         self._parts.append(keys)

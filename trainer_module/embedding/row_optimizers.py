@@ -1,6 +1,6 @@
 """Optimizers of embedding rows: pure functions of embeddings, slots and summed gradients.
 
-Only rows met in a step move ("lazy"): a row's slots stay as they are while its id is not seen. Hyperparameters are a
+Only rows of the batch move ("lazy"): a row's slots do not change while its id is not seen. Hyperparameters are a
 number, or [n, 1] where the tables of a group differ.
 """
 
@@ -19,8 +19,8 @@ Number = Any
 _SMALLEST_RATE = 1e-20
 
 
-class Now(NamedTuple):
-    """The step that is being made.
+class StepContext(NamedTuple):
+    """The step under way.
 
     Attributes:
         step: global step, from 1; int64 scalar.
@@ -32,13 +32,13 @@ class Now(NamedTuple):
 
 
 class RowUpdate(Protocol):
-    """How a row changes."""
+    """The update of rows in a step."""
 
     def start(self, keys: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
         """Returns the slots of new rows: keys [n], embeddings [n, dim] to [n, slot floats]."""
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, context: StepContext
     ) -> tuple[tf.Tensor, ...]:
         """Returns the new embeddings and, as one or more tensors side by side, the new slots.
 
@@ -47,7 +47,7 @@ class RowUpdate(Protocol):
             w: [n, dim] float32.
             slots: [n, slot floats] float32.
             g: [n, dim], duplicates of a key already summed.
-            now: when, and at what factor of the learning rate.
+            context: the step, and the factor of its learning rates.
         """
 
 
@@ -63,11 +63,11 @@ class SgdUpdate:
         return w[:, :0]
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, context: StepContext
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
         del slots
-        return (w - now.factor * self._rate(keys) * g,)
+        return (w - context.factor * self._rate(keys) * g,)
 
 
 class AdagradUpdate:
@@ -85,11 +85,11 @@ class AdagradUpdate:
         return tf.zeros_like(w) + self._start(keys)
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, context: StepContext
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
         accumulator = slots + tf.square(g)
-        return w - now.factor * self._rate(keys) * g * tf.math.rsqrt(accumulator), accumulator
+        return w - context.factor * self._rate(keys) * g * tf.math.rsqrt(accumulator), accumulator
 
 
 class RowwiseAdagradUpdate:
@@ -108,11 +108,11 @@ class RowwiseAdagradUpdate:
         return tf.zeros_like(w[:, :1]) + self._start(keys)
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, context: StepContext
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
         accumulator = slots + tf.reduce_mean(tf.square(g), axis=1, keepdims=True)
-        return w - now.factor * self._rate(keys) * tf.math.rsqrt(accumulator) * g, accumulator
+        return w - context.factor * self._rate(keys) * tf.math.rsqrt(accumulator) * g, accumulator
 
 
 class AdamUpdate:
@@ -130,13 +130,13 @@ class AdamUpdate:
         return tf.zeros_like(tf.concat([w, w], 1))
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, context: StepContext
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
         m, v = tf.split(slots, 2, axis=1)
         betas = self._beta1(keys), self._beta2(keys)
-        rate = now.factor * self._rate(keys)
-        return adam(w, m, v, g, now.step, rate=rate, betas=betas, epsilon=self._epsilon(keys))
+        rate = context.factor * self._rate(keys)
+        return adam(w, m, v, g, context.step, rate=rate, betas=betas, epsilon=self._epsilon(keys))
 
 
 def adam(
@@ -185,11 +185,11 @@ class FtrlUpdate:
         return tf.concat([z, tf.zeros_like(w)], 1)
 
     def __call__(
-        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, now: Now
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, context: StepContext
     ) -> tuple[tf.Tensor, ...]:
         """See `RowUpdate`."""
-        # A rate of 0 is one so small that nothing moves.
-        rate, l1 = tf.maximum(now.factor * self._rate(keys), _SMALLEST_RATE), self._l1(keys)
+        # The formula divides by the rate: 0 becomes one so small that nothing moves.
+        rate, l1 = tf.maximum(context.factor * self._rate(keys), _SMALLEST_RATE), self._l1(keys)
         z, n = tf.split(slots, 2, axis=1)
         new_n = n + tf.square(g)
         curvature = (self._beta(keys) + tf.sqrt(new_n)) / rate + self._l2(keys)
@@ -204,8 +204,8 @@ def _hyperparameter(group: Group, name: str) -> PerTable:
 
 def row_update(group: Group) -> RowUpdate:
     """Returns the update of a group's rows."""
-    declared = next(iter(group.optimizers.values()))
-    match declared:
+    optimizer = next(iter(group.optimizers.values()))
+    match optimizer:
         case Sgd():
             return SgdUpdate(group)
         case Adagrad():
@@ -217,4 +217,4 @@ def row_update(group: Group) -> RowUpdate:
         case Ftrl():
             return FtrlUpdate(group)
         case _:
-            assert_never(declared)
+            assert_never(optimizer)

@@ -1,8 +1,8 @@
 """One rank's rows of one group: a TFRA hash table finds a key's row number, the rows lie in one variable.
 
-A look-up in the hash table costs ten times a read by row number, so the table holds 8 bytes a key and nothing else.
-Row 0 belongs to no key. The table answers 0 for an unknown key, and the row is zeros before and after every step: so
-ids without a row read as zeros, and their gradients go nowhere, without a branch or a mask.
+A look-up in the hash table costs ten times a read by row number, so the table holds a row number and nothing else.
+Row 0 belongs to no key. The table answers 0 for an unknown key, and row 0 is zeros before and after every step: ids
+without a row read as zeros, and their gradients are dropped, without a branch or a mask.
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
 
 from schemas.derived.groups import Group
-from trainer_module.embedding.admission import Gatekeeper
+from trainer_module.embedding.admission import AdmissionPolicy
 from trainer_module.embedding.bookkeeping import merged_books, new_books
 from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.removed_keys import RemovedKeys
-from trainer_module.embedding.row_optimizers import Now, row_update
+from trainer_module.embedding.row_optimizers import StepContext, row_update
 from trainer_module.snapshot import KeysAndRows
 from trainer_module.transforms.keys import NO_ID, tags_of
 
@@ -29,16 +29,16 @@ INITIAL_SCALE = 0.05
 """New rows start uniform in [-0.05, 0.05), the default of Keras' embeddings."""
 
 COUNTERS = ("asked", "unique", "admitted", "rejected", "evicted", "expired")
-"""What is counted by table: ids of this rank's batches, and how many were unique in each batch; rows made; unique keys
-of a step left without a row; rows removed for the capacity, and for their age."""
+"""Counts by table: ids in this rank's batches, and unique ones in each batch; rows made; unique keys of a step left
+without a row; rows removed by capacity, and by age."""
 
 
 class Observed(NamedTuple):
-    """What a step has seen of the keys that this rank owns.
+    """What a step's global batch tells about the keys that this rank owns.
 
     Attributes:
         occurrences: [n] int32.
-        newest: [n] int32, minutes since 1970 of the newest event; 0 where no time is declared.
+        newest: [n] int32, minutes since 1970 of the newest event; 0 where the spec has no event time.
     """
 
     occurrences: tf.Tensor
@@ -46,7 +46,7 @@ class Observed(NamedTuple):
 
 
 class RowStore(tf.Module):
-    """Rows found by key, made when their id is admitted, growing by doubling."""
+    """Rows by key, made when their id is admitted; grows by doubling."""
 
     def __init__(self, group: Group, *, seed: int, expected_rows: int = 0, track_changes: bool = False):
         """Makes an empty store.
@@ -55,13 +55,13 @@ class RowStore(tf.Module):
             group: whose rows it holds.
             seed: of the initial vectors and of admission.
             expected_rows: room to take at once. Growing later copies the rows and stalls a step.
-            track_changes: whether it logs what `delta.take_delta` returns; somebody must take it. Every step and every
-                checkpoint pays for it.
+            track_changes: keep the log that `delta.take_delta` returns and empties. It costs time in every step and
+                room in every checkpoint.
         """
         super().__init__(name=group.name)
         self.group = group
         self.seed = seed
-        self.gatekeeper = Gatekeeper(group, seed=seed)
+        self.admission = AdmissionPolicy(group, seed=seed)
         self._update = row_update(group)
         self._default = PerTable(group.tags, lambda table: group.tables[table].default_value)
         self._l2 = PerTable(group.tags, lambda table: group.tables[table].l2)
@@ -71,14 +71,14 @@ class RowStore(tf.Module):
             for name in COUNTERS
         }
         self.removed = RemovedKeys() if track_changes else None
-        """Since the last delta was taken; None where changes are not tracked, as is `touched`, a flag a row."""
+        """Since the last delta; None where changes are not tracked. So is `touched`, one flag a row."""
         self._make_room(expected_rows)
 
     def _make_room(self, expected_rows: int) -> None:
         name, width = self.group.name, self.group.width
         self._was_filled = False
         index_size = self._room = max(_FIRST_INDEX_SIZE, expected_rows + 1)
-        # Memory that was never written is not taken from the machine: room for later rows is free.
+        # The kernel gives no memory for pages never written: room for later rows is free.
         capacity = max(index_size, _RESERVED_BYTES // (4 * width))
         self.index = de.CuckooHashTable(
             key_dtype=tf.int64,
@@ -124,36 +124,43 @@ class RowStore(tf.Module):
 
         Args:
             keys: [n] int64, each once.
-            observed: [n]; needed where the group declares admission, expiry or a capacity.
-            step: that this is; int64 scalar.
+            observed: [n]; needed where a table of the group has admission, expiry or a capacity.
+            step: of this batch; int64 scalar.
         """
-        found = self.find(keys)
-        is_unknown = tf.equal(found, 0)
+        known_numbers = self.find(keys)
+        is_unknown = tf.equal(known_numbers, 0)
         return tf.cond(
-            tf.reduce_any(is_unknown), lambda: self._admit(keys, found, is_unknown, observed, step), lambda: found
+            tf.reduce_any(is_unknown),
+            lambda: self._admit(keys, known_numbers, is_unknown, observed, step),
+            lambda: known_numbers,
         )
 
     def _admit(
-        self, keys: tf.Tensor, found: tf.Tensor, is_unknown: tf.Tensor, observed: Observed | None, step: tf.Tensor
+        self,
+        keys: tf.Tensor,
+        known_numbers: tf.Tensor,
+        is_unknown: tf.Tensor,
+        observed: Observed | None,
+        step: tf.Tensor,
     ) -> tf.Tensor:
-        places = tf.reshape(tf.where(is_unknown & tf.not_equal(keys, NO_ID)), [-1])
+        new_indices = tf.reshape(tf.where(is_unknown & tf.not_equal(keys, NO_ID)), [-1])
         newest = None
-        if not self.gatekeeper.admits_all:
+        if not self.admission.admits_all:
             assert observed is not None
-            candidates = tf.gather(keys, places)
-            admitted = self.gatekeeper.admits(candidates, tf.gather(observed.occurrences, places), step)
+            candidates = tf.gather(keys, new_indices)
+            admitted = self.admission.admits(candidates, tf.gather(observed.occurrences, new_indices), step)
             self._count("rejected", tf.boolean_mask(candidates, ~admitted))
-            places = tf.boolean_mask(places, admitted)
-        new_keys = tf.gather(keys, places)
+            new_indices = tf.boolean_mask(new_indices, admitted)
+        new_keys = tf.gather(keys, new_indices)
         if self.group.tracks_usage:
             assert observed is not None
-            newest = tf.gather(observed.newest, places)
+            newest = tf.gather(observed.newest, new_indices)
         self._count("admitted", new_keys)
         numbers = self._append(new_keys, newest)
-        return tf.tensor_scatter_nd_update(found, places[:, None], numbers)
+        return tf.tensor_scatter_nd_update(known_numbers, new_indices[:, None], numbers)
 
     def _append(self, keys: tf.Tensor, newest: tf.Tensor | None) -> tf.Tensor:
-        """Makes rows behind the last one and returns their numbers."""
+        """Appends rows; returns their numbers."""
         first = self.end.read_value()
         numbers = first + tf.range(tf.size(keys, tf.int64))
         end = first + tf.size(keys, tf.int64)
@@ -177,7 +184,7 @@ class RowStore(tf.Module):
 
         def grow() -> tf.Tensor:
             more = tf.maximum(needed, 2 * capacity)
-            places = tf.range(capacity)
+            numbers = tf.range(capacity)
             writes = []
             for variable in self.by_number:
                 # After a scatter, reading and assigning would copy; copying the larger buffer would touch all of it.
@@ -185,7 +192,7 @@ class RowStore(tf.Module):
                     old = variable.read_value()
                 shape = tf.concat([[more], tf.shape(old, tf.int64)[1:]], 0)
                 with tf.control_dependencies([variable.assign(_untouched(shape, variable.dtype))]):
-                    writes.append(variable.scatter_update(tf.IndexedSlices(old, places)))
+                    writes.append(variable.scatter_update(tf.IndexedSlices(old, numbers)))
             with tf.control_dependencies(writes):
                 return tf.constant(True)
 
@@ -196,7 +203,7 @@ class RowStore(tf.Module):
         return tf.gather(self.rows, numbers)
 
     def embeddings(self, keys: tf.Tensor, numbers: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        """Returns the embeddings of rows, the declared default of keys without one: [n, width] to [n, dim]."""
+        """Returns the embeddings of rows, their table's default for keys without one: [n, width] to [n, dim]."""
         w = rows[:, : self.group.dim]
         if self._default.same == 0.0:
             return w
@@ -210,7 +217,7 @@ class RowStore(tf.Module):
         rows: tf.Tensor,
         gradients: tf.Tensor,
         observed: Observed | None,
-        now: Now,
+        context: StepContext,
     ) -> None:
         """Writes rows back after one optimizer step.
 
@@ -219,14 +226,14 @@ class RowStore(tf.Module):
             numbers: [n] int64, as `find_or_make` gave them.
             rows: [n, width], as `read` gave them.
             gradients: [n, dim].
-            observed: [n]; needed where the group keeps books.
-            now: the step that is being made.
+            observed: [n]; needed where the group tracks usage.
+            context: the step under way.
         """
         dim, slots = self.group.dim, self.group.num_slot_floats
         w, kept = rows[:, :dim], rows[:, dim : dim + slots]
         if self._l2.same != 0.0:
             gradients += self._l2(keys) * w
-        parts = list(self._update(keys, w, kept, gradients, now))
+        parts = list(self._update(keys, w, kept, gradients, context))
         if self.group.tracks_usage:
             assert observed is not None
             parts.append(merged_books(rows[:, dim + slots :], observed.newest, observed.occurrences))
@@ -271,17 +278,17 @@ class RowStore(tf.Module):
             variable: of this store.
             columns: of `rows`.
         """
-        # After a scatter an ordinary read copies the whole variable, room that was never touched included.
+        # After a scatter an ordinary read copies the whole variable, unused room included.
         tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
         whole, end = variable.read_value(), self.end.read_value()
         if columns != slice(None):
             return np.asarray(whole[1:end, columns])
-        # A slice of whole rows may share their memory, and the next step's write would then copy the whole variable.
+        # A slice of whole rows may share their memory; the next step's write would then copy the whole variable.
         # `numpy()` would copy once more.
         return np.asarray(tf.gather(whole, tf.range(1, end)))
 
     def fill(self, blocks: Iterable[KeysAndRows], num_rows: int) -> None:
-        """Takes rows in the place of those it has.
+        """Replaces all rows.
 
         Args:
             blocks: keys [n], each once over all blocks, and rows [n, width]; a block may lie where the last one lay.

@@ -1,7 +1,7 @@
 """Tables spread over the ranks: every key has one owner, which alone holds and updates its row.
 
 One exchange a step each way, whatever the number of features and tables: keys out, embeddings back; later gradients
-out. Keys are de-duplicated before the wire and again on the owner, so a row is found once, and written once a step.
+out. Keys are deduplicated before the exchange and again on the owner: a row is read once and written once a step.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ import tensorflow as tf
 from schemas.derived.groups import Group
 from trainer_module import collectives
 from trainer_module.embedding.hashing import owner_of
-from trainer_module.embedding.row_optimizers import Now
+from trainer_module.embedding.row_optimizers import StepContext
 from trainer_module.embedding.row_store import Observed, RowStore
 from trainer_module.embedding.wire import pack, unpack
 
@@ -21,50 +21,57 @@ from trainer_module.embedding.wire import pack, unpack
 
 
 class _Sent(NamedTuple):
-    """The way of one group's keys to their owners, kept for the way back. One rank keeps its keys as they are."""
+    """The way of one group's keys to their owners, kept for the way back."""
 
-    owner_order_u: tf.Tensor | None
-    owned_of_received_r: tf.Tensor | None
+    owner_order_u: tf.Tensor
+    owned_of_received_r: tf.Tensor
 
 
 class _Owned(NamedTuple):
-    """What an owner has been asked for."""
+    """What owners are asked for, by group.
 
-    keys_o: tf.Tensor
-    observed_o: Observed | None
+    Attributes:
+        keys_o: unique keys.
+        observed_o: what the batch tells of each of them, for groups that count occurrences.
+    """
+
+    keys_o: dict[str, tf.Tensor]
+    observed_o: dict[str, Observed]
 
 
 class _Route(NamedTuple):
+    """The way of all groups' keys to their owners; `sent` is empty where one rank keeps its keys as they are."""
+
     sent: dict[str, _Sent]
     sent_RG: tf.Tensor
     received_RG: tf.Tensor
 
 
 class Routed(NamedTuple):
-    """A batch's keys at their owners. Dictionaries are by group.
+    """A batch's keys at their owners. Dictionaries are by group; every leaf is a tensor.
 
     Attributes:
-        places: for each key asked for [n], its place among this rank's unique ones.
+        index_n: of each key asked for, among this rank's unique ones.
         asked: this rank's keys, and the unique ones among them, counted by table; empty where nothing is observed.
         owned: what this rank has been asked for.
         route: the way back.
     """
 
-    places: dict[str, tf.Tensor]
+    index_n: dict[str, tf.Tensor]
     asked: dict[str, tuple[tf.Tensor, tf.Tensor]]
-    owned: dict[str, _Owned]
+    owned: _Owned
     route: _Route
 
 
 class Unique(NamedTuple):
-    """Embeddings of a group's unique keys [u, dim], and for each key asked for its place among them [n]."""
+    """Embeddings of a group's unique keys [u, dim], and the index of each key asked for among them [n]."""
 
     embeddings_uD: tf.Tensor
-    place_n: tf.Tensor
+    index_n: tf.Tensor
 
 
 class Pulled(NamedTuple):
-    """What a training step knows of the rows it has asked for, by group."""
+    """The rows of a training step's batch, by group."""
 
     unique: dict[str, Unique]
     routed: Routed
@@ -84,59 +91,56 @@ class ShardedTables:
     def route(self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor] | None, use: str) -> Routed:
         """Sends keys to their owners. All ranks together.
 
-        Nothing is looked up or made, so the keys of a batch can travel while another batch is being trained on.
+        Nothing is looked up or made, so a batch's keys can travel while another batch is trained on.
 
         Args:
             keys: [n] int64 by group.
-            minutes: [n] int32, the time of each key's event, for groups that keep books; may be empty. None where
-                nothing is to be observed.
+            minutes: [n] int32, the time of each key's event, for groups that track usage; may be empty. None where
+                nothing is counted.
             use: prefix of the collectives' names; each has one call in flight at a time.
         """
-        places, uniques, asked = {}, {}, {}
+        index_n, asked, uniques = {}, {}, _Owned({}, {})
         with tf.name_scope("unique"):
             for name, group in self._groups.items():
-                keys_u, places[name], occurrences_u = tf.unique_with_counts(keys[name])
-                observed_u = None
+                keys_u, index_n[name], occurrences_u = tf.unique_with_counts(keys[name])
+                uniques.keys_o[name] = keys_u
                 if minutes is not None:
                     asked[name] = self.stores[name].counts_by_table(keys_u, occurrences_u)
                     if group.counts_occurrences:
-                        newest_u = _newest(minutes.get(name), places[name], occurrences_u)
-                        observed_u = Observed(occurrences_u, newest_u)
-                uniques[name] = _Owned(keys_u, observed_u)
+                        newest_u = _newest(minutes.get(name), index_n[name], occurrences_u)
+                        uniques.observed_o[name] = Observed(occurrences_u, newest_u)
         if self._num_ranks == 1 or not self._groups:
             none = tf.zeros([1, len(self._groups)], tf.int32)
-            return Routed(
-                places, asked, uniques, _Route({name: _Sent(None, None) for name in self._groups}, none, none)
-            )
+            return Routed(index_n, asked, uniques, _Route({}, none, none))
         with tf.name_scope("exchange"):
             owned, route = self._to_owners(uniques, use)
-        return Routed(places, asked, owned, route)
+        return Routed(index_n, asked, owned, route)
 
     def pull(self, routed: Routed, step: tf.Tensor) -> Pulled:
         """Fetches the rows of a training batch, making those of admitted new keys. All ranks together.
 
         Args:
             routed: the batch's keys, `use="train"`.
-            step: that this is.
+            step: of this batch.
         """
         with tf.name_scope("lookup"):
             numbers, rows = {}, {}
             for name, store in self.stores.items():
                 store.count_asked(*routed.asked[name])
-                keys_o, observed_o = routed.owned[name]
-                numbers[name] = store.find_or_make(keys_o, observed_o, step)
+                keys_o, observed_o = routed.owned
+                numbers[name] = store.find_or_make(keys_o[name], observed_o.get(name), step)
                 rows[name] = store.read(numbers[name])
         embeddings = self._answer(routed, numbers, rows, "train")
-        unique = {name: Unique(embeddings[name], routed.places[name]) for name in self._groups}
+        unique = {name: Unique(embeddings[name], routed.index_n[name]) for name in self._groups}
         return Pulled(unique, routed, numbers, rows)
 
     def read(self, keys: Mapping[str, tf.Tensor]) -> dict[str, Unique]:
         """Fetches embeddings without making any; unknown keys read as their table's default. All ranks together."""
         routed = self.route(keys, None, "read")
-        numbers = {name: store.find(routed.owned[name].keys_o) for name, store in self.stores.items()}
+        numbers = {name: store.find(routed.owned.keys_o[name]) for name, store in self.stores.items()}
         rows = {name: store.read(numbers[name]) for name, store in self.stores.items()}
         embeddings = self._answer(routed, numbers, rows, "read")
-        return {name: Unique(embeddings[name], routed.places[name]) for name in self._groups}
+        return {name: Unique(embeddings[name], routed.index_n[name]) for name in self._groups}
 
     def _answer(
         self,
@@ -146,15 +150,15 @@ class ShardedTables:
         use: str,
     ) -> dict[str, tf.Tensor]:
         """Returns the embeddings of this rank's unique keys: {group: [u, dim]}."""
-        found = {
-            name: store.embeddings(routed.owned[name].keys_o, numbers[name], rows[name])
+        embeddings = {
+            name: store.embeddings(routed.owned.keys_o[name], numbers[name], rows[name])
             for name, store in self.stores.items()
         }
         if self._num_ranks == 1 or not self._groups:
-            return found
+            return embeddings
         route = routed.route
         with tf.name_scope("exchange"):
-            answers = {name: tf.gather(w_oD, route.sent[name].owned_of_received_r) for name, w_oD in found.items()}
+            answers = {name: tf.gather(w_oD, route.sent[name].owned_of_received_r) for name, w_oD in embeddings.items()}
             received = self._exchange(answers, route.received_RG, route.sent_RG, name=f"{use}_embeddings")
             return {
                 name: tf.gather(received[name], tf.math.invert_permutation(route.sent[name].owner_order_u))
@@ -176,27 +180,29 @@ class ShardedTables:
                 for name in self._groups
             }
 
-    def apply(self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, now: Now) -> None:
+    def apply(
+        self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, context: StepContext
+    ) -> None:
         """Updates every row that this rank owns once, with its gradient times `scale`."""
         for name, store in self.stores.items():
-            keys_o, observed_o = pulled.routed.owned[name]
-            gradient_oD = gradients_oD[name] * scale
-            store.apply(keys_o, pulled.numbers_o[name], pulled.rows_oW[name], gradient_oD, observed_o, now)
+            keys_o, observed_o = pulled.routed.owned
+            numbers_o, rows_oW, gradient_oD = pulled.numbers_o[name], pulled.rows_oW[name], gradients_oD[name] * scale
+            store.apply(keys_o[name], numbers_o, rows_oW, gradient_oD, observed_o.get(name), context)
 
-    def _to_owners(self, uniques: Mapping[str, _Owned], use: str) -> tuple[dict[str, _Owned], _Route]:
+    def _to_owners(self, uniques: _Owned, use: str) -> tuple[_Owned, _Route]:
         ranks, groups = self._num_ranks, len(self._groups)
         orders, counts, parts, part_groups = {}, [], [], []
-        for place, (name, (keys_u, observed_u)) in enumerate(uniques.items()):
+        for group_index, (name, keys_u) in enumerate(uniques.keys_o.items()):
             owners_u = owner_of(keys_u, ranks)
             by_owner = tf.dynamic_partition(tf.range(tf.size(keys_u)), owners_u, ranks)
             orders[name] = tf.concat(by_owner, 0)
             counts.append(tf.stack([tf.size(part) for part in by_owner]))
             parts.append(tf.gather(keys_u, orders[name]))
-            part_groups.append(place)
-            if observed_u is not None:
+            part_groups.append(group_index)
+            if observed_u := uniques.observed_o.get(name):
                 both = tf.stack([observed_u.occurrences, observed_u.newest], 1)
                 parts.append(tf.bitcast(tf.gather(both, orders[name]), tf.int64))
-                part_groups.append(place)
+                part_groups.append(group_index)
         sent_RG = tf.stack(counts, axis=1)
         # The counts travel ahead of the keys they count, in the same message.
         header_1 = tf.fill([ranks, 1], groups)
@@ -208,17 +214,16 @@ class ShardedTables:
         received_RG = tf.ensure_shape(received_RG, [ranks, groups])
         sizes_RP = tf.concat([header_1, tf.gather(received_RG, part_groups, axis=1)], axis=1)
         _, *received_parts = unpack(received, sizes_RP)
-        owned, sent = {}, {}
-        for name, (_, observed_u) in uniques.items():
+        owned, sent = _Owned({}, {}), {}
+        for name in uniques.keys_o:
             keys_o, owned_of_received_r = tf.unique(received_parts.pop(0))
-            observed_o = None
-            if observed_u is not None:
+            owned.keys_o[name] = keys_o
+            if name in uniques.observed_o:
                 both_r2 = tf.bitcast(received_parts.pop(0), tf.int32)
-                observed_o = Observed(
+                owned.observed_o[name] = Observed(
                     tf.math.unsorted_segment_sum(both_r2[:, 0], owned_of_received_r, tf.size(keys_o)),
                     tf.math.unsorted_segment_max(both_r2[:, 1], owned_of_received_r, tf.size(keys_o)),
                 )
-            owned[name] = _Owned(keys_o, observed_o)
             sent[name] = _Sent(orders[name], owned_of_received_r)
         return owned, _Route(sent, sent_RG, received_RG)
 
@@ -237,7 +242,7 @@ class ShardedTables:
         }
 
 
-def _newest(minutes_n: tf.Tensor | None, places_n: tf.Tensor, occurrences_u: tf.Tensor) -> tf.Tensor:
+def _newest(minutes_n: tf.Tensor | None, index_n: tf.Tensor, occurrences_u: tf.Tensor) -> tf.Tensor:
     if minutes_n is None:
         return tf.zeros_like(occurrences_u)
-    return tf.math.unsorted_segment_max(minutes_n, places_n, tf.size(occurrences_u))
+    return tf.math.unsorted_segment_max(minutes_n, index_n, tf.size(occurrences_u))

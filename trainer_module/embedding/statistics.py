@@ -1,4 +1,4 @@
-"""What a table has come to, over all ranks."""
+"""Statistics of each table over all ranks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from trainer_module.embedding.row_store import COUNTERS, RowStore
 from trainer_module.transforms.keys import ID_BITS
 
 BYTES_BESIDE_ROW = 8 + 16
-"""Of a row: its key, and its entry of the index without the index's free places."""
+"""A row's key, and its entry in the index without the index's free slots."""
 
 
 def statistics(stores: Mapping[str, RowStore], *, rank: int, ranks: int) -> dict[str, dict[str, Any]]:
@@ -19,9 +19,9 @@ def statistics(stores: Mapping[str, RowStore], *, rank: int, ranks: int) -> dict
 
     For each table: `rows`; `bytes` of these, slots included; `admitted`, `rejected`, `evicted`, `expired` as
     `row_store.COUNTERS` says; `load_max_over_mean`, rows of the fullest rank over the mean; `unique_share`, unique ids
-    of a rank's batch over all its ids; null where there is nothing to divide by.
+    of a rank's batch over all its ids; None where the divisor is 0.
     """
-    found = {}
+    by_table = {}
     for store in stores.values():
         group = store.group
         num_tags = max(group.tags.values()) + 1
@@ -34,11 +34,11 @@ def statistics(stores: Mapping[str, RowStore], *, rank: int, ranks: int) -> dict
         for table, tag in group.tags.items():
             rows = rows_by_rank[:, tag]
             asked = counts["asked"][tag]
-            found[table] = {
+            by_table[table] = {
                 "rows": int(rows.sum()),
                 "bytes": int(rows.sum()) * (4 * group.width + BYTES_BESIDE_ROW),
                 **{name: int(counts[name][tag]) for name in ("admitted", "rejected", "evicted", "expired")},
                 "load_max_over_mean": round(float(rows.max() / rows.mean()), 4) if rows.sum() else None,
                 "unique_share": round(float(counts["unique"][tag] / asked), 4) if asked else None,
             }
-    return dict(sorted(found.items()))
+    return dict(sorted(by_table.items()))

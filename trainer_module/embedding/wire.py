@@ -1,4 +1,4 @@
-"""How tensors of several groups travel in one exchange: for each rank, group after group."""
+"""Packs tensors of several groups into one message: for each rank, group after group."""
 
 from collections.abc import Sequence
 

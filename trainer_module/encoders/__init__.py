@@ -19,7 +19,7 @@ class Encoder(Protocol):
 
     @property
     def weights(self) -> tuple[Weight, ...]:
-        """What it needs."""
+        """Its weights."""
 
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:
         """Returns [lists, dim]; zeros for an empty list.
@@ -32,7 +32,7 @@ class Encoder(Protocol):
 
 
 def build_encoder(name: str, feature: SequenceFeature, dim: int) -> Encoder | None:
-    """Returns the declared encoder of a feature; None for the mean, which many features are combined by at once."""
+    """Returns a feature's encoder; None for the mean, which combines many features at once."""
     match feature.encoder:
         case MeanEncoder():
             return None

@@ -20,8 +20,8 @@ class DinLists:
     linear layer makes of x and t.
     """
 
-    def __init__(self, feature: str, declared: DinEncoder, dim: int):
-        name, units = f"encoders/{feature}", declared.units
+    def __init__(self, feature: str, spec: DinEncoder, dim: int):
+        name, units = f"encoders/{feature}", spec.units
         self._name, self._dim, self._units = name, dim, units[0]
         first = (Weight(f"{name}/first/w", (3 * dim, units[0])), Weight(f"{name}/first/b", (units[0],), "zeros"))
         self._rest = Mlp(f"{name}/rest", units[0], units[1:])

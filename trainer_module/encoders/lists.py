@@ -21,17 +21,17 @@ class Lists:
     values_nD: tf.Tensor
     lengths_R: tf.Tensor
 
-    def places(self) -> tuple[tf.Tensor, tf.Tensor]:
+    def positions(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the list of each value, and its position in it, from 0: [n] int32 and [n] int64."""
         list_n = lists_of_values(self.lengths_R, tf.shape(self.values_nD)[0])
         starts_R = tf.cumsum(self.lengths_R, exclusive=True)
         return list_n, tf.range(tf.size(list_n, tf.int64)) - tf.gather(starts_R, list_n)
 
     def padded(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns [lists, longest, dim], filled up with zeros, and where there are values: [lists, longest] bool."""
+        """Returns [lists, longest, dim], padded with zeros, and where there are values: [lists, longest] bool."""
         longest = tf.reduce_max(tf.concat([[tf.constant(0, tf.int64)], self.lengths_R], 0))
         position_L = tf.range(longest)
         is_there_RL = position_L < self.lengths_R[:, None]
-        place_RL = tf.cumsum(self.lengths_R, exclusive=True)[:, None] + position_L
-        values_RLD = tf.gather(self.values_nD, tf.where(is_there_RL, place_RL, 0))
+        index_RL = tf.cumsum(self.lengths_R, exclusive=True)[:, None] + position_L
+        values_RLD = tf.gather(self.values_nD, tf.where(is_there_RL, index_RL, 0))
         return tf.where(is_there_RL[:, :, None], values_RLD, 0.0), is_there_RL

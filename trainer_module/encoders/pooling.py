@@ -1,4 +1,4 @@
-"""From the rows of several ids to one vector. No ids: zeros."""
+"""From the embeddings of several ids to one vector; zeros for no ids."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ def lists_of_values(lengths_S: tf.Tensor, num_values: tf.Tensor) -> tf.Tensor:
     Linear in n and S: `tf.repeat` takes S times the longest list.
     """
     starts_S = tf.cumsum(lengths_S, exclusive=True)
-    # A list starts one further than the one before; empty ones at the end start behind the last value.
+    # Counts how many lists begin at each value; empty lists at the end begin after the last value.
     begun = tf.math.unsorted_segment_sum(tf.ones_like(starts_S[1:], tf.int32), starts_S[1:], num_values + 1)
     return tf.cumsum(begun[:-1])
 
@@ -28,7 +28,7 @@ def combine(
     Args:
         values_nD: list after list.
         lengths_S: int64, how many values each list has.
-        combiners_S: int32, place in `COMBINERS` of each list's.
+        combiners_S: int32, index in `COMBINERS` of each list's.
         weights_n: w of each value; 1 when left out.
     """
     num_lists = tf.size(lengths_S)

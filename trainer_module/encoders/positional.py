@@ -16,7 +16,7 @@ class PositionalLists:
     def __call__(self, weights: Weights, lists: Lists, target: tf.Tensor | None) -> tf.Tensor:  # noqa: ARG002
         """See `Encoder`."""
         logits = weights[self._name]
-        list_n, position_n = lists.places()
+        list_n, position_n = lists.positions()
         exponents_n1 = tf.gather(tf.exp(logits - tf.reduce_max(logits)), position_n)[:, None]
         num_lists = tf.size(lists.lengths_R)
         sums_RD = tf.math.unsorted_segment_sum(lists.values_nD * exponents_n1, list_n, num_lists)

@@ -22,10 +22,10 @@ _EPSILON = 1e-6
 class TransformerLists:
     """Layers of section 3.1, without dropout, over x + learned positions; then the mean over the positions present."""
 
-    def __init__(self, feature: str, declared: TransformerEncoder, dim: int, max_length: int):
+    def __init__(self, feature: str, spec: TransformerEncoder, dim: int, max_length: int):
         name = f"encoders/{feature}"
         self._positions, self._dim = f"{name}/positions", dim
-        self._layers = [_Layer(f"{name}/{number}", declared, dim) for number in range(declared.num_layers)]
+        self._layers = [_Layer(f"{name}/{number}", spec, dim) for number in range(spec.num_layers)]
         positions = Weight(self._positions, (max_length, dim), "zeros")
         self.weights = (positions, *(weight for layer in self._layers for weight in layer.weights))
 
@@ -43,13 +43,13 @@ class TransformerLists:
 class _Layer:
     """y = norm(x + attention(x)), then norm(y + W_2 relu(W_1 y + b_1) + b_2): section 3.1, equations 1 and 2."""
 
-    def __init__(self, name: str, declared: TransformerEncoder, dim: int):
-        self._num_heads, self._dim = declared.num_heads, dim
+    def __init__(self, name: str, spec: TransformerEncoder, dim: int):
+        self._num_heads, self._dim = spec.num_heads, dim
         self._queries, self._keys, self._values, self._mixed = (
             Dense(f"{name}/{part}", dim, dim, relu=False) for part in ("queries", "keys", "values", "mixed")
         )
-        self._wide = Dense(f"{name}/wide", dim, declared.feed_forward_units, relu=True)
-        self._narrow = Dense(f"{name}/narrow", declared.feed_forward_units, dim, relu=False)
+        self._wide = Dense(f"{name}/wide", dim, spec.feed_forward_units, relu=True)
+        self._narrow = Dense(f"{name}/narrow", spec.feed_forward_units, dim, relu=False)
         self._norms = [_Norm(f"{name}/norm_{number}", dim) for number in (1, 2)]
         attention = (self._queries, self._keys, self._values, self._mixed)
         parts: tuple[Layer, ...] = (*attention, self._wide, self._narrow, *self._norms)

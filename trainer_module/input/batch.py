@@ -9,12 +9,12 @@
     floats_serving, ids_serving              columns that bias features have in every prediction
     labels          float32 [B, tasks]       NaN where an example takes no part in a task
     weights         float32 [B, tasks]       of examples, if a task declares them
-    event_time      int64   [B]              seconds since 1970, if it is declared
+    event_time      int64   [B]              seconds since 1970, if the spec has it
 
-What would be empty is left out. `Layout` says which columns are whose.
+A tensor that would be empty is left out. `Layout` maps columns to features.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -42,29 +42,29 @@ class Layout:
         ids: features of one id by group of tables.
         unweighted, weighted, encoded: features of several ids by group, in this order within it: those whose rows are
             combined, without and with weights, and those that an encoder reads.
-        bias_floats, bias_ids: those of the features that predictions see in another way.
+        bias_floats, bias_ids: those of bias features, which predictions see with a fixed value.
         tasks: in the order of the labels.
     """
 
-    def __init__(self, declared: RankerSpec):
-        self._outputs = outputs(declared)
-        own = {output.name: output for output in self._outputs if output.name in declared.features}
-        group_of = {table: name for name, group in groups_of(declared).items() for table in group.tags}
-        members: dict[str, list[str]] = {name: [] for name in groups_of(declared)}
+    def __init__(self, spec: RankerSpec):
+        self._outputs = outputs(spec)
+        own = {output.name: output for output in self._outputs if output.name in spec.features}
+        group_of = {table: name for name, group in groups_of(spec).items() for table in group.tags}
+        members: dict[str, list[str]] = {name: [] for name in groups_of(spec)}
         for name in own:
-            if table := declared.table_of(name):
+            if table := spec.table_of(name):
                 members[group_of[table]].append(name)
 
         def by_group(is_member: Callable[[str], bool]) -> dict[str, tuple[str, ...]]:
             return {group: tuple(filter(is_member, names)) for group, names in members.items()}
 
-        weights = {name for name in own if isinstance(f := declared.features[name], IdsFeature) and f.weights}
+        weights = {name for name in own if isinstance(f := spec.features[name], IdsFeature) and f.weights}
         encoders = {
             name
             for name in own
-            if isinstance(f := declared.features[name], SequenceFeature) and not isinstance(f.encoder, MeanEncoder)
+            if isinstance(f := spec.features[name], SequenceFeature) and not isinstance(f.encoder, MeanEncoder)
         }
-        self.floats: Blocks = tuple((name, found.width) for name, found in own.items() if found.type == "float")
+        self.floats: Blocks = tuple((name, output.width) for name, output in own.items() if output.type == "float")
         self.ids = by_group(lambda name: not own[name].is_list)
         self.unweighted = by_group(lambda name: own[name].is_list and name not in weights | encoders)
         self.weighted = by_group(lambda name: name in weights)
@@ -72,51 +72,69 @@ class Layout:
         self.all_ids = _flat(self.ids.values())
         self.all_lists = _flat(self.lists(group) for group in members)
         self.all_weighted = _flat(self.weighted.values())
-        bias = [name for name in own if is_bias(declared.features[name])]
+        bias = [name for name in own if is_bias(spec.features[name])]
         self.bias_floats = tuple(name for name in bias if own[name].type == "float")
         self.bias_ids = tuple(name for name in self.all_ids if name in bias)
-        self.tasks = tuple(declared.tasks)
-        self._weighted_tasks = {task for task, kind in declared.tasks.items() if kind.example_weight}
-        self._has_time = declared.event_time is not None
+        self.tasks = tuple(spec.tasks)
+        self._weighted_tasks = {task for task, kind in spec.tasks.items() if kind.example_weight}
+        self._has_time = spec.event_time is not None
 
     def lists(self, group: str) -> tuple[str, ...]:
         """Returns a group's features of several ids, in their order in the batch."""
         return (*self.unweighted[group], *self.weighted[group], *self.encoded[group])
 
+    def combined(self, group: str) -> tuple[str, ...]:
+        """Returns a group's features whose embeddings are combined; those with weights come last."""
+        return (*self.unweighted[group], *self.weighted[group])
+
     def features(self, group: str) -> tuple[str, ...]:
         """Returns a group's features in the order of the model's inputs."""
         return (*self.ids[group], *self.lists(group))
 
-    def places(self, group: str, of: Mapping[str, Sequence[str]]) -> slice:
-        """Returns the columns of one group's features, where those of all groups stand in a row."""
+    def columns_of(self, group: str, of: Mapping[str, Sequence[str]]) -> slice:
+        """Returns the columns of one group's features, where those of all groups follow one another."""
         groups = list(of)
         start = sum(len(of[before]) for before in groups[: groups.index(group)])
         return slice(start, start + len(of[group]))
+
+    def lengths(self, batch: Batch, features: Sequence[str]) -> tf.Tensor:
+        """Returns the lengths of features that follow one another in the batch: [features, B]."""
+        start = self.all_lists.index(features[0])
+        return batch["lengths"][start : start + len(features)]
+
+    def by_group(self, batch: Batch, name: str, features: Mapping[str, Sequence[str]]) -> dict[str, tf.Tensor]:
+        """Returns the values of each group's features in a tensor of the batch, for groups that have such features."""
+        groups = [group for group, names in features.items() if names]
+        if not groups:
+            return {}
+        sizes = tf.stack([tf.reduce_sum(self.lengths(batch, features[group])) for group in groups])
+        parts = tf.split(batch[name], sizes, num=len(groups))
+        return dict(zip(groups, parts, strict=True))
 
     def example_spec(self) -> dict[str, object]:
         """Returns how to parse transformed tf.Examples."""
         return {output.name: _parsed(output) for output in self._outputs}
 
     def batch_spec(self) -> dict[str, tf.TensorSpec]:
-        """Returns the tensors of a batch, for input signatures: their number of rows is never traced."""
+        """Returns the tensors of a batch, for input signatures; any number of rows fits."""
         widths = dict(self.floats)
-        found = {
+        tensors = {
             "floats": ([None, sum(widths.values())], tf.float32),
             "ids": ([None, len(self.all_ids)], tf.int64),
             "floats_serving": ([None, sum(widths[name] for name in self.bias_floats)], tf.float32),
             "ids_serving": ([None, len(self.bias_ids)], tf.int64),
             "labels": ([None, len(self.tasks)], tf.float32),
         }
-        found = {name: (shape, kind) for name, (shape, kind) in found.items() if shape[-1]}
+        tensors = {name: (shape, kind) for name, (shape, kind) in tensors.items() if shape[-1]}
         if self.all_lists:
-            found |= {"lists": ([None], tf.int64), "lengths": ([len(self.all_lists), None], tf.int64)}
+            tensors |= {"lists": ([None], tf.int64), "lengths": ([len(self.all_lists), None], tf.int64)}
         if self.all_weighted:
-            found["list_weights"] = ([None], tf.float32)
+            tensors["list_weights"] = ([None], tf.float32)
         if self._weighted_tasks:
-            found["weights"] = ([None, len(self.tasks)], tf.float32)
+            tensors["weights"] = ([None, len(self.tasks)], tf.float32)
         if self._has_time:
-            found["event_time"] = ([None], tf.int64)
-        return {name: tf.TensorSpec(shape, kind) for name, (shape, kind) in found.items()}
+            tensors["event_time"] = ([None], tf.int64)
+        return {name: tf.TensorSpec(shape, kind) for name, (shape, kind) in tensors.items()}
 
     def pack(self, columns: Columns) -> Batch:
         """Returns Transform's outputs as a batch."""
@@ -160,7 +178,7 @@ class Layout:
 
 
 def ids_of(batch: Mapping[str, tf.Tensor]) -> Batch:
-    """Returns the tensors that say which rows a batch needs; also of a batch's spec."""
+    """Returns the tensors that a batch's keys are made of; takes a batch's spec too."""
     return {name: batch[name] for name in _ID_TENSORS if name in batch}
 
 
@@ -173,22 +191,30 @@ def size_of(batch: Batch) -> tf.Tensor:
 
 
 def empty_batch(layout: Layout) -> Batch:
-    """Returns a batch of no examples: what a rank contributes when it has run out of data before others."""
+    """Returns a batch of no examples: a rank that has run out of data takes part with it."""
     return {
         name: tf.zeros([size or 0 for size in spec.shape.as_list()], spec.dtype)
         for name, spec in layout.batch_spec().items()
     }
 
 
-def parser(declared: RankerSpec) -> Callable[[tf.Tensor], Batch]:
-    """Returns what turns serialized examples [batch] into a batch."""
-    layout = Layout(declared)
-    spec = layout.example_spec()
-    return lambda serialized: layout.pack(tf.io.parse_example(serialized, spec))
+def then_empty(batches: Iterable[Batch], layout: Layout) -> Iterator[Batch]:
+    """Yields the batches, and after the last one empty ones forever."""
+    yield from batches
+    empty = empty_batch(layout)
+    while True:
+        yield empty
+
+
+def parser(spec: RankerSpec) -> Callable[[tf.Tensor], Batch]:
+    """Returns a function from serialized examples [batch] to a batch."""
+    layout = Layout(spec)
+    example_spec = layout.example_spec()
+    return lambda serialized: layout.pack(tf.io.parse_example(serialized, example_spec))
 
 
 def ragged(column: tf.SparseTensor | tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns a column of lists as a ragged tensor, whichever way it comes."""
+    """Returns a column of lists, sparse or ragged, as a ragged tensor."""
     return tf.RaggedTensor.from_sparse(column) if isinstance(column, tf.SparseTensor) else column
 
 
@@ -199,7 +225,7 @@ def _same_lengths(
     of_ids, of_weights = (tf.stack([column.row_splits for column in side]) for side in (ids, weights))
     is_wrong = tf.reduce_any(tf.not_equal(of_ids, of_weights), axis=1)
     wrong = tf.boolean_mask(tf.constant(list(features)), is_wrong)
-    message = "features: the examples have not one weight for each id of:"
+    message = "features: examples without exactly one weight for each id, in:"
     return tf.debugging.Assert(~tf.reduce_any(is_wrong), [message, wrong])
 
 

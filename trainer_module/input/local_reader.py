@@ -1,4 +1,4 @@
-"""Batches of transformed examples, as each rank reads them by itself; `pool_input` is the way by a pool."""
+"""Batches of transformed examples that each rank reads by itself; `service_reader` reads from a pool."""
 
 from collections.abc import Sequence
 
@@ -19,47 +19,47 @@ def records(files: Sequence[str]) -> tf.data.Dataset:
 
 
 def own_batches(
-    declared: RankerSpec, files: Sequence[str], *, epoch: int, rank: int, ranks: int, skip: int = 0
+    spec: RankerSpec, files: Sequence[str], *, epoch: int, rank: int, ranks: int, skip: int = 0
 ) -> tf.data.Dataset:
     """Returns one epoch without a pool: every rank reads all files and keeps its rows of each global batch.
 
     The examples come in the same order whatever the number of ranks, batch_size_per_rank * ranks in a global batch.
 
     Args:
-        declared: of the model; says batch size, order, shuffle buffer and seed.
+        spec: batch size, order, shuffle buffer and seed.
         files: of transformed examples.
         epoch: from 0; epochs are shuffled differently.
         rank: of this process.
-        ranks: number of them.
-        skip: examples of this epoch that have been trained on.
+        ranks: number of ranks.
+        skip: examples of this epoch already trained on.
     """
-    order, seed = order_of(declared, files), shuffle_seed(declared, epoch)
-    read = Records([whole(files, order, seed)], order, declared.training.shuffle_buffer, seed)
-    dataset = read.of(tf.constant(0)).skip(skip).batch(declared.training.batch_size_per_rank * ranks)
+    order, seed = order_of(spec, files), shuffle_seed(spec, epoch)
+    read = Records([whole(files, order, seed)], order, spec.training.shuffle_buffer, seed)
+    dataset = read.of(tf.constant(0)).skip(skip).batch(spec.training.batch_size_per_rank * ranks)
 
     def rows_of_rank(batch: tf.Tensor) -> tf.Tensor:
         size = tf.size(batch)
         return batch[rank * size // ranks : (rank + 1) * size // ranks]
 
-    return dataset.map(rows_of_rank).map(parser(declared)).prefetch(2)
+    return dataset.map(rows_of_rank).map(parser(spec)).prefetch(2)
 
 
-def validation_batches(declared: RankerSpec, files: Sequence[str], *, rank: int, ranks: int) -> tf.data.Dataset:
-    """Returns a rank's share of the examples without a pool; it reads no file that others can read alone."""
+def validation_batches(spec: RankerSpec, files: Sequence[str], *, rank: int, ranks: int) -> tf.data.Dataset:
+    """Returns a rank's share of the examples without a pool; it opens only the files it needs."""
     read = Records([(files_of_rank(files, rank, ranks),)], "time", 1, seed=0)
-    batches = read.of(tf.constant(0)).batch(declared.training.batch_size_per_rank)
-    return batches.map(parser(declared)).prefetch(2)
+    batches = read.of(tf.constant(0)).batch(spec.training.batch_size_per_rank)
+    return batches.map(parser(spec)).prefetch(2)
 
 
 class Records:
     """The serialized examples of parts, each a function of its number.
 
     Attributes:
-        num_parts: numbered from 0.
+        num_parts: parts are numbered from 0.
     """
 
     def __init__(self, parts: Sequence[Part], order: Order, shuffle_buffer: int, seed: int):
-        """Keeps what is to be read as tensors: the graph is one, however many parts and days there are."""
+        """Holds the parts as tensors: the graph is the same for any number of parts and days."""
         self.num_parts = len(parts)
         segments = [segment for part in parts for segment in part]
         self._files = tf.ragged.constant([segment.files for segment in segments], tf.string, ragged_rank=1)
@@ -88,10 +88,10 @@ class Records:
         if self._order == "time":
             return dataset
         seed = segment * _DAY_SEEDS + self._seed
-        # Reshuffled, a part's order would depend on how many parts its worker has read before.
+        # With reshuffling, a part's order would depend on how many parts its worker has read before.
         return dataset.shuffle(self._buffer, seed=seed, reshuffle_each_iteration=False)
 
 
 def compression(files: Sequence[str]) -> str:
-    """Returns the compression of files that all have the same."""
+    """Returns the files' common compression."""
     return "GZIP" if files[0].endswith(".gz") else ""

@@ -1,4 +1,4 @@
-"""In which order examples are trained on, as plain data: which files are read together, and by whom."""
+"""The order of training examples as plain data: which files are read together, and by whom."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ class Segment:
 
     Attributes:
         files: in the order in which they are opened.
-        shares: into how many the records are dealt, one by one.
-        share: which of these is read, from 0.
+        shares: how many readers the records are dealt to, one by one.
+        share: which reader this is, from 0.
     """
 
     files: tuple[str, ...]
@@ -30,29 +30,27 @@ class Segment:
 
 
 Part = tuple[Segment, ...]
-"""Segments, one after another. Shuffling goes no further than a segment."""
+"""Segments, one after another. Records are shuffled within a segment."""
 
 
-def order_of(declared: RankerSpec, files: Sequence[str]) -> Order:
+def order_of(spec: RankerSpec, files: Sequence[str]) -> Order:
     """Returns the order of a training on these files.
 
     Raises:
-        UserError: it is one of days, and the files have none.
+        UserError: the order needs days, and the files have none.
     """
-    training = declared.training
+    training = spec.training
     has_days = all(map(day_of, files))
     if training.shuffle_buffer == 1:
         return "time"
     if training.order in ("time", "shuffled_within_day") and not has_days:
-        raise UserError(
-            f"training.order: the examples have no days (got {training.order}); shuffled is all that they allow"
-        )
+        raise UserError(f"training.order: the examples have no days (got {training.order}); use shuffled")
     return training.order or (ORDER_OF_DAYS if has_days else "shuffled")
 
 
-def shuffle_seed(declared: RankerSpec, epoch: int) -> int:
+def shuffle_seed(spec: RankerSpec, epoch: int) -> int:
     """Returns the seed of an epoch's order."""
-    return _SHUFFLE_SEED + declared.training.seed + epoch
+    return _SHUFFLE_SEED + spec.training.seed + epoch
 
 
 def whole(files: Sequence[str], order: Order, seed: int) -> Part:
@@ -64,24 +62,23 @@ def whole(files: Sequence[str], order: Order, seed: int) -> Part:
 
 
 def parts_of_pool(files: Sequence[str], order: Order, seed: int, workers: int) -> tuple[Part, ...]:
-    """Returns what the workers of a pool read, in the order in which they take it up.
+    """Returns the parts that the workers of a pool read, in this order.
 
-    Shuffled, a part is as good as any other. In the order of days, `workers` neighboring parts share the same days, so
-    that the workers are at the same days at the same time; a worker that is up to twice as fast as another is ahead of
-    it by a quarter of an epoch at most.
+    In the order of days, `workers` neighboring parts share the same days, so that the workers read the same days at the
+    same time; a worker that is up to twice as fast as another is ahead of it by at most a quarter of an epoch.
     """
     if order == "shuffled":
         wanted = _PARTS_PER_WORKER * workers
         if len(files) < 2 * wanted:
-            # Every part has of every file: parts of a file each would be days, one after another.
+            # Every part has records of every file: with one file a part, days would follow one another.
             return tuple((Segment(_mixed(files, seed), workers, worker),) for worker in range(workers))
-        in_order, places = sorted(files), np.random.default_rng(seed).permutation(wanted)
-        return tuple((Segment(_mixed(in_order[place::wanted], seed)),) for place in places)
+        in_order, starts = sorted(files), np.random.default_rng(seed).permutation(wanted)
+        return tuple((Segment(_mixed(in_order[index::wanted], seed)),) for index in starts)
     return _in_chunks(by_day(files), order, seed, chunks=_PARTS_PER_WORKER, shares=workers)
 
 
 def files_of_rank(files: Sequence[str], rank: int, ranks: int) -> Segment:
-    """Returns what a rank reads of files that all ranks read together: no file that it need not."""
+    """Returns a rank's share of files that all ranks read together; it opens as few files as possible."""
     in_order = sorted(files)
     if len(files) >= ranks:
         return Segment(tuple(in_order[rank::ranks]))
@@ -110,4 +107,4 @@ def _of_day(files: list[str], order: Order, seed: int, shares: int, share: int) 
 
 def _mixed(files: Sequence[str], seed: int) -> tuple[str, ...]:
     in_order = sorted(files)
-    return tuple(in_order[place] for place in np.random.default_rng(seed).permutation(len(in_order)))
+    return tuple(in_order[index] for index in np.random.default_rng(seed).permutation(len(in_order)))

@@ -1,7 +1,8 @@
-"""Batches from a tf.data service pool, each with a name, so that an epoch can go on where it was left.
+"""Batches from a tf.data service pool, each with a name, so that an interrupted epoch can be continued.
 
-The pool's workers take parts of the files as they get free, and hand batches to whichever rank asks. A part is the same
-stream in every run, and a batch is the n-th of its part: the names of the trained ones say all about the position.
+The pool's workers take parts of the files as they become free, and give batches to whichever rank asks. A part is the
+same stream in every run, and a batch is named by its part and its number in it: the names of the batches trained on are
+the position.
 """
 
 import functools
@@ -19,35 +20,35 @@ from trainer_module.input.order import order_of, parts_of_pool, shuffle_seed
 
 
 class LostBatchesError(RuntimeError):
-    """The pool has not delivered each batch of an epoch once, however often it was asked; a later attempt gets them."""
+    """The pool did not deliver each batch of an epoch exactly once, after repeated requests; a later attempt may."""
 
 
-def training_records(declared: RankerSpec, files: Sequence[str], epoch: int) -> Records:
+def training_records(spec: RankerSpec, files: Sequence[str], epoch: int) -> Records:
     """Returns what the pool reads in an epoch of training."""
-    order, seed = order_of(declared, files), shuffle_seed(declared, epoch)
-    parts = parts_of_pool(files, order, seed, declared.cluster.data_workers)
-    return Records(parts, order, declared.training.shuffle_buffer, seed)
+    order, seed = order_of(spec, files), shuffle_seed(spec, epoch)
+    parts = parts_of_pool(files, order, seed, spec.cluster.data_workers)
+    return Records(parts, order, spec.training.shuffle_buffer, seed)
 
 
-def validation_records(declared: RankerSpec, files: Sequence[str]) -> Records:
-    """Returns what the pool reads to validate: all examples, as they come."""
-    return Records(parts_of_pool(files, "shuffled", 0, declared.cluster.data_workers), "time", 1, seed=0)
+def validation_records(spec: RankerSpec, files: Sequence[str]) -> Records:
+    """Returns what the pool reads for validation: all examples, in the order of the files."""
+    return Records(parts_of_pool(files, "shuffled", 0, spec.cluster.data_workers), "time", 1, seed=0)
 
 
 class PoolEpoch:
-    """One rank's batches of an epoch, and which of them it has trained on."""
+    """One rank's batches of an epoch, and the names of those it has trained on."""
 
-    def __init__(self, declared: RankerSpec, records: Records, *, service: str, name: str, trained: NDArray[Any]):
-        """Takes the epoch up.
+    def __init__(self, spec: RankerSpec, records: Records, *, service: str, name: str, trained: NDArray[Any]):
+        """Begins an epoch, or continues it.
 
         Args:
-            declared: of the model; says how to parse, and the batch size.
+            spec: how to parse, and the batch size.
             records: what is read.
             service: host:port of the dispatcher.
-            name: of what is asked for, the same on all ranks; nothing else of any attempt at the job has it.
+            name: of the request, the same on all ranks; unique over all attempts at the job.
             trained: [n, 2] int64, the batches (part, number in part) that all ranks have trained on before.
         """
-        self._dataset_of = functools.partial(_served_batches, declared, records, service=service)
+        self._dataset_of = functools.partial(_served_batches, spec, records, service=service)
         self._name = name
         self._dataset = self._dataset_of(name=name, trained=trained)
         self._num_parts = records.num_parts
@@ -64,15 +65,15 @@ class PoolEpoch:
             yield batch
 
     def stepped(self) -> None:
-        """Says that one more step has been trained: on the next batch taken, or on none if there was none left."""
+        """Counts a step: on the next batch taken, or on none if none was left."""
         self._steps += 1
 
     def ask_again(self, broken: NDArray[Any], came: NDArray[Any]) -> None:
-        """Makes the next iteration bring what is missing; all ranks call it, when all have trained on what has come.
+        """Makes the next iteration deliver what is missing; all ranks call it, when all have trained on what they got.
 
         Args:
-            broken: parts that did not come whole.
-            came: [n, 2], batches of these parts that some rank has been given, now or in an earlier attempt.
+            broken: incomplete parts.
+            came: [n, 2], batches of these parts that some rank was given, in this attempt or before.
         """
         self._passes += 1
         self._steps = len(self._taken)
@@ -86,10 +87,10 @@ class PoolEpoch:
         return np.array(self._taken, np.int64).reshape(-1, 2)
 
     def delivered(self, before: NDArray[Any]) -> NDArray[np.int64]:
-        """Returns how many batches of each part have come, how many ends, and how many batches they say: [3, parts].
+        """Returns batches delivered, ends delivered, and batches that the ends announce, by part: [3, parts].
 
         Args:
-            before: [n, 2], batches that need not come: they have been trained on.
+            before: [n, 2], batches trained on before, which count as delivered.
         """
         counts = np.zeros([3, self._num_parts], np.int64)
         np.add.at(counts[0], [part for part, _ in self._taken], 1)
@@ -99,19 +100,19 @@ class PoolEpoch:
         return counts
 
     def trained(self) -> NDArray[Any]:
-        """Returns the batches that this rank has trained on since it took the epoch up: [n, 2] int64."""
-        # What has been fetched ahead of its step does not count.
+        """Returns the batches that this rank has trained on since it began or continued the epoch: [n, 2] int64."""
+        # Batches fetched ahead of their step do not count.
         return np.array(self._taken[: self._steps], np.int64).reshape(-1, 2)
 
 
 def broken_parts(delivered: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the parts of an epoch that did not come whole.
+    """Returns the incomplete parts of an epoch.
 
     Args:
         delivered: `PoolEpoch.delivered`, summed over the ranks.
 
     Raises:
-        LostBatchesError: something came twice.
+        LostBatchesError: a batch came twice.
     """
     came, ends, sizes = delivered
     twice = np.flatnonzero((ends > 1) | ((ends == 1) & (came > sizes)))
@@ -121,15 +122,11 @@ def broken_parts(delivered: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def refuse_lost(delivered: NDArray[np.int64]) -> None:
-    """Looks whether an epoch is whole; see `broken_parts`.
-
-    Raises:
-        LostBatchesError: it is not.
-    """
+    """Raises `LostBatchesError` unless an epoch is complete; see `broken_parts`."""
     broken = broken_parts(delivered)
     if len(broken):
         raise LostBatchesError(
-            f"tf.data service: {_described(broken, delivered)} did not come whole; workers were lost again and again"
+            f"tf.data service: {_described(broken, delivered)} are incomplete; workers were lost repeatedly"
         )
 
 
@@ -139,7 +136,7 @@ def _described(parts: NDArray[np.int64], delivered: NDArray[np.int64]) -> str:
 
 
 def _served_batches(
-    declared: RankerSpec,
+    spec: RankerSpec,
     records: Records,
     *,
     service: str,
@@ -149,22 +146,22 @@ def _served_batches(
 ) -> tf.data.Dataset:
     """Returns (part, number in part, batch) of one epoch: every batch goes to exactly one of the ranks.
 
-    After the batches of a part comes an empty one whose number is ~n, n being how many they are: the pool keeps
-    nothing of a lost worker, and nobody else would notice.
+    The n batches of a part are followed by an empty one numbered ~n: the pool does not report what it loses with a
+    worker, and the ranks tell an incomplete part by the missing end.
 
-    All ranks must ask for the same, under the same name; of the parts in `only`, where it is given. See `PoolEpoch` for
-    the other arguments.
+    All ranks must make the same request under the same name. `only` limits it to some parts. See `PoolEpoch` for the
+    other arguments.
     """
-    # The pool hands out elements of this first dataset, a few at a time, to its workers. It is not shuffled by
-    # tf.data: the first worker to come would take all into its buffer.
+    # The pool hands out elements of this first dataset, a few at a time, to its workers. tf.data must not shuffle
+    # it: the first worker would take all parts into its buffer.
     parts = np.arange(records.num_parts) if only is None else np.sort(only)
     dataset = tf.data.Dataset.from_tensor_slices(tf.constant(parts, tf.int64))
-    dataset = dataset.flat_map(lambda part: _batches_of_part(records, declared.training.batch_size_per_rank, part))
+    dataset = dataset.flat_map(lambda part: _batches_of_part(records, spec.training.batch_size_per_rank, part))
     if len(trained):
         is_trained = np.zeros([records.num_parts, int(trained[:, 1].max()) + 2], np.bool_)
         is_trained[trained[:, 0], trained[:, 1]] = True
         dataset = dataset.filter(lambda part, number, _: (number < 0) | ~_look_up(is_trained, part, number))
-    parse = parser(declared)
+    parse = parser(spec)
     dataset = dataset.map(lambda part, number, serialized: (part, number, parse(serialized)))
     return dataset.apply(
         tf.data.experimental.service.distribute(
@@ -176,7 +173,7 @@ def _served_batches(
 
 
 def _look_up(is_trained: NDArray[np.bool_], part: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    # The last column is False: it stands for all numbers beyond the table.
+    # The last column is False, for all numbers beyond the table.
     return tf.constant(is_trained)[part, tf.clip_by_value(number, 0, is_trained.shape[1] - 1)]
 
 

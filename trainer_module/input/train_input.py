@@ -1,5 +1,6 @@
-"""The batches that one rank trains on, epoch after epoch, and how far they have been trained on."""
+"""The batches that one rank trains on, epoch after epoch, and its position in them."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,19 +10,29 @@ from numpy.typing import NDArray
 
 from schemas.contracts.training_job import TrainJob
 from trainer_module import collectives
-from trainer_module.checkpoint.manifest import Position
 from trainer_module.input.batch import Batch
 from trainer_module.input.local_reader import own_batches, validation_batches
-from trainer_module.input.service_reader import PoolEpoch, training_records, validation_records
+from trainer_module.input.position import Position
+from trainer_module.input.service_reader import (
+    PoolEpoch,
+    broken_parts,
+    refuse_lost,
+    training_records,
+    validation_records,
+)
+
+_LOG = logging.getLogger("trainer_module.rank")
+_MOST_TIMES_LOST = 10
+"""In an epoch: each time, one more worker was lost while it read what the one before had lost."""
 
 
 def no_batches() -> NDArray[Any]:
-    """Returns the names of no batches of a pool."""
+    """Returns an empty list of a pool's batches."""
     return np.zeros([0, 2], np.int64)
 
 
 class TrainInput:
-    """Examples that a job trains on, from a given position on."""
+    """A job's examples, from a position on."""
 
     def __init__(
         self,
@@ -35,11 +46,11 @@ class TrainInput:
         start: Position,
         trained: NDArray[Any],
     ):
-        """Takes the input up.
+        """Begins at a position.
 
         Args:
             job: says how examples are ordered and batched.
-            files: of examples.
+            files: of transformed examples.
             rank: this one.
             ranks: number of ranks.
             service: host:port of the pool's dispatcher; empty: every rank reads for itself.
@@ -53,9 +64,10 @@ class TrainInput:
         self._epoch, self._examples_before = start.epoch, 0
         self._parts = start.parts
         self._pool_epoch: PoolEpoch | None = None
+        self._times_lost = 0
 
     def then(self, files: Sequence[str], epoch: int) -> "TrainInput":
-        """Returns the input that goes on with other files, from an epoch on."""
+        """Returns the input that continues with other files, from an epoch on."""
         return TrainInput(
             self._job,
             files,
@@ -77,7 +89,7 @@ class TrainInput:
         done = self._start.examples if epoch == self._start.epoch else 0
         if epoch != self._start.epoch:
             self._trained = no_batches()
-        self._epoch, self._examples_before = epoch, examples - done
+        self._epoch, self._examples_before, self._times_lost = epoch, examples - done, 0
         ranker = self._job.ranker
         if not self._service:
             return own_batches(ranker, self._files, epoch=epoch, rank=self._rank, ranks=self._ranks, skip=done)
@@ -88,32 +100,49 @@ class TrainInput:
         )
         return self._pool_epoch
 
-    def validation(self, epoch: int, again: int) -> Iterable[Batch]:
-        """Returns this rank's share of the validation split, to be scored after an epoch, as often as it takes."""
+    def validation(self, epoch: int, attempt: int) -> Iterable[Batch]:
+        """Returns this rank's share of the validation split.
+
+        Args:
+            epoch: after which it is scored.
+            attempt: counts how often it was begun after this epoch, from 0.
+        """
+        if attempt == 0:
+            self._times_lost = 0
         ranker, files = self._job.ranker, self._job.validation_files
         if not self._service:
             return validation_batches(ranker, files, rank=self._rank, ranks=self._ranks)
-        name = f"validate-{self._attempt}-epoch-{epoch}-{again}"
+        name = f"validate-{self._attempt}-epoch-{epoch}-{attempt}"
         records = validation_records(ranker, files)
         return PoolEpoch(ranker, records, service=self._service, name=name, trained=no_batches())
 
-    def stepped(self) -> None:
-        """Says that one more step has been trained."""
-        if self._pool_epoch is not None:
-            self._pool_epoch.stepped()
+    def came_whole(self, validation: Iterable[Batch]) -> bool:
+        """Says whether the ranks together were given all of `validation`; all of them call it after the last batch.
 
-    def delivered(self) -> NDArray[np.int64] | None:
-        """Returns what the pool has delivered of this epoch; summed over ranks, for `broken_parts`. None: no pool."""
+        Raises:
+            LostBatchesError: on all ranks, when the pool keeps losing some.
+        """
+        if not isinstance(validation, PoolEpoch):
+            return True
+        return len(self._broken_parts(validation.delivered(no_batches()))) == 0
+
+    def lost_batches(self) -> Iterable[Batch] | None:
+        """Returns batches of this epoch that were lost with a data worker; None when the epoch is complete.
+
+        All ranks call it together, when none has a batch left.
+
+        Raises:
+            LostBatchesError: on all ranks, when the pool keeps losing some.
+        """
         if self._pool_epoch is None:
             return None
-        return self._pool_epoch.delivered(before=self._trained if self._rank == 0 else no_batches())
-
-    def ask_again(self, broken: NDArray[np.int64]) -> Iterable[Batch]:
-        """Returns what the pool has lost of parts of this epoch; all ranks call it, when none has a batch left."""
-        assert self._pool_epoch is not None
+        broken = self._broken_parts(self._pool_epoch.delivered(self._trained_before()))
+        if len(broken) == 0:
+            return None
+        _LOG.warning("a data worker was lost: reading parts=%s of the epoch again", broken.tolist())
         mine = np.concatenate([self._trained, self._pool_epoch.taken])
         mine = mine[np.isin(mine[:, 0], broken)]
-        # How many numbers there are, and then which of them some rank was given.
+        # The ranks agree on the highest number first, then on which batches some rank was given.
         last = int(collectives.allreduce_max(tf.constant(mine[:, 1].max(initial=0)), name="last_number"))
         came = np.zeros([self._parts, last + 1], np.int32)
         came[mine[:, 0], mine[:, 1]] = 1
@@ -121,11 +150,30 @@ class TrainInput:
         self._pool_epoch.ask_again(broken, np.argwhere(anywhere))
         return self._pool_epoch
 
+    def _broken_parts(self, delivered: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the parts that have not come whole to the ranks together."""
+        delivered = collectives.allreduce_sum(tf.constant(delivered), name="delivered").numpy()
+        broken = broken_parts(delivered)
+        if len(broken):
+            self._times_lost += 1
+            if self._times_lost > _MOST_TIMES_LOST:
+                refuse_lost(delivered)
+        return broken
+
+    def _trained_before(self) -> NDArray[Any]:
+        """Returns the batches trained on before this process; rank 0 answers for all ranks."""
+        return self._trained if self._rank == 0 else no_batches()
+
+    def stepped(self) -> None:
+        """Counts a step."""
+        if self._pool_epoch is not None:
+            self._pool_epoch.stepped()
+
     def position(self, examples: int) -> Position:
-        """Returns where training stands, when it has trained on so many examples in all."""
+        """Returns the position after training on so many examples in all."""
         return Position(epoch=self._epoch, examples=examples - self._examples_before, parts=self._parts)
 
     def trained(self) -> NDArray[Any]:
-        """Returns this rank's share of the pool's batches that are done in this epoch: [n, 2] int64."""
-        before = self._trained if self._rank == 0 else no_batches()
+        """Returns this rank's share of the pool's batches trained on in this epoch: [n, 2] int64."""
+        before = self._trained_before()
         return np.concatenate([before, self._pool_epoch.trained()]) if self._pool_epoch is not None else before

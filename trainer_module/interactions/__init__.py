@@ -1,4 +1,4 @@
-"""Interactions of features, one file each: from the model's input to what the tasks' part sees."""
+"""Interactions of features, one file each: from the model's input to the input of the task heads."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 from typing_extensions import assert_never
 
 from schemas.spec.models import DcnV2, Dlrm
-from schemas.spec.models import Interaction as Declared
+from schemas.spec.models import Interaction as InteractionSpec
 from trainer_module.dense.inputs import ModelInputs
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Blocks, Weight, Weights
@@ -18,8 +18,8 @@ class Interaction(Protocol):
     """A pure function of its weights.
 
     Attributes:
-        weights: what it needs.
-        outputs: what its result consists of.
+        weights: its dense weights.
+        outputs: the blocks of its result.
         shared: names of the matrices of its last layer; empty where it has none.
     """
 
@@ -31,18 +31,18 @@ class Interaction(Protocol):
         """Returns [batch, outputs], given [batch, inputs]."""
 
 
-def build_interaction(declared: Declared, *, inputs: ModelInputs, dropout: float) -> Interaction:
-    """Returns the declared interaction.
+def build_interaction(spec: InteractionSpec, *, inputs: ModelInputs, dropout: float) -> Interaction:
+    """Returns the interaction of a spec.
 
     Args:
-        declared: the spec's `model.interaction`.
-        inputs: what its input consists of.
+        spec: the spec's `model.interaction`.
+        inputs: the blocks of its input.
         dropout: share of the outputs of its hidden layers.
     """
-    match declared:
+    match spec:
         case DcnV2():
-            return DcnV2Interaction(declared, inputs=inputs.blocks, dropout=dropout)
+            return DcnV2Interaction(spec, inputs=inputs.blocks, dropout=dropout)
         case Dlrm():
-            return DlrmInteraction(declared, inputs=inputs, dropout=dropout)
+            return DlrmInteraction(spec, inputs=inputs, dropout=dropout)
         case _:
-            assert_never(declared)
+            assert_never(spec)

@@ -18,13 +18,13 @@ _DEEP = "interaction/deep"
 
 
 class DcnV2Interaction:
-    """Cross layers, x_{l+1} = x_0 * c_l(x_l) + x_l, one after another; beside them, where declared, an MLP over x_0."""
+    """Cross layers, x_{l+1} = x_0 * c_l(x_l) + x_l, one after another; beside them an MLP over x_0, unless left out."""
 
-    def __init__(self, declared: DcnV2, *, inputs: Blocks, dropout: float):
-        layers = [_layer(f"interaction/cross/{number}", declared, inputs) for number in range(declared.num_layers)]
+    def __init__(self, spec: DcnV2, *, inputs: Blocks, dropout: float):
+        layers = [_layer(f"interaction/cross/{number}", spec, inputs) for number in range(spec.num_layers)]
         self._crosses = layers
-        self._deep = Mlp(_DEEP, inputs, declared.deep_units, dropout=dropout) if declared.deep_units else None
-        # A cross has the places of the features; no feature's name has a slash.
+        self._deep = Mlp(_DEEP, inputs, spec.deep_units, dropout=dropout) if spec.deep_units else None
+        # A cross has one position for each feature; no feature's name has a slash.
         self.outputs = (*inputs, (_DEEP, self._deep.outputs)) if self._deep else inputs
         deep = self._deep.weights if self._deep else ()
         self.weights = (*(weight for layer in layers for weight in layer.weights), *deep)
@@ -100,8 +100,8 @@ class MixedCross:
         return tf.nn.bias_add(tf.matmul(tf.reshape(weighted_BER, [-1, experts * rank]), u), weights[f"{name}/b"])
 
 
-def _layer(name: str, declared: DcnV2, inputs: Blocks) -> FullCross | LowRankCross | MixedCross:
-    match (declared.rank, declared.num_experts):
+def _layer(name: str, spec: DcnV2, inputs: Blocks) -> FullCross | LowRankCross | MixedCross:
+    match (spec.rank, spec.num_experts):
         case (None, _):
             return FullCross(name, inputs)
         case (int() as rank, 1):

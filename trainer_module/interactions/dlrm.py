@@ -21,12 +21,12 @@ _FLOATS = "interaction/bottom"
 
 
 class DlrmInteraction:
-    """The floats' vector, which an MLP makes, beside the dot products of all pairs of vectors.
+    """The dot products of all pairs of vectors, and beside them the vector that an MLP makes of the floats.
 
-    Of V V^T only the strictly lower triangle is taken, row by row. Without floats there is no MLP and no such vector.
+    They are the strictly lower triangle of V V^T, row by row. Without floats there is no MLP and no such vector.
     """
 
-    def __init__(self, declared: Dlrm, *, inputs: ModelInputs, dropout: float):
+    def __init__(self, spec: Dlrm, *, inputs: ModelInputs, dropout: float):
         dims = {dim for _, dim in inputs.embeddings}
         names = [name for name, _ in inputs.embeddings]
         self._num_floats = width_of(inputs.floats)
@@ -38,9 +38,9 @@ class DlrmInteraction:
                 f"{self._num_floats} floats); declare another feature with a table, or give all tables one dim"
             )
         [self._dim], self._num_vectors = dims, len(names)
-        self._hidden = Mlp(_FLOATS, inputs.floats, declared.bottom_units, dropout=dropout)
+        self._hidden = Mlp(_FLOATS, inputs.floats, spec.bottom_units, dropout=dropout)
         # Without hidden layers the last one reads the floats.
-        before = declared.bottom_units[-1] if declared.bottom_units else inputs.floats
+        before = spec.bottom_units[-1] if spec.bottom_units else inputs.floats
         self._last = Dense(f"{_FLOATS}/last", before, self._dim, relu=True)
         pairs = tuple((f"{names[i]} {names[j]}", 1) for i in range(len(names)) for j in range(i))
         self.outputs: Blocks = pairs
@@ -65,8 +65,8 @@ class DlrmInteraction:
 def pairwise_dots(vectors_BND: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     """Returns the dot product of vectors i and j for all i > j, row by row: [batch, pairs].
 
-    On the way back the pairs' gradients are gathered into a symmetric matrix G of which the vectors' is G V;
-    TensorFlow's own gradient of the choice of pairs is a scatter: both ways together took up to 1.5 times as long.
+    Backward, the pairs' gradients are gathered into a symmetric matrix G; the vectors' gradient is G V. TensorFlow's
+    own gradient of selecting pairs is a scatter: forward and backward together took up to 1.5 times as long.
     """
     size = vectors_BND.shape[1]
     rows, columns = np.tril_indices(size, -1)

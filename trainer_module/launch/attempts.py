@@ -16,7 +16,7 @@ from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.lost import Losses
 from trainer_module.launch.processes import Stopped
-from trainer_module.loop.progress import say
+from trainer_module.progress import say
 
 _LOG = logging.getLogger(__name__)
 POLL_S = 0.2

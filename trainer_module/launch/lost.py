@@ -6,7 +6,7 @@ from pathlib import Path
 from schemas.contracts.training_job import TrainJob
 from trainer_module.checkpoint.folder import published, step_of
 from trainer_module.launch.failures import JobFailedError
-from trainer_module.loop.progress import newest_lines, say
+from trainer_module.progress import newest_lines, say
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from trainer_module.launch.children import Child, end
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.loopback import open_ports
 from trainer_module.launch.lost import Losses
-from trainer_module.loop.progress import say
+from trainer_module.progress import say
 
 _LOG = logging.getLogger(__name__)
 _START_S = 120.0

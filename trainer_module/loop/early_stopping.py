@@ -1,4 +1,4 @@
-"""When training ends, and which epoch's model is kept: a pure function of what the validation split gave so far."""
+"""When training ends, and which epoch's model is kept: a pure function of the metrics after each epoch."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ Validation = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the epochs so far say.
+    """The decision after the epochs so far.
 
     Attributes:
-        metric: that counts, `<task>.auc`, `<task>.rmse` or `mean auc`.
-        values: of it, by epoch.
+        metric: the one that counts, `<task>.auc`, `<task>.rmse` or `mean auc`.
+        values: its value after each epoch.
         best_epoch: from 0.
-        reason: why training ends after these epochs; None: it goes on.
+        reason: why training ends after these epochs; None: it continues.
     """
 
     metric: str
@@ -35,7 +35,7 @@ class Verdict:
         return self.best_epoch == len(self.values) - 1
 
     def document(self) -> dict[str, Any]:
-        """Returns what the report of the training says of it."""
+        """Returns its part of the training's report."""
         return {
             "metric": self.metric,
             "best_epoch": self.best_epoch,
@@ -45,13 +45,13 @@ class Verdict:
         }
 
 
-def judge(declared: RankerSpec, validations: Sequence[Validation]) -> Verdict | None:
-    """Returns what the epochs so far say; None where no early stopping is declared.
+def judge(spec: RankerSpec, validations: Sequence[Validation]) -> Verdict | None:
+    """Returns the verdict after the epochs so far; None without early stopping.
 
     Raises:
         UserError: there is no validation split, or the metric is undefined on it.
     """
-    stopping = declared.training.early_stopping
+    stopping = spec.training.early_stopping
     if stopping is None:
         return None
     if not all(validations):
@@ -59,8 +59,8 @@ def judge(declared: RankerSpec, validations: Sequence[Validation]) -> Verdict | 
             "training.early_stopping: there is no validation split (got no examples of it); "
             "declare data.splits.validation or data.validation_days"
         )
-    metric, sign, tasks = _metric(declared)
-    # Labels do not change from epoch to epoch: a task without both classes is without them in all.
+    metric, sign, tasks = _metric(spec)
+    # Labels do not change from epoch to epoch: a task without both classes lacks them in every epoch.
     defined = [task for task in tasks if all(math.isfinite(first[task][metric]) for first in validations[:1])]
     name = f"{stopping.task}.{metric}" if stopping.task else f"mean {metric}"
     if defined and len(defined) < len(tasks):
@@ -75,7 +75,7 @@ def judge(declared: RankerSpec, validations: Sequence[Validation]) -> Verdict | 
     for epoch, value in enumerate(values):
         if sign * (value - values[best]) > stopping.min_change:
             best = epoch
-    waited, epochs = len(values) - 1 - best, declared.training.epochs
+    waited, epochs = len(values) - 1 - best, spec.training.epochs
     reason = None
     if waited >= stopping.patience:
         reason = f"not better for {waited} epochs"
@@ -84,10 +84,10 @@ def judge(declared: RankerSpec, validations: Sequence[Validation]) -> Verdict | 
     return Verdict(name, tuple(values), best, reason)
 
 
-def _metric(declared: RankerSpec) -> tuple[str, int, list[str]]:
-    """Returns the metric, 1 where larger is better and -1 where smaller is, and over which tasks it is the mean."""
-    stopping = declared.training.early_stopping
+def _metric(spec: RankerSpec) -> tuple[str, int, list[str]]:
+    """Returns the metric, its sign (1: larger is better; -1: smaller), and the tasks that it is the mean of."""
+    stopping = spec.training.early_stopping
     if stopping is not None and stopping.task is not None:
-        is_binary = isinstance(declared.tasks[stopping.task], BinaryTask)
+        is_binary = isinstance(spec.tasks[stopping.task], BinaryTask)
         return ("auc", 1, [stopping.task]) if is_binary else ("rmse", -1, [stopping.task])
-    return "auc", 1, [name for name, task in declared.tasks.items() if isinstance(task, BinaryTask)]
+    return "auc", 1, [name for name, task in spec.tasks.items() if isinstance(task, BinaryTask)]

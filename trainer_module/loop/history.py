@@ -1,4 +1,4 @@
-"""What a training has done so far. It is written with every checkpoint, so that a resumed run tells the whole story."""
+"""What a training has done so far. Every checkpoint holds it, so that the report of a resumed job covers all of it."""
 
 import json
 from dataclasses import dataclass, field
@@ -6,10 +6,40 @@ from typing import Any
 
 import numpy as np
 
-from trainer_module.loop.trainer import EpochReport
 from trainer_module.snapshot import Arrays
 
 _LOSSES, _EXAMPLES = "history_losses", "history_examples"
+
+
+@dataclass
+class EpochReport:
+    """What one epoch did.
+
+    Attributes:
+        step_losses: every step's mean loss by task: [steps, tasks].
+        step_examples: every step's number of examples: [steps].
+        skipped: steps left out of both, for losses or gradients that were not finite.
+        seconds: of training, without validation.
+        evict_s: of these, spent removing rows on this rank.
+        validation: by task, `auc` or `rmse` on the validation split; empty without one.
+    """
+
+    step_losses: list[list[float]] = field(default_factory=list)
+    step_examples: list[int] = field(default_factory=list)
+    skipped: int = 0
+    seconds: float = 0.0
+    evict_s: float = 0.0
+    validation: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def examples(self) -> int:
+        """Number of examples over all ranks."""
+        return sum(self.step_examples)
+
+    def mean_losses(self) -> list[float]:
+        """Returns each task's mean loss over the examples: [tasks]."""
+        means: list[float] = np.average(self.step_losses, axis=0, weights=self.step_examples).tolist()
+        return means
 
 
 @dataclass
@@ -20,14 +50,14 @@ class History:
         reports: of every epoch; the last one may be under way.
         examples: trained on, over all ranks and epochs.
         seconds: of training and validation.
-        resumed_from: steps of the checkpoints from which the job went on.
-        warm_start: what was found in the base, see `checkpoint.warm_start`; None: from nothing.
+        resumed_from: steps of the checkpoints that the job was resumed from.
+        warm_start: what was loaded from the base, see `checkpoint.warm_start`; None: from nothing.
         blocked_s: seconds that training stood still for checkpoints.
         num_checkpoints: published, the final one not counted.
-        num_given_up: that the disk would not have in time.
-        passed_over: names of damaged checkpoints that the job did not go on from.
+        num_given_up: checkpoints not written by their deadline.
+        passed_over: names of damaged checkpoints.
         best_step: of the checkpoint of the best epoch so far; None without early stopping.
-        notes: what the user should know of this training, a sentence each.
+        notes: for the user, a sentence each.
         validated: examples of the validation split.
         refit_from: first of the reports that are of passes over the validation split; None: not begun.
     """
@@ -47,9 +77,15 @@ class History:
     refit_from: int | None = None
 
     def note(self, text: str) -> None:
-        """Tells the user something, once however often the job is resumed."""
+        """Adds a note, once however often the job is resumed."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def report_of(self, epoch: int) -> EpochReport:
+        """Returns an epoch's report; begins it where the epoch is new."""
+        if epoch == len(self.reports):
+            self.reports.append(EpochReport())
+        return self.reports[epoch]
 
     @property
     def epochs(self) -> list[EpochReport]:
@@ -60,6 +96,11 @@ class History:
     def refit(self) -> list[EpochReport]:
         """The reports of passes over the validation split."""
         return [] if self.refit_from is None else self.reports[self.refit_from :]
+
+    @property
+    def validations(self) -> list[dict[str, dict[str, float]]]:
+        """What the validation split gave after each epoch on the train split."""
+        return [report.validation for report in self.epochs]
 
     @property
     def num_steps(self) -> int:
@@ -74,8 +115,8 @@ class History:
         """Returns the history as JSON and arrays.
 
         Args:
-            epoch_s: of the epoch under way, since it was begun or taken up.
-            seconds: of the whole, since it was begun or taken up.
+            epoch_s: of the epoch under way, in this process.
+            seconds: of training in this process.
         """
         epochs = [
             {
@@ -92,7 +133,7 @@ class History:
         rest = {name: value for name, value in vars(self).items() if name != "reports"}
         document = {**rest, "seconds": self.seconds + seconds, "epochs": epochs}
         examples = [number for report in self.reports for number in report.step_examples]
-        # Losses were floats before they became rows of a report: float64 gives back the very same numbers.
+        # float64: the reports hold Python floats, which must come back exactly.
         losses = np.array([losses for report in self.reports for losses in report.step_losses], np.float64)
         return json.dumps(document).encode(), {_LOSSES: losses, _EXAMPLES: np.array(examples, np.int64)}
 

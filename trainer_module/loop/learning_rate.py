@@ -13,14 +13,14 @@ _START, _PACE = "schedule_start", "schedule_pace"
 
 
 class StepsOfSchedule:
-    """Counts the steps of a schedule: from the step at which it began, some in each step of training."""
+    """Counts the steps of a schedule: from the step at which it began, `pace` for each step of training."""
 
     def __init__(self) -> None:
         self._start = tf.Variable(0, dtype=tf.int64, trainable=False, name=_START)
         self._pace = tf.Variable(1.0, dtype=tf.float64, trainable=False, name=_PACE)
 
     def begin(self, *, step: int, pace: float = 1.0) -> None:
-        """Begins anew after a step."""
+        """Restarts after a step."""
         self._start.assign(step)
         self._pace.assign(pace)
 
@@ -34,11 +34,11 @@ class StepsOfSchedule:
         return {_START: np.array([int(self._start)], np.int64), _PACE: np.array([float(self._pace)], np.float64)}
 
     def restore(self, arrays: Arrays, *, step: int) -> None:
-        """Takes a snapshot; it begins with the step where the snapshot does not say when."""
+        """Restores a snapshot; without its own start, the schedule begins at `step`."""
         self.begin(step=int(arrays.get(_START, [step])[0]), pace=float(arrays.get(_PACE, [1.0])[0]))
 
 
-def factor(declared: Schedule, step: tf.Tensor) -> tf.Tensor | float:
+def factor(schedule: Schedule, step: tf.Tensor) -> tf.Tensor | float:
     """Returns the factor of a step: float32 scalar.
 
     In the n-th of N warm-up steps it is n / N. With s steps done since the warm-up, it is 1 (constant), floor +
@@ -47,11 +47,11 @@ def factor(declared: Schedule, step: tf.Tensor) -> tf.Tensor | float:
     equation 5.
 
     Args:
-        declared: how it changes.
+        schedule: how it changes.
         step: from 1.
     """
-    done = tf.maximum(step - 1 - declared.warmup_steps, 0)
-    match declared:
+    done = tf.maximum(step - 1 - schedule.warmup_steps, 0)
+    match schedule:
         case Constant(warmup_steps=0):
             return 1.0
         case Constant():
@@ -62,7 +62,7 @@ def factor(declared: Schedule, step: tf.Tensor) -> tf.Tensor | float:
         case Stepwise(every_steps=steps, factor=each):
             after = tf.pow(each, tf.cast(done // steps, tf.float32))
         case _:
-            assert_never(declared)
-    if declared.warmup_steps == 0:
+            assert_never(schedule)
+    if schedule.warmup_steps == 0:
         return after
-    return after * tf.minimum(tf.cast(step, tf.float32) / declared.warmup_steps, 1.0)
+    return after * tf.minimum(tf.cast(step, tf.float32) / schedule.warmup_steps, 1.0)

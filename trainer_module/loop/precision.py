@@ -1,7 +1,7 @@
-"""Which precision the dense layers compute in: the declared one, or the faster one on this machine.
+"""Which precision the dense layers compute in: the spec's, or the faster one on this machine.
 
-Processors without matrix units for bfloat16 (AMX) multiply in it more slowly than in float32, and nothing in a spec
-says which processor a job will meet. So it is measured.
+Processors without matrix units for bfloat16 (AMX) multiply in it more slowly than in float32, and a spec does not
+say which processor a job runs on. So each job measures.
 """
 
 import logging
@@ -14,14 +14,14 @@ import tensorflow as tf
 
 from schemas.spec import RankerSpec
 from trainer_module import collectives
-from trainer_module.ranker import Ranker
+from trainer_module.ranker import Ranker, with_precision
 
 _LOG = logging.getLogger(__name__)
 _PRECISIONS = ("float32", "bfloat16")
 _MEASURED_S = 1.0
 _LEAST_STEPS = 3
 _CLEARLY_FASTER = 0.95
-"""bfloat16's share of float32's time from which `auto` takes it: it rounds, so a tie goes to float32."""
+"""`auto` takes bfloat16 below this share of float32's time: bfloat16 rounds, so a tie goes to float32."""
 
 
 @dataclass(frozen=True)
@@ -30,33 +30,27 @@ class Precision:
 
     Attributes:
         chosen: `float32` or `bfloat16`.
-        note: what the user should know; empty when there is nothing.
+        note: for the user; may be empty.
     """
 
     chosen: str
     note: str = ""
 
 
-def settle(declared: RankerSpec) -> tuple[RankerSpec, Precision]:
-    """Returns the declaration with a precision that is not `auto`. All ranks call it together and agree."""
-    wanted = declared.training.dense_precision
-    found = decide(wanted, {} if wanted == "float32" else _measured_s(declared))
-    if found.note:
-        _LOG.info("%s", found.note)
-    return with_precision(declared, found.chosen), found
-
-
-def with_precision(declared: RankerSpec, precision: str) -> RankerSpec:
-    """Returns the declaration with another precision of the dense layers."""
-    training = declared.training.model_copy(update={"dense_precision": precision})
-    return declared.model_copy(update={"training": training})
+def settle(spec: RankerSpec) -> tuple[RankerSpec, Precision]:
+    """Returns the spec with a precision that is not `auto`. All ranks call it together and agree."""
+    wanted = spec.training.dense_precision
+    precision = decide(wanted, {} if wanted == "float32" else _measured_s(spec))
+    if precision.note:
+        _LOG.info("%s", precision.note)
+    return with_precision(spec, precision.chosen), precision
 
 
 def decide(wanted: str, seconds: Mapping[str, float]) -> Precision:
     """Returns the precision to compute in.
 
     Args:
-        wanted: as declared.
+        wanted: the spec's.
         seconds: of the dense part of a step, by precision; unread for float32.
     """
     if wanted == "float32":
@@ -72,12 +66,12 @@ def decide(wanted: str, seconds: Mapping[str, float]) -> Precision:
     return Precision("bfloat16", f"{warning}; declare auto or float32")
 
 
-def _measured_s(declared: RankerSpec) -> dict[str, float]:
+def _measured_s(spec: RankerSpec) -> dict[str, float]:
     """Returns the median seconds of the dense part, forward and backward, by precision; the mean over the ranks.
 
-    Both precisions take turns, so that other work on the machine meets both.
+    Both precisions take turns, so that other work on the machine affects both alike.
     """
-    steps = {precision: _dense_step(with_precision(declared, precision)) for precision in _PRECISIONS}
+    steps = {precision: _dense_step(with_precision(spec, precision)) for precision in _PRECISIONS}
     for step in steps.values():
         step()  # Traces it.
     seconds: dict[str, list[float]] = {precision: [] for precision in _PRECISIONS}
@@ -89,14 +83,14 @@ def _measured_s(declared: RankerSpec) -> dict[str, float]:
             seconds[precision].append(time.perf_counter() - started)
     medians = tf.constant([statistics.median(seconds[precision]) for precision in _PRECISIONS], tf.float64)
     sums = collectives.allreduce_sum(medians, name="dense_precision").numpy()
-    return dict(zip(_PRECISIONS, (sums / declared.cluster.ranks).tolist(), strict=True))
+    return dict(zip(_PRECISIONS, (sums / spec.cluster.ranks).tolist(), strict=True))
 
 
-def _dense_step(declared: RankerSpec) -> Callable[[], object]:
+def _dense_step(spec: RankerSpec) -> Callable[[], object]:
     """Returns a call that computes logits of a batch of noise, and the gradients of weights and inputs."""
-    ranker = Ranker(declared)
-    flat = tf.constant(ranker.weights.initial(seed=declared.training.seed))
-    x_BI = tf.random.stateless_normal([declared.training.batch_size_per_rank, ranker.inputs.width], [1, 2])
+    ranker = Ranker(spec)
+    flat = tf.constant(ranker.weights.initial(seed=spec.training.seed))
+    x_BI = tf.random.stateless_normal([spec.training.batch_size_per_rank, ranker.inputs.width], [1, 2])
 
     @tf.function(autograph=False)
     def step(flat: tf.Tensor, x_BI: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""training.json, the report of a whole training, and losses.npy, every step's losses by task [steps, tasks]."""
+"""training.json, the report of a training, and losses.npy, every step's losses by task [steps, tasks]."""
 
 import json
 import math
@@ -11,24 +11,23 @@ import numpy as np
 from schemas.contracts.training_job import TrainJob
 from schemas.files import write_whole
 from trainer_module.loop.early_stopping import judge
-from trainer_module.loop.history import History
-from trainer_module.loop.trainer import EpochReport, Trainer
+from trainer_module.loop.history import EpochReport
+from trainer_module.loop.run import Run
 
 
-def write_report(
-    job: TrainJob,
-    trainer: Trainer,
-    history: History,
-    *,
-    days: Sequence[str],
-    tables: dict[str, dict[str, Any]],
-    seconds: float,
-) -> None:
-    """Writes both, training.json last and whole."""
+def write_report(run: Run, tables: dict[str, dict[str, Any]]) -> None:
+    """Writes both files, training.json last and atomically.
+
+    Args:
+        run: at its end.
+        tables: `Trainer.statistics`.
+    """
+    job, trainer, history = run.job, run.trainer, run.history
+    seconds = history.seconds + run.seconds
     tasks = trainer.ranker.tasks
     np.save(Path(job.output_dir) / "losses.npy", history.losses())
     examples = sum(report.examples for report in history.reports)
-    verdict = judge(job.ranker, [report.validation for report in history.epochs])
+    verdict = judge(job.ranker, history.validations)
     document = {
         "spec_digest": job.spec_digest,
         "ranks": trainer.ranks,
@@ -38,7 +37,7 @@ def write_report(
         "examples_per_s": round(examples / seconds, 1),
         "skipped_steps": sum(report.skipped for report in history.reports),
         "tables": tables,
-        "days": list(days),
+        "days": list(run.manifest.days),
         "warm_start": history.warm_start,
         "best_epoch": None if verdict is None else verdict.best_epoch,
         "early_stopping": None if verdict is None else verdict.document(),

@@ -1,32 +1,40 @@
 """What a rank starts from: its job's last checkpoint, another training's, or nothing."""
 
+import json
 import logging
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from schemas.contracts.training_job import TrainJob
+from schemas.derived.sizes import dense_parts
 from trainer_module import collectives
 from trainer_module.checkpoint import folder, restore
 from trainer_module.checkpoint.choice import agreed_base, agreed_newest, set_aside
 from trainer_module.checkpoint.files import DamagedError, read_bytes
 from trainer_module.checkpoint.layout import group_layouts, refuse_changed_tables, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest, Position, read_manifest
+from trainer_module.checkpoint.manifest import Manifest, read_manifest
 from trainer_module.checkpoint.warm_start import warm_start
 from trainer_module.checkpoint.writer import HISTORY
-from trainer_module.input.train_input import no_batches
+from trainer_module.input.position import Position
+from trainer_module.input.train_input import TrainInput, no_batches
 from trainer_module.loop import history
 from trainer_module.loop.history import History
-from trainer_module.loop.progress import say
+from trainer_module.loop.precision import settle
+from trainer_module.loop.run import Run
 from trainer_module.loop.trainer import Trainer
+from trainer_module.progress import Progress, say
+from trainer_module.ranker import Ranker
 
 _LOG = logging.getLogger("trainer_module.loop.start")
+_MINUTES_A_DAY = 24 * 60
 
 
 @dataclass(frozen=True)
-class Start:
+class _Start:
     """Where training begins.
 
     Attributes:
@@ -43,8 +51,8 @@ class Start:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What a checkpoint of this job says beside the trainer's state."""
+class _Loaded:
+    """A checkpoint of this job, without the trainer's state."""
 
     directory: Path
     manifest: Manifest
@@ -52,69 +60,117 @@ class _Found:
     batches: NDArray[Any]
 
 
-def take_up(job: TrainJob, trainer: Trainer) -> Start:
-    """Brings a fresh trainer to where the job starts from; all ranks call it, after rank 0 has tidied up.
-
-    A damaged checkpoint of this job is passed over, by all ranks alike, for the one before it.
+def load(job: TrainJob, service: str, attempt: str, progress: Progress, *, rank: int, ranks: int) -> Run:
+    """Returns a job ready to train, in the state it was left in; all ranks call it. See `training.train`.
 
     Raises:
-        CheckpointError: when what it should start from is damaged or does not fit, or ranks see different ones.
+        CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
+    """
+    spec, precision = settle(job.ranker)
+    trainer = Trainer(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
+    if rank == 0:
+        _tidy(job)
+        parts = dense_parts(job.ranker)
+        _LOG.info("dense_parameters=%d by_part=%s", trainer.ranker.weights.size, json.dumps(parts))
+    collectives.barrier(name="tidied")
+    start = _take_up(job, trainer)
+    history = start.history
+    if precision.note:
+        history.note(precision.note)
+    progress.resume(step=history.num_steps, examples=history.examples)
+    source = TrainInput(
+        job,
+        job.train_files if history.refit_from is None else job.validation_files,
+        rank=rank,
+        ranks=ranks,
+        service=service,
+        attempt=attempt,
+        start=start.position,
+        trained=start.trained,
+    )
+    return Run(job, trainer, source, history, progress, start.manifest, start.position.epoch)
+
+
+def _last_minute(job: TrainJob) -> int | None:
+    """Returns the end of the last day, minutes since 1970: events that claim to be later have a wrong clock."""
+    if not job.days:
+        return None
+    after = date.fromisoformat(max(job.days + job.refit_days)) + timedelta(days=1)
+    return (after - date(1970, 1, 1)).days * _MINUTES_A_DAY
+
+
+def _tidy(job: TrainJob) -> None:
+    for path in folder.clear(Path(job.checkpoint_dir), job.digest):
+        _LOG.info("removed checkpoint=%s of another job", path)
+    # Also a complete one: it is from an earlier training, or there would be nothing to train.
+    folder.remove(Path(job.final_checkpoint))
+    for report in (job.report_file, job.export_file):
+        report.unlink(missing_ok=True)
+
+
+def _take_up(job: TrainJob, trainer: Trainer) -> _Start:
+    """Restores a fresh trainer to where the job starts; all ranks call it, after rank 0 has tidied up.
+
+    Where a checkpoint of this job is damaged, all ranks fall back to the one before it.
+
+    Raises:
+        CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
     """
     directory = Path(job.checkpoint_dir)
     while (last := agreed_newest(directory, job.digest, rank=trainer.rank)) is not None:
-        found, damage = _read(job, trainer, last)
-        told = next(filter(None, collectives.texts(damage, name="checkpoint_damaged")), "")
-        if found is not None and not told:
-            return _resumed(job, trainer, found)
+        loaded, damage = _read(job, trainer, last)
+        damage = next(filter(None, collectives.texts(damage, name="checkpoint_damaged")), "")
+        if loaded is not None and not damage:
+            return _resumed(job, trainer, loaded)
         if trainer.rank == 0:
-            set_aside(last, told)
+            set_aside(last, damage)
     if job.base_checkpoint:
         return _warm(job, trainer, Path(job.base_checkpoint))
-    return Start(_manifest(job, trainer, ()), Position(), no_batches(), History())
+    return _Start(_manifest(job, trainer, ()), Position(), no_batches(), History())
 
 
-def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Found | None, str]:
-    """Brings a trainer to a checkpoint of this job; returns what it says beside, or why it is damaged.
+def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Loaded | None, str]:
+    """Restores a trainer from a checkpoint of this job; returns the rest of it, or why it is damaged.
 
-    Rows go from the files into their stores, where there is room for them once: after a damaged checkpoint the trainer
-    is between two states, until another one is restored.
+    Rows go straight from the files into their stores, as memory holds them once: after a damaged checkpoint the trainer
+    is between two states until another one is restored.
     """
     try:
-        held = read_manifest(directory)
-        refuse_changed_tables(held.groups, group_layouts(job.ranker), source=str(directory))
-        trainer.restore(restore.read_snapshot(directory, held, rank=trainer.rank, ranks=trainer.ranks))
-        content = read_bytes(directory / HISTORY, held.files[HISTORY])
-        so_far = history.decode(content, restore.read_history_arrays(directory, held))
-        return _Found(directory, held, so_far, restore.read_batches(directory, held)), ""
+        manifest = read_manifest(directory)
+        refuse_changed_tables(manifest.groups, group_layouts(job.ranker), source=str(directory))
+        trainer.restore(restore.read_snapshot(directory, manifest, rank=trainer.rank, ranks=trainer.ranks))
+        content = read_bytes(directory / HISTORY, manifest.files[HISTORY])
+        so_far = history.decode(content, restore.read_history_arrays(directory, manifest))
+        return _Loaded(directory, manifest, so_far, restore.read_batches(directory, manifest)), ""
     except DamagedError as error:
         return None, f"rank {trainer.rank}: {error}"
 
 
-def _resumed(job: TrainJob, trainer: Trainer, found: _Found) -> Start:
-    held, so_far = found.manifest, found.history
-    so_far.resumed_from.append(held.step)
-    aside = [path.name for path in folder.damaged(found.directory.parent)]
+def _resumed(job: TrainJob, trainer: Trainer, loaded: _Loaded) -> _Start:
+    before, so_far = loaded.manifest, loaded.history
+    so_far.resumed_from.append(before.step)
+    aside = [path.name for path in folder.damaged(loaded.directory.parent)]
     if trainer.rank == 0 and set(aside) - set(so_far.passed_over):
         say(
             job.progress_file,
-            f"a damaged checkpoint is kept aside: going on from step {held.step:,}, the one before it",
+            f"a damaged checkpoint was set aside: resuming from the one before it, step {before.step:,}",
         )
     so_far.passed_over = sorted({*so_far.passed_over, *aside})
-    _LOG.info("resumed step=%d epoch=%d from=%s", held.step, held.position.epoch, found.directory)
-    manifest = _manifest(job, trainer, ()).model_copy(update={"days": held.days})
-    return Start(manifest, held.position, found.batches, so_far)
+    _LOG.info("resumed step=%d epoch=%d from=%s", before.step, before.position.epoch, loaded.directory)
+    manifest = _manifest(job, trainer, ()).model_copy(update={"days": before.days})
+    return _Start(manifest, before.position, loaded.batches, so_far)
 
 
-def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> Start:
-    held = agreed_base(directory)
-    found = warm_start(
-        directory, held, trainer.ranker, rank=trainer.rank, ranks=trainer.ranks, changed=job.changed_features
+def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> _Start:
+    base = agreed_base(directory)
+    warm = warm_start(
+        directory, base, trainer.ranker, rank=trainer.rank, ranks=trainer.ranks, changed=job.changed_features
     )
-    trainer.restore(found.snapshot)
-    told = {"base": str(directory), "base_step": held.step, "base_days": list(held.days)}
-    told |= {"loaded": list(found.loaded), "new": list(found.new), "dropped": list(found.dropped)}
-    _LOG.info("warm start base=%s new=%s dropped=%s", directory, found.new, found.dropped)
-    return Start(_manifest(job, trainer, held.days), Position(), no_batches(), History(warm_start=told))
+    trainer.restore(warm.snapshot)
+    report = {"base": str(directory), "base_step": base.step, "base_days": list(base.days)}
+    report |= {"loaded": list(warm.loaded), "new": list(warm.new), "dropped": list(warm.dropped)}
+    _LOG.info("warm start base=%s new=%s dropped=%s", directory, warm.new, warm.dropped)
+    return _Start(_manifest(job, trainer, base.days), Position(), no_batches(), History(warm_start=report))
 
 
 def _manifest(job: TrainJob, trainer: Trainer, base_days: tuple[str, ...]) -> Manifest:
@@ -124,7 +180,7 @@ def _manifest(job: TrainJob, trainer: Trainer, base_days: tuple[str, ...]) -> Ma
         spec_digest=job.spec_digest,
         job_digest=job.digest,
         seed=job.ranker.training.seed,
-        dense_precision=trainer.ranker.declared.training.dense_precision,
+        dense_precision=trainer.ranker.spec.training.dense_precision,
         days=tuple(sorted({*base_days, *job.days})),
         position=Position(),
         groups=group_layouts(job.ranker),

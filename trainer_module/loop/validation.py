@@ -1,12 +1,18 @@
-"""Metrics of the validation split as totals that add up over batches and ranks."""
+"""Scores the validation split: metrics as totals that add up over batches and ranks."""
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
+from trainer_module import collectives
+from trainer_module.input.batch import Batch, then_empty
+from trainer_module.loop.trainer import Trainer
+from trainer_module.progress import Progress
 
 _BINS = 20_000
 _LARGEST_LOGIT = 16.0
@@ -18,7 +24,7 @@ class Metric(Protocol):
     Attributes:
         name: `auc` or `rmse`.
         reads_logits: whether the scores are logits; predictions otherwise.
-        totals: what has been seen; adding the totals of two ranks gives those of both.
+        totals: sums over the examples so far; those of two ranks add up.
     """
 
     name: str
@@ -78,7 +84,7 @@ class Rmse:
 
 
 def metric_of(task: Task) -> Metric:
-    """Returns a task's metric, with nothing seen yet."""
+    """Returns a task's metric, with totals of 0."""
     match task:
         case BinaryTask():
             return Auc()
@@ -86,3 +92,25 @@ def metric_of(task: Task) -> Metric:
             return Rmse()
         case _:
             assert_never(task)
+
+
+def validate(trainer: Trainer, batches: Iterable[Batch], progress: Progress) -> tuple[dict[str, dict[str, float]], int]:
+    """Returns {task: {"auc" or "rmse": value}} and the number of examples, of all ranks. All ranks together."""
+    ranker, num_validated = trainer.ranker, 0
+    metrics = {task: metric_of(ranker.spec.tasks[task]) for task in ranker.tasks}
+    for batch in then_empty(batches, ranker.layout):
+        num_examples = int(collectives.allreduce_sum(ranker.batch_size(batch), name="validation_examples"))
+        if num_examples == 0:
+            break
+        num_validated += num_examples
+        progress.beat()
+        logits_BT = trainer.logits(batch)
+        predictions, labels_BT = ranker.predictions(logits_BT), ranker.labels(batch).numpy()
+        for column, (task, metric) in enumerate(metrics.items()):
+            scores_B1 = logits_BT[:, column : column + 1] if metric.reads_logits else predictions[task]
+            metric.add(labels_BT[:, column], scores_B1.numpy()[:, 0])
+    results = {}
+    for task, metric in metrics.items():
+        totals = collectives.allreduce_sum(tf.constant(metric.totals), name=f"metric_{task}").numpy()
+        results[task] = {metric.name: metric.value(totals)}
+    return results, num_validated

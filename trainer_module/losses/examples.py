@@ -20,15 +20,15 @@ from schemas.spec.tasks import (
 
 
 def example_losses(task: Task, logits_B: tf.Tensor, labels_B: tf.Tensor) -> tf.Tensor:
-    """Returns the declared loss: logits [batch], labels [batch] without NaN, to [batch]."""
+    """Returns a task's loss: logits [batch], labels [batch] without NaN, to [batch]."""
     match task:
         case WatchTimeTask(unit=unit):
             return weighted_logistic(logits_B, labels_B / unit)
         case BinaryTask() | RegressionTask():
-            declared = task.loss
+            loss = task.loss
         case _:
             assert_never(task)
-    match declared:
+    match loss:
         case CrossEntropy(label_smoothing=smoothing):
             return cross_entropy(logits_B, labels_B, smoothing=smoothing)
         case Focal(gamma=gamma, alpha=alpha):
@@ -40,7 +40,7 @@ def example_losses(task: Task, logits_B: tf.Tensor, labels_B: tf.Tensor) -> tf.T
         case LogError():
             return tf.square(logits_B - tf.math.log1p(labels_B))
         case _:
-            assert_never(declared)
+            assert_never(loss)
 
 
 def cross_entropy(logits_B: tf.Tensor, labels_B: tf.Tensor, *, smoothing: float) -> tf.Tensor:

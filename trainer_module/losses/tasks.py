@@ -15,7 +15,7 @@ from trainer_module.losses.examples import example_losses
 
 
 def loss_sums(
-    declared: RankerSpec,
+    spec: RankerSpec,
     tasks: Sequence[str],
     logits_BT: tf.Tensor,
     labels_BT: tf.Tensor,
@@ -24,11 +24,11 @@ def loss_sums(
 ) -> tf.Tensor:
     """Returns each task's loss, summed over the batch: [tasks].
 
-    An example without a label of a task (NaN) adds nothing to its sum, nor to its gradient. It counts all the same in
-    the number of examples by which the trainer divides: a task on a tenth of the examples has a tenth of the say.
+    An example without a label of a task (NaN) adds nothing to its sum, nor to its gradient. It still counts
+    in the number of examples by which the trainer divides: a task on a tenth of the examples has a tenth of the weight.
 
     Args:
-        declared: of the model.
+        spec: of the model.
         tasks: names, in the order of the logits.
         logits_BT: [batch, tasks].
         labels_BT: [batch, tasks], NaN where a task is masked.
@@ -42,28 +42,28 @@ def loss_sums(
     sums = []
     for task, logits_B in zip(tasks, tf.unstack(logits_BT, len(tasks), axis=1), strict=True):
         has_label_B = ~tf.math.is_nan(labels[task])
-        # Chosen before the loss and after it: the gradient of a NaN that is left out only afterwards is NaN.
-        losses_B = example_losses(declared.tasks[task], logits_B, tf.where(has_label_B, labels[task], 0.0))
-        for factor_B in _factors(declared, task, labels, weights):
+        # Masked before the loss and after it: a NaN masked only afterwards still has the gradient NaN.
+        losses_B = example_losses(spec.tasks[task], logits_B, tf.where(has_label_B, labels[task], 0.0))
+        for factor_B in _factors(spec, task, labels, weights):
             losses_B *= tf.where(has_label_B, factor_B, 0.0)
         losses_B = tf.where(has_label_B, losses_B, 0.0)
-        if auxiliary_B is not None and task == _last_of_chain(declared):
+        if auxiliary_B is not None and task == _last_of_chain(spec):
             losses_B += auxiliary_B
         sums.append(tf.reduce_sum(losses_B))
     return tf.stack(sums)
 
 
 def _factors(
-    declared: RankerSpec, task: str, labels: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
+    spec: RankerSpec, task: str, labels: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
 ) -> list[tf.Tensor]:
-    """Returns by what the losses of a task's examples are multiplied: each [batch]."""
+    """Returns the factors of the losses of a task's examples: each [batch]."""
     factors = []
-    if declared.tasks[task].example_weight is not None:
+    if spec.tasks[task].example_weight is not None:
         factors.append(weights[task])
-    for other in declared.tasks:
-        share = _kept(declared.tasks[other])
+    for other in spec.tasks:
+        share = _kept(spec.tasks[other])
         if other != task and share is not None:
-            # Ingestion has kept this share of the other task's negatives: each stands for 1 / share of them.
+            # Ingestion kept this share of the other task's negatives: each stands for 1 / share of them.
             factors.append(tf.where(tf.equal(labels[other], 0.0), 1.0 / share, 1.0))
     return factors
 
@@ -72,21 +72,21 @@ def _kept(task: Task) -> float | None:
     return task.keep_negatives if isinstance(task, BinaryTask) else None
 
 
-def _last_of_chain(declared: RankerSpec) -> str | None:
-    return declared.model.chain[-1] if isinstance(declared.model, Esmm | Aitm) else None
+def _last_of_chain(spec: RankerSpec) -> str | None:
+    return spec.model.chain[-1] if isinstance(spec.model, Esmm | Aitm) else None
 
 
-def predictions(declared: RankerSpec, tasks: Sequence[str], logits_BT: tf.Tensor) -> dict[str, tf.Tensor]:
+def predictions(spec: RankerSpec, tasks: Sequence[str], logits_BT: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns what is predicted, {task: [batch, 1]}: a probability, a number, or a time in units of the label."""
     parts = tf.split(logits_BT, len(tasks), axis=1)
-    return {task: prediction(declared.tasks[task], logits_B1) for task, logits_B1 in zip(tasks, parts, strict=True)}
+    return {task: prediction(spec.tasks[task], logits_B1) for task, logits_B1 in zip(tasks, parts, strict=True)}
 
 
 def prediction(task: Task, logits: tf.Tensor) -> tf.Tensor:
     """Returns what a task's logits predict, in their shape.
 
-    A binary task of whose negatives a share k was kept learns the odds of what was kept; the true ones are k times
-    these: sigmoid(z + log k).
+    A binary task whose negatives were sampled with share k learns the odds among the kept examples; the true odds are
+    k times these: sigmoid(z + log k).
     Reference: He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014, section 6.3.
     """
     match task:

@@ -20,33 +20,33 @@ from trainer_module.models.single_task import SingleTaskModel
 __all__ = ["ModelInputs", "RankingModel", "build_model"]
 
 
-def build_model(declared: Model, *, inputs: ModelInputs, tasks: Sequence[str]) -> RankingModel:
-    """Returns the declared architecture.
+def build_model(spec: Model, *, inputs: ModelInputs, tasks: Sequence[str]) -> RankingModel:
+    """Returns the architecture of a spec.
 
     Args:
-        declared: the spec's `model`.
-        inputs: what its input consists of.
+        spec: the spec's `model`.
+        inputs: the blocks of its input.
         tasks: names, in the order of the logits.
     """
-    if declared.interaction is None:
-        return _tasks_part(declared, inputs=inputs.blocks, tasks=tasks)
-    interaction = build_interaction(declared.interaction, inputs=inputs, dropout=declared.dropout)
-    return ComposedModel(interaction, _tasks_part(declared, inputs=interaction.outputs, tasks=tasks))
+    if spec.interaction is None:
+        return _task_heads(spec, inputs=inputs.blocks, tasks=tasks)
+    interaction = build_interaction(spec.interaction, inputs=inputs, dropout=spec.dropout)
+    return ComposedModel(interaction, _task_heads(spec, inputs=interaction.outputs, tasks=tasks))
 
 
-def _tasks_part(declared: Model, *, inputs: Blocks, tasks: Sequence[str]) -> RankingModel:
-    match declared:
+def _task_heads(spec: Model, *, inputs: Blocks, tasks: Sequence[str]) -> RankingModel:
+    match spec:
         case SingleTask():
-            return SingleTaskModel(declared, inputs=inputs, tasks=tasks)
+            return SingleTaskModel(spec, inputs=inputs, tasks=tasks)
         case SharedBottom():
-            return SharedBottomModel(declared, inputs=inputs, tasks=tasks)
+            return SharedBottomModel(spec, inputs=inputs, tasks=tasks)
         case Mmoe():
-            return MmoeModel(declared, inputs=inputs, tasks=tasks)
+            return MmoeModel(spec, inputs=inputs, tasks=tasks)
         case Ple():
-            return PleModel(declared, inputs=inputs, tasks=tasks)
+            return PleModel(spec, inputs=inputs, tasks=tasks)
         case Esmm():
-            return EsmmModel(declared, inputs=inputs, tasks=tasks)
+            return EsmmModel(spec, inputs=inputs, tasks=tasks)
         case Aitm():
-            return AitmModel(declared, inputs=inputs, tasks=tasks)
+            return AitmModel(spec, inputs=inputs, tasks=tasks)
         case _:
-            assert_never(declared)
+            assert_never(spec)

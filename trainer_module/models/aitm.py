@@ -1,7 +1,7 @@
 """Adaptive information transfer: in a chain of tasks, each sees what the one before passes on.
 
 Reference: Xi et al.: Modeling the sequential dependence among audience multi-step conversions with multi-task learning
-in targeted display advertising, KDD 2021; where it leaves layers open, they are those of the authors' program.
+in targeted display advertising, KDD 2021; where the paper leaves layers open, they follow the authors' program.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ class AitmModel:
     q_t is the tower's output.
     """
 
-    def __init__(self, declared: Aitm, *, inputs: Blocks, tasks: Sequence[str]):
-        chain, width = declared.chain, declared.tower_units[-1]
-        self._chain, self._calibrator_weight = chain, declared.calibrator_weight
+    def __init__(self, spec: Aitm, *, inputs: Blocks, tasks: Sequence[str]):
+        chain, width = spec.chain, spec.tower_units[-1]
+        self._chain, self._calibrator_weight = chain, spec.calibrator_weight
         self._place_in_chain = [chain.index(task) for task in tasks]
         self._place_in_tasks = [tasks.index(task) for task in chain]
-        self._towers = ParallelMlps("towers", inputs, declared.tower_units, chain, dropout=declared.dropout)
+        self._towers = ParallelMlps("towers", inputs, spec.tower_units, chain, dropout=spec.dropout)
         self._transfers = [
-            Dense(f"transfers/{task}", width, width, relu=True, dropout=declared.dropout) for task in chain[:-1]
+            Dense(f"transfers/{task}", width, width, relu=True, dropout=spec.dropout) for task in chain[:-1]
         ]
         self._attentions = [Transfer(f"attentions/{task}", width) for task in chain[1:]]
         self._heads = Heads(chain, width)

@@ -1,4 +1,4 @@
-"""An interaction of features, and a tasks' part over what it gives."""
+"""An interaction of features, and task heads over its outputs."""
 
 import tensorflow as tf
 
@@ -9,17 +9,17 @@ from trainer_module.models.ranking_model import RankingModel
 
 
 class ComposedModel:
-    """y = tasks_part(interaction(x))."""
+    """y = task_heads(interaction(x))."""
 
-    def __init__(self, interaction: Interaction, tasks_part: RankingModel):
-        self._interaction, self._tasks_part = interaction, tasks_part
-        self.weights = (*interaction.weights, *tasks_part.weights)
-        self.shared = tasks_part.shared or interaction.shared
+    def __init__(self, interaction: Interaction, task_heads: RankingModel):
+        self._interaction, self._task_heads = interaction, task_heads
+        self.weights = (*interaction.weights, *task_heads.weights)
+        self.shared = task_heads.shared or interaction.shared
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
-        return self._tasks_part(weights, self._interaction(weights, x_BI, noise), noise)
+        return self._task_heads(weights, self._interaction(weights, x_BI, noise), noise)
 
     def auxiliary_B(self, logits_BT: tf.Tensor) -> tf.Tensor | None:
         """See `RankingModel`."""
-        return self._tasks_part.auxiliary_B(logits_BT)
+        return self._task_heads.auxiliary_B(logits_BT)

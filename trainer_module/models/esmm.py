@@ -24,11 +24,11 @@ class EsmmModel(NoAuxiliary):
     of its own.
     """
 
-    def __init__(self, declared: Esmm, *, inputs: Blocks, tasks: Sequence[str]):
-        self._chain = declared.chain
-        self._place_in_chain = [declared.chain.index(task) for task in tasks]
-        self._towers = ParallelMlps("towers", inputs, declared.tower_units, declared.chain, dropout=declared.dropout)
-        self._heads = Heads(declared.chain, self._towers.outputs)
+    def __init__(self, spec: Esmm, *, inputs: Blocks, tasks: Sequence[str]):
+        self._chain = spec.chain
+        self._chain_index = [spec.chain.index(task) for task in tasks]
+        self._towers = ParallelMlps("towers", inputs, spec.tower_units, spec.chain, dropout=spec.dropout)
+        self._heads = Heads(spec.chain, self._towers.outputs)
         self.weights = (*self._towers.weights, *self._heads.weights)
         self.shared: tuple[str, ...] = ()
 
@@ -39,7 +39,7 @@ class EsmmModel(NoAuxiliary):
         logits = [first_B]
         for logit_B in others:
             logits.append(logit_of_product(logits[-1], logit_B))
-        return tf.stack([logits[place] for place in self._place_in_chain], axis=1)
+        return tf.stack([logits[index] for index in self._chain_index], axis=1)
 
 
 def logit_of_product(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

@@ -19,14 +19,14 @@ from trainer_module.models.ranking_model import NoAuxiliary
 class MmoeModel(NoAuxiliary):
     """y_k = h_k(f_k(x)), f_k(x) = sum_e softmax(W_k x)_e f_e(x): equations 5 to 7 of the paper."""
 
-    def __init__(self, declared: Mmoe, *, inputs: Blocks, tasks: Sequence[str]):
-        self._num_experts, self._num_tasks, self._top_k = declared.num_experts, len(tasks), declared.top_k
-        dropout = declared.dropout
-        self._experts = ParallelMlps("experts", inputs, declared.expert_units, declared.num_experts, dropout=dropout)
+    def __init__(self, spec: Mmoe, *, inputs: Blocks, tasks: Sequence[str]):
+        self._num_experts, self._num_tasks, self._top_k = spec.num_experts, len(tasks), spec.top_k
+        dropout = spec.dropout
+        self._experts = ParallelMlps("experts", inputs, spec.expert_units, spec.num_experts, dropout=dropout)
         # The gates of all tasks are one product.
-        gates = tuple((task, declared.num_experts) for task in tasks)
+        gates = tuple((task, spec.num_experts) for task in tasks)
         self._expert_gates = Dense("expert_gates", inputs, gates, relu=False)
-        self._towers = Towers(tasks, self._experts.outputs, declared.tower_units, dropout=dropout)
+        self._towers = Towers(tasks, self._experts.outputs, spec.tower_units, dropout=dropout)
         self.weights = (*self._experts.weights, *self._expert_gates.weights, *self._towers.weights)
         self.shared = tuple(dict.fromkeys(self._experts.last.values()))
 

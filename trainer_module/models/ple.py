@@ -21,25 +21,25 @@ _SHARED = "shared"
 
 
 class PleModel(NoAuxiliary):
-    """y_k = t_k(g_k), g_k of the last level, each level's being what the next one sees in place of x.
+    """y_k = t_k(g_k) with g_k of the last level; every other level's g_k is the input of the next level in place of x.
 
     In a level, g_k = sum_e softmax(W_k g'_k)_e E_e over the task's own experts and the shared ones, where g'_k is the
-    task's of the level before. The shared experts' g has a gate over all experts of the level; the last level, where
-    nothing sees it, has none.
+    task's of the level before. The shared experts have a gate over all experts of the level, except in the last
+    level, where nothing reads it.
     """
 
-    def __init__(self, declared: Ple, *, inputs: Blocks, tasks: Sequence[str]):
-        experts = {f"tasks/{task}": declared.task_experts for task in tasks} | {_SHARED: declared.shared_experts}
-        self._num_tasks, width = len(tasks), declared.expert_units[-1]
+    def __init__(self, spec: Ple, *, inputs: Blocks, tasks: Sequence[str]):
+        experts = {f"tasks/{task}": spec.task_experts for task in tasks} | {_SHARED: spec.shared_experts}
+        self._num_tasks, width = len(tasks), spec.expert_units[-1]
         self._levels: list[_FirstLevel | _NextLevel] = []
-        for number in range(declared.num_levels):
-            name, is_last = f"levels/{number}", number == declared.num_levels - 1
+        for number in range(spec.num_levels):
+            name, is_last = f"levels/{number}", number == spec.num_levels - 1
             self._levels.append(
-                _NextLevel(name, width, declared, experts, is_last)
+                _NextLevel(name, width, spec, experts, is_last)
                 if number
-                else _FirstLevel(name, inputs, declared, experts, is_last)
+                else _FirstLevel(name, inputs, spec, experts, is_last)
             )
-        self._towers = Towers(tasks, width, declared.tower_units, dropout=declared.dropout)
+        self._towers = Towers(tasks, width, spec.tower_units, dropout=spec.dropout)
         of_levels = [weight for level in self._levels for weight in level.weights]
         self.weights = (*of_levels, *self._towers.weights)
         self.shared = self._levels[-1].shared
@@ -62,14 +62,12 @@ def _choices(experts: dict[str, int], is_last: bool) -> dict[str, Blocks]:
 
 
 class _FirstLevel:
-    """All experts and all gates see x: one product for the experts' first layers, one for the gates."""
+    """All experts and gates read x: one product for the experts' first layers, one for the gates."""
 
-    def __init__(self, name: str, inputs: Blocks, declared: Ple, experts: dict[str, int], is_last: bool):
+    def __init__(self, name: str, inputs: Blocks, spec: Ple, experts: dict[str, int], is_last: bool):
         networks = [f"{group}/{number}" for group, count in experts.items() for number in range(count)]
         self._group_of = [network.rsplit("/", 1)[0] for network in networks]
-        self._experts = ParallelMlps(
-            f"{name}/experts", inputs, declared.expert_units, networks, dropout=declared.dropout
-        )
+        self._experts = ParallelMlps(f"{name}/experts", inputs, spec.expert_units, networks, dropout=spec.dropout)
         self._choices = _choices(experts, is_last)
         gates: Axis = tuple(
             (f"{group} of {chosen}", size) for group, blocks in self._choices.items() for chosen, size in blocks
@@ -80,7 +78,7 @@ class _FirstLevel:
         self.shared = tuple(dict.fromkeys(shared))
 
     def __call__(self, weights: Weights, seen: Sequence[tf.Tensor], noise: Noise | None) -> list[tf.Tensor]:
-        """Returns what each gate mixes: [batch, width of an expert's output]."""
+        """Returns each gate's mixture: [batch, width of an expert's output]."""
         [x_BI, *_] = seen
         outputs: dict[str, list[tf.Tensor]] = {}
         for group, output_BH in zip(self._group_of, self._experts(weights, x_BI, noise), strict=True):
@@ -91,10 +89,10 @@ class _FirstLevel:
 
 
 class _NextLevel:
-    """The experts and the gate of each group see what its gate before has mixed."""
+    """Each group's experts and gate read the mixture of the group's gate of the level before."""
 
-    def __init__(self, name: str, inputs: int, declared: Ple, experts: dict[str, int], is_last: bool):
-        units, dropout = declared.expert_units, declared.dropout
+    def __init__(self, name: str, inputs: int, spec: Ple, experts: dict[str, int], is_last: bool):
+        units, dropout = spec.expert_units, spec.dropout
         self._experts = {
             group: ParallelMlps(f"{name}/experts/{group}", inputs, units, count, dropout=dropout)
             for group, count in experts.items()

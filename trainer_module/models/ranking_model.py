@@ -1,4 +1,4 @@
-"""What all architectures have in common: what they can do."""
+"""The interface of all architectures."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ class RankingModel(Protocol):
     """A pure function from features to one logit per task.
 
     Attributes:
-        weights: what it needs.
+        weights: its dense weights.
         shared: names of the matrices of the last layer that all tasks share, for a balance of their gradients there;
             empty where tasks share embeddings alone.
     """
@@ -25,16 +25,16 @@ class RankingModel(Protocol):
 
         Args:
             weights: by name.
-            x_BI: [batch, inputs], what the model was made for.
+            x_BI: [batch, inputs].
             noise: of dropout in training; None for prediction.
         """
 
     def auxiliary_B(self, logits_BT: tf.Tensor) -> tf.Tensor | None:
-        """Returns what else each example costs in training: [batch]; None where nothing does."""
+        """Returns the model's own loss of each example in training: [batch]; None without one."""
 
 
 class NoAuxiliary:
-    """The part of a model whose tasks' losses are all there is."""
+    """A model without a loss of its own."""
 
     def auxiliary_B(self, logits_BT: tf.Tensor) -> tf.Tensor | None:
         """See `RankingModel`."""

@@ -19,10 +19,10 @@ from trainer_module.models.ranking_model import NoAuxiliary
 class SharedBottomModel(NoAuxiliary):
     """y_k = h_k(f(x))."""
 
-    def __init__(self, declared: SharedBottom, *, inputs: Blocks, tasks: Sequence[str]):
+    def __init__(self, spec: SharedBottom, *, inputs: Blocks, tasks: Sequence[str]):
         self._num_tasks = len(tasks)
-        self._bottom = ParallelMlps("bottom", inputs, declared.bottom_units, 1, dropout=declared.dropout)
-        self._towers = Towers(tasks, self._bottom.outputs, declared.tower_units, dropout=declared.dropout)
+        self._bottom = ParallelMlps("bottom", inputs, spec.bottom_units, 1, dropout=spec.dropout)
+        self._towers = Towers(tasks, self._bottom.outputs, spec.tower_units, dropout=spec.dropout)
         self.weights = (*self._bottom.weights, *self._towers.weights)
         self.shared = tuple(dict.fromkeys(self._bottom.last.values()))
 

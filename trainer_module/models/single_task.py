@@ -1,4 +1,4 @@
-"""A network for each task: the baseline, in which tasks share the embeddings and the features' interaction alone."""
+"""A network for each task: the baseline, in which tasks share only embeddings and the interaction of features."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ from trainer_module.models.ranking_model import NoAuxiliary
 class SingleTaskModel(NoAuxiliary):
     """y_k = h_k(x)."""
 
-    def __init__(self, declared: SingleTask, *, inputs: Blocks, tasks: Sequence[str]):
-        self._towers = ParallelMlps("towers", inputs, declared.tower_units, tasks, dropout=declared.dropout)
+    def __init__(self, spec: SingleTask, *, inputs: Blocks, tasks: Sequence[str]):
+        self._towers = ParallelMlps("towers", inputs, spec.tower_units, tasks, dropout=spec.dropout)
         self._heads = Heads(tasks, self._towers.outputs)
         self.weights = (*self._towers.weights, *self._heads.weights)
         self.shared: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from schemas.derived.columns import weights_of
 from trainer_module.dense.weights import Weights
+from trainer_module.embedded import ListsToCombine
 from trainer_module.encoders.lists import Lists
 from trainer_module.input.batch import Columns, ragged
 from trainer_module.ranker import Ranker
@@ -18,66 +19,69 @@ from trainer_module.serving.table import ServedTable
 def candidate_logits(
     ranker: Ranker, weights: Weights, columns: Columns, tables: Mapping[str, ServedTable], candidates: tf.Tensor
 ) -> tf.Tensor:
-    """Returns [candidates, tasks]: the same numbers as if each feature of one row had been repeated.
+    """Returns [candidates, tasks]: the same numbers as if features of one row were repeated for each candidate.
 
     Args:
-        ranker: that scores.
+        ranker: the model.
         weights: dense weights by name.
         columns: features as predictions see them, each of one row or one for each candidate.
         tables: rows by group.
         candidates: number of them, int32 scalar.
     """
-    parts_CI = []
-    if ranker.layout.floats:
-        names, widths = zip(*ranker.layout.floats, strict=True)
-        rows = tf.stack([tf.shape(columns[name])[0] for name in names])
-        floats = tf.concat([tf.reshape(columns[name], [-1]) for name in names], 0)
-        parts_CI.append(_for_all(floats, rows, widths, candidates))
-    found = {group: _Group(ranker, group, columns, table) for group, table in tables.items()}
-    for of_group in found.values():
-        vectors, rows = of_group.vectors(weights, found)
-        vectors_CFD = _for_all(vectors, rows, [1] * rows.shape[0], candidates)
-        parts_CI.append(tf.reshape(vectors_CFD, tf.stack([candidates, rows.shape[0] * of_group.dim])))
-    return ranker.logits_of_inputs(weights, tf.concat(parts_CI, axis=1))
+    return ranker.logits_of_inputs(weights, ranker.inputs_of(weights, _Candidates(ranker, columns, tables, candidates)))
 
 
-class _Group:
-    """The rows of a group's features, all found at once."""
+class _Candidates:
+    """The rows of all candidates; a feature that all of them share is held once. See `EmbeddedRows`."""
 
-    def __init__(self, ranker: Ranker, group: str, columns: Columns, table: ServedTable):
-        self._ranker, self._group, self._columns = ranker, group, columns
-        self.dim = ranker.groups[group].dim
-        layout = ranker.layout
-        self._ids = [columns[name] for name in layout.ids[group]]
-        combined, encoded = ranker.combined_features(group), layout.encoded[group]
-        self._lists = {name: ragged(columns[name]) for name in (*combined, *encoded)}
-        flat = {name: column.flat_values for name, column in self._lists.items()}
-        rows_nD = table(tf.concat([*self._ids, *flat.values()], 0))
-        sizes = [tf.size(part) for part in (*self._ids, *flat.values())]
-        rows = tf.split(rows_nD, sizes, num=len(sizes)) if len(sizes) > 1 else [rows_nD]
-        self.id_rows = rows[: len(self._ids)]
-        self._list_rows = dict(zip(flat, rows[len(self._ids) :], strict=True))
+    def __init__(
+        self, ranker: Ranker, columns: Columns, tables: Mapping[str, ServedTable], candidates: tf.Tensor
+    ) -> None:
+        self._layout, self._columns, self._candidates = ranker.layout, columns, candidates
+        self._dims = {name: group.dim for name, group in ranker.groups.items()}
+        self._embeddings: dict[str, tf.Tensor] = {}
+        """Of each feature, [rows or values, D]."""
+        self._lists: dict[str, tf.RaggedTensor] = {name: ragged(columns[name]) for name in self._layout.all_lists}
+        for group, table in tables.items():
+            names = self._layout.features(group)
+            keys = [self._lists[name].flat_values if name in self._lists else columns[name] for name in names]
+            rows_nD = table(tf.concat(keys, 0))
+            parts = tf.split(rows_nD, [tf.size(part) for part in keys], num=len(keys)) if len(keys) > 1 else [rows_nD]
+            self._embeddings |= zip(names, parts, strict=True)
 
-    def vectors(self, weights: Weights, groups: Mapping[str, "_Group"]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the vectors of all features, one behind the other, and how many rows each has: [n, dim] and [F]."""
-        parts, rows = list(self.id_rows), [tf.shape(part)[0] for part in self.id_rows]
-        if combined := self._ranker.combined_features(self._group):
-            lengths = [self._lists[name].row_lengths() for name in combined]
-            rows_F = tf.stack([tf.size(of_feature) for of_feature in lengths])
-            values = tf.concat([self._list_rows[name] for name in combined], 0)
-            combiners = tf.repeat(self._ranker.combiners(self._group), rows_F)
-            weighted = self._ranker.layout.weighted[self._group]
-            list_weights = [ragged(self._columns[weights_of(name)]).flat_values for name in weighted]
-            weights_m = tf.concat(list_weights, 0) if weighted else None
-            parts.append(self._ranker.combine(values, tf.concat(lengths, 0), combiners, weights_m))
-            rows += tf.unstack(rows_F)
-        for name in self._ranker.layout.encoded[self._group]:
-            lists = Lists(self._list_rows[name], self._lists[name].row_lengths())
-            place = self._ranker.target_of(name)
-            target = groups[place[0]].id_rows[place[1]] if place else None
-            parts.append(self._ranker.encoders[name](weights, lists, target))
-            rows.append(tf.shape(parts[-1])[0])
-        return tf.concat(parts, 0), tf.stack(rows)
+    def floats(self) -> tf.Tensor:
+        names, widths = zip(*self._layout.floats, strict=True)
+        rows = tf.stack([tf.shape(self._columns[name])[0] for name in names])
+        flat = tf.concat([tf.reshape(self._columns[name], [-1]) for name in names], 0)
+        return _for_all(flat, rows, widths, self._candidates)
+
+    def ids(self, group: str) -> tf.Tensor:
+        parts = [self._embeddings[name] for name in self._layout.ids[group]]
+        rows = tf.stack([tf.shape(part)[0] for part in parts])
+        return self.side_by_side(group, tf.concat(parts, 0), rows, len(parts))
+
+    def id(self, group: str, index: int) -> tf.Tensor:
+        return self._embeddings[self._layout.ids[group][index]]
+
+    def lists_to_combine(self, group: str) -> ListsToCombine:
+        names, weighted = self._layout.combined(group), self._layout.weighted[group]
+        lengths = [self._lists[name].row_lengths() for name in names]
+        values = tf.concat([self._embeddings[name] for name in names], 0)
+        weights = [ragged(self._columns[weights_of(name)]).flat_values for name in weighted]
+        lists_per_feature = tf.stack([tf.size(of_feature) for of_feature in lengths])
+        return ListsToCombine(
+            values, tf.concat(lengths, 0), lists_per_feature, tf.concat(weights, 0) if weighted else None
+        )
+
+    def list_to_encode(self, group: str, feature: str) -> Lists:
+        del group
+        return Lists(self._embeddings[feature], self._lists[feature].row_lengths())
+
+    def side_by_side(
+        self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int
+    ) -> tf.Tensor:
+        vectors_CFD = _for_all(vectors, lists_per_feature, [1] * num_features, self._candidates)
+        return tf.reshape(vectors_CFD, tf.stack([self._candidates, num_features * self._dims[group]]))
 
 
 def _for_all(flat: tf.Tensor, rows_F: tf.Tensor, widths: Sequence[int], candidates: tf.Tensor) -> tf.Tensor:
@@ -93,7 +97,7 @@ def _for_all(flat: tf.Tensor, rows_F: tf.Tensor, widths: Sequence[int], candidat
     within_I = np.concatenate([np.arange(width) for width in widths])
     widths_F = tf.constant(widths, tf.int32)
     starts_F = tf.cumsum(rows_F * widths_F, exclusive=True)
-    # From one candidate's row to the next; a feature with one row has it for all.
+    # The step from one candidate's row to the next; 0 for a feature with one row for all.
     strides_F = tf.where(rows_F > 1, widths_F, 0)
     first_I = tf.gather(starts_F, feature_I) + tf.constant(within_I, tf.int32)
     return tf.gather(flat, first_I + tf.range(candidates)[:, None] * tf.gather(strides_F, feature_I))

@@ -1,4 +1,4 @@
-"""What lies beside the graph: `ranker.json` says what the model is, and requests warm a server up."""
+"""The files beside the graph: `ranker.json` describes the model, and warm-up requests prepare a server."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -20,20 +20,20 @@ _TFRA = "tensorflow_recommenders_addons"
 
 
 def description(
-    declared: RankerSpec, spec_digest: str, served: ServedRanker, signatures: Collection[str]
+    spec: RankerSpec, spec_digest: str, served: ServedRanker, signatures: Collection[str]
 ) -> dict[str, Any]:
-    """Returns what an exported model says of itself, as plain data."""
-    is_tfra = declared.export.form == "tfra"
+    """Returns the description of an exported model as plain data."""
+    is_tfra = spec.export.form == "tfra"
     packages = ["tensorflow", "tensorflow_transform", *([_TFRA] if is_tfra else [])]
     inputs = input_names(served.columns.values())
     document = {
-        "name": declared.name,
+        "name": spec.name,
         "spec_digest": spec_digest,
-        "ranker": declared.model_dump(mode="json"),
-        "tasks": {task: {"kind": kind.kind, "label": declared.label_of(task)} for task, kind in declared.tasks.items()},
+        "ranker": spec.model_dump(mode="json"),
+        "tasks": {task: {"kind": kind.kind, "label": spec.label_of(task)} for task, kind in spec.tasks.items()},
         "signatures": sorted(signatures),
-        "form": declared.export.form,
-        "rows": declared.export.rows,
+        "form": spec.export.form,
+        "rows": spec.export.rows,
         "versions": {package: version(package.replace("_", "-")) for package in packages},
         "columns": {
             name: {"type": column.type, "is_list": column.is_list, "input": inputs[name]}
@@ -45,7 +45,7 @@ def description(
 
 
 def write_extras(model_dir: Path, document: dict[str, Any], served: ServedRanker, examples: Sequence[bytes]) -> None:
-    """Writes the description and, of real examples, requests that a server sends itself before it is ready.
+    """Writes the description, and warm-up requests made of real examples.
 
     Reference: https://www.tensorflow.org/tfx/serving/saved_model_warmup
     """

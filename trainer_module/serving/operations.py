@@ -11,17 +11,17 @@ _PACKAGE, _LIBRARY = "tensorflow_recommenders_addons", "dynamic_embedding/core/_
 
 
 def load_operations(form: Literal["stock", "tfra"]) -> None:
-    """Makes TensorFlow know the operations of a form.
+    """Loads the operations of a form into TensorFlow.
 
-    TFRA's package imports Keras and all its own layers, 90 MB and a second; its hash table is one library.
+    Importing TFRA's package would load Keras and all its layers, 90 MB and a second; its hash table is one library.
     """
     match form:
         case "stock":
             pass
         case "tfra":
-            found = find_spec(_PACKAGE)
-            if found is None or found.origin is None:
-                raise ModuleNotFoundError(f"{_PACKAGE} is needed by a model of the form tfra")
-            tf.load_op_library(str(Path(found.origin).parent / _LIBRARY))
+            package = find_spec(_PACKAGE)
+            if package is None or package.origin is None:
+                raise ModuleNotFoundError(f"{_PACKAGE} is not installed; a model of the form tfra needs it")
+            tf.load_op_library(str(Path(package.origin).parent / _LIBRARY))
         case _:
             assert_never(form)

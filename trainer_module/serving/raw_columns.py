@@ -8,7 +8,7 @@ from schemas.derived.columns import Column, ColumnType
 from schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
-"""Of a column's values."""
+"""TensorFlow's type of a column's values."""
 
 # Shape suffixes: R rows of one column, 1 or as many as candidates; L width of a column of lists.
 
@@ -34,9 +34,9 @@ def input_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
 def with_candidates(
     columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Returns the number of candidates, and the inputs, which can be used once their rows agree.
+    """Returns the number of candidates, and the inputs after the check that their rows agree.
 
-    No rows anywhere mean no candidates.
+    Inputs without any row mean no candidates.
 
     Raises:
         InvalidArgumentError: by the graph, for an input that has neither one row nor one for each candidate.
@@ -72,15 +72,15 @@ def _list_checks(name: str, padded_RL: tf.Tensor, lengths_R: tf.Tensor) -> list[
 
 def _beside_check(name: str, other: str, inputs: Mapping[str, tf.Tensor]) -> tf.Operation:
     one, two = inputs[name], inputs[other]
-    # Compared element by element only where there are as many.
+    # Compared element by element only where the shapes agree.
     agree = tf.cond(tf.equal(tf.size(one), tf.size(two)), lambda: tf.reduce_all(tf.equal(one, two)), lambda: False)
     return tf.debugging.Assert(agree, [f"rank: {name} and {other} must be equal; got", one, two])
 
 
 def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.SparseTensor]:
-    """Returns the columns as a parsed tf.Example has them, each with its own number of rows.
+    """Returns the columns in the form of parsed tf.Examples, each with its own number of rows.
 
-    A scalar is missing where it holds what `MISSING` says.
+    A scalar equal to `MISSING` is missing.
     """
     sparse = {}
     names = input_names(columns.values())
@@ -93,13 +93,13 @@ def sparse_columns(columns: Mapping[str, Column], inputs: Mapping[str, tf.Tensor
                 is_given = ~tf.math.is_nan(values)
             case _:
                 is_given = tf.not_equal(values, MISSING[column.type])
-        places = tf.where(is_given)
-        sparse[name] = tf.SparseTensor(places, tf.gather_nd(values, places), tf.shape(values, tf.int64))
+        indices = tf.where(is_given)
+        sparse[name] = tf.SparseTensor(indices, tf.gather_nd(values, indices), tf.shape(values, tf.int64))
     return sparse
 
 
 def inputs_of(columns: Mapping[str, Column], parsed: Mapping[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:
-    """Returns the inputs that say what parsed tf.Examples say."""
+    """Returns the inputs that are equivalent to parsed tf.Examples."""
     inputs = {}
     names = input_names(columns.values())
     for name, column in columns.items():

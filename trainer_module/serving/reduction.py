@@ -1,4 +1,4 @@
-"""What smaller rows cost: the loss of AUC, or the rise of the error, on the evaluation split."""
+"""The cost of smaller rows: the loss of AUC, or the rise of the error, on the evaluation split."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,9 @@ _ABSENT = -1
 """Stands for a missing integer, which is 0 or 1."""
 
 
-def labels_of(declared: Inputs, batches: Iterable[tf.Tensor]) -> Scores:
+def labels_of(spec: Inputs, batches: Iterable[tf.Tensor]) -> Scores:
     """Returns the labels of serialized examples, by task: NaN where an example takes no part in it."""
-    columns = {column.name: column for task in declared.tasks for column in task_columns(declared, task)}
+    columns = {column.name: column for task in spec.tasks for column in task_columns(spec, task)}
     parsed = {
         name: tf.io.FixedLenFeature([1], tf.int64, _ABSENT)
         if column.type == "int"
@@ -28,28 +28,28 @@ def labels_of(declared: Inputs, batches: Iterable[tf.Tensor]) -> Scores:
         for name, column in columns.items()
     }
     parts = [tf.io.parse_example(batch, parsed) for batch in batches]
-    found = {name: np.concatenate([part[name].numpy() for part in parts]) for name in columns}
-    return {task: _labels(declared, task, found) for task in declared.tasks}
+    values = {name: np.concatenate([part[name].numpy() for part in parts]) for name in columns}
+    return {task: _labels(spec, task, values) for task in spec.tasks}
 
 
-def _labels(declared: Inputs, task: str, found: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    labels = found[declared.label_of(task)]
+def _labels(spec: Inputs, task: str, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    labels = values[spec.label_of(task)]
     counts = labels != _ABSENT if labels.dtype == np.int64 else ~np.isnan(labels)
-    if where := declared.tasks[task].only_where:
-        counts &= found[where] == 1
+    if where := spec.tasks[task].only_where:
+        counts &= values[where] == 1
     return np.where(counts, labels, np.nan)
 
 
-def reductions(declared: Inputs, labels: Scores, full: Scores, reduced: Scores) -> dict[str, dict[str, Any]]:
+def reductions(spec: Inputs, labels: Scores, full: Scores, reduced: Scores) -> dict[str, dict[str, Any]]:
     """Returns for each task its metric with float32 rows and with smaller ones, and what is lost.
 
     A number is None where it is undefined: without positives, or without negatives.
     """
-    found = {}
-    for task, kind in declared.tasks.items():
+    results = {}
+    for task, kind in spec.tasks.items():
         counts = ~np.isnan(labels[task])
-        found[task] = _reduction(kind, labels[task][counts], full[task][counts], reduced[task][counts])
-    return found
+        results[task] = _reduction(kind, labels[task][counts], full[task][counts], reduced[task][counts])
+    return results
 
 
 def _reduction(task: Task, labels: NDArray[Any], full: NDArray[Any], reduced: NDArray[Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _reduction(task: Task, labels: NDArray[Any], full: NDArray[Any], reduced: ND
             return {"metric": "auc", "full": before, "reduced": after, "loss": loss}
         case RegressionTask() | WatchTimeTask():
             before, after = rmse(labels, full), rmse(labels, reduced)
-            # Next to no error at all, any rise is infinite.
+            # Relative to an error of 0, any rise is infinite.
             loss = None if not before or after is None else after / before - 1.0
             return {"metric": "rmse", "full": before, "reduced": after, "loss": loss}
         case _:
@@ -74,9 +74,9 @@ def auc(labels: NDArray[Any], scores: NDArray[Any]) -> float | None:
     pairs = positives * (len(labels) - positives)
     if pairs == 0 or not np.isfinite(scores).all():
         return None
-    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    _, rank_of_score, counts = np.unique(scores, return_inverse=True, return_counts=True)
     mean_ranks = np.cumsum(counts) - (counts - 1) / 2.0
-    return float((mean_ranks[place][is_positive].sum() - positives * (positives + 1) / 2.0) / pairs)
+    return float((mean_ranks[rank_of_score][is_positive].sum() - positives * (positives + 1) / 2.0) / pairs)
 
 
 def rmse(labels: NDArray[Any], scores: NDArray[Any]) -> float | None:

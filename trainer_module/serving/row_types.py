@@ -1,6 +1,6 @@
 """How an embedding is stored: as it was trained, in half precision, or as 8-bit integers with a scale for each row.
 
-The same operations reduce rows at the export and in `upsert`, so that a row reads the same whichever way it came.
+The export and `upsert` reduce rows by the same operations, so that a row reads the same either way.
 """
 
 from typing import Literal
@@ -21,7 +21,7 @@ class RowType:
     """The type of a stored row of an embedding.
 
     Attributes:
-        rows: as declared.
+        rows: the spec's `export.rows`.
         dim: floats of the embedding.
         dtype: of a stored row.
         width: of a stored row.
@@ -35,9 +35,9 @@ class RowType:
     def pack(self, rows_nD: tf.Tensor) -> tf.Tensor:
         """Returns float32 embeddings as they are stored: [n, dim] to [n, width].
 
-        float16: the nearest half, at most 2^-11 of the value away, or 2^-25 where that is more; larger values than
-        65504 become that. int8: round(x / s) with s = max|x| / 127, at most s / 2 away, and the bytes of s behind them,
-        so that one read brings both.
+        float16: the nearest half, within 2^-11 of the value or 2^-25, whichever is more; values beyond 65504 are
+        clipped. int8: round(x / s) with s = max|x| / 127, within s / 2, followed by the bytes of s, so that one read
+        fetches both.
         """
         match self.rows:
             case "float32":

@@ -1,4 +1,4 @@
-"""Scores of a served model, and whether they are those of the ranks."""
+"""Scores of a served model, and their comparison with the ranks' scores."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -26,28 +26,24 @@ def evaluation_split(job: TrainJob) -> tf.data.Dataset:
 
 
 def full_scores_file(job: TrainJob) -> Path:
-    """Returns where the scores of the evaluation split with float32 rows lie while smaller ones are exported."""
+    """Returns the file of the evaluation split's scores with float32 rows, kept while smaller rows are exported."""
     return Path(job.output_dir) / "full_scores.npz"
 
 
 def scores_of(serve: Callable[..., Mapping[str, tf.Tensor]], batches: Iterable[tf.Tensor]) -> Scores:
-    """Returns what a signature answers about batches of serialized examples, of which there is one at least."""
+    """Returns a signature's scores of one or more batches of serialized examples."""
     answers = [{task: scores.numpy() for task, scores in serve(examples=batch).items()} for batch in batches]
     return {task: np.concatenate([answer[task] for answer in answers]) for task in answers[0]}
 
 
 def refuse_difference(served: Scores, expected: Scores) -> None:
-    """Checks that two models score the same examples alike.
-
-    Raises:
-        ValueError: when they do not.
-    """
+    """Raises ValueError where two models' scores of the same examples differ."""
     difference = largest_difference(served, expected)
     _LOG.info("check largest_difference=%.3g", difference)
     if not difference <= CHECK_TOLERANCE:
         raise ValueError(
             f"export: the served model's scores differ from the trainer's by {difference:.3g}, "
-            f"more than {CHECK_TOLERANCE:g}; training and serving do not compute the same"
+            f"more than {CHECK_TOLERANCE:g}; training and serving compute different numbers"
         )
 
 

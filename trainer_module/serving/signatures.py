@@ -1,4 +1,4 @@
-"""The ranker as a module that TensorFlow saves, and everything it answers."""
+"""The ranker as a module that TensorFlow saves, and its signatures."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ Signature = Callable[..., dict[str, tf.Tensor]]
 
 
 class ServedRanker(tf.Module):
-    """What is served: raw examples or columns in, one prediction per task out; rows that can be changed meanwhile.
+    """The served model: raw examples or columns in, one prediction per task out; its rows can be changed meanwhile.
 
     Attributes:
         columns: of the logs that features read, by name.
@@ -43,10 +43,10 @@ class ServedRanker(tf.Module):
         self._flat = tf.Variable(np.asarray(flat), trainable=False)
         self.tables = dict(tables)
         self._transform = transform.transform_features_layer()
-        self.columns: dict[str, Column] = {column.name: column for column in serving_columns(ranker.declared)}
+        self.columns: dict[str, Column] = {column.name: column for column in serving_columns(ranker.spec)}
         self._parsed = {name: transform.raw_feature_spec()[name] for name in self.columns}
-        bias = [name for name, feature in ranker.declared.features.items() if is_bias(feature)]
-        read = {column.name: column for name in bias for column in feature_columns(ranker.declared, name)}
+        bias = [name for name, feature in ranker.spec.features.items() if is_bias(feature)]
+        read = {column.name: column for name in bias for column in feature_columns(ranker.spec, name)}
         self._not_asked = {name: column for name, column in read.items() if name not in self.columns}
 
     @tf.function(input_signature=[_EXAMPLES], autograph=False)
@@ -59,26 +59,28 @@ class ServedRanker(tf.Module):
 
     @tf.function(input_signature=[], autograph=False)
     def release(self) -> tf.Tensor:
-        """Gives the tables' memory back, which outlives a model loaded into Python; it cannot answer any more."""
+        """Frees the tables' memory, which outlives a model loaded into Python; the model is unusable afterwards."""
         with tf.control_dependencies([table.release() for table in self.tables.values()]):
             return tf.constant(True)
 
     def signatures(self) -> dict[str, Signature]:
         """Returns all signatures by name.
 
-        Of a ranker without ids there are none that concern rows. Where there are several groups of tables, `upsert` and
-        `remove` have their group's name behind them.
+        A ranker without ids has none for rows. With several groups of tables, `upsert` and `remove` end with the
+        group's name.
         """
-        found: dict[str, Signature] = {DEFAULT: self.serve_examples, RANK: self._rank()}
+        signatures: dict[str, Signature] = {DEFAULT: self.serve_examples, RANK: self._rank()}
         if self._ranker.layout.all_ids:
-            found["known_ids"] = _signature(self._known_ids, _EXAMPLES)
+            signatures["known_ids"] = _signature(self._known_ids, _EXAMPLES)
         if self.tables:
-            found["table_size"] = _signature(lambda: {name: table.num_rows() for name, table in self.tables.items()})
+            signatures["table_size"] = _signature(
+                lambda: {name: table.num_rows() for name, table in self.tables.items()}
+            )
         for name, table in self.tables.items():
             suffix = "" if len(self.tables) == 1 else f"_{name}"
-            found[f"upsert{suffix}"] = _upsert(table)
-            found[f"remove{suffix}"] = _remove(table)
-        return found
+            signatures[f"upsert{suffix}"] = _upsert(table)
+            signatures[f"remove{suffix}"] = _remove(table)
+        return signatures
 
     def rank_inputs(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns raw tf.Examples [batch] as a request for `rank`."""
@@ -107,7 +109,7 @@ class ServedRanker(tf.Module):
 
         Args:
             given: the columns that predictions need.
-            rows: of the others, which bias features alone read: they are empty whatever the logs say.
+            rows: of the other columns, which only bias features read: they are empty.
         """
         nothing = {
             name: tf.SparseTensor(

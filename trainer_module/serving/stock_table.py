@@ -1,4 +1,4 @@
-"""Rows in TensorFlow's own operations: sorted keys, searched; what changes later lies in a small table over them."""
+"""Rows in TensorFlow's own operations: a binary search over sorted keys, and a small table of later changes."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,18 +9,18 @@ from trainer_module.serving.table import ServedTable
 from trainer_module.serving.trained_rows import TrainedRows
 
 _NO_KEY = -1
-"""Less than every key: it stands in a table without rows, so that this can be searched."""
+"""Less than every key: the one entry of a table without rows, so that it can be searched."""
 _ROW, _REMOVED = 1.0, -1.0
-"""Last float of what the overlay holds of a key; 0 of a key that it does not hold."""
+"""Last float of a key's entry in the overlay; 0 for a key without an entry."""
 
 # Shape suffixes: n keys, D dimension, S width of a stored row.
 
 
 class StockTable(ServedTable):
-    """The trained rows, never changed, and an overlay of keys with a row or without one, passed over while empty.
+    """The trained rows, never changed, and an overlay of upserted and removed keys, skipped while it is empty.
 
-    Every look-up and every change of the overlay is one operation under its lock: a reader sees a row and its flag, and
-    all rows of an `upsert` or none.
+    Every look-up and every change of the overlay is one operation under its lock: a reader sees a row with its flag,
+    and all rows of an `upsert` or none.
     """
 
     def __init__(self, group: Group, rows: Rows, trained: TrainedRows):
@@ -30,30 +30,30 @@ class StockTable(ServedTable):
             trained = TrainedRows(np.full(1, _NO_KEY), lambda: iter([np.zeros([1, group.dim], np.float32)]))
         order = np.argsort(trained.keys)
         self._keys = tf.Variable(trained.keys[order], dtype=tf.int64, shape=[None], trainable=False)
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
-        self._rows = self.packed(trained, places)
-        # In float32 whatever the type of the rows: TensorFlow's table knows no halves. It holds packed rows unpacked.
+        row_numbers = np.empty(len(order), np.int64)
+        row_numbers[order] = np.arange(len(order))
+        self._rows = self.packed(trained, row_numbers)
+        # In float32 for any type of rows, as TensorFlow's table has no halves: it holds rows unpacked.
         self._overlay = tf.lookup.experimental.MutableHashTable(
             tf.int64, tf.float32, default_value=tf.zeros([group.dim + 1]), name=f"{group.name}_overlay"
         )
 
-    def _place(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns places among the trained rows, and whether these are the keys'."""
-        # Gathered from what was read: a variable that is gathered from would be copied whenever it is read.
+    def _trained_row(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns a trained row for each key, and whether it is the key's own."""
+        # Gathered from a read value: a variable that is gathered from would be copied at every read.
         trained = self._keys.read_value()
         last = tf.size(trained, tf.int64) - 1
-        places_n = tf.minimum(tf.searchsorted(trained, keys_n, out_type=tf.int64), last)
-        return places_n, tf.equal(tf.gather(trained, places_n), keys_n)
+        row_number_n = tf.minimum(tf.searchsorted(trained, keys_n, out_type=tf.int64), last)
+        return row_number_n, tf.equal(tf.gather(trained, row_number_n), keys_n)
 
     def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """See `ServedTable`."""
-        places_n, is_trained_n = self._place(keys_n)
-        rows_nD = self.row_type.unpack(tf.gather(self._rows, places_n))
+        row_number_n, is_trained_n = self._trained_row(keys_n)
+        rows_nD = self.row_type.unpack(tf.gather(self._rows, row_number_n))
 
         def overlaid() -> tuple[tf.Tensor, tf.Tensor]:
-            found = self._overlay.lookup(keys_n)
-            later_nD, state_n = found[:, : self.group.dim], found[:, self.group.dim]
+            overlay = self._overlay.lookup(keys_n)
+            later_nD, state_n = overlay[:, : self.group.dim], overlay[:, self.group.dim]
             is_later_n = tf.equal(state_n, _ROW)
             is_known_n = is_later_n | (is_trained_n & tf.not_equal(state_n, _REMOVED))
             return tf.where(is_later_n[:, None], later_nD, rows_nD), is_known_n
@@ -67,7 +67,7 @@ class StockTable(ServedTable):
 
     def erase(self, keys_n: tf.Tensor) -> tf.Operation:
         """See `ServedTable`."""
-        _, is_trained_n = self._place(keys_n)
+        _, is_trained_n = self._trained_row(keys_n)
         trained_m = tf.boolean_mask(keys_n, is_trained_n)
         gone_mD = tf.concat(
             [tf.zeros([tf.size(trained_m), self.group.dim]), tf.fill([tf.size(trained_m), 1], _REMOVED)], 1
@@ -80,7 +80,7 @@ class StockTable(ServedTable):
         """See `ServedTable`; reads the whole overlay, so that it needs no counter that two changes could get wrong."""
         keys_n, values = self._overlay.export()
         state_n = values[:, self.group.dim]
-        _, is_trained_n = self._place(keys_n)
+        _, is_trained_n = self._trained_row(keys_n)
         made = tf.math.count_nonzero(tf.equal(state_n, _ROW) & ~is_trained_n)
         return self._num_trained + made - tf.math.count_nonzero(tf.equal(state_n, _REMOVED))
 

@@ -1,4 +1,4 @@
-"""What a served table of rows does, in either form."""
+"""The interface of a served table of rows, in either form."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -16,7 +16,7 @@ from trainer_module.transforms.keys import ID_BITS, tags_of
 
 
 class ServedTable(tf.Module, ABC):
-    """Rows of one group of tables. Reading changes nothing: an unknown id reads as its table's declared default."""
+    """Rows of one group of tables. Reading changes nothing: an unknown id reads as its table's default."""
 
     def __init__(self, group: Group, rows: Rows):
         super().__init__()
@@ -34,11 +34,11 @@ class ServedTable(tf.Module, ABC):
         return tf.where(is_known_n[:, None], rows_nD, defaults_n1)
 
     def upsert(self, keys_n: tf.Tensor, rows_nD: tf.Tensor) -> tf.Tensor:
-        """Makes or replaces rows, each whole; returns their number, int64 scalar.
+        """Adds or replaces whole rows; returns their number, int64 scalar.
 
         Args:
             keys_n: int64, each once, as `trainer_module.transforms.keys` makes them of ids of this group's tables.
-            rows_nD: float32; stored as the declared type.
+            rows_nD: float32; stored as the spec's `export.rows`.
 
         Raises:
             InvalidArgumentError: by the graph, before any row is changed.
@@ -86,34 +86,34 @@ class ServedTable(tf.Module, ABC):
         checks.append(tf.debugging.Assert(is_finite, [f"{signature}: rows hold NaN or infinity"]))
         return checks
 
-    def packed(self, trained: TrainedRows, places: NDArray[Any] | None) -> tf.Variable:
+    def packed(self, trained: TrainedRows, row_numbers: NDArray[Any] | None) -> tf.Variable:
         """Returns all rows as they are stored, in one piece: [n, width].
 
-        They are written block after block to where they belong: no second copy of all of them is ever held.
+        They are written block by block to their row numbers, without a second copy of all of them.
 
         Args:
             trained: the rows.
-            places: where each belongs, [n]; None: as they come.
+            row_numbers: where each belongs, [n]; None: in their order.
         """
         shape = [len(trained.keys), self.row_type.width]
         room = tf.raw_ops.Empty(shape=shape, dtype=self.row_type.dtype)
         rows = tf.Variable(room, shape=[None, shape[1]], trainable=False)
         for part, block in trained.parts():
-            numbers = np.arange(part.start, part.stop) if places is None else places[part]
-            rows.scatter_update(tf.IndexedSlices(self.row_type.pack(tf.constant(block)), numbers))
+            targets = np.arange(part.start, part.stop) if row_numbers is None else row_numbers[part]
+            rows.scatter_update(tf.IndexedSlices(self.row_type.pack(tf.constant(block)), targets))
         return rows
 
     @abstractmethod
     def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns rows, anything for unknown keys, and which keys are known: [n] to [n, dim] and [n] bool."""
+        """Returns rows, undefined for unknown keys, and which keys are known: [n] to [n, dim] and [n] bool."""
 
     @abstractmethod
     def insert(self, keys_n: tf.Tensor, stored_nS: tf.Tensor) -> tf.Operation:
-        """Makes or replaces packed rows."""
+        """Adds or replaces packed rows."""
 
     @abstractmethod
     def erase(self, keys_n: tf.Tensor) -> tf.Operation:
-        """Removes rows; unknown keys are passed over."""
+        """Removes rows; ignores unknown keys."""
 
     @abstractmethod
     def num_rows(self) -> tf.Tensor:
@@ -121,4 +121,4 @@ class ServedTable(tf.Module, ABC):
 
     @abstractmethod
     def release(self) -> tf.Operation:
-        """Gives the table's memory back; it cannot be used any more."""
+        """Frees the table's memory; it is unusable afterwards."""

@@ -1,4 +1,4 @@
-"""Rows in a hash table of TensorFlow Recommenders Addons: for very large tables and servers that update all of it."""
+"""Rows in a hash table of TensorFlow Recommenders Addons: for very large tables, and servers that update many rows."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from trainer_module.serving.table import ServedTable
 from trainer_module.serving.trained_rows import TrainedRows
 
 _ROOM = 9 / 8
-"""Slots that a server asks for, per row: a table that is nearly full doubles."""
+"""Slots per row that a server allocates: a table that is nearly full doubles."""
 _LEAST_SLOTS = 1 << 10
 
 
 class _Table(de.CuckooHashTable):
-    """A table that goes to a SavedModel with rows that it does not hold: it would take twice their memory again.
+    """A table saved with rows that it does not hold, as holding them would take twice their memory again.
 
     Attributes:
-        to_save: keys and packed rows; None: what the table holds.
-        slots: that the saved table is made with.
+        to_save: keys and packed rows; None: the table's own.
+        slots: of the saved table.
     """
 
     to_save: tuple[tf.Tensor, tf.Tensor] | None = None
@@ -31,7 +31,7 @@ class _Table(de.CuckooHashTable):
         return super()._create_resource()
 
     def export(self, name: str | None = None) -> Any:
-        """Returns what is saved. The operation that reads a table is needed in graphs: a served model can be saved."""
+        """Returns the rows to save. In a graph they are read by an operation, so that a served model can be saved."""
         if self.to_save is not None and tf.executing_eagerly():
             return self.to_save
         return super().export(name)
@@ -40,7 +40,7 @@ class _Table(de.CuckooHashTable):
 class TfraTable(ServedTable):
     """One raw cuckoo table from key to packed row; an operation reads or writes each row under its lock.
 
-    Made here it is empty and its rows go into the SavedModel; `fill` is for looking rows up in this process.
+    It is made empty, and its rows go straight into the SavedModel; `fill` loads them for look-ups in this process.
     """
 
     def __init__(self, group: Group, rows: Rows, trained: TrainedRows):
@@ -56,7 +56,7 @@ class TfraTable(ServedTable):
         self._table.to_save = self._keys, self._rows
 
     def fill(self) -> None:
-        """Puts the rows into this process's own table."""
+        """Loads the rows into this process's own table."""
         self._table.insert(self._keys, self._rows)
 
     def find(self, keys_n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -30,7 +30,7 @@ class TrainedRows:
     blocks: Callable[[], Iterator[NDArray[Any]]]
 
     def parts(self) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Yields the places of a block's keys, and the block."""
+        """Yields the positions of a block's keys, and the block."""
         start = 0
         for block in self.blocks():
             yield slice(start, start + len(block)), block

@@ -1,4 +1,4 @@
-"""The first half of an export: from the checkpoint to a SavedModel that nobody has tried yet."""
+"""The first half of an export: from the checkpoint to a SavedModel that is not checked yet."""
 
 import shutil
 from pathlib import Path
@@ -11,11 +11,10 @@ from typing_extensions import assert_never
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.groups import Group
 from schemas.spec.serving import Export
+from trainer_module.check_scores import read_check
 from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_dense
-from trainer_module.loop.check import read_check
-from trainer_module.loop.precision import with_precision
-from trainer_module.ranker import Ranker
+from trainer_module.ranker import Ranker, with_precision
 from trainer_module.serving.description import description, write_extras
 from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of
 from trainer_module.serving.signatures import ServedRanker
@@ -25,7 +24,7 @@ from trainer_module.serving.trained_rows import TrainedRows, read_trained
 
 
 def write(job: TrainJob, target: Path) -> None:
-    """Writes the SavedModel and what lies beside the graph; for smaller rows also the scores without them.
+    """Writes the SavedModel and the files beside the graph; for smaller rows also the scores with float32 rows.
 
     Raises:
         ValueError: when float32 rows do not give the ranks' own scores, or there is nothing to score.
@@ -33,10 +32,10 @@ def write(job: TrainJob, target: Path) -> None:
     if job.ranker.export.rows != "float32":
         _write_full_scores(job)
     shutil.rmtree(target, ignore_errors=True)
-    declared = job.ranker.export
-    served = served_ranker(job, declared)
+    spec = job.ranker.export
+    served = served_ranker(job, spec)
     signatures = served.signatures()
-    options = tf.saved_model.SaveOptions(namespace_whitelist=["TFRA"] if declared.form == "tfra" else [])
+    options = tf.saved_model.SaveOptions(namespace_whitelist=["TFRA"] if spec.form == "tfra" else [])
     tf.saved_model.save(served, str(target), signatures=signatures, options=options)
     examples = read_check(Path(job.output_dir))[0] if job.check_files else []
     write_extras(target, description(job.ranker, job.spec_digest, served, signatures), served, examples)
@@ -56,28 +55,27 @@ def _write_full_scores(job: TrainJob) -> None:
     served.release()
 
 
-def served_ranker(job: TrainJob, declared: Export) -> ServedRanker:
-    """Returns the trained ranker as it is served, exported as declared or in another way."""
+def served_ranker(job: TrainJob, spec: Export) -> ServedRanker:
+    """Returns the trained ranker as it is served."""
     checkpoint = Path(job.final_checkpoint)
     manifest = read_manifest(checkpoint)
     ranker = Ranker(with_precision(job.ranker, manifest.dense_precision))
     dense = read_dense(checkpoint, manifest)
     flat = np.concatenate([dense[f"weights/{weight.name}"].ravel() for weight in ranker.weights.weights])
     tables = {
-        name: _table(declared, group, read_trained(checkpoint, manifest, group))
-        for name, group in ranker.groups.items()
+        name: _table(spec, group, read_trained(checkpoint, manifest, group)) for name, group in ranker.groups.items()
     }
     return ServedRanker(ranker, tft.TFTransformOutput(job.transform_graph), flat, tables)
 
 
-def _table(declared: Export, group: Group, trained: TrainedRows) -> ServedTable:
-    match declared.form:
+def _table(spec: Export, group: Group, trained: TrainedRows) -> ServedTable:
+    match spec.form:
         case "stock":
-            return StockTable(group, declared.rows, trained)
+            return StockTable(group, spec.rows, trained)
         case "tfra":
-            # Imported late: the other form needs nothing of TFRA.
+            # Imported late: the other form does not need TFRA.
             from trainer_module.serving.tfra_table import TfraTable
 
-            return TfraTable(group, declared.rows, trained)
+            return TfraTable(group, spec.rows, trained)
         case _:
-            assert_never(declared.form)
+            assert_never(spec.form)

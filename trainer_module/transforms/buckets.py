@@ -12,9 +12,9 @@ from trainer_module.transforms.keys import NO_ID, id_keys, missing_key
 from trainer_module.transforms.stacked import Rows
 
 _LARGEST_RANK_ERROR = 0.01
-"""Of quantiles, as a share of the examples: tft.bucketize's own choice. And a tenth of a bucket at most."""
+"""Rank error of quantiles, as a share of the examples: the default of tft.bucketize; at most a tenth of a bucket."""
 _NEXT_TO_NOTHING = 1e-6
-"""Of an example."""
+"""Weight of an example that must not count."""
 
 # Shape suffixes: F features side by side; R rows of all their columns; N boundaries.
 
@@ -33,24 +33,23 @@ class Buckets:
         boundaries: Mapping[str, Boundaries],
     ):
         """Takes the features' numbers in their order, the tag of each table and the boundaries of each feature."""
-        self._features = features
-        declared = features.values()
-        self._num_F = tf.constant([feature.num_buckets for feature in declared])
-        self._tag_F = tf.constant([tags[feature.table] if feature.table else 0 for feature in declared], tf.int64)
-        missing = [missing_key(tags[each.table]) if each.table and each.missing_row else NO_ID for each in declared]
+        self._features, members = features, features.values()
+        self._num_F = tf.constant([feature.num_buckets for feature in members])
+        self._tag_F = tf.constant([tags[feature.table] if feature.table else 0 for feature in members], tf.int64)
+        missing = [missing_key(tags[each.table]) if each.table and each.missing_row else NO_ID for each in members]
         self._missing_F = tf.constant(missing, tf.int64)
         self._rows = rows
-        # Infinite behind the last.
-        widest = max(feature.num_buckets for feature in declared) - 1
+        # Padded with infinity.
+        widest = max(feature.num_buckets for feature in members) - 1
         lowest = [[*boundaries[name].lowest] for name in features]
-        self._lowest_FN = tf.constant([found + [math.inf] * (widest - len(found)) for found in lowest], tf.float32)
+        self._lowest_FN = tf.constant([each + [math.inf] * (widest - len(each)) for each in lowest], tf.float32)
 
     def outputs(self) -> dict[str, tf.Tensor]:
         """Returns each feature's keys, int64, or shares, float32: [rows]."""
         return self._of(self._rows)
 
     def of_values(self, values: Mapping[str, float]) -> dict[str, tf.Tensor]:
-        """Returns what the features are where the logs have these values, one for every feature: scalars."""
+        """Returns the features' outputs for these values of the logs, one for every feature: scalars."""
         one_each = Rows(
             tf.constant([values[name] for name in self._features], tf.float32),
             tf.ones_like(self._missing_F),
@@ -67,16 +66,16 @@ class Buckets:
         shares_R = (tf.cast(bucket_R, tf.float32) + 0.5) / tf.cast(tf.gather(self._num_F, feature_R), tf.float32)
         shares_R = tf.where(is_given_R, shares_R, 0.5)
         both = zip(rows.with_values(keys_R).parts(), rows.with_values(shares_R).parts(), strict=True)
-        found = {}
+        outputs = {}
         for (name, feature), (keys, shares) in zip(self._features.items(), both, strict=True):
-            found[name] = keys if feature.table else shares
-        return found
+            outputs[name] = keys if feature.table else shares
+        return outputs
 
     def _searched(self, rows: Rows) -> tf.Tensor:
-        """Returns how many boundaries are not over each number: [R] int32."""
+        """Returns how many boundaries are at most each number: [R] int32."""
         padded = tf.RaggedTensor.from_row_lengths(rows.values_R, rows.rows_F, validate=False).to_tensor()
-        places = tf.searchsorted(self._lowest_FN, tf.ensure_shape(padded, [rows.num, None]), side="right")
-        return tf.RaggedTensor.from_tensor(places, lengths=rows.rows_F).flat_values
+        buckets_FB = tf.searchsorted(self._lowest_FN, tf.ensure_shape(padded, [rows.num, None]), side="right")
+        return tf.RaggedTensor.from_tensor(buckets_FB, lengths=rows.rows_F).flat_values
 
 
 def analyzed(features: Mapping[str, BucketsFeature], rows: Rows) -> dict[str, tf.Tensor]:
@@ -86,15 +85,15 @@ def analyzed(features: Mapping[str, BucketsFeature], rows: Rows) -> dict[str, tf
     """
     numbers = {name: feature.num_buckets for name, feature in features.items()}
     x_FB = rows.square_FB()
-    found: dict[str, tf.Tensor] = {}
+    boundaries: dict[str, tf.Tensor] = {}
     for num_buckets in sorted(set(numbers.values())):
-        names = [name for name, declared in numbers.items() if declared == num_buckets]
+        names = [name for name, number in numbers.items() if number == num_buckets]
         error = min(_LARGEST_RANK_ERROR, 0.1 / num_buckets)
         x_BF = tf.transpose(tf.gather(x_FB, [list(numbers).index(name) for name in names]))
-        # TensorFlow Transform fails on a feature without any number, where others have some: all have the largest
-        # one, of next to no weight.
+        # TensorFlow Transform fails on a feature without any number where others have some: every feature gets the
+        # largest number, with almost no weight.
         x_BF = tf.concat([x_BF, tf.fill([1, len(names)], tf.float32.max)], 0)
         weight_B = tf.concat([tf.ones([tf.shape(x_BF)[0] - 1]), [_NEXT_TO_NOTHING]], 0)
         lowest_FN = tft.quantiles(x_BF, num_buckets, error, weight_B, reduce_instance_dims=False)
-        found |= dict(zip(names, tf.unstack(lowest_FN, len(names)), strict=True))
-    return found
+        boundaries |= dict(zip(names, tf.unstack(lowest_FN, len(names)), strict=True))
+    return boundaries

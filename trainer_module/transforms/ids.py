@@ -19,7 +19,7 @@ _Key = TypeVar("_Key")
 def keys_of_ids(
     features: Mapping[str, IdFeature], tags: Mapping[str, int], columns: Mapping[str, tf.SparseTensor]
 ) -> dict[str, tf.Tensor]:
-    """Returns the key of each row's id, and of what stands for a missing one: {feature: int64 [rows]}.
+    """Returns the key of each row's id, or of a missing one: {feature: int64 [rows]}.
 
     Args:
         features: by name.
@@ -44,7 +44,7 @@ def texts_of(
 
 
 def texts_first(types: Mapping[_Key, str]) -> list[_Key]:
-    """Returns what has these types of ids in the order of `stacked_texts`."""
+    """Returns the names of ids of these types in the order of `stacked_texts`."""
     return sorted(types, key=lambda key: ("string", "int", "float").index(types[key]))
 
 
@@ -59,7 +59,7 @@ def key_of(tag: int, value: str | int) -> tf.Tensor:
 
 
 def _missing(features: Sequence[IdFeature], tag_F: list[int]) -> tf.Tensor:
-    """Returns the key of what stands for a missing id of each feature: [F]."""
+    """Returns the key of a missing id of each feature: [F]."""
     rows = [missing_key(tag) if each.missing_row else NO_ID for each, tag in zip(features, tag_F, strict=True)]
     declared_F = id_keys(tf.constant(tag_F, tf.int64), tf.constant([str(feature.missing) for feature in features]))
     is_declared_F = tf.constant([feature.missing is not None for feature in features])
@@ -73,8 +73,8 @@ def keys_of_pairs(
 ) -> dict[str, tf.Tensor]:
     """Returns the key of each row's pair of ids: {feature: int64 [rows]}.
 
-    The text that is hashed begins with the length of the first id in bytes, so that no two pairs have one text: 2 and
-    34 is `1:234`, 23 and 4 is `2:234`. The first id is that of the column whose name comes first, however the spec
+    The hashed text begins with the length of the first id in bytes, so that different pairs have different texts: 2 and
+    34 is `1:234`, 23 and 4 is `2:234`. The first id is of the column whose name sorts first, in whatever order the spec
     lists them.
 
     Args:
@@ -88,14 +88,14 @@ def keys_of_pairs(
     texts = stacked_texts([columns[name][side] for name, side in order])
     # The number of a row's value, from 1; 0 where it has none.
     number_R = with_keys(texts, tf.range(1, tf.size(texts.values_n) + 1)).one_each(0).values_R
-    place = {where: number for number, where in enumerate(order)}
-    sides = [tf.constant([place[name, side] for name in names]) for side in (0, 1)]
+    index = {where: number for number, where in enumerate(order)}
+    sides = [tf.constant([index[name, side] for name in names]) for side in (0, 1)]
     rows_F = [tf.gather(texts.rows_F, side_F) for side_F in sides]
     common_F = tf.where(tf.equal(rows_F[0], 1), rows_F[1], rows_F[0])
     pairs = Rows(tf.ragged.range(common_F).flat_values, common_F, len(names))
     start_F = tf.cumsum(texts.rows_F, exclusive=True)
-    found = [_of_side(pairs, tf.gather(start_F, side_F), rows) for side_F, rows in zip(sides, rows_F, strict=True)]
-    first_R, second_R = (tf.gather(number_R, row_R) for row_R in found)
+    sides_R = [_of_side(pairs, tf.gather(start_F, side_F), rows) for side_F, rows in zip(sides, rows_F, strict=True)]
+    first_R, second_R = (tf.gather(number_R, row_R) for row_R in sides_R)
     with_none = tf.concat([[""], texts.values_n], 0)
     first_text_R, second_text_R = tf.gather(with_none, first_R), tf.gather(with_none, second_R)
     length_R = tf.strings.as_string(tf.strings.length(first_text_R))
@@ -135,7 +135,7 @@ def matches(feature: MatchFeature, one: tf.SparseTensor, among: tf.SparseTensor)
     num_lists = among.dense_shape[0]
     rows = tf.maximum(tf.size(id_R, tf.int64), num_lists)
     rows = tf.where(tf.equal(tf.size(id_R), 0) | tf.equal(num_lists, 0), tf.zeros_like(rows), rows)
-    # One user's list, for every candidate: it is repeated, as many times as there are rows for each of its own.
+    # One user's list serves every candidate: it is repeated for each row.
     times = rows // tf.maximum(num_lists, 1)
     row_k = tf.reshape(among.indices[None, :, 0] + tf.range(times)[:, None] * num_lists, [-1])
     value_k = tf.tile(among.values, times[None])

@@ -37,7 +37,7 @@ def weights_of_lists(
 ) -> dict[str, tf.SparseTensor]:
     """Returns the weight of each of the keys of `keys_of_lists`: {feature: float32, sparse}.
 
-    One that is not finite is 0, so that its id counts nothing; ingestion leaves such pairs out.
+    A weight that is not finite becomes 0, so that its id does not count; ingestion leaves such pairs out.
 
     Args:
         features: with weights, by name.
@@ -55,9 +55,9 @@ def weights_of_lists(
     rows = tf.stack([column.dense_shape for column in of_ids])[:, 0]
     as_many = tf.reduce_all(tf.equal(sizes, weights.sizes_F) & tf.equal(rows, weights.rows_F))
     with tf.control_dependencies([tf.debugging.Assert(as_many, [what, sizes, weights.sizes_F])]):
-        places = tf.concat([tf.identity(column.indices) for column in of_ids], 0)
+        indices = tf.concat([tf.identity(column.indices) for column in of_ids], 0)
         own = tf.identity(tf.stack([weights.row_n, weights.place_n], 1))
-    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(places, own)), [what])]):
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(indices, own)), [what])]):
         finite_n = tf.where(tf.math.is_finite(weights.values_n), weights.values_n, 0.0)
     most = [feature.max_values for feature in features.values()]
     return _lists(_cut(with_keys(weights, finite_n), most), {name: columns[name] for name in names})

@@ -24,9 +24,8 @@ def logged(features: Sequence[NumericFeature | BucketsFeature], columns: Sequenc
 class Numbers:
     """Features that become one normalized float each.
 
-    A number that never changes in training becomes 0: whatever else it is in a request, nothing was learned about it. A
-    required number that a request lacks becomes 0 too, the mean after z-scoring; validation lets no training row
-    without it through.
+    A number that is constant in training becomes 0 in every request, as nothing was learned about other values. A
+    required number that a request lacks becomes 0 too, the mean after z-scoring; training rows always have it.
     """
 
     def __init__(self, features: Mapping[str, NumericFeature | AgeFeature], rows: Rows):
@@ -45,7 +44,7 @@ class Numbers:
         return dict(zip(self._features, self._prepared.with_values(scaled_R).parts(), strict=True))
 
     def of_values(self, values: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[str, tf.Tensor]:
-        """Returns what the features are where the logs have these values, one for every feature: scalars."""
+        """Returns the features' outputs for these values of the logs, one for every feature: scalars."""
         every_F = tf.range(len(self._features))
         x_F = self._prepare(tf.constant([values[name] for name in self._features], tf.float32), every_F)
         return dict(zip(self._features, tf.unstack(self._scale(x_F, every_F, scales), len(values)), strict=True))
@@ -53,11 +52,11 @@ class Numbers:
     def analyzed(self) -> dict[str, tf.Tensor]:
         """Returns offset and width of each feature, all of them normalized, over the training split: [2].
 
-        Statistics of all features that want the same one are computed together.
+        Features with the same normalization are analyzed together.
         """
         kinds = {name: feature.normalize for name, feature in self._features.items()}
         x_FB = self._prepared.square_FB()
-        found: dict[str, tf.Tensor] = {}
+        scales: dict[str, tf.Tensor] = {}
         for wanted in ("zscore", "minmax"):
             names = [name for name, kind in kinds.items() if kind == wanted]
             if not names:
@@ -69,8 +68,8 @@ class Numbers:
             else:
                 offset_F = tft.min(x_BF, reduce_instance_dims=False)
                 width_F = tft.max(x_BF, reduce_instance_dims=False) - offset_F
-            found |= dict(zip(names, tf.unstack(tf.stack([offset_F, width_F], 1), len(names)), strict=True))
-        return found
+            scales |= dict(zip(names, tf.unstack(tf.stack([offset_F, width_F], 1), len(names)), strict=True))
+        return scales
 
     def _prepare(self, x_R: tf.Tensor, feature_R: tf.Tensor) -> tf.Tensor:
         x_R = tf.minimum(tf.maximum(x_R, tf.gather(self._low_F, feature_R)), tf.gather(self._high_F, feature_R))

@@ -1,7 +1,7 @@
 """Transform: generated from the spec. The same graph runs over the training data and inside the served model.
 
-First `statistics_fn` says what is computed over the training rows, where the base of an incremental training has not
-said it; then `preprocessing_fn` is given all statistics, and is a function of each row alone.
+First `statistics_fn` computes statistics over the training rows, unless the base of an incremental training has them;
+then `preprocessing_fn` is given all statistics, and is a function of each row alone.
 """
 
 import math
@@ -55,11 +55,11 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
     Returns:
         What `schemas.derived.outputs.outputs` lists; labels, example weights and event times where the logs have them.
     """
-    declared = Inputs.model_validate_json(custom_config["inputs"])
+    spec = Inputs.model_validate_json(custom_config["inputs"])
     statistics = Statistics.model_validate_json(custom_config["statistics"])
-    outputs = _features(declared, inputs, statistics)
-    for name, task in declared.tasks.items():
-        label_R = one_value(tf.cast(inputs[declared.label_of(name)], tf.float32), math.nan)
+    outputs = _features(spec, inputs, statistics)
+    for name, task in spec.tasks.items():
+        label_R = one_value(tf.cast(inputs[spec.label_of(name)], tf.float32), math.nan)
         if task.only_where:
             takes_part_R = one_value(tf.cast(inputs[task.only_where], tf.float32), 0.0)
             label_R = _masked(label_R, tf.equal(takes_part_R, 1.0))
@@ -69,8 +69,8 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
             label_R = _masked(label_R, given_R)
             outputs[example_weight_of(name)] = tf.where(given_R, weight_R, tf.zeros_like(weight_R))
         outputs[name] = label_R
-    if declared.event_time:
-        outputs[EVENT_TIME] = one_value(inputs[declared.event_time], tf.constant(0, tf.int64))
+    if spec.event_time:
+        outputs[EVENT_TIME] = one_value(inputs[spec.event_time], tf.constant(0, tf.int64))
     return outputs
 
 
@@ -84,64 +84,62 @@ def statistics_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict
     Returns:
         {feature: [batch, n]}, the same for every row: offset and width of a scale, or the boundaries of buckets.
     """
-    declared = Inputs.model_validate_json(custom_config["inputs"])
-    features = {name: declared.features[name] for name in custom_config["features"]}
-    columns = {name: [inputs[column.name] for column in feature_columns(declared, name)] for name in features}
-    found: dict[str, tf.Tensor] = {}
+    spec = Inputs.model_validate_json(custom_config["inputs"])
+    features = {name: spec.features[name] for name in custom_config["features"]}
+    columns = {name: [inputs[column.name] for column in feature_columns(spec, name)] for name in features}
+    analyzed: dict[str, tf.Tensor] = {}
     if scaled := _scaled(features):
-        found |= numbers.Numbers(scaled, _rows(scaled, columns)).analyzed()
+        analyzed |= numbers.Numbers(scaled, _rows(scaled, columns)).analyzed()
     if cut := _cut(features):
-        found |= buckets.analyzed(cut, _rows(cut, columns))
+        analyzed |= buckets.analyzed(cut, _rows(cut, columns))
     num_rows = next(iter(columns.values()))[0].dense_shape[0]
-    return {name: tf.tile(statistics[None], [num_rows, 1]) for name, statistics in found.items()}
+    return {name: tf.tile(statistics[None], [num_rows, 1]) for name, statistics in analyzed.items()}
 
 
 def _masked(label_R: tf.Tensor, takes_part_R: tf.Tensor) -> tf.Tensor:
     return tf.where(takes_part_R, label_R, tf.fill(tf.shape(label_R), math.nan))
 
 
-def _features(declared: Inputs, inputs: Mapping[str, tf.SparseTensor], statistics: Statistics) -> dict[str, Any]:
+def _features(spec: Inputs, inputs: Mapping[str, tf.SparseTensor], statistics: Statistics) -> dict[str, Any]:
     """Returns the outputs of all features by name.
 
-    Bias features are not computed with the others: a request lacks their columns, so that nothing that it needs may
-    depend on them.
+    Bias features are computed apart from the others: a request lacks their columns, so no other feature may depend on
+    them.
     """
-    columns = {name: [inputs[column.name] for column in feature_columns(declared, name)] for name in declared.features}
-    served = {name: feature for name, feature in declared.features.items() if not is_bias(feature)}
-    made = _numbers(served, declared, columns, statistics)[0] | _ids(served, declared, columns)
-    made |= {
-        name: _alone(name, feature, declared, columns[name]) for name, feature in served.items() if name not in made
-    }
-    bias = {name: feature for name, feature in declared.features.items() if is_bias(feature)}
+    columns = {name: [inputs[column.name] for column in feature_columns(spec, name)] for name in spec.features}
+    served = {name: feature for name, feature in spec.features.items() if not is_bias(feature)}
+    made = _numbers(served, spec, columns, statistics)[0] | _ids(served, spec, columns)
+    made |= {name: _alone(name, feature, spec, columns[name]) for name, feature in served.items() if name not in made}
+    bias = {name: feature for name, feature in spec.features.items() if is_bias(feature)}
     if bias:
-        of_logs, at_serving = _numbers(bias, declared, columns, statistics)
-        made |= of_logs | _ids(bias, declared, columns)
+        of_logs, at_serving = _numbers(bias, spec, columns, statistics)
+        made |= of_logs | _ids(bias, spec, columns)
         for name, feature in bias.items():
             if isinstance(feature, IdFeature) and feature.at_serving is not None:
-                at_serving[name] = ids.key_of(declared.table_tags()[feature.table], feature.at_serving)
-        num_rows = inputs[serving_columns(declared)[0].name].dense_shape[:1]
+                at_serving[name] = ids.key_of(spec.table_tags()[feature.table], feature.at_serving)
+        num_rows = inputs[serving_columns(spec)[0].name].dense_shape[:1]
         made |= {serving_of(name): tf.fill(num_rows, value) for name, value in at_serving.items()}
     return made
 
 
 def _numbers(
     features: Mapping[str, Feature],
-    declared: Inputs,
+    spec: Inputs,
     columns: Mapping[str, list[tf.SparseTensor]],
     statistics: Statistics,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-    """Returns features with statistics, all of a kind at once, and what those with `at_serving` then are: scalars."""
+    """Returns features with statistics, all of a kind at once, and the scalars of those with `at_serving`."""
     made: dict[str, tf.Tensor] = {}
     at_serving: dict[str, tf.Tensor] = {}
-    found = {name: feature.found for name, feature in statistics.features.items()}
+    results = {name: feature.found for name, feature in statistics.features.items()}
     if scaled := _scaled(features):
-        scales = {name: scale for name, scale in found.items() if isinstance(scale, Scale)}
+        scales = {name: scale for name, scale in results.items() if isinstance(scale, Scale)}
         stacked = numbers.Numbers(scaled, _rows(scaled, columns))
         made |= stacked.outputs(scales)
         at_serving |= stacked.of_values(_at_serving(scaled), scales) if _at_serving(scaled) else {}
     if cut := _cut(features):
-        boundaries = {name: lowest for name, lowest in found.items() if isinstance(lowest, Boundaries)}
-        in_buckets = buckets.Buckets(cut, _rows(cut, columns), declared.table_tags(), boundaries)
+        boundaries = {name: lowest for name, lowest in results.items() if isinstance(lowest, Boundaries)}
+        in_buckets = buckets.Buckets(cut, _rows(cut, columns), spec.table_tags(), boundaries)
         made |= in_buckets.outputs()
         at_serving |= in_buckets.of_values(_at_serving(cut)) if _at_serving(cut) else {}
     return made, at_serving
@@ -178,12 +176,10 @@ def _at_serving(features: Mapping[str, NumericFeature | AgeFeature | BucketsFeat
     }
 
 
-def _ids(
-    features: Mapping[str, Feature], declared: Inputs, columns: Mapping[str, list[tf.SparseTensor]]
-) -> dict[str, Any]:
+def _ids(features: Mapping[str, Feature], spec: Inputs, columns: Mapping[str, list[tf.SparseTensor]]) -> dict[str, Any]:
     """Returns features of ids, all of a kind at once."""
     made: dict[str, Any] = {}
-    tags = declared.table_tags()
+    tags = spec.table_tags()
     first = {name: columns[name][0] for name in features}
     if one := {name: feature for name, feature in features.items() if isinstance(feature, IdFeature)}:
         made |= ids.keys_of_ids(one, tags, first)
@@ -198,15 +194,15 @@ def _ids(
     return made
 
 
-def _alone(name: str, feature: Feature, declared: Inputs, columns: list[tf.SparseTensor]) -> tf.Tensor:
-    """Returns a feature of a kind of which there are few."""
+def _alone(name: str, feature: Feature, spec: Inputs, columns: list[tf.SparseTensor]) -> tf.Tensor:
+    """Returns a feature of a kind that is computed one by one."""
     match feature:
         case VectorFeature():
             return vectors(name, feature, columns[0])
         case TimeFeature(table=None):
             return times.time_points(feature, columns[0])
         case TimeFeature():
-            return times.time_keys(feature, declared.table_tags()[str(feature.table)], columns[0])
+            return times.time_keys(feature, spec.table_tags()[str(feature.table)], columns[0])
         case MatchFeature():
             return ids.matches(feature, columns[0], columns[1])
         case NumericFeature() | AgeFeature() | BucketsFeature():

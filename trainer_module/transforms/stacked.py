@@ -1,4 +1,4 @@
-"""Columns of many features, one behind the other, so that the number of operations does not grow with theirs.
+"""Columns of many features, one after another, so that the number of operations does not grow with the features.
 
 In training every column has as many rows as the batch. In a request a column has one row or one for each candidate, so
 that the number of rows of each is kept.

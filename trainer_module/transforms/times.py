@@ -35,7 +35,7 @@ def time_points(feature: TimeFeature, column: tf.SparseTensor) -> tf.Tensor:
 
 
 def _part(feature: TimeFeature, column: tf.SparseTensor) -> tf.Tensor:
-    """Returns the hour, 0 .. 23, or the weekday, 0 .. 6, by the clock that counts: int64 [R]."""
+    """Returns the hour, 0 .. 23, or the weekday, 0 .. 6, in the feature's time zone: int64 [R]."""
     local_s = one_value(column, tf.constant(0, tf.int64)) + feature.utc_offset_minutes * _MINUTE_S
     match feature.part:
         case "hour":
@@ -50,7 +50,7 @@ def ages(feature: AgeFeature, since: tf.SparseTensor, at: tf.SparseTensor) -> tf
     """Returns ages in the feature's unit, NaN where there is neither an age nor a default: float32 [R]."""
     zero = tf.constant(0, tf.int64)
     # Subtracted as integers: seconds since 1970 have ten digits, float32 has seven.
-    # No difference of what is clipped wraps.
+    # Clipped, so that the difference cannot overflow.
     at_s, since_s = (tf.clip_by_value(one_value(time, zero), -_MOST_S, _MOST_S) for time in (at, since))
     age_s = tf.maximum(at_s - since_s, 0)
     age_R = tf.cast(age_s, tf.float32) / _UNITS_S[feature.unit]

@@ -10,12 +10,12 @@ from trainer_module.transforms.columns import num_values
 
 
 def vectors(name: str, feature: VectorFeature, column: tf.SparseTensor) -> tf.Tensor:
-    """Returns vectors, zeros for one that a request lacks though it is required: float32 [R, D].
+    """Returns vectors, zeros where a request lacks a required one: float32 [R, D].
 
-    One with a float that is not finite is missing, as in ingestion.
+    A vector with a float that is not finite counts as missing, as in ingestion.
 
     Raises:
-        InvalidArgumentError: by the graph, for a vector of another length than declared.
+        InvalidArgumentError: by the graph, for a vector of another length than the spec's.
     """
     length_R = num_values(column)
     fits = tf.reduce_all(tf.equal(length_R, 0) | tf.equal(length_R, feature.dim))

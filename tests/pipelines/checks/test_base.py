@@ -22,7 +22,8 @@ from tests.errors import mentions, place_and_value
 from tests.paths import REPOSITORY, SPECS
 from tests.schemas.sample_jobs import sample_job
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest, Position, encode
+from trainer_module.checkpoint.manifest import Manifest, encode
+from trainer_module.input.position import Position
 
 SPEC = SPECS / "short_video.yaml"
 

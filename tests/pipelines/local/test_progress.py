@@ -13,7 +13,7 @@ from pipelines.local.progress import TerminalProgress
 from pipelines.local.steps import Step
 from pipelines.local.training_progress import TrainingProgress, read_progress
 from tests.errors import mentions
-from trainer_module.loop.progress import say
+from trainer_module.progress import say
 
 LINE = '{"step": 20, "examples": 10240, "loss": 0.5, "examples_per_s": 1234.5}\n'
 

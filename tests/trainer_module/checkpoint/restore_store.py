@@ -17,8 +17,9 @@ from schemas.derived.plan import plan
 from schemas.files import sync
 from tests.schemas.derived.test_plan import of_users_and_posts
 from trainer_module.checkpoint.blocks import is_owned
-from trainer_module.checkpoint.manifest import MANIFEST, GroupLayout, Manifest, Position, encode, read_manifest
+from trainer_module.checkpoint.manifest import MANIFEST, GroupLayout, Manifest, encode, read_manifest
 from trainer_module.checkpoint.rows import write_rows
+from trainer_module.input.position import Position
 
 _DECLARED = of_users_and_posts(16, "adagrad")
 (_GROUP,) = groups_of(_DECLARED).values()

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from trainer_module.checkpoint.manifest import GroupLayout, Manifest, Position, WeightLayout
+from trainer_module.checkpoint.manifest import GroupLayout, Manifest, WeightLayout
 from trainer_module.checkpoint.writer import Contents, write
+from trainer_module.input.position import Position
 from trainer_module.snapshot import RowsOnDisk, RowsSnapshot, Snapshot
 
 GROUPS = {

@@ -9,7 +9,15 @@ import pytest
 
 from schemas.spec import RankerSpec
 from tests.trainer_module.checkpoint.sample_checkpoints import by_key
-from tests.trainer_module.sample_job import FIRST_EVENT_S, NUM_EXAMPLES, declared, job, run_ranks, write_examples
+from tests.trainer_module.sample_job import (
+    FIRST_EVENT_S,
+    NUM_EXAMPLES,
+    declared,
+    job,
+    run_ranks,
+    train_on,
+    write_examples,
+)
 from trainer_module.checkpoint.files import CheckpointError
 
 pytestmark = pytest.mark.slow
@@ -44,18 +52,19 @@ def _changed(ranker: RankerSpec, **parts: Any) -> RankerSpec:
 def _trained(ranker: RankerSpec, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
     """Trains an epoch and writes a checkpoint; returns the trainer and the checkpoint."""
     from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-    from trainer_module.checkpoint.manifest import Manifest, Position
+    from trainer_module.checkpoint.manifest import Manifest
     from trainer_module.checkpoint.writer import Contents, write
     from trainer_module.input.local_reader import own_batches
+    from trainer_module.input.position import Position
     from trainer_module.input.train_input import no_batches
-    from trainer_module.loop.progress import Progress
     from trainer_module.loop.trainer import Trainer
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     (directory / "logs").mkdir(parents=True)
     trainer = Trainer(Ranker(ranker), rank=0, ranks=1)
     batches = own_batches(ranker, files, epoch=0, rank=0, ranks=1)
-    trainer.train_epoch(batches, Progress(job(directory, ranker, files), 0))
+    train_on(trainer, batches, Progress(job(directory, ranker, files), 0))
     manifest = Manifest(
         step=trainer.step,
         ranks=1,
@@ -209,8 +218,8 @@ def test_a_warm_start_begins_the_schedule_anew_and_keeps_moments_and_the_balance
     files: tuple[str, ...], tmp_path: Path
 ) -> None:
     from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.progress import Progress
     from trainer_module.loop.trainer import Trainer
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     settings: dict[str, Any] = {
@@ -231,7 +240,7 @@ def test_a_warm_start_begins_the_schedule_anew_and_keeps_moments_and_the_balance
     def moves(snapshot: Any) -> bool:
         again = Trainer(Ranker(declared(**settings)), rank=0, ranks=1)
         again.restore(snapshot)
-        again.train_epoch(batches, Progress(job(tmp_path, declared(), files), 0))
+        train_on(again, batches, Progress(job(tmp_path, declared(), files), 0))
         after = again.snapshot().dense
         return any(not np.array_equal(after[name], snapshot.dense[name]) for name in after if name[0] == "w")
 

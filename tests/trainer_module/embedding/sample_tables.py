@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from schemas.derived.groups import Group
 from schemas.spec.optimizers import Adagrad
 from schemas.spec.tables import Table
-from trainer_module.embedding.row_optimizers import Now
+from trainer_module.embedding.row_optimizers import StepContext
 from trainer_module.embedding.row_store import Observed, RowStore
 from trainer_module.transforms.keys import ID_BITS
 
@@ -65,7 +65,7 @@ class Steps:
         observed = Observed(occurrences, newest)
         numbers = self.store.find_or_make(keys, observed, step)
         rows = self.store.read(numbers)
-        self.store.apply(keys, numbers, rows, gradients, observed, Now(step, self.factor))
+        self.store.apply(keys, numbers, rows, gradients, observed, StepContext(step, self.factor))
         return self.store.embeddings(keys, numbers, rows)
 
     def __call__(

@@ -106,7 +106,7 @@ def test_the_rows_that_go_are_those_of_a_full_sort_whatever_the_ties(seed: int) 
     for now, rank, ranks in ((4 * DAY, 0, 1), (5 * DAY, 1, 3)):
         going = rows_to_go(tables, keys, seen, count, now=now, rank=rank, ranks=ranks)
         expected = _sorted_out(tables, keys, seen, count, now=now, rank=rank, ranks=ranks)
-        assert going.places.tolist() == expected
+        assert going.indices.tolist() == expected
         by_table = np.bincount(keys[expected] >> 52, minlength=6)
         assert (going.expired + going.evicted).tolist() == by_table.tolist()
         assert going.expired[[1, 2, 5]].tolist() == going.evicted[[2, 4, 5]].tolist() == [0, 0, 0]

@@ -15,7 +15,7 @@ from schemas.spec.training import Order
 from tests.trainer_module import sample_job as small_job
 from tests.trainer_module.launch.launched_job import wait_until
 from tests.trainer_module.sample_job import FIRST_EVENT_S, NUM_EXAMPLES, declared, write_days, write_examples
-from trainer_module.checkpoint.manifest import Position
+from trainer_module.input.position import Position
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -132,7 +132,6 @@ def _resumed(ranker: RankerSpec, files: tuple[str, ...], pool: str, epoch: int, 
 
 def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path, files: tuple[str, ...]) -> None:
     from trainer_module import collectives
-    from trainer_module.input.service_reader import broken_parts
     from trainer_module.input.train_input import TrainInput, no_batches
 
     collectives.start()
@@ -155,23 +154,19 @@ def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path,
             again, _ = _worker(tmp_path / "second", address, port)
     for _ in range(5):  # Empty batches, while other ranks still have some.
         source.stepped()
-    delivered = source.delivered()
-    assert delivered is not None
-    broken = broken_parts(delivered)
-    assert len(broken) > 0
     assert len(_ages(seen)) < NUM_EXAMPLES
-    for batch in source.ask_again(broken):
+    lost = source.lost_batches()
+    assert lost is not None
+    for batch in lost:
         seen.append(batch)
         source.stepped()
     assert again
     again.kill()
     again.wait()
-    delivered = source.delivered()
-    assert delivered is not None
-    assert len(broken_parts(delivered)) == 0
+    assert source.lost_batches() is None
     ages = _ages(seen)
     assert len(ages) == len(np.unique(ages)) == NUM_EXAMPLES
-    assert len(np.unique(source.trained(), axis=0)) == len(seen) == delivered[0].sum()
+    assert len(np.unique(source.trained(), axis=0)) == len(seen)
 
 
 def _worker(folder: Path, dispatcher: str, port: str = "0") -> tuple["subprocess.Popen[bytes]", str]:

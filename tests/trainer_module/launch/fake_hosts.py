@@ -11,7 +11,8 @@ from pathlib import Path
 
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import TrainJob, read_job
-from trainer_module.checkpoint.manifest import MANIFEST, Manifest, Position, encode
+from trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode
+from trainer_module.input.position import Position
 from trainer_module.launch import coordinator, host
 from trainer_module.launch.processes import end_with_parent
 

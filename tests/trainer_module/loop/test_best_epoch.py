@@ -30,7 +30,7 @@ def _declared(**changes: Any) -> Any:
 def _train(directory: Path, ranker: Any, files: tuple[str, ...]) -> dict[str, Any]:
     from schemas.contracts.training_job import read_job
     from trainer_module import collectives
-    from trainer_module.__main__ import train
+    from trainer_module.loop.training import train
 
     collectives.start()
     train(read_job(write_job(directory, ranker, files)), "", "0", rank=0, ranks=1)
@@ -80,7 +80,7 @@ def test_the_model_is_that_of_a_training_which_ended_with_the_best_epoch(
     _assert_equal_state(directory / "final", tmp_path / "final")
 
 
-@pytest.mark.parametrize("moment", ["begin_epoch", "end_epoch"])
+@pytest.mark.parametrize("moment", ["steps", "validate"])
 def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
     ended: tuple[Path, dict[str, Any]],
     files: tuple[str, ...],
@@ -89,29 +89,30 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
     moment: str,
 ) -> None:
     from trainer_module.checkpoint.folder import published, step_of
-    from trainer_module.loop.checkpointing import Schedule
+    from trainer_module.loop.checkpointing import Checkpointer
+    from trainer_module.loop.run import Run
 
     directory, report = ended
-    as_it_is, after_step = getattr(Schedule, moment), Schedule.after_step
+    as_it_is, after_step, write_best = getattr(Run, moment), Checkpointer.after_step, Checkpointer.write_best
 
-    def die(schedule: Schedule) -> None:
-        if len(schedule.history.reports) == report["best_epoch"] + 2:
-            schedule.writer.finish()
+    def die(run: Run, epoch: int) -> Any:
+        if epoch == report["best_epoch"] + 1:
             raise KeyboardInterrupt
-        as_it_is(schedule)
+        return as_it_is(run, epoch)
 
-    def wait_for_the_disk(schedule: Schedule) -> None:
-        schedule.writer.finish()
-        after_step(schedule)
+    def wait_for_the_disk(write: Any, checkpointer: Checkpointer) -> None:
+        write(checkpointer)
+        checkpointer.writer.finish()
 
     with monkeypatch.context() as patched:
-        patched.setattr(Schedule, moment, die)
-        patched.setattr(Schedule, "after_step", wait_for_the_disk)
+        patched.setattr(Run, moment, die)
+        patched.setattr(Checkpointer, "after_step", lambda each: wait_for_the_disk(after_step, each))
+        patched.setattr(Checkpointer, "write_best", lambda each: wait_for_the_disk(write_best, each))
         with pytest.raises(KeyboardInterrupt):
             _train(tmp_path, _declared(), files)
     steps = [step_of(path) for path in published(tmp_path / "checkpoints")]
     assert steps[0] == _best_step(report)
-    assert len(steps) == (1 if moment == "begin_epoch" else 2)
+    assert len(steps) == (1 if moment == "steps" else 2)
     resumed = _train(tmp_path, _declared(), files)
     assert resumed["resumed_from_step"] == [steps[-1]]
     assert resumed["early_stopping"] == report["early_stopping"]
@@ -121,7 +122,7 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
 
 def test_without_a_validation_split_it_is_an_error(files: tuple[str, ...], tmp_path: Path) -> None:
     from schemas.errors import UserError
-    from trainer_module.__main__ import train
+    from trainer_module.loop.training import train
 
     made = job(tmp_path, _declared(epochs=2), files).model_copy(update={"validation_files": ()})
     write_job(tmp_path, made.ranker, files)

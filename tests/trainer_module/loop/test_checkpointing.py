@@ -38,11 +38,8 @@ class CountingTrainer:
 
 
 class NoInput:
-    def stepped(self) -> None:
-        pass
-
     def position(self, examples: int):  # type: ignore[no-untyped-def]
-        from trainer_module.checkpoint.manifest import Position
+        from trainer_module.input.position import Position
 
         return Position(examples=examples)
 
@@ -66,26 +63,19 @@ class CountingProgress:
         self.is_beating = False
 
 
-def _schedule(trainer: CountingTrainer, writer, directory: Path):  # type: ignore[no-untyped-def]
+def _checkpointer(trainer: CountingTrainer, writer: Any, directory: Path) -> Any:
+    from schemas.spec.training import Checkpoint
     from tests.trainer_module.checkpoint.sample_checkpoints import manifest
     from trainer_module import collectives
-    from trainer_module.loop.checkpointing import Schedule
+    from trainer_module.loop.checkpointing import Checkpointer
     from trainer_module.loop.history import History
+    from trainer_module.loop.run import Run
 
     collectives.start()
     directory.mkdir(exist_ok=True)
     trainer.progress = CountingProgress()
-    return Schedule(
-        trainer=trainer,
-        source=NoInput(),
-        history=History(),
-        progress=trainer.progress,
-        manifest=manifest(ranks=1),
-        directory=directory,
-        every_steps=10,
-        keep=2,
-        writer=writer,
-    )
+    parts: Any = (None, trainer, NoInput(), History(), trainer.progress, manifest(ranks=1))
+    return Checkpointer(Run(*parts, first_epoch=0), Checkpoint(every_steps=10, keep=2), directory, writer)
 
 
 def test_a_checkpoint_comes_every_so_many_steps_and_the_last_ones_stay(tmp_path: Path) -> None:
@@ -93,15 +83,15 @@ def test_a_checkpoint_comes_every_so_many_steps_and_the_last_ones_stay(tmp_path:
     from trainer_module.checkpoint.writer import Writer
 
     trainer, writer = CountingTrainer(step=15), Writer(0)
-    schedule = _schedule(trainer, writer, tmp_path / "c")
+    checkpointer = _checkpointer(trainer, writer, tmp_path / "c")
     while trainer.step < 55:
         trainer.step += 1
-        schedule.after_step()
+        checkpointer.after_step()
         writer.finish()
     assert trainer.copies == [20, 30, 40, 50]
     assert trainer.copied_with_heartbeat == [True] * 4
     assert [path.name[-2:] for path in published(tmp_path / "c")] == ["40", "50"]
-    assert schedule.history.num_checkpoints == 4
+    assert checkpointer.run.history.num_checkpoints == 4
 
 
 class BusyWriter:
@@ -123,11 +113,11 @@ class BusyWriter:
 
 def test_while_the_last_one_is_being_written_no_copy_is_made_and_the_next_waits(tmp_path: Path) -> None:
     trainer, writer = CountingTrainer(), BusyWriter()
-    schedule = _schedule(trainer, writer, tmp_path / "c")
+    checkpointer = _checkpointer(trainer, writer, tmp_path / "c")
     while trainer.step < 45:
         trainer.step += 1
         writer.is_writing = trainer.step < 23
-        schedule.after_step()
+        checkpointer.after_step()
     assert trainer.copies == [23, 30, 40]
     assert [path.name[-2:] for path in writer.started] == ["23", "30", "40"]
 
@@ -148,15 +138,15 @@ def test_while_a_disk_refuses_training_goes_on_and_no_third_copy_is_made(
     monkeypatch.setattr(writing, "_write_part", refusing)
     monkeypatch.setattr(writing, "_BACKOFF", Backoff(0.01))
     trainer, writer = CountingTrainer(), writing.Writer(0)
-    schedule = _schedule(trainer, writer, tmp_path / "c")
+    checkpointer = _checkpointer(trainer, writer, tmp_path / "c")
     while trainer.step < 35:
         trainer.step += 1
-        schedule.after_step()
+        checkpointer.after_step()
     assert trainer.copies == [10]
     healed.set()
     writer.finish()
     trainer.step = 36
-    schedule.after_step()
+    checkpointer.after_step()
     writer.finish()
     assert trainer.copies == [10, 36]
     assert [path.name[-2:] for path in published(tmp_path / "c")] == ["10", "36"]
@@ -168,26 +158,28 @@ def test_a_checkpoint_that_was_given_up_is_counted_and_the_final_one_fails_the_a
     from trainer_module.checkpoint import writer as writing
 
     trainer, writer = CountingTrainer(step=9), writing.Writer(0, deadline_s=0.1)
-    schedule = _schedule(trainer, writer, tmp_path / "c")
+    checkpointer = _checkpointer(trainer, writer, tmp_path / "c")
     monkeypatch.setattr(writing, "_write_part", lambda *_: os.stat(tmp_path / "gone"))
     monkeypatch.setattr(writing, "_BACKOFF", Backoff(0.01))
     trainer.step = 10
-    schedule.after_step()
+    checkpointer.after_step()
     writer.finish()
-    schedule.after_step()
+    checkpointer.after_step()
     with pytest.raises(writing.NotWrittenError):
-        schedule.write_final(tmp_path / "final")
-    assert (schedule.history.num_checkpoints, schedule.history.num_given_up) == (0, 1)
-    assert schedule.progress.said == ["the disk would not have a checkpoint; the next one is due at step 20"]
+        checkpointer.write_final(tmp_path / "final")
+    assert (checkpointer.run.history.num_checkpoints, checkpointer.run.history.num_given_up) == (0, 1)
+    assert checkpointer.run.progress.said == [
+        "a checkpoint could not be written to disk; the next one is due at step 20"
+    ]
 
 
 def test_a_skipped_step_at_a_due_one_writes_no_second_checkpoint(tmp_path: Path) -> None:
     trainer, writer = CountingTrainer(step=9), BusyWriter()
     writer.is_writing = False
-    schedule = _schedule(trainer, writer, tmp_path / "c")
+    checkpointer = _checkpointer(trainer, writer, tmp_path / "c")
     trainer.step = 10
-    schedule.after_step()
-    schedule.after_step()
+    checkpointer.after_step()
+    checkpointer.after_step()
     assert trainer.copies == [10]
 
 
@@ -196,9 +188,9 @@ def test_what_kept_the_disk_from_writing_is_told_where_training_would_go_on(tmp_
 
     trainer, writer = CountingTrainer(step=9), Writer(0)
     (tmp_path / "file").write_text("no folder")
-    schedule = _schedule(trainer, writer, tmp_path / "c")
-    schedule.directory = tmp_path / "file"
+    checkpointer = _checkpointer(trainer, writer, tmp_path / "c")
+    checkpointer.directory = tmp_path / "file"
     trainer.step = 10
-    schedule.after_step()
+    checkpointer.after_step()
     with pytest.raises(OSError, match="Not a directory"):
         writer.finish()

@@ -12,7 +12,7 @@ import pytest
 
 from schemas.spec import RankerSpec
 from tests.golden_files import FOLDER, UPDATE
-from tests.trainer_module.sample_job import declared, job, write_examples
+from tests.trainer_module.sample_job import declared, job, train_on, write_examples
 
 pytestmark = pytest.mark.slow
 
@@ -67,8 +67,8 @@ def test_losses_follow_the_golden_curve(tmp_path: Path, files: tuple[str, ...], 
 def _train(directory: Path, files: tuple[str, ...], ranker: RankerSpec) -> np.ndarray:
     """Trains in this process; returns the losses: [steps, tasks]."""
     from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.progress import Progress
     from trainer_module.loop.trainer import Trainer
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     trainer_job = job(directory, ranker, files)
@@ -77,5 +77,5 @@ def _train(directory: Path, files: tuple[str, ...], ranker: RankerSpec) -> np.nd
     losses = []
     for epoch in range(ranker.training.epochs):
         batches = own_batches(ranker, files, epoch=epoch, rank=0, ranks=1)
-        losses += trainer.train_epoch(batches, progress).step_losses
+        losses += train_on(trainer, batches, progress).step_losses
     return np.array(losses)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.trainer_module.sample_job import declared, job, write_examples
+from tests.trainer_module.checkpoint.sample_checkpoints import manifest
+from tests.trainer_module.sample_job import declared, job, train_on, write_examples
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -31,9 +32,11 @@ def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
 ) -> None:
     from trainer_module.input.local_reader import own_batches
     from trainer_module.loop.history import History
-    from trainer_module.loop.progress import Progress
     from trainer_module.loop.report import write_report
+    from trainer_module.loop.run import Run
     from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.validation import validate
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     ranker = declared(loss_balance=balance)
@@ -44,13 +47,14 @@ def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
         lambda batch: {**batch, "labels": tf.fill(tf.shape(batch["labels"]), label)}
     )
     trainer, progress = Trainer(Ranker(ranker), rank=0, ranks=1), Progress(made, 0)
-    history = History(reports=[trainer.train_epoch(batches, progress)])
+    history = History(reports=[train_on(trainer, batches, progress)])
     [report] = history.reports
     assert report.skipped == 0
     assert np.isfinite(history.losses()).all()
     assert history.losses()[-1, 0] < history.losses()[0, 0]
-    report.validation = trainer.validate(batches, progress)
-    write_report(made, trainer, history, days=(), tables={}, seconds=1.0)
+    report.validation, _ = validate(trainer, batches, progress)
+    unread: Any = None
+    write_report(Run(made, trainer, unread, history, progress, manifest(ranks=1), 0), tables={})
 
     def refused(constant: str) -> None:
         raise ValueError(f"training.json: no JSON has {constant}")

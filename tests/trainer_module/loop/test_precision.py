@@ -49,10 +49,10 @@ def test_auto_measures_both_on_this_machine_and_leaves_the_rest_of_the_declarati
 
 def test_an_export_computes_in_the_precision_of_the_ranks(served_world: Path) -> None:
     from tests.trainer_module.serving import sample_training as world
-    from trainer_module.loop.precision import with_precision
+    from trainer_module.ranker import with_precision
     from trainer_module.serving.writing import served_ranker
 
     job = world.job_of(served_world, served_world, with_precision(world.declared(), "auto"))
     served = served_ranker(job, job.ranker.export)
-    assert served._ranker.declared == with_precision(job.ranker, "float32")
+    assert served._ranker.spec == with_precision(job.ranker, "float32")
     served.release()

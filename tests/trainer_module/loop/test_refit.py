@@ -18,7 +18,7 @@ BASE_DAYS, VALIDATION_DAY = ("2024-03-01", "2024-03-02"), "2024-03-03"
 
 def _train(directory: Path, files: tuple[str, ...], **stopping: Any) -> dict[str, Any]:
     from trainer_module import collectives
-    from trainer_module.__main__ import train
+    from trainer_module.loop.training import train
 
     ranker = counting(
         ranks=1,
@@ -90,20 +90,20 @@ def test_a_job_killed_during_the_refit_ends_as_if_nothing_had_been(
     monkeypatch: pytest.MonkeyPatch,
     refit_step: int,
 ) -> None:
-    from trainer_module.loop.checkpointing import Schedule
+    from trainer_module.loop.checkpointing import Checkpointer
 
     directory, report = ended
-    as_it_is = Schedule.after_step
+    as_it_is = Checkpointer.after_step
     before = sum(epoch["steps"] for epoch in report["epochs"])
 
-    def die(schedule: Schedule) -> None:
-        as_it_is(schedule)
-        schedule.writer.finish()
-        if schedule.trainer.step == before + refit_step + 1:
+    def die(checkpointer: Checkpointer) -> None:
+        as_it_is(checkpointer)
+        checkpointer.writer.finish()
+        if checkpointer.run.trainer.step == before + refit_step + 1:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Schedule, "after_step", die)
+        patched.setattr(Checkpointer, "after_step", die)
         with pytest.raises(KeyboardInterrupt):
             _train(tmp_path, files)
     resumed = _train(tmp_path, files)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from schemas.spec import RankerSpec
-from tests.trainer_module.sample_job import declared, job, write_examples
+from tests.trainer_module.sample_job import declared, job, train_on, write_examples
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -36,11 +36,11 @@ def _batches(ranker: RankerSpec, files: tuple[str, ...]):  # type: ignore[no-unt
 
 
 def _trained(ranker: RankerSpec, files: tuple[str, ...], directory: Path):  # type: ignore[no-untyped-def]
-    from trainer_module.loop.progress import Progress
+    from trainer_module.progress import Progress
 
     (directory / "logs").mkdir()
     trainer = _trainer(ranker)
-    return trainer, trainer.train_epoch(_batches(ranker, files), Progress(job(directory, ranker, files), 0))
+    return trainer, train_on(trainer, _batches(ranker, files), Progress(job(directory, ranker, files), 0))
 
 
 def test_predicting_makes_no_rows_and_unknown_ids_read_as_zeros(tmp_path: Path, files: tuple[str, ...]) -> None:
@@ -67,7 +67,7 @@ def test_predicting_makes_no_rows_and_unknown_ids_read_as_zeros(tmp_path: Path, 
 def test_losses_that_stay_infinite_end_training_with_the_task_and_the_step(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    from trainer_module.loop.trainer import NotFiniteError
+    from trainer_module.loop.epoch import NotFiniteError
 
     diverging = declared(dense_optimizer={"kind": "sgd", "learning_rate": 1e30})
     with pytest.raises(NotFiniteError, match=r"not finite 11 steps in a row, after step \d+ \(got .*'watch': .*lower"):
@@ -87,8 +87,8 @@ def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_ex
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
     from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.progress import Progress
     from trainer_module.loop.trainer import Trainer
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     tables = {"users": {"expire_after_days": 1}, "posts": {"capacity": {"rows": 30}}}
@@ -100,7 +100,7 @@ def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_ex
 
     def rows_after(last_minute: int | None) -> dict[str, int]:
         trainer = Trainer(Ranker(ranker), rank=0, ranks=1, last_minute=last_minute)
-        trainer.train_epoch(batches, Progress(job(tmp_path, ranker, files), 0))
+        train_on(trainer, batches, Progress(job(tmp_path, ranker, files), 0))
         return {table: numbers["rows"] for table, numbers in trainer.statistics().items()}
 
     guarded, fooled = rows_after(newest), rows_after(None)
@@ -144,8 +144,8 @@ def test_the_minutes_of_a_time_in_another_unit_do_not_wrap(files: tuple[str, ...
 
 def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, files: tuple[str, ...]) -> None:
     from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.progress import Progress
     from trainer_module.loop.trainer import Trainer
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     admission = {"kind": "count", "at_least": 3, "counters": 1024}
@@ -154,11 +154,11 @@ def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, f
     progress = Progress(job(tmp_path, ranker, files), 0)
     batches = list(own_batches(ranker, files, epoch=0, rank=0, ranks=1))
     whole = Trainer(Ranker(ranker), rank=0, ranks=1)
-    expected = whole.train_epoch(batches, progress).step_losses
+    expected = train_on(whole, batches, progress).step_losses
     first, second = (Trainer(Ranker(ranker), rank=0, ranks=1) for _ in range(2))
-    losses = first.train_epoch(batches[:7], progress).step_losses
+    losses = train_on(first, batches[:7], progress).step_losses
     second.restore(first.snapshot())
-    assert losses + second.train_epoch(batches[7:], progress).step_losses == expected
+    assert losses + train_on(second, batches[7:], progress).step_losses == expected
     assert second.statistics() == whole.statistics()
 
 
@@ -185,7 +185,8 @@ def test_dropout_is_of_training_alone(tmp_path: Path, files: tuple[str, ...]) ->
 
 
 def test_watch_times_are_validated_as_times_over_those_who_take_part(tmp_path: Path, files: tuple[str, ...]) -> None:
-    from trainer_module.loop.progress import Progress
+    from trainer_module.loop.validation import validate
+    from trainer_module.progress import Progress
 
     document = declared().model_dump(mode="json", exclude_unset=True)
     document["tasks"]["watch"] = {"kind": "watch_time", "unit": 2.0}
@@ -197,11 +198,12 @@ def test_watch_times_are_validated_as_times_over_those_who_take_part(tmp_path: P
     (tmp_path / "logs").mkdir()
     progress = Progress(job(tmp_path, ranker, files), 0)
     trainer = _trainer(ranker)
-    report = trainer.train_epoch(batches, progress)
+    report = train_on(trainer, batches, progress)
     watch = np.array(report.step_losses)[:, 1]
     assert watch[-3:].mean() < watch[:3].mean()
     labels = np.concatenate([batch["labels"].numpy() for batch in batches])[:, 1]
     times = np.concatenate([trainer.predict(batch)["watch"] for batch in batches])[:, 0]
     errors = (times - labels)[~np.isnan(labels)]
     assert 0 < len(errors) < len(labels)
-    assert trainer.validate(batches, progress)["watch"]["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
+    results, _ = validate(trainer, batches, progress)
+    assert results["watch"]["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.derived.columns import columns
 from schemas.spec import RankerSpec
-from tests.trainer_module.sample_job import job
+from tests.trainer_module.sample_job import job, train_on
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -78,8 +78,8 @@ def batches(layout: Any, rows: Arrays, order: np.ndarray) -> list[Any]:
 def predicted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arrays, Arrays, Arrays]:
     """Returns the logs, those trained on, and the predictions of all logs."""
     from trainer_module import collectives
-    from trainer_module.loop.progress import Progress
     from trainer_module.loop.trainer import Trainer
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     collectives.start()
@@ -92,7 +92,7 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arrays, Arrays,
     random = np.random.default_rng(4)
     for _ in range(EPOCHS):
         order = random.permutation(len(train["x"]))
-        trainer.train_epoch(batches(trainer.ranker.layout, train, order), progress)
+        train_on(trainer, batches(trainer.ranker.layout, train, order), progress)
     parts = [trainer.predict(batch) for batch in batches(trainer.ranker.layout, rows, np.arange(NUM_ROWS))]
     return rows, train, {task: np.concatenate([np.asarray(part[task]) for part in parts])[:, 0] for task in parts[0]}
 

@@ -18,10 +18,11 @@ from schemas.derived.groups import groups_of
 from schemas.spec import RankerSpec, digest
 from tests.fakes import mounted_store
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
-from trainer_module.checkpoint.manifest import Manifest, Position, read_manifest
+from trainer_module.checkpoint.manifest import Manifest, read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.hashing import owner_of
+from trainer_module.input.position import Position
 from trainer_module.snapshot import RowsSnapshot, Snapshot
 from trainer_module.transforms.keys import id_keys
 
@@ -255,7 +256,7 @@ def run_export(job: TrainJob) -> None:
 def make_world(world: Path) -> None:
     """Writes all that training leaves for the export; the ranks' scores come from a trainer that holds the rows."""
     from trainer_module import collectives
-    from trainer_module.loop.check import write_check
+    from trainer_module.check_scores import write_check
     from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
@@ -269,4 +270,4 @@ def make_world(world: Path) -> None:
     trainer = Trainer(Ranker(declared()), rank=0, ranks=1)
     manifest = read_manifest(world / "checkpoint")
     trainer.restore(read_snapshot(world / "checkpoint", manifest, rank=0, ranks=1))
-    write_check(job_of(world, world, declared()), trainer)
+    write_check(job_of(world, world, declared()), 0, trainer.predict)

@@ -90,7 +90,7 @@ def trained(root: Path, inputs: dict[str, list[Any]], declared: Spec) -> Path:
     from components.steps.trainer.executor import _job
     from schemas.contracts.training_job import TrainJob
     from trainer_module import collectives
-    from trainer_module.__main__ import train
+    from trainer_module.loop.training import train
 
     made_of = {"model": kinds.Model, "training": kinds.ModelRun, "checkpoint": RankerCheckpoint}
     outputs = {key: [artifact(kind, root / key)] for key, kind in made_of.items()}

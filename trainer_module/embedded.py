@@ -1,0 +1,125 @@
+"""Embeddings of the features of several rows, in the two forms that the ranker takes them in.
+
+`EmbeddedBatch` here is the form of training and of `serving_default`; `serving.candidates` has that of one user with
+many candidates. `Ranker.inputs_of` reads both alike.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import tensorflow as tf
+
+from trainer_module.encoders.lists import Lists
+from trainer_module.input.batch import Batch, Layout, size_of
+
+# Shape suffixes: B rows, S features of one id, M features whose embeddings are combined, n values, D dimension.
+
+
+class ListsToCombine(NamedTuple):
+    """The lists of a group's features whose embeddings are combined, feature after feature.
+
+    Attributes:
+        values_nD: embeddings.
+        lengths: int64, how many values each list has.
+        lists_per_feature: scalar where all features have as many, else [M].
+        weights: of the last values, for features with weights; None: no feature has any.
+    """
+
+    values_nD: tf.Tensor
+    lengths: tf.Tensor
+    lists_per_feature: tf.Tensor
+    weights: tf.Tensor | None
+
+
+class EmbeddedRows(Protocol):
+    """B rows whose keys have been replaced by their embeddings."""
+
+    def floats(self) -> tf.Tensor:
+        """Returns [B, floats]."""
+
+    def ids(self, group: str) -> tf.Tensor:
+        """Returns the embeddings of a group's features of one id, side by side: [B, S * D]."""
+
+    def id(self, group: str, index: int) -> tf.Tensor:
+        """Returns the embeddings of one of these features: [B, D], or [1, D] where all rows share one."""
+
+    def lists_to_combine(self, group: str) -> ListsToCombine:
+        """Returns the lists of `Layout.combined`."""
+
+    def list_to_encode(self, group: str, feature: str) -> Lists:
+        """Returns the lists of an encoded feature: B, or 1 where all rows share one."""
+
+    def side_by_side(
+        self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int
+    ) -> tf.Tensor:
+        """Returns vectors of a group's lists, feature after feature, as [B, num_features * D]."""
+
+
+class EmbeddedBatch:
+    """A batch with its embeddings."""
+
+    def __init__(self, layout: Layout, batch: Batch, embeddings: Mapping[str, tf.Tensor], dims: Mapping[str, int]):
+        """Splits the embeddings by feature.
+
+        Args:
+            layout: of the batch.
+            batch: features.
+            embeddings: {group: [n, dim]}, one row for each of `Ranker.keys(batch)`.
+            dims: by group.
+        """
+        self._layout, self._batch, self._dims = layout, batch, dims
+        self._weights = layout.by_group(batch, "list_weights", layout.weighted)
+        self._ids: dict[str, tf.Tensor] = {}
+        self._combined: dict[str, tf.Tensor] = {}
+        self._encoded: dict[str, Lists] = {}
+        for group, rows_nD in embeddings.items():
+            self._split(group, rows_nD)
+
+    def _split(self, group: str, rows_nD: tf.Tensor) -> None:
+        ids, combined, encoded = self._layout.ids[group], self._layout.combined(group), self._layout.encoded[group]
+        sizes = [size_of(self._batch) * len(ids), tf.constant(0, tf.int64)]
+        if combined:
+            sizes[1] = tf.reduce_sum(self._layout.lengths(self._batch, combined))
+        lengths_RB = self._layout.lengths(self._batch, encoded) if encoded else None
+        if lengths_RB is not None:
+            sizes += tf.unstack(tf.reduce_sum(lengths_RB, axis=1))
+        parts = tf.split(rows_nD, sizes, num=len(sizes)) if combined or encoded else [rows_nD, rows_nD]
+        self._ids[group] = tf.reshape(parts[0], [-1, max(len(ids), 1), self._dims[group]])
+        self._combined[group] = parts[1]
+        lengths = [] if lengths_RB is None else tf.unstack(lengths_RB)
+        for name, values_nD, lengths_R in zip(encoded, parts[2:], lengths, strict=True):
+            self._encoded[name] = Lists(values_nD, lengths_R)
+
+    def floats(self) -> tf.Tensor:
+        """See `EmbeddedRows`."""
+        return self._batch["floats"]
+
+    def ids(self, group: str) -> tf.Tensor:
+        """See `EmbeddedRows`."""
+        return tf.reshape(self._ids[group], [-1, len(self._layout.ids[group]) * self._dims[group]])
+
+    def id(self, group: str, index: int) -> tf.Tensor:
+        """See `EmbeddedRows`."""
+        return self._ids[group][:, index]
+
+    def lists_to_combine(self, group: str) -> ListsToCombine:
+        """See `EmbeddedRows`."""
+        lengths_MB = self._layout.lengths(self._batch, self._layout.combined(group))
+        lengths = tf.reshape(lengths_MB, [-1])
+        return ListsToCombine(self._combined[group], lengths, tf.shape(lengths_MB)[1], self._weights.get(group))
+
+    def list_to_encode(self, group: str, feature: str) -> Lists:
+        """See `EmbeddedRows`."""
+        del group
+        return self._encoded[feature]
+
+    def side_by_side(
+        self, group: str, vectors: tf.Tensor, lists_per_feature: tf.Tensor, num_features: int
+    ) -> tf.Tensor:
+        """See `EmbeddedRows`."""
+        del lists_per_feature  # Every feature has a list for each row.
+        dim = self._dims[group]
+        if num_features == 1:
+            return tf.reshape(vectors, [-1, dim])
+        vectors_BMD = tf.transpose(tf.reshape(vectors, [num_features, -1, dim]), [1, 0, 2])
+        return tf.reshape(vectors_BMD, [-1, num_features * dim])

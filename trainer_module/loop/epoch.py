@@ -1,0 +1,59 @@
+"""One epoch of training: every batch once, with what the ranks must do between steps."""
+
+import time
+from collections.abc import Iterable, Iterator
+
+from trainer_module.input.batch import Batch
+from trainer_module.loop.history import EpochReport
+from trainer_module.loop.trainer import Trainer
+from trainer_module.progress import Progress
+
+
+class NotFiniteError(RuntimeError):
+    """Losses or gradients were NaN or infinite too many steps in a row."""
+
+
+def train_epoch(
+    trainer: Trainer, batches: Iterable[Batch], progress: Progress, report: EpochReport
+) -> Iterator[EpochReport]:
+    """Trains until no rank has a batch left; yields the report after every step. All ranks together.
+
+    A rank that has run out of batches takes part with empty ones; every example counts once and equally.
+
+    Args:
+        trainer: is updated.
+        batches: of this rank.
+        progress: counts every step.
+        report: of this epoch; may hold steps from before an interruption.
+
+    Raises:
+        NotFiniteError: on all ranks in the same step.
+    """
+    started, evict_every = time.monotonic(), trainer.ranker.spec.training.evict_every_steps
+    for result in trainer.steps(batches):
+        num_examples, losses = int(result.count), result.losses_T.numpy().tolist()
+        if bool(result.is_finite):
+            trainer.skipped_in_a_row = 0
+            report.step_examples.append(num_examples)
+            report.step_losses.append(losses)
+            if trainer.step % evict_every == 0:
+                report.evict_s += trainer.evict(progress)
+        else:
+            report.skipped += 1
+            trainer.skipped_in_a_row += 1
+            _refuse_too_many_skipped(trainer, losses)
+        progress.stepped(num_examples, sum(losses))
+        yield report
+    report.evict_s += trainer.evict(progress)
+    report.seconds += time.monotonic() - started
+
+
+def _refuse_too_many_skipped(trainer: Trainer, losses: list[float]) -> None:
+    allowed = trainer.ranker.spec.training.max_skipped_steps
+    if trainer.skipped_in_a_row > allowed:
+        by_task = dict(zip(trainer.ranker.tasks, losses, strict=True))
+        raise NotFiniteError(
+            f"training: losses or gradients were not finite {trainer.skipped_in_a_row} steps in a row, after step "
+            f"{trainer.step} (got losses {by_task}; training.max_skipped_steps is {allowed}); lower the learning "
+            "rates, or look for extreme values of features or labels"
+        )

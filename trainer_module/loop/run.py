@@ -1,0 +1,89 @@
+"""What one rank trains with, and an epoch of it: its steps and its validation."""
+
+import itertools
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from schemas.contracts.training_job import TrainJob
+from trainer_module.checkpoint.manifest import Manifest
+from trainer_module.input.batch import Batch
+from trainer_module.input.train_input import TrainInput
+from trainer_module.loop.epoch import train_epoch
+from trainer_module.loop.history import History
+from trainer_module.loop.trainer import Trainer
+from trainer_module.loop.validation import validate
+from trainer_module.progress import Progress
+
+_LOG = logging.getLogger("trainer_module.rank")
+
+
+@dataclass
+class Run:
+    """A job in training on one rank; `start.load` makes it.
+
+    Attributes:
+        job: what to train.
+        trainer: weights and tables; replaced when training returns to the best epoch.
+        source: batches, and how far they have been trained on.
+        history: grows while training continues.
+        progress: counts steps and examples, and reports them.
+        manifest: what all checkpoints of the job have in common.
+        first_epoch: where training starts, or continues.
+    """
+
+    job: TrainJob
+    trainer: Trainer
+    source: TrainInput
+    history: History
+    progress: Progress
+    manifest: Manifest
+    first_epoch: int
+
+    def __post_init__(self) -> None:
+        self._started = time.monotonic()
+        self._epoch_started: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Since this process began to train."""
+        return time.monotonic() - self._started
+
+    @property
+    def epoch_s(self) -> float:
+        """Seconds of the epoch under way that its report does not include yet."""
+        return 0.0 if self._epoch_started is None else time.monotonic() - self._epoch_started
+
+    @property
+    def epochs_left(self) -> range:
+        """Epochs on the train split from here on; none once the refit has begun."""
+        num_epochs = self.job.ranker.training.epochs
+        return range(self.first_epoch, self.first_epoch if self.history.refit_from is not None else num_epochs)
+
+    def steps(self, epoch: int) -> Iterator[None]:
+        """Trains on what is left of an epoch; yields after every step. All ranks together.
+
+        Batches lost with a data worker are read again before the epoch ends.
+        """
+        report = self.history.report_of(epoch)
+        batches: Iterable[Batch] | None = self.source.batches(epoch, self.progress.examples)
+        while batches is not None:
+            self._epoch_started = time.monotonic()
+            for _ in train_epoch(self.trainer, batches, self.progress, report):
+                self.source.stepped()
+                yield
+            self._epoch_started = None
+            batches = self.source.lost_batches()
+        _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
+
+    def validate(self, epoch: int) -> None:
+        """Scores the validation split into the epoch's report. All ranks together."""
+        for attempt in itertools.count():
+            batches = self.source.validation(epoch, attempt)
+            results, self.history.validated = validate(self.trainer, batches, self.progress)
+            if self.source.came_whole(batches):
+                break
+            _LOG.warning("a data worker was lost: scoring the validation split again")
+        self.history.report_of(epoch).validation = results
+        self.progress.validated(epoch, results)

@@ -1,0 +1,90 @@
+"""The story of training on one rank: load, step, validate, save, stop. Read this after `ranker`."""
+
+import logging
+from pathlib import Path
+
+from schemas.contracts.training_job import TrainJob
+from trainer_module import collectives
+from trainer_module.check_scores import write_check
+from trainer_module.checkpoint.writer import Writer
+from trainer_module.loop.checkpointing import Checkpointer
+from trainer_module.loop.early_stopping import Verdict, judge
+from trainer_module.loop.report import write_report
+from trainer_module.loop.run import Run
+from trainer_module.loop.start import load
+from trainer_module.progress import Progress
+
+_LOG = logging.getLogger("trainer_module.rank")
+
+
+def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -> None:
+    """Trains a job to its end, from wherever it was left; writes the final checkpoint and the report.
+
+    All ranks call it together.
+
+    Args:
+        job: what to train, on which files.
+        service: host:port of the tf.data service; empty: every rank reads for itself.
+        attempt: names this attempt at the job.
+        rank: this one.
+        ranks: how many train together.
+    """
+    # Load: this job's last checkpoint, else its base, else start from nothing.
+    progress = Progress(job, rank)
+    with progress.beating():
+        run = load(job, service, attempt, progress, rank=rank, ranks=ranks)
+    checkpointer = Checkpointer(run, job.ranker.training.checkpoint, Path(job.checkpoint_dir), Writer(rank))
+    for epoch in run.epochs_left:
+        # An earlier process may have finished this epoch and written its checkpoint.
+        was_validated = bool(run.history.report_of(epoch).validation)
+        if not was_validated:
+            for _ in run.steps(epoch):  # Step.
+                checkpointer.after_step()  # Save, every so many steps.
+            if job.validation_files:
+                run.validate(epoch)  # Validate.
+        verdict = judge(job.ranker, run.history.validations)
+        if verdict is None:
+            continue
+        if verdict.reason is not None:  # Stop early.
+            _log_stop(epoch, verdict)
+            break
+        if verdict.last_is_best and not was_validated:
+            checkpointer.write_best()  # Save what training may return to.
+    verdict = judge(job.ranker, run.history.validations)
+    if verdict is not None and job.refit_days:
+        _refit(run, checkpointer, verdict)
+    elif verdict is not None and not verdict.last_is_best:
+        checkpointer.restore_best()
+    # Save: the final checkpoint, scores that the exported model must reproduce, and the report.
+    with progress.beating():
+        checkpointer.write_final(Path(job.final_checkpoint))
+        tables = run.trainer.statistics()
+        write_check(job, rank, run.trainer.predict)
+        collectives.barrier(name="all_written")
+    if rank == 0:
+        write_report(run, tables)
+
+
+def _log_stop(epoch: int, verdict: Verdict) -> None:
+    best = verdict.values[verdict.best_epoch]
+    values = (epoch, verdict.reason, verdict.best_epoch, verdict.metric, best)
+    _LOG.info("early stopping epoch=%d reason='%s' best_epoch=%d %s=%.5f", *values)
+
+
+def _refit(run: Run, checkpointer: Checkpointer, verdict: Verdict) -> None:
+    """Trains the best epoch's model on the validation split: as often, and at the same rates, as on the train split."""
+    job, history, passes = run.job, run.history, verdict.best_epoch + 1
+    first = run.first_epoch
+    if history.refit_from is None:
+        first, step = len(history.reports), run.trainer.step
+        if not verdict.last_is_best:
+            checkpointer.restore_best()
+        run.trainer.begin_schedule(step=step, pace=history.reports[0].examples / history.validated)
+        run.source = run.source.then(job.validation_files, first)
+        history.refit_from = first
+    days = tuple(sorted({*run.manifest.days, *job.refit_days}))
+    run.manifest = run.manifest.model_copy(update={"days": days})
+    _LOG.info("refit passes=%d days=%s", passes, job.refit_days)
+    for epoch in range(first, history.refit_from + passes):
+        for _ in run.steps(epoch):
+            checkpointer.after_step()
