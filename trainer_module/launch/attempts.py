@@ -1,4 +1,4 @@
-"""One training job to its end: attempts at the training until one goes well, then the export."""
+"""Runs one training job to its end: attempts at the training until one succeeds, then the export."""
 
 import itertools
 import logging
@@ -23,18 +23,18 @@ POLL_S = 0.2
 EXPORT_MODULE = "trainer_module.export"
 
 Train = Callable[[int, Deadline], None]
-"""One attempt: (its number from 0, by when) -> trained, or JobFailedError and nothing of the attempt runs any more."""
+"""One attempt: (its number from 0, by when) -> trained; after a JobFailedError no process of the attempt runs."""
 
 
 def conclude(job_file: Path, job: TrainJob, losses: Losses, train: Train, *, export_module: str = EXPORT_MODULE) -> int:
-    """Trains and exports; what went wrong is left in `failure.txt` in the log folder.
+    """Trains and exports; writes a failure to `failure.txt` in the log folder.
 
     Args:
-        job_file: of the job.
-        job: what it holds.
-        losses: of the job, none so far.
+        job_file: path.
+        job: its content.
+        losses: counts lost processes.
         train: makes one attempt.
-        export_module: is started with the job file.
+        export_module: started with the job file.
 
     Returns:
         The exit code.
@@ -56,7 +56,7 @@ def conclude(job_file: Path, job: TrainJob, losses: Losses, train: Train, *, exp
 
 
 def _run(job_file: Path, job: TrainJob, losses: Losses, train: Train, export_module: str) -> None:
-    """Goes on from the last checkpoint, up to `cluster.retries` times, when a process is lost."""
+    """Trains; resumes from the last checkpoint when a process is lost, up to `cluster.retries` times."""
     deadline = Deadline(job)
     for attempt in itertools.count():
         try:
@@ -71,7 +71,7 @@ def _run(job_file: Path, job: TrainJob, losses: Losses, train: Train, export_mod
 
 
 def is_trained(job: TrainJob) -> bool:
-    """Returns whether an earlier attempt has done all but the export."""
+    """Returns whether everything but the export is done."""
     final = Path(job.final_checkpoint)
     return job.report_file.exists() and (final / MANIFEST).exists() and read_manifest(final).job_digest == job.digest
 

@@ -1,4 +1,4 @@
-"""The processes of a training job, as whoever has started them sees them: how they end, and what they say."""
+"""The processes of a training job, as their parent sees them: how they end, and what they log."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": str(512 * _MIB),
     "MALLOC_TOP_PAD_": str(64 * _MIB),
 }
-"""How a process of the job takes memory from the machine and gives it back; the environment may say otherwise."""
+"""Allocator settings of the job's processes; the environment overrides them."""
 
 
 class Child:
@@ -47,11 +47,11 @@ class Child:
         """Starts `python -m ...`.
 
         Args:
-            job: says where logs go.
+            job: names the log folder.
             name: of the process and its log.
             arguments: module and arguments.
-            environment: on top of this process's own.
-            place: said after the name, where there are several hosts.
+            environment: added to this process's own.
+            place: follows the name in errors, where there are several hosts.
         """
         self.name, self._called = name, f"{name}{place}"
         self.log = Path(job.log_dir) / f"{name}.log"
@@ -68,7 +68,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Process id."""
         return self._process.pid
 
     def exit_code(self) -> int | None:
@@ -76,7 +76,7 @@ class Child:
         return self._process.poll()
 
     def show(self) -> None:
-        """Repeats what is new in the log on this process's own output."""
+        """Copies new lines of the log to this process's own output."""
         with self.log.open("rb") as log:
             log.seek(self._shown)
             new = log.read()
@@ -99,10 +99,10 @@ class Child:
             self._process.wait()
 
     def failed(self, how: str = "") -> JobFailedError:
-        """Returns the error for a process that hangs, or has ended badly or when it should not have.
+        """Returns the error for a process that hangs, failed, or ended too early.
 
         Args:
-            how: it hangs; empty for one that has ended.
+            how: how it hangs; empty for one that has ended.
         """
         code = self.exit_code() or 0
         ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
@@ -111,12 +111,12 @@ class Child:
         if how:
             return JobFailedError("hung", text, f"{called} hangs")
         brief = f"{called} lost (signal {-code})" if code < 0 else f"{called} failed (exit code {code})"
-        # The export has nothing to go on from, and does the same again; it may still have been killed.
+        # An export that fails will fail again; only one that was killed is worth another attempt.
         return JobFailedError("killed" if code < 0 else "export" if self.name == "export" else "ended", text, brief)
 
 
 def end(children: Iterable[Child], grace_s: float = _GRACE_S) -> None:
-    """Ends processes: SIGTERM, and SIGKILL after a grace for those that do not listen."""
+    """Ends processes: SIGTERM, and SIGKILL after a grace period."""
     children = list(children)
     for child in children:
         child.terminate()

@@ -1,8 +1,8 @@
 """Leads a training job of several hosts: `python -m trainer_module.launch.coordinator JOB_FILE --hosts N --port P ...`.
 
-Serves the ranks' meeting point and the hosts' messages on one port, begins attempts when all hosts are there, ends and
-repeats them when a rank or a host is lost, then exports. It may be killed and started again: the hosts wait for it, and
-training goes on from the last checkpoint. See `trainer_module.launch.messages` for how it talks to hosts.
+Serves the ranks' rendezvous and the hosts' messages on one port, begins attempts when all hosts are present, ends and
+repeats them when a rank or a host is lost, then exports. It may be killed and restarted: the hosts wait for it, and
+training resumes from the last checkpoint. `trainer_module.launch.messages` defines the messages.
 """
 
 import argparse
@@ -33,25 +33,25 @@ class Coordinator:
     """The attempts of one job on its hosts."""
 
     def __init__(self, job: TrainJob, hosts: Hosts, rendezvous: Rendezvous):
-        """Takes the lead.
+        """Leads the hosts.
 
         Args:
-            job: what is trained.
-            hosts: that do it.
-            rendezvous: where their ranks meet.
+            job: what to train.
+            hosts: run the ranks.
+            rendezvous: of the ranks.
         """
         self._job, self._hosts, self._rendezvous = job, hosts, rendezvous
-        # The pool and the hosts outlive this process: attempts of the next one must have other names.
+        # The pool and the hosts outlive this process: the next one's attempts must have other names.
         self._incarnation = uuid.uuid4().hex[:12]
 
     def train(self, attempt: int, deadline: Deadline) -> None:
         """Makes one attempt.
 
         Raises:
-            JobFailedError: no host that can be reached runs a rank any more.
+            JobFailedError: no reachable host still runs a rank.
         """
         self._wait_for_hosts(deadline)
-        if is_trained(self._job):  # The ranks had got there while there was no coordinator.
+        if is_trained(self._job):  # The ranks finished while there was no coordinator.
             return
         self._rendezvous.forget()
         self._hosts.begin(f"{self._incarnation}-{attempt}")
@@ -62,18 +62,18 @@ class Coordinator:
         except JobFailedError as error:
             if error.cause == "late":
                 raise
-            # The ranks of a lost host fail on all others, who may have said so first.
+            # When a host is lost, the ranks of all others fail too, and may report it first.
             self._hosts.rest()
-            while not self._hosts.have_obeyed():
+            while not self._hosts.have_applied():
                 time.sleep(POLL_S)
             raise self._hosts.failed() from error
         self._hosts.rest()
 
     def part(self, code: int) -> None:
-        """Says to the hosts how the job has ended, and waits a while until they have heard it.
+        """Tells the hosts how the job has ended, and waits a while until they know.
 
         Args:
-            code: 143: it has not; they end their ranks and wait for the next coordinator.
+            code: 143: the job has not ended; they end their ranks and wait for the next coordinator.
         """
         if code == ExitCode.TERMINATED:
             self._hosts.rest()
@@ -81,9 +81,9 @@ class Coordinator:
             self._hosts.close(is_done=code == 0)
         started = time.monotonic()
         while (waited_s := time.monotonic() - started) < _FAREWELL_S:
-            # A coordinator that was started anew, and finds all done, has not heard of them yet; they may be gone.
+            # A restarted coordinator that finds everything done knows no hosts yet; they may be gone.
             may_come = code != ExitCode.TERMINATED and waited_s < _ARRIVAL_S and not self._hosts.are_all_here()
-            if self._hosts.have_obeyed() and not may_come:
+            if self._hosts.have_applied() and not may_come:
                 return
             time.sleep(POLL_S)
         _LOG.info("not all hosts have heard how it ended")
@@ -106,7 +106,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, required=True, help="to serve on")
     parser.add_argument("--service", default="", help="host:port of the tf.data service's dispatcher; none: no pool")
     parser.add_argument("--bind", default="", help="address to serve on; none: all")
-    parser.add_argument("--lost-after-s", type=float, default=30.0, help="silence of a host that is taken for lost")
+    parser.add_argument(
+        "--lost-after-s", type=float, default=30.0, help="seconds of silence after which a host is lost"
+    )
     return parser.parse_args()
 
 

@@ -1,8 +1,8 @@
 """One process of the tf.data service pool: `python -m trainer_module.launch.data_service dispatcher|worker ...`.
 
-Ends on SIGTERM. On one machine it takes any port, writes its address to a file once it serves, and ends with its
-parent. In a pod of its own it serves where it is told to; a dispatcher with a journal takes up after a restart what it
-had given away, and a worker is found again under the address that it advertises.
+Ends on SIGTERM. On one machine it takes any free port, writes its address to a file once it serves, and ends with its
+parent. In its own pod it serves on a given port; a dispatcher with a journal continues after a restart, and a worker is
+found again under the address that it advertises.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _serve(arguments: argparse.Namespace) -> Any:
-    # Imported late: the first process of a container is deaf to SIGTERM until it has a handler.
+    # Imported late: the first process of a container ignores SIGTERM until it has a handler.
     import tensorflow as tf
 
     service = tf.data.experimental.service
@@ -67,7 +67,7 @@ def main() -> None:
             write_whole(arguments.address_file, server._address)
         threading.Event().wait()
     except Stopped:
-        # The process ends without a word to its clients: whoever reads from it must notice in any case.
+        # The process ends without telling its clients, which must handle lost workers anyway.
         return
 
 

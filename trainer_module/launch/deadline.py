@@ -1,4 +1,4 @@
-"""When a job has taken too long, and when a rank has been silent for too long: by this process's clock alone."""
+"""Detects a job that takes too long, and a rank that is silent for too long, by this process's clock alone."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from trainer_module.launch.failures import JobFailedError
 
 
 class Deadline:
-    """By when a job must be done; it begins now."""
+    """The time limit of a job, from now on."""
 
     def __init__(self, job: TrainJob):
         self._limit_s = job.ranker.cluster.deadline_s
@@ -19,7 +19,7 @@ class Deadline:
         """Raises when the job has taken too long.
 
         Args:
-            waiting_for: what keeps it from going on, if it is known.
+            waiting_for: what the job waits for, if known.
         """
         if time.monotonic() - self._started > self._limit_s:
             waited = f", and is waiting for {waiting_for}" if waiting_for else ""
@@ -29,10 +29,10 @@ class Deadline:
             )
 
 
-class Heartbeat:
-    """How long ago a rank has last touched its file.
+class HeartbeatFile:
+    """The file that a rank touches while it makes progress.
 
-    The file's time is never compared with this clock, only with what it was before: the disk may be another machine's.
+    The file's time is compared only with its time before, never with this clock: the disk may be another machine's.
     """
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic):

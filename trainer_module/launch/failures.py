@@ -1,4 +1,4 @@
-"""Why a training job cannot go on, in words that cross from host to coordinator, and what is done about it."""
+"""Why a training job failed, as hosts report it to the coordinator, and whether to try again."""
 
 from typing import Annotated, Literal
 
@@ -7,11 +7,11 @@ from pydantic import Field
 from schemas.spec.base import FrozenModel
 
 Cause = Literal["mistake", "killed", "hung", "lost", "ended", "late", "export"]
-"""The first five are what can happen to an attempt, the likeliest to be the first cause of the others coming first.
+"""The first five end an attempt, ordered by how likely each is the cause of the others.
 
 mistake: trying again cannot help. killed: a process was ended by a signal. hung: a rank made no progress. lost: a host
-is gone. ended: a process ended badly by itself, which the others do when one of them is killed. late: the deadline has
-passed. export: the model could not be written.
+is gone. ended: a process failed by itself, as all others do when one is killed. late: the deadline has passed. export:
+the model could not be written.
 """
 _FIRST_CAUSES: tuple[Cause, ...] = ("mistake", "killed", "hung", "lost", "ended")
 _MAY_RETRY = frozenset({"killed", "hung", "lost", "ended"})
@@ -20,7 +20,7 @@ MAX_BRIEF = 200
 
 
 class Failure(FrozenModel):
-    """What has gone wrong: the text names the process, the host, why, and the end of its log; `brief` is for a line."""
+    """A failure: `text` names the process, the host, the reason, and the end of its log; `brief` fits on a line."""
 
     cause: Cause
     text: Annotated[str, Field(max_length=MAX_TEXT)]
@@ -28,11 +28,11 @@ class Failure(FrozenModel):
 
 
 class JobFailedError(RuntimeError):
-    """The job cannot go on like this.
+    """The attempt failed.
 
     Attributes:
-        cause: decides whether it is tried again.
-        brief: what has happened, in a few words.
+        cause: decides whether to try again.
+        brief: the failure in a few words.
     """
 
     def __init__(self, cause: Cause, text: str, brief: str = ""):
@@ -42,17 +42,17 @@ class JobFailedError(RuntimeError):
 
     @property
     def may_retry(self) -> bool:
-        """Whether it could go well from the last checkpoint: a process was lost, nobody made a mistake."""
+        """Whether another attempt from the last checkpoint may succeed: a process was lost."""
         return self.cause in _MAY_RETRY
 
     def failure(self) -> Failure:
-        """Returns the same as a message."""
+        """Returns the failure as a message."""
         text = str(self)
-        if len(text) > MAX_TEXT:  # The first line says what, the end of the log why.
+        if len(text) > MAX_TEXT:  # The first line says what failed, the end of the log why.
             text = text[: MAX_TEXT // 10] + "\n...\n" + text[-MAX_TEXT // 2 :]
         return Failure(cause=self.cause, text=text, brief=self.brief)
 
 
 def first_cause(failures: list[Failure]) -> Failure:
-    """Returns the failure that led to the others; among equals the one that was noticed first."""
+    """Returns the failure that caused the others; among equals the one noticed first."""
     return min(failures, key=lambda failure: _FIRST_CAUSES.index(failure.cause))

@@ -1,7 +1,7 @@
 """Runs one host's ranks: `python -m trainer_module.launch.host JOB_FILE --coordinator HOST:PORT ...`.
 
-It does what the coordinator says, attempt after attempt, and watches its ranks with its own clock. When nobody answers
-it ends its ranks, and waits for the coordinator's replacement. Its ranks end with it, however it ends.
+It applies the coordinator's commands, attempt after attempt, and watches its ranks with its own clock. When nobody
+answers, it ends its ranks and waits for the coordinator's replacement. Its ranks end with it, however it ends.
 """
 
 import argparse
@@ -22,40 +22,40 @@ from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.memory import available_bytes
-from trainer_module.launch.messages import Beat, Order
+from trainer_module.launch.messages import Command, Heartbeat
 from trainer_module.launch.processes import Stopped, reap_strangers, stop_on_sigterm
 from trainer_module.launch.rank_group import RANK_MODULE, RankGroup
 from trainer_module.launch.rendezvous import HOST_PATH, MAX_BODY_BYTES, environment, slots_of
 
 _LOG = logging.getLogger("trainer_module.launch.host")
-_BEAT_S = 0.5
+_HEARTBEAT_S = 0.5
 _REPLY_S = 2.0
 
 
 class Link:
-    """The way to the coordinator."""
+    """The connection to the coordinator."""
 
     def __init__(self, address: str):
-        """Notes the address.
+        """Takes the coordinator's address.
 
         Args:
             address: host:port.
 
         Raises:
-            UserError: it is none.
+            UserError: it has another form.
         """
         self.host, _, port = address.rpartition(":")
         if not self.host or not port.isdecimal():
-            raise UserError(f"--coordinator: is no address (got {address!r}); host:port")
+            raise UserError(f"--coordinator: not an address (got {address!r}); give host:port")
         self.port = int(port)
 
-    def tell(self, beat: Beat) -> Order | None:
-        """Returns the reply; None when there is none, for now."""
+    def send(self, heartbeat: Heartbeat) -> Command | None:
+        """Sends a heartbeat; returns the reply, None without one."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=_REPLY_S)
         try:
-            connection.request("POST", HOST_PATH, beat.model_dump_json())
+            connection.request("POST", HOST_PATH, heartbeat.model_dump_json())
             reply = connection.getresponse()
-            return Order.model_validate_json(reply.read(MAX_BODY_BYTES)) if reply.status == http.client.OK else None
+            return Command.model_validate_json(reply.read(MAX_BODY_BYTES)) if reply.status == http.client.OK else None
         except (OSError, http.client.HTTPException, ValidationError) as error:
             _LOG.debug("no reply: %r", error)
             return None
@@ -64,7 +64,7 @@ class Link:
 
 
 class Host:
-    """One host of a job, from its first beat to its last."""
+    """One host of a job, from its first heartbeat to its last."""
 
     def __init__(
         self, job_file: Path, job: TrainJob, link: Link, *, index: int, interface: str, rank_module: str = RANK_MODULE
@@ -72,23 +72,23 @@ class Host:
         """Makes a host that runs nothing yet.
 
         Args:
-            job_file: of the job.
-            job: what it holds.
+            job_file: path.
+            job: its content.
             link: to the coordinator.
             index: of this host.
-            interface: of the network that ranks talk through.
-            rank_module: of a rank.
+            interface: network interface for the ranks' messages.
+            rank_module: started as each rank.
         """
         self._job_file, self._job, self._link = job_file, job, link
         self._index, self._interface, self._rank_module = index, interface, rank_module
-        self._beat = Beat(index=index, incarnation=uuid.uuid4().hex)
+        self._heartbeat = Heartbeat(index=index, incarnation=uuid.uuid4().hex)
         self._group: RankGroup | None = None
 
     def follow(self, patience_s: float) -> int:
-        """Does what the coordinator says until the job has ended.
+        """Applies the coordinator's commands until the job has ended.
 
         Args:
-            patience_s: for how long there may be no coordinator.
+            patience_s: how long to wait for a coordinator.
 
         Returns:
             The exit code.
@@ -97,29 +97,29 @@ class Host:
         while True:
             self._look()
             asked = time.monotonic()
-            order = self._link.tell(self._beat)
-            if order is not None:
-                heard, alone_s = asked, order.alone_s
-                if order.say in ("done", "failed", "leave"):
+            command = self._link.send(self._heartbeat)
+            if command is not None:
+                heard, alone_s = asked, command.alone_s
+                if command.action in ("done", "failed", "leave"):
                     self._end_ranks()
-                    _LOG.info("ends, for the coordinator says: %s", order.say)
-                    return ExitCode.DONE if order.say == "done" else ExitCode.FAILED
-                self._obey(order)
+                    _LOG.info("ending on the coordinator's command: %s", command.action)
+                    return ExitCode.DONE if command.action == "done" else ExitCode.FAILED
+                self._apply(command)
             elif (silent_s := time.monotonic() - heard) > alone_s and self._group:
-                _LOG.warning("no word of the coordinator for %.0f s: ends the ranks", silent_s)
+                _LOG.warning("no reply from the coordinator for %.0f s: ending the ranks", silent_s)
                 self._end_ranks(grace_s=0.0)
             elif silent_s > patience_s:
-                _LOG.error("no word of the coordinator for %.0f s: gives up", silent_s)
+                _LOG.error("no reply from the coordinator for %.0f s: giving up", silent_s)
                 return ExitCode.FAILED
-            time.sleep(_BEAT_S)
+            time.sleep(_HEARTBEAT_S)
 
     def leave(self) -> None:
-        """Ends the ranks and says so."""
+        """Ends the ranks, and tells the coordinator."""
         self._end_ranks()
-        self._link.tell(self._beat.model_copy(update={"leaves": True}))
+        self._link.send(self._heartbeat.model_copy(update={"leaves": True}))
 
     def _look(self) -> None:
-        """Notes how the ranks do."""
+        """Records the state of the ranks."""
         if self._group is None:
             return
         for child in self._group.children:
@@ -133,23 +133,23 @@ class Host:
             self._note_failure(error)
             self._group = None
 
-    def _obey(self, order: Order) -> None:
-        if order.say == "wait":
+    def _apply(self, command: Command) -> None:
+        if command.action == "wait":
             self._end_ranks()
-        elif order.attempt != self._beat.attempt:
+        elif command.attempt != self._heartbeat.attempt:
             self._end_ranks()
-            self._note(attempt=order.attempt, state="training", failure=None)
+            self._note(attempt=command.attempt, state="training", failure=None)
             try:
-                self._group = self._ranks(order)
+                self._group = self._ranks(command)
             except UserError as error:
                 self._note_failure(JobFailedError("mistake", str(error)))
 
-    def _ranks(self, order: Order) -> RankGroup:
+    def _ranks(self, command: Command) -> RankGroup:
         cluster = self._job.ranker.cluster
-        here = cluster.ranks // order.hosts
+        here = cluster.ranks // command.hosts
         _refuse_unfit_network(self._index, self._interface)
         refuse_unfit(self._job.ranker, available_bytes(), ranks_here=here)
-        slots = slots_of(cluster.ranks, order.hosts)
+        slots = slots_of(cluster.ranks, command.hosts)
 
         def of(rank: int) -> dict[str, str]:
             return environment(slots[rank], address=self._link.host, port=self._link.port, interface=self._interface)
@@ -160,8 +160,8 @@ class Host:
             range(self._index * here, (self._index + 1) * here),
             of,
             parent_pid=os.getpid(),
-            service=order.service,
-            attempt=order.attempt,
+            service=command.service,
+            attempt=command.attempt,
             place=f" on host {self._index}",
             module=self._rank_module,
         )
@@ -179,14 +179,14 @@ class Host:
         self._note(state="idle", failure=error.failure())
 
     def _note(self, **what: object) -> None:
-        self._beat = self._beat.model_copy(update=what)
+        self._heartbeat = self._heartbeat.model_copy(update=what)
 
 
 def _refuse_unfit_network(index: int, interface: str) -> None:
     names = [name for _, name in socket.if_nameindex()]
     if interface not in names:
         raise UserError(
-            f"cluster.launcher.network_interface: host {index} has none of that name (got {interface}); one of "
+            f"cluster.launcher.network_interface: host {index} has no such interface (got {interface}); use one of "
             f"{', '.join(names)}"
         )
     if interface == "lo":
@@ -198,13 +198,13 @@ def _refuse_unfit_network(index: int, interface: str) -> None:
         address = socket.gethostbyname(name)
     except OSError as error:
         raise UserError(
-            f"training: host {index} does not know its own name (got {name}: {error}); its /etc/hosts must say the "
-            f"address of {interface}, as it does in a pod"
+            f"training: host {index} cannot resolve its own name (got {name}: {error}); its /etc/hosts must give it "
+            f"the address of {interface}, as in a pod"
         ) from error
     if address.startswith("127."):
         raise UserError(
-            f"training: other hosts could not reach host {index} by what it takes for its address (got {address} for "
-            f"{name}); its /etc/hosts must say the address of {interface}, as it does in a pod"
+            f"training: other hosts cannot reach host {index} by its own address (got {address} for "
+            f"{name}); its /etc/hosts must give the name the address of {interface}, as in a pod"
         )
 
 
@@ -213,8 +213,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("job_file", type=Path)
     parser.add_argument("--coordinator", required=True, help="host:port")
     parser.add_argument("--index", type=int, required=True, help="of this host, from 0")
-    parser.add_argument("--interface", required=True, help="of the network that the ranks talk through")
-    parser.add_argument("--patience-s", type=float, default=600.0, help="for how long there may be no coordinator")
+    parser.add_argument("--interface", required=True, help="network interface for the ranks' messages")
+    parser.add_argument("--patience-s", type=float, default=600.0, help="seconds to wait for a coordinator")
     return parser.parse_args()
 
 

@@ -1,9 +1,9 @@
 """Runs one training job on this machine: `python -m trainer_module.launch.launcher JOB_FILE PARENT_PID`.
 
-Starts the tf.data service pool and the ranks, watches them, then exports, each as processes of this one's process
-group, so that one signal to the group ends them all. A data worker that is lost is started again; when another process
-is lost, all are, and go on from the last checkpoint. What went wrong in the end is left in `failure.txt` in the log
-folder. On several machines, `trainer_module.launch.coordinator` and `trainer_module.launch.host` do the same.
+Starts the tf.data service pool and the ranks, watches them, then exports. All are in this process's group, so that one
+signal to the group ends them all. A lost data worker is restarted; when another process is lost, all are restarted from
+the last checkpoint. The final failure is written to `failure.txt` in the log folder. On several machines,
+`trainer_module.launch.coordinator` and `trainer_module.launch.host` do the same.
 """
 
 import logging

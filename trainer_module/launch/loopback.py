@@ -1,7 +1,7 @@
 """Binds the processes of a one-machine training to loopback: `python -m trainer_module.launch.loopback`.
 
-TensorFlow has no setting for it, so `loopback.c` replaces bind() in processes that are started from here on. It is
-compiled once, into Python's own folder: when an image is built, or else when it is first needed.
+TensorFlow has no setting for it, so `loopback.c` replaces bind() in processes started from then on. It is compiled
+once, into Python's own folder: when an image is built, or when it is first needed.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ def library() -> Path:
     """Returns the compiled library.
 
     Raises:
-        UserError: it is not there and cannot be made.
+        UserError: it is missing and cannot be compiled.
     """
     digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]
     path = Path(sys.prefix, "lib", f"sangam-loopback-{digest}.so")
@@ -37,7 +37,7 @@ def library() -> Path:
         return path
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        raise UserError(f"{path}: is missing, and there is no C compiler to make it (got no cc, no gcc); install gcc")
+        raise UserError(f"{path}: missing, and no C compiler to build it (got neither cc nor gcc); install gcc")
     new = path.with_suffix(f".{os.getpid()}")
     command = [compiler, "-shared", "-fPIC", "-O2", "-o", str(new), str(_SOURCE), "-ldl"]
     try:
@@ -46,24 +46,24 @@ def library() -> Path:
     except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or error
         raise UserError(
-            f"{path}: cannot be made (got: {told}); mend {compiler}, or the rights of that folder"
+            f"{path}: cannot be compiled (got: {told}); fix {compiler}, or the permissions of that folder"
         ) from error
     return path
 
 
 def keep_children_on_loopback() -> None:
-    """Makes the processes that are started from here on listen on 127.0.0.1, whatever address they ask for."""
+    """Makes processes started from now on listen on 127.0.0.1, whatever address they ask for."""
     try:
-        # Names in this list end with a space, and nothing quotes one; the check of the ports would find it out.
+        # The list is separated by spaces and cannot quote one; the check of the ports would notice a failure.
         own = [str(library()), *filter(None, [os.environ.get(_PRELOAD)])]
         os.environ[_PRELOAD] = ":".join(own)
     except UserError as error:
-        # The check of the ports says what it has come to.
+        # The check of the ports reports the result.
         _LOG.warning("%s", error)
 
 
 def open_ports(pids: Iterable[int]) -> list[str]:
-    """Returns where processes listen to other machines: host:port."""
+    """Returns the addresses at which processes listen to other machines: host:port."""
     found = []
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):

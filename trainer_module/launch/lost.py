@@ -1,4 +1,4 @@
-"""Processes that a job has lost: how many may be made good, and what is told of each."""
+"""Counts the processes that a job loses, and reports each."""
 
 import logging
 from pathlib import Path
@@ -21,38 +21,38 @@ class GivenUpError(JobFailedError):
 
 
 class Losses:
-    """Counts the lost processes of a job, whichever they are: `cluster.retries` of them are made good."""
+    """Counts a job's lost processes of any kind; up to `cluster.retries` of them are restarted."""
 
     def __init__(self, job: TrainJob):
         self._job, self._allowed = job, job.ranker.cluster.retries
         self._count = 0
 
     def begin(self) -> None:
-        """Says from where a launcher goes on that comes in the place of another."""
+        """Reports where a launcher resumes that replaces another."""
         if self._job.progress_file.exists():
-            # Killed, or stopped by somebody who has begun the same training again.
+            # Killed, or stopped by a user who has started the same training again.
             says = f"the launcher was ended{self._at_step()}; restarting from {self._resumed_step()}"
             say(self._job.progress_file, says)
 
     def restart(self, error: JobFailedError) -> None:
-        """Says that all ranks are started again.
+        """Reports that all ranks are restarted.
 
         Args:
-            error: what has ended them.
+            error: why they ended.
 
         Raises:
-            JobFailedError: they must not be.
+            JobFailedError: too many processes were lost.
         """
         self._make_good(error, f"restarting from {self._resumed_step()}")
 
     def replace(self, error: JobFailedError) -> None:
-        """Says that one process is started again, and the ranks go on.
+        """Reports that one process is restarted while the ranks continue.
 
         Args:
-            error: what has ended it.
+            error: why it ended.
 
         Raises:
-            JobFailedError: it must not be.
+            JobFailedError: too many processes were lost.
         """
         self._make_good(error, "starting it again, the ranks go on")
 
@@ -63,7 +63,7 @@ class Losses:
             raise GivenUpError(
                 error.cause,
                 f"training: {error.brief}{self._at_step()}, after {self._count} lost processes, as many as "
-                f"cluster.retries allows; the same command goes on from {self._resumed_step()}\n{error}",
+                f"cluster.retries allows; the same command resumes from {self._resumed_step()}\n{error}",
             ) from error
         self._count += 1
         says = f"{error.brief}{self._at_step()}; {remedy} (attempt {self._count + 1} of {self._allowed + 1})"

@@ -8,7 +8,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_bytes(cgroup: Path = _CGROUP) -> int:
-    """Returns the memory that processes started now may take, within the limits of this container.
+    """Returns the memory still available to processes within this container's limits.
 
     Args:
         cgroup: folder of the limits (cgroup version 2).
@@ -17,7 +17,7 @@ def available_bytes(cgroup: Path = _CGROUP) -> int:
 
 
 def _left_in(cgroup: Path) -> list[int]:
-    """Returns what a cgroup leaves; nothing where there is no limit or none can be read."""
+    """Returns the memory left in a cgroup; None where it has no readable limit."""
     try:
         limit = (cgroup / "memory.max").read_text().strip()
         used = int((cgroup / "memory.current").read_text())

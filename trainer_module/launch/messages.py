@@ -1,6 +1,6 @@
-"""What a host says to its coordinator, and what it is told in reply: JSON, over HTTP, always in this direction.
+"""The messages between a host and its coordinator: JSON over HTTP, always requested by the host.
 
-A host says what it does and is told what to do; whichever message is lost, the next pair says all there is to say.
+A host reports its whole state, and the reply holds the whole command: a lost message is made up for by the next pair.
 """
 
 from typing import Annotated, Literal
@@ -13,16 +13,16 @@ from trainer_module.launch.failures import Failure
 Label = Annotated[str, Field(pattern=r"^[a-z0-9-]{0,64}$")]
 
 
-class Beat(FrozenModel):
-    """Of a host, once or twice a second.
+class Heartbeat(FrozenModel):
+    """A host's report, once or twice a second.
 
     Attributes:
         index: of the host, from 0.
-        incarnation: differs from that of any other process that is or was this host.
-        attempt: the last one that it has started ranks in, "" for none.
-        state: of its ranks: none runs, some do, all have ended well.
-        failure: why the ranks of `attempt` have ended.
-        leaves: it ends now, and its ranks have ended.
+        incarnation: unique among all processes that were this host.
+        attempt: the last one that it started ranks in, "" for none.
+        state: of its ranks: idle: none runs; training: some run; done: all have succeeded.
+        failure: why the ranks of `attempt` failed.
+        leaves: the host ends now, and its ranks have ended.
     """
 
     index: Annotated[int, Field(ge=0, lt=100_000)]
@@ -33,20 +33,20 @@ class Beat(FrozenModel):
     leaves: bool = False
 
 
-class Order(FrozenModel):
-    """To a host.
+class Command(FrozenModel):
+    """What a host must do.
 
     Attributes:
-        say: train: run your ranks of `attempt`, once. wait: run none. done, failed: the job has ended, so end with
-            exit code 0, 1. leave: another process is this host now.
-        attempt: names it.
-        hosts: how many there are.
+        action: train: run your ranks of `attempt`, once. wait: run none. done, failed: the job has ended, so end with
+            exit code 0, 1. leave: another process has replaced this host.
+        attempt: its name.
+        hosts: their number.
         service: host:port of the pool's dispatcher, "" without a pool.
-        alone_s: a host that has not been answered for so long ends its ranks: the coordinator takes it for lost after
-            twice that, and may have others do their work.
+        alone_s: without a reply for so long, a host ends its ranks: after twice that the coordinator counts it as lost
+            and may replace it.
     """
 
-    say: Literal["train", "wait", "done", "failed", "leave"]
+    action: Literal["train", "wait", "done", "failed", "leave"]
     attempt: Label = ""
     hosts: Annotated[int, Field(ge=1)] = 1
     service: str = ""

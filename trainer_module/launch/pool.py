@@ -22,7 +22,7 @@ class Pool:
     """A dispatcher and its workers, until the stack is closed.
 
     Attributes:
-        service: host:port of the dispatcher; empty where the job wants no pool.
+        service: host:port of the dispatcher; empty for a job without a pool.
     """
 
     def __init__(self, job: TrainJob, stack: ExitStack, deadline: Deadline, losses: Losses):
@@ -41,13 +41,13 @@ class Pool:
         self._workers = {name: self._address(name) for name in names}
         if found := open_ports(child.pid for child in self._children.values()):
             warning = f"the data service listens to other machines too ({', '.join(found)}); see launch.log"
-            _LOG.warning("%s. It knows no passwords: close these ports by a firewall", warning)
+            _LOG.warning("%s. It has no authentication: close these ports by a firewall", warning)
             say(job.progress_file, f"warning: {warning}")
 
     def check(self) -> None:
-        """Starts workers again that have ended.
+        """Restarts workers that have ended.
 
-        The ranks wait for a lost worker, and ask anew for what it had taken with it; see `pool_input`.
+        The ranks wait for a lost worker, and request again what was lost with it; see `input.train_input`.
 
         Raises:
             JobFailedError: the dispatcher has ended, or a worker after too many losses.
@@ -58,7 +58,7 @@ class Pool:
             if name not in self._workers:
                 raise child.failed()
             self._losses.replace(child.failed())
-            # Under its old address: that is where the ranks look for it, and how the dispatcher knows it again.
+            # Under its old address, by which the ranks and the dispatcher know it.
             self._start_worker(name, "--port", self._workers[name].rpartition(":")[2])
 
     def _start_worker(self, name: str, *more: str) -> None:

@@ -1,4 +1,4 @@
-"""Manners of a process of a job: what ends it, how it says so, and whom it takes with it."""
+"""Signals, parents and orphans of a job's processes."""
 
 import ctypes
 import os
@@ -10,13 +10,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Stopped(BaseException):
-    """SIGTERM has come."""
+    """SIGTERM was received."""
 
 
 def stop_on_sigterm() -> None:
-    """Makes the first SIGTERM raise `Stopped` in the main thread; later ones must not disturb the tidying up.
+    """Makes the first SIGTERM raise `Stopped` in the main thread; later ones are ignored during clean-up.
 
-    A process without a handler is deaf to SIGTERM when it is the first of its container.
+    Without a handler, the first process of a container ignores SIGTERM.
     """
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -42,7 +42,7 @@ def reap_strangers(own: Collection[int]) -> None:
     """Reaps dead processes that this one has inherited, as the first process of a container does.
 
     Args:
-        own: ids of children that somebody else waits for.
+        own: ids of children that other code waits for.
     """
     while True:
         try:

@@ -5,16 +5,16 @@ from pathlib import Path
 
 from schemas.contracts.training_job import TrainJob
 from trainer_module.launch.children import Child, end
-from trainer_module.launch.deadline import Heartbeat
+from trainer_module.launch.deadline import HeartbeatFile
 from trainer_module.launch.failures import JobFailedError
 
 RANK_MODULE = "trainer_module"
 _GLOO_S = 30
-"""Horovod's own patience with ranks that do not answer."""
+"""How long Horovod waits for ranks that do not answer."""
 
 
 class RankGroup:
-    """Processes with neighboring ranks, watched."""
+    """Watches processes with consecutive ranks."""
 
     def __init__(
         self,
@@ -32,39 +32,39 @@ class RankGroup:
         """Starts the ranks.
 
         Args:
-            job_file: of the job.
-            job: what it holds.
+            job_file: path.
+            job: its content.
             ranks: those of this machine.
-            environment: says where a rank finds the others.
+            environment: variables by which a rank finds the others.
             parent_pid: of this process.
             service: host:port of the pool's dispatcher; empty without a pool.
-            attempt: names this attempt of the job; no other has the same name.
-            place: said after a rank's name, where there are several hosts.
-            module: of a rank.
+            attempt: unique name of this attempt at the job.
+            place: follows a rank's name in errors, where there are several hosts.
+            module: started as each rank.
         """
         self._job = job
         self._mistakes = [job.mistake_file(rank) for rank in ranks]
         for file in self._mistakes:
-            # Of an earlier attempt it would count for this one.
+            # A file of an earlier attempt would count for this one.
             file.unlink(missing_ok=True)
         cluster = job.ranker.cluster
         shared = {
             "OMP_NUM_THREADS": str(cluster.threads_per_rank),
-            # Ranks start as far apart as their machines take to load TensorFlow.
+            # Machines may differ in the time they take to load TensorFlow.
             "HOROVOD_GLOO_TIMEOUT_SECONDS": str(max(_GLOO_S, cluster.heartbeat_timeout_s)),
         }
         arguments = [module, str(job_file), str(parent_pid), service, attempt]
-        self._heartbeats = [Heartbeat(job.heartbeat_file(rank)) for rank in ranks]
+        self._heartbeats = [HeartbeatFile(job.heartbeat_file(rank)) for rank in ranks]
         self.children: list[Child] = []
         for rank in ranks:
             own = {**shared, **environment(rank)}
             self.children.append(Child(job, f"rank-{rank}", arguments, own, place=place))
 
     def are_done(self) -> bool:
-        """Returns whether all ranks have ended well.
+        """Returns whether all ranks have succeeded.
 
         Raises:
-            JobFailedError: one has not, or hangs; none of them runs any more.
+            JobFailedError: one failed or hangs; all of them have ended.
         """
         if all(child.exit_code() == 0 for child in self.children):
             return True
@@ -77,18 +77,18 @@ class RankGroup:
         """Ends all ranks.
 
         Returns:
-            What had happened to them before, None if nothing had.
+            Their failure before that, or None.
         """
         error = self._failed()
         end(self.children, grace_s)
-        # Read when all have ended, so that whoever has found a mistake has said so.
+        # Read after all have ended, so that every rank that found a mistake has written it.
         found = next((file for file in self._mistakes if file.exists()), None)
         return JobFailedError("mistake", found.read_text()) if found else error
 
     def _failed(self) -> JobFailedError | None:
-        """Returns the error of the rank that failed by itself rather than because a peer did, if one has failed.
+        """Returns the error of the rank that failed first, if one has failed: the others fail because it did.
 
-        It was killed by a signal, or else said its last word first.
+        It was killed by a signal, or else wrote the last line of its log first.
         """
         failed = [child for child in self.children if child.exit_code()]
         killed = [child for child in failed if (child.exit_code() or 0) < 0]

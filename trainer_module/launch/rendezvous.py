@@ -1,6 +1,6 @@
-"""Where the ranks of a job find each other: Horovod's own rendezvous server, which its ranks know how to ask.
+"""Where the ranks of a job find each other: Horovod's own rendezvous server.
 
-`horovodrun` does the same, and starts the ranks through ssh; here every host starts its own.
+`horovodrun` uses it too, but starts ranks through ssh; here every host starts its own.
 """
 
 import logging
@@ -25,27 +25,27 @@ _SCOPE_AND_KEY = re.compile(r"/(global|local|cross)[\w.:-]{0,128}/[\w.:-]{1,64}"
 
 
 def slots_of(ranks: int, hosts: int = 1) -> list[SlotInfo]:
-    """Returns what Horovod must know of each rank; ranks lie next to each other on a host."""
+    """Returns Horovod's description of each rank; a host has consecutive ranks."""
     each = ",".join(f"host-{index}:{ranks // hosts}" for index in range(hosts))
     slots: list[SlotInfo] = get_host_assignments(parse_hosts(each), ranks)
     return slots
 
 
 def environment(slot: SlotInfo, *, address: str, port: int, interface: str) -> dict[str, str]:
-    """Returns what a rank's process must find in its environment.
+    """Returns the environment variables of a rank's process.
 
     Args:
         slot: of the rank.
         address: of the rendezvous server.
-        port: of it.
-        interface: of the network that the ranks talk through.
+        port: of the rendezvous server.
+        interface: network interface for the ranks' messages.
     """
     job = create_run_env_vars(address, [interface], port)
     return {key: str(value) for key, value in (job | create_slot_env_vars(slot)).items()}
 
 
 class _Handler(RendezvousHandler):
-    """Horovod's handler, which lets a client neither send endless bodies nor look into the working folder."""
+    """Horovod's handler with limits: no large bodies, and no access to the working folder."""
 
     server: "_Server"
 
@@ -77,7 +77,7 @@ class _Handler(RendezvousHandler):
             self.send_status_code(HTTPStatus.BAD_REQUEST)
 
     def do_HEAD(self) -> None:
-        # SimpleHTTPRequestHandler would say which files there are.
+        # SimpleHTTPRequestHandler would list files.
         self.send_status_code(HTTPStatus.METHOD_NOT_ALLOWED)
 
     def _names_a_scope(self) -> bool:
@@ -115,10 +115,10 @@ class Rendezvous:
 
         Args:
             ranks: of all hosts together.
-            hosts: that have equally many of them.
+            hosts: each has equally many ranks.
             address: of the interface to serve on; empty for all.
             port: to serve on; 0 for any.
-            answer: replies to a message of a host; raises pydantic's ValidationError for one that is none.
+            answer: replies to a host's message; raises pydantic's ValidationError for an invalid one.
         """
         self._slots = slots_of(ranks, hosts)
         self._server = _Server((address, port), _Handler, 0)
@@ -137,14 +137,14 @@ class Rendezvous:
 
     @property
     def port(self) -> int:
-        """That is served on."""
+        """The port served on."""
         port: int = self._server.server_address[1]
         return port
 
     def forget(self) -> None:
-        """Forgets where the ranks of an earlier attempt were."""
+        """Forgets the ranks of an earlier attempt."""
         self._server.init(self._slots)
 
     def environment(self, rank: int) -> dict[str, str]:
-        """Returns what a rank on this machine must find in its environment."""
+        """Returns the environment variables of a rank on this machine."""
         return environment(self._slots[rank], address=_LOOPBACK, port=self.port, interface=_INTERFACE)

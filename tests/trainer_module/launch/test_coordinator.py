@@ -10,6 +10,7 @@ import pytest
 
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import read_job
+from tests.errors import mentions, tells
 from tests.trainer_module.launch.cluster_job import ClusterJob, processes_of
 from tests.trainer_module.launch.fake_hosts import end_training
 from tests.trainer_module.launch.launched_job import failure, wait_until
@@ -74,10 +75,9 @@ def test_a_job_ends_well_though_each_of_its_processes_is_killed_once(tmp_path: P
         _train(job, but=ranks)
         _end(job)
         assert [process.wait(20) for process in (second, *hosts)] == [0, 0, 0]
-        assert _retries(job) == [
-            f"training: rank-1 on host 1 was ended by SIGKILL; the end of {tmp_path}/logs/rank-1.log:",
-            "training: host 1 is gone: another process has come in its place",
-        ]
+        killed_rank, replaced_host = _retries(job)
+        assert mentions(killed_rank, f"training: rank-1 on host 1 ... SIGKILL ... {tmp_path}/logs/rank-1.log")
+        assert mentions(replaced_host, "training: host 1 ... replaced")
         assert "[rank-1] start rank=1" in job.log("host-1")
         assert Path(read_job(job.job_file).model_dir).is_dir()
         assert processes_of(job.job_file) == []
@@ -137,10 +137,9 @@ def test_one_loss_too_many_is_one_clear_error_nothing_runs_and_the_same_commands
             assert killed
             killed.kill()
         assert [process.wait(60) for process in processes] == [1, 1]
-        assert failure(job.job_file).startswith(
-            "training: rank 1 on host 0 lost (signal 9), after 2 lost processes, as many as cluster.retries allows; "
-            "the same command goes on from the beginning\ntraining: rank-1 on host 0 was ended by SIGKILL; the end of "
-        )
+        first, second, *_ = failure(job.job_file).splitlines()
+        assert mentions(first, "training: rank 1 on host 0 ... signal 9 ... 2 ... cluster.retries ... the beginning")
+        assert mentions(second, "training: rank-1 on host 0 ... SIGKILL")
         assert len(_retries(job)) == 2
         assert processes_of(job.job_file) == []
         processes = [job.coordinator(), job.host(0)]
@@ -163,9 +162,7 @@ def test_an_interface_that_a_host_has_not_is_a_mistake(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path, ranks=1), hosts=1) as job:
         coordinator, host = job.coordinator(), job.host(0, interface="eth77")
         assert (coordinator.wait(20), host.wait(20)) == (ExitCode.MISTAKE, 1)
-        assert failure(job.job_file).startswith(
-            "cluster.launcher.network_interface: host 0 has none of that name (got eth77); one of "
-        )
+        assert tells(failure(job.job_file), "cluster.launcher.network_interface", "host 0 ... (got eth77)")
 
 
 def test_a_host_that_never_comes_fails_the_job_at_its_deadline_by_number(tmp_path: Path) -> None:
@@ -195,7 +192,7 @@ def test_a_silent_host_is_lost_and_a_host_without_a_coordinator_ends_its_ranks(t
         _train(job)
         hosts[1].send_signal(signal.SIGSTOP)
         assert coordinator.wait(20) == 1
-        assert failure(job.job_file).startswith("training: host 1 has not been heard of for ")
+        assert mentions(failure(job.job_file), "training: host 1 ... heartbeat")
         assert hosts[0].wait(10) == 1
         assert job.rank(1) is not None
         hosts[1].send_signal(signal.SIGCONT)
