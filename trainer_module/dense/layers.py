@@ -13,7 +13,15 @@ from trainer_module.dense.weights import Axis, Weight, Weights, blocks_of, width
 
 
 class Dense:
-    """y = x W + b, or relu of it with dropout."""
+    """y = x W + b, or relu of it with dropout.
+
+    >>> layer = Dense("head", 2, 1, relu=False)
+    >>> [(weight.name, weight.shape) for weight in layer.weights]
+    [('head/w', (2, 1)), ('head/b', (1,))]
+    >>> weights = {"head/w": tf.constant([[1.0], [2.0]]), "head/b": tf.constant([0.5])}
+    >>> layer(weights, tf.constant([[3.0, 4.0]])).numpy().tolist()
+    [[11.5]]
+    """
 
     def __init__(self, name: str, inputs: Axis, outputs: Axis, *, relu: bool, dropout: float = 0.0):
         self._name, self._relu, self._dropout = name, relu, dropout

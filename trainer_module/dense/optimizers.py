@@ -99,6 +99,9 @@ def decays(weight: Weight) -> bool:
 def clipped(gradient: tf.Tensor, longest: float | None) -> tf.Tensor:
     """Returns the gradient, scaled down to this length where it is longer.
 
+    >>> clipped(tf.constant([3.0, 4.0]), 2.5).numpy().tolist()
+    [1.5, 2.0]
+
     Reference: Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural networks, ICML 2013,
     algorithm 1.
     """

@@ -24,6 +24,10 @@ def owner_of(keys: tf.Tensor, num_ranks: int) -> tf.Tensor:
     The ranks own equal ranges of a hash of 32 bits, one after another, so that a checkpoint in the order of the hash
     has a rank's rows together, whatever the number of ranks (`checkpoint.blocks`). The hash is of the id alone: a row
     keeps its owner when the tag of its table moves.
+
+    >>> keys = tf.range(1000, dtype=tf.int64)
+    >>> sorted(set(owner_of(keys, 3).numpy().tolist()))
+    [0, 1, 2]
     """
     ids = tf.bitwise.bitwise_and(keys, tf.constant((1 << ID_BITS) - 1, tf.int64))
     hashes = tf.bitwise.right_shift(mix64(tf.bitcast(ids, tf.uint64)), _u64(32))
@@ -45,6 +49,11 @@ def initial_rows(keys: tf.Tensor, dim: int, scale: float, seed: int) -> tf.Tenso
 
     Returns:
         [n, dim] float32.
+
+    >>> alone = initial_rows(tf.constant([7], tf.int64), 4, 0.05, seed=0)
+    >>> among_others = initial_rows(tf.constant([1, 7, 9], tf.int64), 4, 0.05, seed=0)
+    >>> bool(tf.reduce_all(alone[0] == among_others[1]))
+    True
     """
     streams = mix64(tf.bitcast(keys, tf.uint64) + _u64((seed + 1) * GAMMA))
     counters = tf.constant([((column + 1) * GAMMA) & (2**64 - 1) for column in range(dim)], tf.uint64)

@@ -154,6 +154,13 @@ def adam(
 
     All tensors have one shape; `step` counts from 1. lr_t = lr sqrt(1 - b2^t) / (1 - b1^t).
     Reference: Kingma, Ba: Adam, ICLR 2015, algorithm 1, in the form of its section 2's last paragraph.
+
+    The first step has the length of the rate, whatever the gradient:
+
+    >>> start, zero, step = tf.constant([1.0]), tf.zeros([1]), tf.constant(1, tf.int64)
+    >>> w, m, v = adam(start, zero, zero, tf.constant([0.5]), step, rate=0.25, betas=(0.9, 0.999), epsilon=0.0)
+    >>> round(float(w[0]), 4)
+    0.75
     """
     t, (beta1, beta2) = tf.cast(step, tf.float32), betas
     m = beta1 * m + (1.0 - beta1) * g

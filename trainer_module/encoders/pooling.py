@@ -13,6 +13,9 @@ def lists_of_values(lengths_S: tf.Tensor, num_values: tf.Tensor) -> tf.Tensor:
     """Returns which list each value belongs to, given how many each has: [n] int32.
 
     Linear in n and S: `tf.repeat` takes S times the longest list.
+
+    >>> lists_of_values(tf.constant([2, 0, 1], tf.int64), 3).numpy().tolist()
+    [0, 0, 2]
     """
     starts_S = tf.cumsum(lengths_S, exclusive=True)
     # Counts how many lists begin at each value; empty lists at the end begin after the last value.
@@ -30,6 +33,10 @@ def combine(
         lengths_S: int64, how many values each list has.
         combiners_S: int32, index in `COMBINERS` of each list's.
         weights_n: w of each value; 1 when left out.
+
+    >>> values, lengths = tf.constant([[1.0], [3.0], [5.0]]), tf.constant([2, 1], tf.int64)
+    >>> combine(values, lengths, tf.constant([COMBINERS.index("mean")] * 2)).numpy().tolist()
+    [[2.0], [5.0]]
     """
     num_lists = tf.size(lengths_S)
     of_value_n = lists_of_values(lengths_S, tf.shape(values_nD)[0])

@@ -39,7 +39,13 @@ class DcnV2Interaction:
 
 
 class FullCross:
-    """c(x) = W x + b: equation 1."""
+    """c(x) = W x + b: equation 1.
+
+    >>> cross = FullCross("cross", (("age", 1), ("clicks", 1)))
+    >>> weights = {"cross/w": tf.constant([[1.0, 0.0], [2.0, 1.0]]), "cross/b": tf.constant([0.0, 1.0])}
+    >>> cross(weights, tf.constant([[3.0, 4.0]])).numpy().tolist()
+    [[11.0, 5.0]]
+    """
 
     def __init__(self, name: str, inputs: Blocks):
         self._product = Dense(name, inputs, inputs, relu=False)

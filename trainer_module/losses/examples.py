@@ -70,6 +70,9 @@ def focal(logits_B: tf.Tensor, labels_B: tf.Tensor, *, gamma: float, alpha: floa
 def huber(errors_B: tf.Tensor, *, delta: float) -> tf.Tensor:
     """Returns e^2 / 2 where |e| <= delta, else delta (|e| - delta / 2).
 
+    >>> huber(tf.constant([0.5, -3.0]), delta=1.0).numpy().tolist()
+    [0.125, 2.5]
+
     Reference: Huber: Robust estimation of a location parameter, Annals of Mathematical Statistics 1964.
     """
     sizes_B = tf.abs(errors_B)
@@ -79,6 +82,9 @@ def huber(errors_B: tf.Tensor, *, delta: float) -> tf.Tensor:
 
 def weighted_logistic(logits_B: tf.Tensor, times_B: tf.Tensor) -> tf.Tensor:
     """Returns -t log p where t > 0, else -log(1 - p): the odds e^z are the expected time.
+
+    >>> [round(loss, 4) for loss in weighted_logistic(tf.zeros([2]), tf.constant([0.0, 10.0])).numpy().tolist()]
+    [0.6931, 6.9315]
 
     Exactly, they are (sum of times) / (number of examples with time 0).
     Reference: Covington et al.: Deep neural networks for YouTube recommendations, RecSys 2016, section 4.2.

@@ -24,6 +24,12 @@ def id_keys(tag: int | tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
 
     Returns:
         [n] int64, all positive.
+
+    >>> keys = id_keys(3, tf.constant(["anna", "7"]))
+    >>> tags_of(keys).numpy().tolist()
+    [3, 3]
+    >>> bool(keys[1] == id_keys(3, tf.constant([7]))[0])
+    True
     """
     text = ids if ids.dtype == tf.string else tf.strings.as_string(ids)
     low = tf.bitwise.bitwise_and(tf.bitcast(tf.fingerprint(text), tf.int64), (1 << ID_BITS) - 1)
