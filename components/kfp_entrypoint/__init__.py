@@ -1,4 +1,4 @@
-"""What every container of a compiled pipeline runs: TFX's own entry point, made fit for Kubeflow's backend.
+"""The command of every container of a compiled pipeline: it adapts TFX's own entry point to Kubeflow's backend.
 
-Loads without TensorFlow: what it starts does not.
+Loads without TensorFlow; the process that it starts loads it.
 """

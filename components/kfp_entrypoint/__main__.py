@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from components.kfp_entrypoint.ending import Ending
 from components.kfp_entrypoint.invocation import artifact_paths, parse_command
-from components.kfp_entrypoint.notify import About, is_due, tell_failure, tell_refusal
+from components.kfp_entrypoint.notify import RunInfo, is_final, send_failure_alert, send_refusal_alert
 from components.kfp_entrypoint.step import Step, execute, prepare
 from components.processes.stopping import StopSignals
 from schemas.contracts.exit_codes import ExitCode
@@ -21,12 +21,12 @@ _PUSHER = "pusher"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs a step and tells how it ended. Returns the exit code."""
+    """Runs a step and sends its alerts. Returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    place = list(argv).index("--") if "--" in argv else len(argv)
-    # To the end: a second signal must not cut off what is told of the first.
+    separator = list(argv).index("--") if "--" in argv else len(argv)
+    # Until the end: a second signal must not interrupt the alert about the first.
     with StopSignals() as stop:
-        return _run(_options(argv[:place]), argv[place + 1 :], stop)
+        return _run(_options(argv[:separator]), argv[separator + 1 :], stop)
 
 
 def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals) -> int:
@@ -41,24 +41,24 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
         print(f"error: {options.step}: {ending.reason.removeprefix(f'{options.step}: ')}", file=sys.stderr, flush=True)
     if alerts:
         try:
-            _tell(alerts, ending, step, options)
+            _send_alert(alerts, ending, step, options)
         except (OSError, ValueError) as error:
-            # Whether somebody is told changes nothing of how the step has ended.
+            # A failed alert does not change the step's exit code.
             _LOG.error("event=alert_not_sent reason=%r", str(error))
     return ending.code
 
 
-def _tell(alerts: Alerts, ending: Ending, step: Step | None, options: argparse.Namespace) -> None:
-    """Tells of a failure, once for a step of a run and when trying again is over or no use; or of a refused model."""
-    about = About(options.pipeline, step.run if step else "", step.date if step else "")
+def _send_alert(alerts: Alerts, ending: Ending, step: Step | None, options: argparse.Namespace) -> None:
+    """Alerts on a refused model, or on a failure: once per step of a run, after its last try."""
+    run = RunInfo(options.pipeline, step.run if step else "", step.date if step else "")
     if not ending.reason:
         if step and step.name == _PUSHER:
-            tell_refusal(alerts, about, artifact_paths(step.local, "inputs"), os.environ)
+            send_refusal_alert(alerts, run, artifact_paths(step.local, "inputs"), os.environ)
     elif step is None or (
-        is_due(ending, tries=step.tries, retries=options.retries)
-        and (step.notes is None or step.notes.is_first_telling(step.name))
+        is_final(ending, tries=step.tries, retries=options.retries)
+        and (step.notes is None or step.notes.is_first_alert(step.name))
     ):
-        tell_failure(alerts, about, options.step, ending, os.environ)
+        send_failure_alert(alerts, run, options.step, ending, os.environ)
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:

@@ -1,6 +1,7 @@
-"""The process that does the step's work: `python -m components.kfp_entrypoint.child REPORT MODULE ARGUMENTS`.
+"""The process that runs the step: `python -m components.kfp_entrypoint.child REPORT MODULE ARGUMENTS`.
 
-A process of its own, so that one that is killed, for memory perhaps, does not take along who tells of it.
+It is separate from its parent, so that the parent can still send an alert when this process is killed, for example for
+its memory.
 """
 
 import runpy
@@ -14,10 +15,10 @@ from schemas.errors import UserError
 
 
 def main(report: Path, module: str, arguments: list[str]) -> int:
-    """Runs a module as `python -m` does, and writes down what went wrong. Returns the exit code."""
+    """Runs a module as `python -m` does, and writes a report of its error, if any. Returns the exit code."""
     sys.argv = [module, *arguments]
     try:
-        # Nothing interrupts the cleaning: whoever started this process kills what takes too long.
+        # Nothing interrupts the cleanup: the parent kills a process that takes too long.
         with StopSignals(repeat_s=GRACE_S) as stop, stop.raised():
             runpy.run_module(module, run_name="__main__", alter_sys=True)
     except Stopped as stopped:
@@ -25,21 +26,21 @@ def main(report: Path, module: str, arguments: list[str]) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else ExitCode.FAILED if leaving.code else ExitCode.DONE
     except Exception as error:
-        mistake = _mistake_behind(error)
+        mistake = _user_error_of(error)
         text = str(mistake) if mistake else f"{type(error).__name__}: {str(error).strip()}"
         report.write_text(Report(is_mistake=mistake is not None, text=text).model_dump_json(), encoding="utf-8")
         if mistake is None:
             raise
-        # No traceback: the text says it all, and whoever started this process shows it.
+        # No traceback: the parent prints the message, which is enough.
         return ExitCode.MISTAKE
     return ExitCode.DONE
 
 
-def _mistake_behind(error: BaseException) -> UserError | None:
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, UserError):
-        found = found.__cause__ or found.__context__
-    return found
+def _user_error_of(error: BaseException) -> UserError | None:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, UserError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which day a run is for, where its parameter leaves it open."""
+"""Resolves the date of a run: its parameter, or yesterday."""
 
 import datetime
 
@@ -11,12 +11,12 @@ def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> 
 
     Args:
         given: the parameter; empty: yesterday.
-        noted: what an earlier try of the run has taken; empty if this is the first.
-        created: when the run was created, RFC 3339. Backends to 2.15, at least, leave the placeholder as it is.
-        now: the time, with its zone.
+        noted: the date of an earlier step or try of this run; empty if this is the first.
+        created: when the run was created, RFC 3339. Backends up to 2.15 at least do not fill in the placeholder.
+        now: with a time zone.
 
     Raises:
-        UserError: for a given date that is none.
+        UserError: if `given` is not a date.
     """
     if given:
         try:
@@ -30,7 +30,7 @@ def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> 
 
 
 def _moment(text: str) -> datetime.datetime | None:
-    """Returns the time that a text says; None if it says none, or not where on Earth."""
+    """Parses a time; None if the text is no time, or has no time zone."""
     try:
         moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""How a step's process ended, in one sentence and one exit code."""
+"""How a step's process ended: an exit code and a sentence."""
 
 import signal
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from schemas.contracts.exit_codes import ExitCode, of_signal
 
 
 class Report(BaseModel):
-    """What the process said before it ended.
+    """The error of the step's process.
 
     Attributes:
-        is_mistake: the text is meant for the user, and trying again changes nothing.
-        text: the error's.
+        is_mistake: the user must act; trying again changes nothing.
+        text: of the error.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,9 +27,9 @@ class Ending:
     """The end of a step.
 
     Attributes:
-        code: of this process.
-        reason: empty if all went well.
-        is_mistake: of the user's.
+        code: exit code of the entry point.
+        reason: empty after a success.
+        is_mistake: the user must act; trying again changes nothing.
     """
 
     code: int = ExitCode.DONE
@@ -42,8 +42,8 @@ def ending_of(code: int, report: Report | None, step: str) -> Ending:
 
     Args:
         code: of the process, negative for a signal.
-        report: None if it said nothing.
-        step: its name.
+        report: None if the process wrote none.
+        step: name.
     """
     if code == ExitCode.DONE:
         return Ending()
@@ -61,7 +61,7 @@ def ending_of(code: int, report: Report | None, step: str) -> Ending:
 
 
 def stopped(number: int, step: str) -> Ending:
-    """Returns the ending of a step that was asked to stop."""
+    """Returns the ending of a step that was stopped by a signal."""
     name = signal.Signals(number).name
     return Ending(
         of_signal(number), f"{step}: was stopped by {name}: it took too long, its pod was evicted, or the run ended"

@@ -1,4 +1,4 @@
-"""What the backend asks of a step, as JSON in TFX's command, and the same as TFX's executors can take it."""
+"""The backend's ExecutorInput in TFX's command, and its translation for TFX's executors."""
 
 import copy
 import json
@@ -6,37 +6,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.kfp_entrypoint.uris import Places
+from components.kfp_entrypoint.uris import UriMapping
 from schemas.errors import UserError
 
 INVOCATION, INPUTS_SPEC = "--json_serialized_invocation_args", "--json_serialized_inputs_spec_args"
-"""Arguments of TFX's command: the ExecutorInput, and what inputs the component declares."""
+"""Arguments of TFX's command: the ExecutorInput, and the component's input spec."""
 ROOT, CREATED = "sangam_root", "sangam_created"
 """Parameters that the compiler adds for this entry point alone: the pipeline root, and when the run was created."""
 _ADDED = frozenset({ROOT, CREATED})
 _BACKENDS_OWN = frozenset({"executor-logs"})
-"""Outputs that the backend adds where it publishes logs; TFX knows no artifact of that type."""
+"""Outputs that the backend adds for its logs; TFX has no artifact of that type."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Command:
-    """TFX's command, taken apart.
+    """TFX's command.
 
     Attributes:
-        module: that `python -m` runs.
-        arguments: of it.
+        module: run by `python -m`.
+        arguments: of the module.
     """
 
     module: str
     arguments: tuple[str, ...]
 
     def executor_input(self) -> Json:
-        """Returns what the backend has filled in.
+        """Returns the ExecutorInput that the backend has filled in.
 
         Raises:
-            UserError: if it has filled nothing in.
+            UserError: if it has not.
         """
         text = self.argument(INVOCATION)
         try:
@@ -45,7 +45,7 @@ class Command:
             parsed = None
         if not isinstance(parsed, dict):
             raise UserError(
-                f"{INVOCATION}: holds no ExecutorInput (got '{(text or '')[:80]}'); this command is for a backend of "
+                f"{INVOCATION}: is not an ExecutorInput (got '{(text or '')[:80]}'); run this command on a backend of "
                 "Kubeflow Pipelines v2, which fills it in"
             )
         return parsed
@@ -57,9 +57,9 @@ class Command:
 
     def with_executor_input(self, executor_input: Json) -> "Command":
         """Returns the command with another ExecutorInput."""
-        place = self.arguments.index(INVOCATION) + 1
+        index = self.arguments.index(INVOCATION) + 1
         text = json.dumps(executor_input)
-        return Command(self.module, (*self.arguments[:place], text, *self.arguments[place + 1 :]))
+        return Command(self.module, (*self.arguments[:index], text, *self.arguments[index + 1 :]))
 
 
 def parse_command(words: Sequence[str]) -> Command:
@@ -71,7 +71,7 @@ def parse_command(words: Sequence[str]) -> Command:
     match list(words):
         case ["python" | "python3", "-m", module, *arguments]:
             return Command(module, tuple(arguments))
-    raise UserError(f"command: is not `python -m MODULE ...` after `--` (got '{' '.join(words)[:80]}')")
+    raise UserError(f"command: after `--` is not `python -m MODULE ...` (got '{' '.join(words)[:80]}'); compile again")
 
 
 def parameters(executor_input: Json) -> Json:
@@ -80,43 +80,51 @@ def parameters(executor_input: Json) -> Json:
     return values
 
 
-def localized(executor_input: Json, declared: Mapping[str, Any], places: Places, changed: Mapping[str, Any]) -> Json:
-    """Returns the ExecutorInput as TFX's executors take it.
+def localized(
+    executor_input: Json, inputs_spec: Mapping[str, Any], uri_mapping: UriMapping, overrides: Mapping[str, Any]
+) -> Json:
+    """Returns the ExecutorInput for TFX's executors: with paths instead of URIs, and with types of input artifacts.
 
-    Paths stand for URIs. Input artifacts have the types that the component declares: the open-source backend leaves
-    them out (backend/src/v2/metadata/converter.go, toRuntimeArtifact), and TFX makes no artifact without.
+    The open-source backend leaves out the types (backend/src/v2/metadata/converter.go, toRuntimeArtifact), and TFX
+    needs them. They are taken from the component's input spec.
 
     Args:
         executor_input: of the backend; not changed.
-        declared: the component's inputs.
-        places: of artifacts.
-        changed: parameters with another value.
+        inputs_spec: of the component.
+        uri_mapping: from URIs to paths.
+        overrides: parameters to replace.
     """
     local = copy.deepcopy(executor_input)
     inputs, outputs = local.setdefault("inputs", {}), local.setdefault("outputs", {})
     values = {name: value for name, value in inputs.get("parameterValues", {}).items() if name not in _ADDED}
-    inputs["parameterValues"] = values | dict(changed)
-    for name, found in inputs.get("artifacts", {}).items():
-        for artifact in found["artifacts"]:
-            artifact["type"] = declared["artifacts"][name]["artifactType"]
-    kept = {name: found for name, found in outputs.get("artifacts", {}).items() if name not in _BACKENDS_OWN}
+    inputs["parameterValues"] = values | dict(overrides)
+    for name, artifact_list in inputs.get("artifacts", {}).items():
+        for artifact in artifact_list["artifacts"]:
+            artifact["type"] = inputs_spec["artifacts"][name]["artifactType"]
+    kept = {
+        name: artifact_list for name, artifact_list in outputs.get("artifacts", {}).items() if name not in _BACKENDS_OWN
+    }
     outputs["artifacts"] = kept
-    for found in (*inputs.get("artifacts", {}).values(), *kept.values()):
-        for artifact in found["artifacts"]:
-            artifact["uri"] = places.path(artifact["uri"])
+    for artifact_list in (*inputs.get("artifacts", {}).values(), *kept.values()):
+        for artifact in artifact_list["artifacts"]:
+            artifact["uri"] = uri_mapping.path(artifact["uri"])
     return local
 
 
-def globalized(executor_output: Json, places: Places) -> Json:
-    """Returns the ExecutorOutput of TFX with the URIs that the backend gave."""
+def globalized(executor_output: Json, uri_mapping: UriMapping) -> Json:
+    """Returns TFX's ExecutorOutput with the backend's URIs instead of paths."""
     result = copy.deepcopy(executor_output)
-    for found in result.get("artifacts", {}).values():
-        for artifact in found["artifacts"]:
-            artifact["uri"] = places.uri(artifact["uri"])
+    for artifact_list in result.get("artifacts", {}).values():
+        for artifact in artifact_list["artifacts"]:
+            artifact["uri"] = uri_mapping.uri(artifact["uri"])
     return result
 
 
 def artifact_paths(executor_input: Json, side: str) -> dict[str, str]:
-    """Returns the first address of every artifact of `inputs` or `outputs`, by name."""
-    found = executor_input[side].get("artifacts", {})
-    return {name: listed["artifacts"][0]["uri"] for name, listed in found.items() if listed["artifacts"]}
+    """Returns the first URI or path of every artifact of `inputs` or `outputs`, by name."""
+    by_name = executor_input[side].get("artifacts", {})
+    return {
+        name: artifact_list["artifacts"][0]["uri"]
+        for name, artifact_list in by_name.items()
+        if artifact_list["artifacts"]
+    }

@@ -1,7 +1,7 @@
-"""What the tries of a run's steps tell each other, in small files beside the run's artifacts.
+"""State that the steps of a run and their tries share, in small files beside the run's artifacts.
 
-A step that is tried again is a new pod with the same command. Without a note it would take the clock's yesterday once
-more, which after midnight is another day; and every try would tell of its failure.
+Each try of a step is a new pod with the same command. Without the notes it would take yesterday from the clock again,
+which after midnight is another day, and every try would send an alert.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,12 @@ from pathlib import Path
 
 from schemas.files import write_whole
 
-_DATE, _TRIES, _TOLD = "date", "tries", "told"
+_DATE, _TRIES, _ALERTED = "date", "tries", "alerted"
 
 
 @dataclass(frozen=True)
 class Notes:
-    """Of one run.
-
-    Attributes:
-        folder: of the notes.
-    """
+    """The notes of one run, in a folder."""
 
     folder: Path
 
@@ -30,11 +26,11 @@ class Notes:
             return ""
 
     def note_date(self, date: str) -> None:
-        """Notes the date that the run's first try has taken."""
+        """Notes the date that the run's first step has resolved."""
         _write(self.folder / _DATE, date)
 
     def count_try(self, step: str) -> int:
-        """Returns the number of this try of a step, from 1, and notes it."""
+        """Counts a try of a step and returns its number, from 1."""
         path = self.folder / _TRIES / step
         try:
             before = int(path.read_text(encoding="utf-8"))
@@ -43,9 +39,9 @@ class Notes:
         _write(path, str(before + 1))
         return before + 1
 
-    def is_first_telling(self, step: str) -> bool:
-        """Says whether nobody was told of this step's failure yet, and notes that it is done now."""
-        path = self.folder / _TOLD / step
+    def is_first_alert(self, step: str) -> bool:
+        """Says whether this is the first alert on the step's failure, and notes it as sent."""
+        path = self.folder / _ALERTED / step
         if path.exists():
             return False
         _write(path, "")

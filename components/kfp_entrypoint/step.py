@@ -1,4 +1,4 @@
-"""One step: folders for addresses before, addresses for folders after, and the date that the run is for."""
+"""Prepares and runs one step: translates URIs to folders and back, and fills in the date of the run."""
 
 import datetime
 import json
@@ -23,13 +23,13 @@ from components.kfp_entrypoint.invocation import (
 )
 from components.kfp_entrypoint.notes import Notes
 from components.kfp_entrypoint.process import run
-from components.kfp_entrypoint.uris import Places, base_of, run_folder
+from components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
 from components.processes.stopping import StopSignals
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _NOTES = ".sangam"
-"""Folder beside the folders of a run's tasks."""
+"""Folder of the notes, beside the folders of a run's tasks."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ class Step:
         name: of the step, for example example_gen.
         command: TFX's, with paths and the date filled in.
         local: the ExecutorInput in it.
-        places: of artifacts.
-        run: the run's id; empty where the backend does not let it be seen.
-        date: that the run is for; empty for logs without days.
-        tries: how many tries of this step there were, with this one.
-        notes: of the run; None where its folder is not known.
+        uri_mapping: from URIs to paths.
+        run: id; empty if the URIs do not contain it.
+        date: of the run; empty for logs without days.
+        tries: of this step, including this one.
+        notes: of the run; None if its folder is not known.
     """
 
     name: str
     command: Command
     local: dict[str, Any]
-    places: Places
+    uri_mapping: UriMapping
     run: str
     date: str
     tries: int
@@ -58,32 +58,32 @@ class Step:
 
 
 def prepare(name: str, command: Command, now: datetime.datetime) -> Step:
-    """Returns the step.
+    """Returns the step, ready to run.
 
     Raises:
-        UserError: for a root that is no folder here, a date that is none, or an address that is none.
+        UserError: for an invalid pipeline root, date or artifact URI.
     """
-    given = command.executor_input()
-    values = parameters(given)
-    places = Places(base_of(str(values.get(ROOT, ""))))
-    found = _run_folder(given, name, places)
-    notes = Notes(Path(found[0]) / _NOTES) if found else None
+    executor_input = command.executor_input()
+    values = parameters(executor_input)
+    uri_mapping = UriMapping(artifact_base(str(values.get(ROOT, ""))))
+    run_folder_and_id = _run_folder(executor_input, name, uri_mapping)
+    notes = Notes(Path(run_folder_and_id[0]) / _NOTES) if run_folder_and_id else None
     try:
         date = _date(values, notes, now)
         tries = notes.count_try(name) if notes else 1
     except OSError as error:
         raise UserError(
-            f"pipeline_root: cannot be written to (got {values[ROOT]}: {error.strerror}); it must lie on a volume of "
-            "cluster.volumes that user 10001 may write to"
+            f"pipeline_root: is not writable (got {values[ROOT]}: {error.strerror}); it must be on a volume of "
+            "cluster.volumes to which user 10001 may write"
         ) from None
-    declared = json.loads(command.argument(INPUTS_SPEC) or "{}")
-    local = localized(given, declared, places, {"date": date} if CREATED in values else {})
+    inputs_spec = json.loads(command.argument(INPUTS_SPEC) or "{}")
+    local = localized(executor_input, inputs_spec, uri_mapping, {"date": date} if CREATED in values else {})
     return Step(
         name=name,
         command=command.with_executor_input(local),
         local=local,
-        places=places,
-        run=found[1] if found else "",
+        uri_mapping=uri_mapping,
+        run=run_folder_and_id[1] if run_folder_and_id else "",
         date=date,
         tries=tries,
         notes=notes,
@@ -91,24 +91,24 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Step:
 
 
 def execute(step: Step, stop: StopSignals) -> Ending:
-    """Runs the step in a process of its own and puts the backend's addresses into what it has written."""
+    """Runs the step in a separate process and puts the backend's URIs into its ExecutorOutput."""
     _fresh_outputs(step)
     ending = run(step.command, step.name, stop)
     if not ending.reason:
         output_file = Path(step.local["outputs"]["outputFile"])
-        written = json.loads(output_file.read_text(encoding="utf-8"))
-        output_file.write_text(json.dumps(globalized(written, step.places)), encoding="utf-8")
+        executor_output = json.loads(output_file.read_text(encoding="utf-8"))
+        output_file.write_text(json.dumps(globalized(executor_output, step.uri_mapping)), encoding="utf-8")
     return ending
 
 
-def _run_folder(given: dict[str, Any], name: str, places: Places) -> tuple[str, str] | None:
-    """Returns the folder of the run and its id, as far as an output's address tells them."""
-    addresses = artifact_paths(given, "outputs").values()
-    return next((run_folder(places.path(uri), name.replace("_", "-")) for uri in addresses), None)
+def _run_folder(executor_input: dict[str, Any], name: str, uri_mapping: UriMapping) -> tuple[str, str] | None:
+    """Returns the folder of the run and its id, derived from an output's URI; None if it contains neither."""
+    uris = artifact_paths(executor_input, "outputs").values()
+    return next((run_folder(uri_mapping.path(uri), name.replace("_", "-")) for uri in uris), None)
 
 
 def _date(values: dict[str, Any], notes: Notes | None, now: datetime.datetime) -> str:
-    """Returns the run's date, and notes it where this step is the one that decides."""
+    """Returns the run's date, and notes it if this step resolves it."""
     noted = notes.date() if notes else ""
     if CREATED not in values:
         return noted
@@ -122,8 +122,8 @@ def _date(values: dict[str, Any], notes: Notes | None, now: datetime.datetime) -
 def _fresh_outputs(step: Step) -> None:
     """Makes empty folders for the outputs, as a local run does.
 
-    What is there is of an earlier try: the backend gives every try the same addresses. But a training job of several
-    pods goes on without the step that started it, and must not lose what it has written.
+    Existing files are from an earlier try, as the backend gives every try the same URIs. They are kept for a training
+    job in pods of its own, which continues without the step that started it.
     """
     is_adopted = bool(parameters(step.local).get("launch"))
     for path in artifact_paths(step.local, "outputs").values():

@@ -1,6 +1,6 @@
-"""Which blessed checkpoint an incremental training starts from.
+"""Chooses the blessed checkpoint that an incremental training starts from.
 
-Loads without TFX: reports name a base.
+Loads without TFX: reports contain a base.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ class Base(BaseModel):
     """A checkpoint to start from.
 
     Attributes:
-        checkpoint_uri: of the checkpoint artifact.
-        days: that it has learned from, its own bases' included, oldest first.
-        transform_graph_uri: of Transform's graph that its weights belong to.
-        inputs_digest: of the declaration that the graph was made from.
-        checkpoint_sha256: of the checkpoint's manifest; empty in records older than it, as the next is.
+        checkpoint_uri: of the artifact.
+        days: that it was trained on, including those of its own bases, oldest first.
+        transform_graph_uri: of the Transform graph that its weights belong to.
+        inputs_digest: of the inputs that the graph was made from.
+        checkpoint_sha256: of the checkpoint's manifest; this and the next are empty in records from before them.
         transform_graph_sha256: of the graph's manifest.
     """
 
@@ -39,37 +39,37 @@ class Base(BaseModel):
 
     @property
     def last_day(self) -> str:
-        """The newest day that it has learned from."""
+        """The newest day that it was trained on."""
         return self.days[-1]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The base of a run, if any, and what its user should know about it."""
+    """The base of a run, if any, and notes for the user."""
 
     base: Base | None
     notes: tuple[str, ...]
 
 
-def base_for(models: "Sequence[BlessedModel]", *, before: str, is_there: Callable[[str], bool]) -> Choice:
-    """Returns the blessed checkpoint that has come furthest, all of its days before the day `before`.
+def base_for(models: "Sequence[BlessedModel]", *, before: str, exists: Callable[[str], bool]) -> Choice:
+    """Returns the blessed checkpoint with the newest last day before `before`; of several, the one blessed last.
 
-    So the base of a date stays the same when the date is run again, and a rejected model is never one: it has no
-    record. Nor is one that was rolled back. Of checkpoints that have come equally far, the one blessed last.
+    The base of a date thus stays the same when the date is run again. Models that were rejected (they have no record)
+    or rolled back are never a base.
 
     Args:
         models: the ranker's blessings, oldest first.
-        before: the newest day to train on: a base that knows it already leaves nothing to learn.
-        is_there: says whether a checkpoint still exists.
+        before: the newest day to train on: a base that was trained on it leaves nothing to train on.
+        exists: says whether a checkpoint still exists.
     """
     notes: list[str] = []
-    fitting = [model for model in models if model.checkpoint_uri and model.days and model.days[-1] < before]
+    candidates = [model for model in models if model.checkpoint_uri and model.days and model.days[-1] < before]
     # Sorting is stable: the one blessed last stays last.
-    for model in reversed(sorted(fitting, key=lambda found: found.days[-1])):
+    for model in reversed(sorted(candidates, key=lambda candidate: candidate.days[-1])):
         if model.is_withdrawn:
-            notes.append(f"the blessed checkpoint of {model.days[-1]} was rolled back ({model.pushed}): passed over")
+            notes.append(f"the blessed checkpoint of {model.days[-1]} was rolled back ({model.pushed}): skipped")
             continue
-        if is_there(model.checkpoint_uri):
+        if exists(model.checkpoint_uri):
             base = Base(
                 checkpoint_uri=model.checkpoint_uri,
                 days=model.days,
@@ -79,6 +79,6 @@ def base_for(models: "Sequence[BlessedModel]", *, before: str, is_there: Callabl
                 transform_graph_sha256=model.transform_graph_sha256,
             )
             return Choice(base, tuple(notes))
-        notes.append(f"the blessed checkpoint {model.checkpoint_uri} of {model.days[-1]} is gone: it was passed over")
-    notes.append(f"no blessed checkpoint from before {before}: trained from nothing on the whole window")
+        notes.append(f"the blessed checkpoint {model.checkpoint_uri} of {model.days[-1]} is gone: skipped")
+    notes.append(f"no blessed checkpoint from before {before}: trained from scratch on the whole window")
     return Choice(None, tuple(notes))

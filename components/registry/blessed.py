@@ -1,7 +1,7 @@
-"""The models that were blessed, in order: `<pipeline_root>/blessed/<name>/00000001.json`, 00000002.json, ...
+"""The blessed models, in order: `<pipeline_root>/blessed/<name>/00000001.json`, 00000002.json, ...
 
-One small file per blessing rather than a query of ML Metadata, so that an executor finds the baseline where no driver
-and no resolver runs, as on Kubeflow Pipelines.
+One small file per blessing, not a query of ML Metadata, so that an executor finds the baseline where no driver or
+resolver runs, as on Kubeflow Pipelines.
 """
 
 import os
@@ -20,34 +20,34 @@ __all__ = ["BlessedModel", "baseline_for", "folder", "read_all", "record"]
 
 
 def folder(pipeline_root: str, name: str) -> str:
-    """Returns where the blessings of the ranker `name` lie."""
+    """Returns the folder of the blessings of the ranker `name`."""
     return os.path.join(pipeline_root, "blessed", name)
 
 
 def read_all(directory: str) -> list[BlessedModel]:
-    """Returns every blessing, oldest first; none if there is no such directory.
+    """Returns every blessing, oldest first; empty if there is no such directory.
 
     Raises:
-        UserError: naming a file that cannot be read: guessing the baseline could let a worse model pass.
+        UserError: for an unreadable record: another baseline could let a worse model pass.
     """
-    found = [_read(os.path.join(directory, name)) for name in _entries(directory)]
-    models = [model for model in found if model is not None]
+    records = [_read(os.path.join(directory, name)) for name in _entries(directory)]
+    models = [model for model in records if model is not None]
     root = os.path.dirname(os.path.dirname(directory))
     return mark_withdrawn(models, lambda target: _listed(os.path.join(root, target, WITHDRAWN)))
 
 
 def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequence[str] = ()) -> str | None:
-    """Returns the newest model blessed before `model_uri` was, or of all if that has not been blessed.
+    """Returns the newest model that was blessed before `model_uri`, or of all if that one has not been blessed.
 
-    So a rerun over a model that is blessed by now meets the same baseline as the first run. Newest is the one that has
-    learned from the latest day, as it is with the versions that are pushed; of equally new ones, the one blessed last.
-    A model that has learned from the days it would be judged on is no measure for one that has not, and passed over. So
-    is one whose version was rolled back: the one before it is served, and is what a new one must not fall behind.
+    A rerun for a model that is blessed by now thus gets the same baseline as the first run. The newest model is the
+    one trained on the latest day, as for pushed versions; of several, the one blessed last. Two kinds are skipped:
+    models trained on days of the evaluation, which would have an unfair advantage, and models that were rolled back,
+    as an earlier one is served.
     """
     first = min(eval_days, default="")
     fair = [model for model in models if not first or not model.days or model.days[-1] < first]
     # Sorting is stable: equally new ones stay in the order of their blessings.
-    ordered = sorted(fair, key=lambda found: found.days[-1:])
+    ordered = sorted(fair, key=lambda model: model.days[-1:])
     uris = [model.model_uri for model in ordered]
     before = ordered[: uris.index(model_uri)] if model_uri in uris else ordered
     served = [model.model_uri for model in before if not model.is_withdrawn]
@@ -55,7 +55,7 @@ def baseline_for(model_uri: str, models: Sequence[BlessedModel], eval_days: Sequ
 
 
 def record(directory: str, model: BlessedModel) -> None:
-    """Adds a blessing after all others, unless it is there already: of this model, and of this push of it."""
+    """Appends a blessing, unless there is one of this model and this push of it."""
     fileio.makedirs(directory)
     while True:
         names = _entries(directory)
@@ -84,7 +84,7 @@ def _entries(directory: str) -> list[str]:
 
 
 def _read(path: str) -> BlessedModel | None:
-    """Returns a record; None where a number was taken for one that is being written, or never was."""
+    """Returns a record; None for an empty file: its writer is about to replace it, or was killed."""
     try:
         with fileio.open(path, "rb") as file:
             content = file.read()
@@ -92,21 +92,21 @@ def _read(path: str) -> BlessedModel | None:
     except (OSError, ValidationError) as error:
         first_line = str(error).splitlines()[0]
         raise UserError(
-            f"{path}: not a readable record of a blessed model (got {first_line}); restore it from a backup, or move "
-            "it away to be compared with the blessing before it"
+            f"{path}: is not a readable blessing (got {first_line}); restore it from a backup, or move "
+            "it away to use the blessing before it"
         ) from error
 
 
 def _write_new(path: str, text: str) -> None:
-    """Writes a whole file or nothing, never over another one."""
+    """Writes a file atomically, and never over another one."""
     if "://" in path:
-        # Object stores show an object only when it is whole; there is no exclusive create through this interface.
+        # Object stores show only complete objects; this interface has no exclusive create.
         if fileio.exists(path):
             raise FileExistsError(path)
         with fileio.open(path, "w") as file:
             file.write(text)
         return
-    # An empty file takes the number, which the rename after it would not; mounted object stores know no links.
+    # An empty file reserves the number, as a rename would overwrite; mounted object stores have no links.
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
         write_whole(Path(path), text)

@@ -1,7 +1,7 @@
-"""Moves a version file by file: a mounted object store renames no folders. `saved_model.pb` says where it is.
+"""Moves a version file by file: mounted object stores cannot rename folders.
 
-Servers, ours and TensorFlow Serving, take a folder with that file for a whole model. It comes last to where a version
-is served from, and leaves first.
+Servers, including TensorFlow Serving, treat a folder with `saved_model.pb` as a complete model. So that file arrives
+last in the serving folder, and leaves it first.
 """
 
 import os
@@ -14,7 +14,7 @@ MODEL_FILE = "saved_model.pb"
 
 
 def move_in(source: Path, target: Path, *, but: str = "") -> None:
-    """Moves a version to where it is served, all but one file; what is there of it stays."""
+    """Moves a version, except the file `but`, into its serving folder; files that are there already stay."""
     files = [name for name in _files(source) if name != but]
     _move([name for name in files if name != MODEL_FILE], source, target)
     _move([name for name in files if name == MODEL_FILE], source, target)
@@ -22,7 +22,7 @@ def move_in(source: Path, target: Path, *, but: str = "") -> None:
 
 
 def move_out(source: Path, target: Path) -> None:
-    """Moves a version from where it is served; what is there of it stays."""
+    """Moves a version out of its serving folder; files that are in the target already stay."""
     files = _files(source)
     _move([name for name in files if name == MODEL_FILE], source, target)
     _move([name for name in files if name != MODEL_FILE], source, target)
@@ -30,8 +30,8 @@ def move_out(source: Path, target: Path) -> None:
 
 
 def _files(folder: Path) -> list[str]:
-    found = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    return sorted(str(path.relative_to(folder)) for path in found)
+    paths = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    return sorted(str(path.relative_to(folder)) for path in paths)
 
 
 def _move(names: list[str], source: Path, target: Path) -> None:
@@ -46,6 +46,6 @@ def _move(names: list[str], source: Path, target: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Removes what is left of a moved version: folders, and what was not to be moved."""
+    """Removes the rest of a moved version: empty folders, and the file that was left out."""
     shutil.rmtree(folder)
     sync(folder.parent)

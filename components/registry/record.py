@@ -19,19 +19,19 @@ class BlessedModel(BaseModel):
         ranker_digest: of the part of the spec that the model depends on.
         blessed_at: UTC.
         metrics: task to metric to value over all evaluation examples.
-        checkpoint_uri: of the checkpoint artifact; empty in records older than checkpoints, as the rest is.
-        days: that the model has learned from, its bases' included, oldest first; empty for logs without days.
-        transform_graph_uri: of the graph of Transform that the model was trained with.
+        checkpoint_uri: of the checkpoint artifact; this and all below are empty in records from before them.
+        days: that the model was trained on, including those of its bases, oldest first; empty for logs without days.
+        transform_graph_uri: of the Transform graph that the model was trained with.
         inputs_digest: of the part of the spec that the graph was made from.
-        model_sha256: of the model's manifest; empty in records older than it, as the next two are.
+        model_sha256: of the model's manifest.
         checkpoint_sha256: of the checkpoint's manifest.
         transform_graph_sha256: of the graph's manifest.
-        because: why a person blessed a model that a gate had refused; empty: it passed every gate.
-        by: that person.
-        pushed: the version that it was pushed as, relative to the pipeline root, so that a root may move; empty: it
-            was pushed nowhere, or by a release that did not record it.
+        because: reason of a manual blessing; empty: the model passed every gate.
+        by: the person.
+        pushed: folder of the pushed version, relative to the pipeline root, so that the root may move; empty: not
+            pushed, or pushed by a release that did not record it.
         pushes: how often this model had been pushed before.
-        is_withdrawn: that version was rolled back; looked up when records are read, never written.
+        is_withdrawn: the pushed version was rolled back; looked up when records are read, never written.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -58,9 +58,9 @@ def mark_withdrawn(models: Sequence[BlessedModel], listed: Callable[[str], Itera
     """Returns the models with `is_withdrawn` filled in.
 
     Args:
-        models: as they were read.
-        listed: from a folder of versions, relative to the root, to the names in its folder of withdrawn ones: of
-            versions, and of the records beside them, which stay when a version's files are removed.
+        models: as read.
+        listed: lists the folder of withdrawn versions below a folder of versions, which is relative to the root. It
+            contains versions, and their records, which stay when a version's files are removed.
     """
     gone = {
         f"{target}/{name.removesuffix('.json')}"

@@ -1,8 +1,8 @@
 """Seals folders that a later step or run loads as a program: Transform's graph and the exported model.
 
-The step that has written a folder lists its files with their sha256 in `manifest.json`, as a pushed version does, and
-notes the sha256 of that file on the artifact. Before a folder is loaded, it must be exactly what was listed: no byte
-changed, no file more or less, no link. Loads without TensorFlow and TFX.
+The step that writes a folder lists its files with their sha256 in `manifest.json`, as in a pushed version, and stores
+the sha256 of that file as a property of the artifact. Before a folder is loaded, its files must be exactly those
+listed: no byte changed, no file missing or extra, no link. Loads without TensorFlow and TFX.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from schemas.errors import UserError
 
 MANIFEST_FILE = "manifest.json"
 SHA256 = "sha256"
-"""Custom property of a sealed artifact: of its manifest."""
-ANEW = "remove this folder, and the next run makes it anew"
+"""Custom property of a sealed artifact: the sha256 of its manifest."""
+REMAKE = "remove this folder, and the next run makes it again"
 _CHUNK_BYTES = 2**20
 
 
@@ -33,10 +33,10 @@ class FileEntry(BaseModel):
 
 
 def list_files(root: Path) -> dict[str, FileEntry]:
-    """Returns size and sha256 of every file below `root`, by its path relative to it, the manifest left out.
+    """Returns size and sha256 of every file below `root` except the manifest, by relative path.
 
     Raises:
-        UserError: for a link: what is sealed or pushed must not lie elsewhere.
+        UserError: for a link: a sealed or pushed folder must contain its own files.
     """
     try:
         return {name: _entry(path) for name, path in sorted(_paths(root).items())}
@@ -45,54 +45,54 @@ def list_files(root: Path) -> dict[str, FileEntry]:
 
 
 def seal(folder: str) -> str:
-    """Writes the manifest of a folder that nothing will be added to, and returns the manifest's sha256."""
+    """Writes the manifest of a complete folder, and returns the manifest's sha256."""
     if "://" in folder:
-        raise UserError(f"{folder}: is an address (got no path); mount the store, or use a path as pipeline root")
+        raise UserError(f"{folder}: is not a path (got a URI); mount the store, or use a path as pipeline root")
     files = {name: entry.model_dump() for name, entry in list_files(Path(folder)).items()}
     path = Path(folder, MANIFEST_FILE)
     path.write_text(json.dumps({"files": files}, indent=2) + "\n", encoding="utf-8")
     return sha256_of(path)
 
 
-def refuse_changed(folder: str, sealed: str, mend: str = ANEW) -> None:
-    """Stops before a folder is loaded that is not what was sealed.
+def refuse_changed(folder: str, sealed: str, remedy: str = REMAKE) -> None:
+    """Refuses to load a folder that has changed since it was sealed.
 
     Args:
         folder: to load.
-        sealed: sha256 of its manifest; empty if whoever wrote it noted none.
-        mend: what can be done.
+        sealed: sha256 of its manifest; empty if the artifact has none.
+        remedy: last part of the error.
 
     Raises:
-        UserError: naming the file that differs.
+        UserError: with the file that differs.
     """
     if found := _change(Path(folder), sealed):
-        raise UserError(f"{folder}: is not what was written there (got {found}); {mend}")
+        raise UserError(f"{folder}: is not what was written there (got {found}); {remedy}")
 
 
 def difference(folder: Path) -> str | None:
-    """Says what of a folder's files is not as its manifest lists them; None: nothing, or there is no manifest."""
+    """Returns how a folder's files differ from its manifest; None if they do not, or there is no manifest."""
     try:
-        there = _paths(folder)
+        paths = _paths(folder)
         listed: dict[str, Any] = json.loads((folder / MANIFEST_FILE).read_bytes())["files"]
-        wanted = {name: str(entry["sha256"]) for name, entry in listed.items()}
+        expected = {name: str(entry["sha256"]) for name, entry in listed.items()}
     except FileNotFoundError:
         return None
     except UserError as error:
         return str(error)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{MANIFEST_FILE}: cannot be read ({type(error).__name__}: {error})"
-    # Names come from the folder, not from the manifest: one that leads out of it is never opened.
-    for name in sorted(there.keys() | wanted.keys()):
-        if name not in there:
+    # Only paths from the folder are opened: a name in the manifest may lead out of it.
+    for name in sorted(paths.keys() | expected.keys()):
+        if name not in paths:
             return f"{name}: listed in {MANIFEST_FILE}, no such file"
-        if name not in wanted:
+        if name not in expected:
             return f"{name}: not listed in {MANIFEST_FILE}"
         try:
-            found = sha256_of(there[name])
+            sha256 = sha256_of(paths[name])
         except OSError as error:
             return f"{name}: listed in {MANIFEST_FILE}, cannot be read ({error.strerror})"
-        if found != wanted[name]:
-            return f"{name}: sha256 is {found}, in {MANIFEST_FILE} it is {wanted[name]}"
+        if sha256 != expected[name]:
+            return f"{name}: sha256 is {sha256}, in {MANIFEST_FILE} it is {expected[name]}"
     return None
 
 
@@ -106,34 +106,33 @@ def _change(folder: Path, sealed: str) -> str | None:
         return "an artifact without sha256"
     manifest = folder / MANIFEST_FILE
     try:
-        found = sha256_of(manifest)
+        sha256 = sha256_of(manifest)
     except OSError as error:
         return f"{MANIFEST_FILE}: cannot be read ({error.strerror})"
-    if found != sealed:
-        return f"{MANIFEST_FILE}: sha256 is {found}, noted was {sealed}"
+    if sha256 != sealed:
+        return f"{MANIFEST_FILE}: sha256 is {sha256}, recorded was {sealed}"
     return difference(folder)
 
 
 def _paths(folder: Path) -> dict[str, Path]:
-    """Returns every file below a folder by its path relative to it, the manifest left out.
+    """Returns every file below a folder except the manifest, by relative path.
 
     Raises:
-        UserError: for a link, which may lead anywhere, and for what is neither a file nor a folder; TensorFlow writes
-            neither.
+        UserError: for a link or a special file; TensorFlow writes neither.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for parent, folders, names in os.walk(folder):
         for path in (Path(parent, name) for name in sorted([*folders, *names])):
             name = path.relative_to(folder).as_posix()
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
-                raise UserError(f"{name}: is a link (got one to {os.readlink(path)}); a model has files of its own")
+                raise UserError(f"{name}: is a link (got one to {os.readlink(path)}); copy the file in its place")
             if stat.S_ISREG(mode):
-                found[name] = path
+                paths[name] = path
             elif not stat.S_ISDIR(mode):
-                raise UserError(f"{name}: is no file (got {stat.filemode(mode)}); a model has files and folders")
-    found.pop(MANIFEST_FILE, None)
-    return found
+                raise UserError(f"{name}: is a special file (got {stat.filemode(mode)}); remove it")
+    paths.pop(MANIFEST_FILE, None)
+    return paths
 
 
 def _entry(path: Path) -> FileEntry:

@@ -1,8 +1,8 @@
-"""The folder of versions that a ranker is served from: what lies where, which version counts, and how one is withdrawn.
+"""The folder of a ranker's versions: its layout, and how versions are withdrawn and restored.
 
-`<folder>/<number>/` is a version; the highest number is served, by TensorFlow Serving as by ours. A withdrawn one lies
-in `<folder>/withdrawn/<number>/`, where no server looks, with the reason beside it in `withdrawn/<number>.json`. Loads
-without TensorFlow and TFX: the pusher, the server and the command line share it.
+`<folder>/<number>/` is a version; servers, including TensorFlow Serving, serve the highest number. A withdrawn version
+is in `<folder>/withdrawn/<number>/`, where no server looks, with the reason in `withdrawn/<number>.json`. Loads without
+TensorFlow and TFX: the pusher, the server and the command line share it.
 """
 
 import datetime
@@ -25,11 +25,11 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class Withdrawal(BaseModel):
-    """Why a version is served no more.
+    """The record of a withdrawn version.
 
     Attributes:
-        version: its number.
-        because: the reason given; empty if the record is lost.
+        version: number.
+        because: reason; empty if the record is lost.
         withdrawn_at: UTC.
     """
 
@@ -43,41 +43,41 @@ class Withdrawal(BaseModel):
 def versions(folder: Path) -> list[str]:
     """Returns the versions that may be served, lowest first.
 
-    One without `saved_model.pb` is still being copied; so is one without a manifest beside versions that have one.
+    A version without `saved_model.pb` is still being copied, and so is one without a manifest if others have one.
     """
-    found = [name for name in _numbers(folder) if (folder / name / MODEL_FILE).is_file()]
-    described = [name for name in found if (folder / name / MANIFEST_FILE).is_file()]
-    return described or found
+    complete = [name for name in _numbers(folder) if (folder / name / MODEL_FILE).is_file()]
+    with_manifest = [name for name in complete if (folder / name / MANIFEST_FILE).is_file()]
+    return with_manifest or complete
 
 
 def withdrawn(folder: Path) -> dict[str, Withdrawal]:
-    """Returns the withdrawn versions, lowest first, and why."""
+    """Returns the records of withdrawn versions, lowest first."""
     return {name: _read_withdrawal(folder / WITHDRAWN, name) for name in _numbers(folder / WITHDRAWN)}
 
 
 def numbers_taken(folder: Path) -> list[str]:
-    """Returns every number that a new version must not have, lowest first: there, half written or withdrawn."""
+    """Returns all numbers in use, lowest first: of complete, incomplete and withdrawn versions."""
     return sorted({*_numbers(folder), *_numbers(folder / WITHDRAWN)}, key=int)
 
 
 def is_verified(version: Path) -> bool:
-    """Whether a version has checksums, which `damage` compares; models that Sangam has not pushed may have none."""
+    """Says whether a version has checksums for `damage`; models that Sangam did not push may have none."""
     return (version / MANIFEST_FILE).is_file()
 
 
 def damage(version: Path) -> str | None:
-    """Says what is wrong with a version's files; None: nothing.
+    """Returns what is wrong with a version's files; None if nothing.
 
-    They must be what its manifest lists, all of it and nothing else; without a manifest, files of its own folder.
+    They must be exactly those of its manifest; without a manifest, they must not be links.
     """
     if _NUMBER.fullmatch(version.name) and version.is_symlink():
-        return f"{version.name}: is a link (got one to {os.readlink(version)}); a version is a folder of its own"
+        return f"{version.name}: is a link (got one to {os.readlink(version)}); a version must be a folder"
     return seal.difference(version)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock: one push, withdrawal or restoration at a time."""
+    """Holds the folder's lock, so that only one push, withdrawal or restoration runs at a time."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -89,35 +89,35 @@ def locked(folder: Path) -> Iterator[None]:
 def withdraw(folder: Path, *, because: str, now: datetime.datetime, to: str | None = None) -> list[str]:
     """Withdraws the newest version, or all that are newer than `to`; returns them, lowest first.
 
-    The newest goes last: until then it is served, and after that the right one is, with none between.
+    The newest is withdrawn last: servers change directly from it to the version to fall back to.
 
     Raises:
-        UserError: if there is nothing to withdraw, or nothing sound to fall back to.
+        UserError: if there is nothing to withdraw, or no intact version to fall back to.
     """
     _check_folder(folder)
     if not because.strip():
-        raise UserError(f"--because: needs a reason (got '{because}'); say why, for whoever finds the version gone")
+        raise UserError(f"--because: is empty (got '{because}'); give the reason, which is recorded with the version")
     with locked(folder):
         finish_moves(folder)
-        leaving, fallback = _split(folder, to)
-        if found := damage(folder / fallback):
+        to_withdraw, fallback = _split(folder, to)
+        if problem := damage(folder / fallback):
             raise UserError(
-                f"{folder}: version {fallback} to fall back to is damaged (got {found}); give a sound one with --to, "
-                "or push a new one"
+                f"{folder}: version {fallback} to fall back to is damaged (got {problem}); choose another one with "
+                "--to, or push a new one"
             )
         (folder / WITHDRAWN).mkdir(exist_ok=True)
-        for version in leaving:
+        for version in to_withdraw:
             record = Withdrawal(version=version, because=because, withdrawn_at=now)
             write_whole(folder / WITHDRAWN / f"{version}.json", record.model_dump_json(indent=2) + "\n")
             moving.move_out(folder / version, folder / WITHDRAWN / version)
-        return leaving
+        return to_withdraw
 
 
 def restore(folder: Path, version: str) -> None:
     """Puts a withdrawn version back.
 
     Raises:
-        UserError: if it is not among the withdrawn, or its number is taken.
+        UserError: if it is not withdrawn, or its number is in use.
     """
     _check_folder(folder)
     with locked(folder):
@@ -133,7 +133,7 @@ def restore(folder: Path, version: str) -> None:
 
 
 def finish_moves(folder: Path) -> None:
-    """Ends withdrawals and restorations that were killed half-way: the version is withdrawn; call it under the lock."""
+    """Completes moves that were killed half-way, by withdrawing the version; call it under the lock."""
     for version in _numbers(folder / WITHDRAWN):
         half = folder / version
         if half.is_dir() and not half.is_symlink() and not (half / MODEL_FILE).exists():
@@ -150,20 +150,18 @@ def _numbers(folder: Path) -> list[str]:
 
 def _split(folder: Path, to: str | None) -> tuple[list[str], str]:
     """Returns the versions to withdraw and the one to fall back to."""
-    there = versions(folder)
+    available = versions(folder)
     if to is None:
-        if len(there) < 2:
-            raise UserError(
-                f"{folder}: no older version to fall back to (got {_list(there)}); push another one, or stop the server"
-            )
-        return there[-1:], there[-2]
-    if to not in there:
-        mend = f"--restore {to} puts it back" if to in withdrawn(folder) else f"there are: {_list(there)}"
-        raise UserError(f"--to: no such version in {folder} (got {to}); {mend}")
-    leaving = there[there.index(to) + 1 :]
-    if not leaving:
-        raise UserError(f"--to: is the newest version already (got {to}); there are: {_list(there)}")
-    return leaving, to
+        if len(available) < 2:
+            raise UserError(f"{folder}: no older version to fall back to (got {_list(available)}); push another one")
+        return available[-1:], available[-2]
+    if to not in available:
+        hint = f"--restore {to} puts it back" if to in withdrawn(folder) else f"there are: {_list(available)}"
+        raise UserError(f"--to: no such version in {folder} (got {to}); {hint}")
+    to_withdraw = available[available.index(to) + 1 :]
+    if not to_withdraw:
+        raise UserError(f"--to: is the newest version already (got {to}); there are: {_list(available)}")
+    return to_withdraw, to
 
 
 def _check_folder(folder: Path) -> None:

@@ -69,7 +69,7 @@ def find_base(folder: Path, name: str) -> Base:
         )
     read = [model for file in sorted(records.iterdir()) if ENTRY.match(file.name) and (model := _read(file))]
     models = mark_withdrawn(read, lambda target: (path.name for path in (folder / target).glob(f"{WITHDRAWN}/*")))
-    choice = base_for(models, before=_AFTER_ALL_DAYS, is_there=lambda uri: Path(uri, _CHECKPOINT, MANIFEST).is_file())
+    choice = base_for(models, before=_AFTER_ALL_DAYS, exists=lambda uri: Path(uri, _CHECKPOINT, MANIFEST).is_file())
     if choice.base is None:
         raise UserError(
             f"--base: no checkpoint of a blessed '{name}' is left (got {folder}); the next run trains from scratch"

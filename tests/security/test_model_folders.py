@@ -62,15 +62,15 @@ def test_a_linked_file_is_refused_even_with_the_right_checksum(version: Path, ou
     (version / "variables" / "data").unlink()
     (version / "variables" / "data").symlink_to(target)
     _describe(version, {"saved_model.pb": b"graph", "variables/data": b"secret", "variables/data2": b"secret"})
-    assert damage(version) == f"variables/data: is a link (got one to {target}); a model has files of its own"
+    assert str(damage(version)).startswith(f"variables/data: is a link (got one to {target})")
 
 
 def test_a_linked_folder_is_refused_with_or_without_a_manifest(version: Path, tmp_path: Path) -> None:
     (version / "assets").symlink_to(tmp_path)
-    wanted = f"assets: is a link (got one to {tmp_path}); a model has files of its own"
-    assert damage(version) == wanted
+    refusal = f"assets: is a link (got one to {tmp_path})"
+    assert str(damage(version)).startswith(refusal)
     (version / "manifest.json").unlink()
-    assert damage(version) == wanted
+    assert str(damage(version)).startswith(refusal)
     assert not is_verified(version)
 
 
@@ -89,7 +89,7 @@ def test_a_linked_version_is_refused(version: Path, tmp_path: Path) -> None:
 def test_what_is_neither_file_nor_folder_is_refused_and_never_opened(version: Path) -> None:
     (version / "variables" / "data").unlink()
     os.mkfifo(version / "variables" / "data")  # Reading it would wait for ever.
-    assert str(damage(version)).startswith("variables/data: is no file (got p")
+    assert str(damage(version)).startswith("variables/data: is a special file (got p")
 
 
 def test_nothing_falls_back_to_a_version_with_a_link(version: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from components.registry.base import INCREMENTAL, Base, base_for
 from components.registry.blessed import folder, read_all
-from components.registry.checkpoint import is_there
+from components.registry.checkpoint import exists as checkpoint_exists
 from components.steps.example_gen.files.listing import Storage
 from components.steps.example_gen.files.resolve import days_of_window, days_with_files
 from components.steps.example_gen.request import Request
@@ -50,7 +50,7 @@ def starting_point(request: Request, storage: Storage) -> Start:
         return Start()  # Listing the files will say what is missing.
     newest = present[-1]
     blessings = read_all(folder(request.pipeline_root, request.name))
-    choice = base_for(blessings, before=newest.isoformat(), is_there=is_there)
+    choice = base_for(blessings, before=newest.isoformat(), exists=checkpoint_exists)
     if choice.base is None:
         return Start(notes=choice.notes)
     notes = (*choice.notes, *_between(choice.base, days[0]), *_late(choice.base, days, present))

@@ -68,7 +68,7 @@ def _refuse_changed(report: IngestionReport, input_dict: Artifacts) -> None:
     graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
     seal.refuse_changed(_local(graph.uri), graph.get_string_custom_property(seal.SHA256))
     if report.base:
-        checkpoints.refuse_other(_local(report.base.checkpoint_uri), report.base.checkpoint_sha256)
+        checkpoints.refuse_changed_checkpoint(_local(report.base.checkpoint_uri), report.base.checkpoint_sha256)
 
 
 def _longest_s(ranker: RankerSpec) -> float:

@@ -53,4 +53,4 @@ def test_notes_are_kept_for_the_next_try(tmp_path: Path) -> None:
     notes.note_date("2024-03-07")
     assert Notes(notes.folder).date() == "2024-03-07"
     assert [notes.count_try("trainer"), notes.count_try("trainer"), notes.count_try("pusher")] == [1, 2, 1]
-    assert [notes.is_first_telling("trainer"), notes.is_first_telling("trainer")] == [True, False]
+    assert [notes.is_first_alert("trainer"), notes.is_first_alert("trainer")] == [True, False]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from components.kfp_entrypoint.invocation import Command, globalized, localized, parse_command
-from components.kfp_entrypoint.uris import Places
+from components.kfp_entrypoint.uris import UriMapping
 from schemas.errors import UserError
 from tests.errors import place_and_value
 
-PLACES = Places("/r/artifacts")
+URI_MAPPING = UriMapping("/r/artifacts")
 DECLARED = {"artifacts": {"examples": {"artifactType": {"instanceSchema": "title: tfx.Examples"}}}}
 ASKED: dict[str, Any] = {
     "inputs": {
@@ -36,7 +36,7 @@ ASKED: dict[str, Any] = {
 
 def test_paths_types_and_parameters_are_as_tfx_takes_them() -> None:
     before = copy.deepcopy(ASKED)
-    local = localized(ASKED, DECLARED, PLACES, {"date": "2024-03-07"})
+    local = localized(ASKED, DECLARED, URI_MAPPING, {"date": "2024-03-07"})
     assert before == ASKED
     (examples,) = local["inputs"]["artifacts"]["examples"]["artifacts"]
     assert examples == {
@@ -52,14 +52,14 @@ def test_paths_types_and_parameters_are_as_tfx_takes_them() -> None:
 
 def test_what_is_handed_back_has_the_backends_addresses() -> None:
     written = {"artifacts": {"model": {"artifacts": [{"uri": "/r/artifacts/minio/b/m", "metadata": {"step": 3.0}}]}}}
-    assert globalized(written, PLACES) == {
+    assert globalized(written, URI_MAPPING) == {
         "artifacts": {"model": {"artifacts": [{"uri": "minio://b/m", "metadata": {"step": 3.0}}]}}
     }
 
 
 def test_an_artifact_that_was_moved_is_refused() -> None:
     with pytest.raises(UserError, match=place_and_value("artifact", "/r/artifacts (got '/etc/m')")):
-        globalized({"artifacts": {"model": {"artifacts": [{"uri": "/etc/m"}]}}}, PLACES)
+        globalized({"artifacts": {"model": {"artifacts": [{"uri": "/etc/m"}]}}}, URI_MAPPING)
 
 
 def test_the_executor_input_is_replaced_in_tfxs_command() -> None:
@@ -78,5 +78,5 @@ def test_another_command_is_refused(words: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["{{$}}", "", "[]"])
 def test_a_placeholder_that_nobody_filled_in_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="holds no ExecutorInput"):
+    with pytest.raises(UserError, match="is not an ExecutorInput"):
         Command("m", ("--json_serialized_invocation_args", text)).executor_input()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.kfp_entrypoint.uris import Places, base_of, run_folder
+from components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
 from schemas.errors import UserError
 from tests.errors import place_and_value
 
@@ -24,20 +24,20 @@ BASES = st.sampled_from(["", "/sangam/r/artifacts", "/r/artifacts"])
 
 @given(BASES, URIS)
 def test_a_path_tells_its_address_again(base: str, uri: str) -> None:
-    places = Places(base)
-    assert places.uri(places.path(uri)) == uri
+    mapping = UriMapping(base)
+    assert mapping.uri(mapping.path(uri)) == uri
 
 
 @given(BASES, URIS, URIS)
 def test_two_addresses_never_share_a_path(base: str, first: str, second: str) -> None:
-    places = Places(base)
-    assert (places.path(first) == places.path(second)) == (first == second)
+    mapping = UriMapping(base)
+    assert (mapping.path(first) == mapping.path(second)) == (first == second)
 
 
 @given(BASES, st.sampled_from(["gs", "minio", "s3"]), st.text(max_size=40))
 def test_no_address_leads_out_of_its_folder(base: str, scheme: str, rest: str) -> None:
     try:
-        path = Places(base).path(f"{scheme}://{rest}")
+        path = UriMapping(base).path(f"{scheme}://{rest}")
     except UserError:
         return
     folder = f"{base}/{'gcs' if scheme == 'gs' else scheme}/"
@@ -47,12 +47,12 @@ def test_no_address_leads_out_of_its_folder(base: str, scheme: str, rest: str) -
 
 @given(BASES, st.text(max_size=60))
 def test_no_path_from_elsewhere_becomes_an_address(base: str, path: str) -> None:
-    places = Places(base)
+    mapping = UriMapping(base)
     try:
-        uri = places.uri(path)
+        uri = mapping.uri(path)
     except UserError:
         return
-    assert places.path(uri) == path
+    assert mapping.path(uri) == path
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_no_path_from_elsewhere_becomes_an_address(base: str, path: str) -> None
 )
 def test_other_addresses_are_refused_by_name(uri: str) -> None:
     with pytest.raises(UserError, match=place_and_value("artifact", "(got '")) as error:
-        Places("/root").path(uri)
+        UriMapping("/root").path(uri)
     assert uri in str(error.value)
 
 
@@ -86,20 +86,20 @@ def test_other_addresses_are_refused_by_name(uri: str) -> None:
     ],
 )
 def test_artifacts_lie_below_the_root_or_where_the_store_is_mounted(root: str, base: str) -> None:
-    assert base_of(root) == base
+    assert artifact_base(root) == base
 
 
 def test_the_mounts_are_those_of_the_backends() -> None:
-    places = Places(base_of("/gcs/bucket/root"))
-    assert places.path("gs://bucket/r/artifacts/x") == "/gcs/bucket/r/artifacts/x"
-    assert places.path("minio://bucket/x") == "/minio/bucket/x"
-    assert places.path("s3://bucket/x") == "/s3/bucket/x"
+    mapping = UriMapping(artifact_base("/gcs/bucket/root"))
+    assert mapping.path("gs://bucket/r/artifacts/x") == "/gcs/bucket/r/artifacts/x"
+    assert mapping.path("minio://bucket/x") == "/minio/bucket/x"
+    assert mapping.path("s3://bucket/x") == "/s3/bucket/x"
 
 
 @pytest.mark.parametrize("root", ["", "relative", "gs://bucket/root", "minio://bucket/root", "/a/../b", "//a"])
 def test_a_root_that_is_no_folder_is_refused(root: str) -> None:
     with pytest.raises(UserError, match=place_and_value("pipeline_root", f"(got {root!r})")):
-        base_of(root)
+        artifact_base(root)
 
 
 @pytest.mark.parametrize(

@@ -78,20 +78,20 @@ def test_a_folder_that_nobody_has_sealed_is_refused(folder: Path) -> None:
 
 
 def test_an_address_is_no_folder() -> None:
-    with pytest.raises(UserError, match="is an address"):
+    with pytest.raises(UserError, match="s3://bucket/graph: "):
         seal.seal("s3://bucket/graph")
 
 
 @pytest.mark.slow
 def test_a_base_that_is_not_the_checkpoint_that_was_blessed_is_refused(tmp_path: Path) -> None:
-    from components.registry.checkpoint import refuse_other, sha256_of_manifest
+    from components.registry.checkpoint import refuse_changed_checkpoint, sha256_of_manifest
 
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "manifest.json").write_text("{}")
     blessed = sha256_of_manifest(str(tmp_path))
-    refuse_other(str(tmp_path), blessed)
+    refuse_changed_checkpoint(str(tmp_path), blessed)
     (tmp_path / "checkpoint" / "manifest.json").write_text("{ }")
     # A record that is older than the checksum knows of none.
-    refuse_other(str(tmp_path), "")
+    refuse_changed_checkpoint(str(tmp_path), "")
     with pytest.raises(UserError, match=place_and_value(str(tmp_path), "(got sha256 ... the base before it")):
-        refuse_other(str(tmp_path), blessed)
+        refuse_changed_checkpoint(str(tmp_path), blessed)
