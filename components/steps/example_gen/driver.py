@@ -1,4 +1,4 @@
-"""What runs before TFX looks into its cache: days, files and the base become part of the cache key."""
+"""Resolves the date, the base and the files before TFX's cache lookup: they become part of the cache key."""
 
 from tfx.orchestration.portable import data_types
 
@@ -13,27 +13,27 @@ from components.steps.example_gen.start import starting_point
 
 
 class Driver(AddingDriver):
-    """Resolves an empty date and the base, and adds the files' fingerprint, so that changed data is read again."""
+    """Adds the date, the base, and a fingerprint of the files, so that changed data is read again."""
 
     def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, str]:
         """Returns date, start and fingerprint.
 
         Raises:
-            UserError: for a date whose logs do not arrive, and days or splits without files.
+            UserError: for logs that do not arrive, and for days or splits without files.
         """
         properties = execution_info.exec_properties
         today = today_utc()
         request = parse(properties, today)
-        # Before anything is listed: a fingerprint of half a day would be worth nothing.
+        # Before listing: a fingerprint of an incomplete day is useless.
         wait_for_logs(request, TfxStorage(), today)
         storage = OneListing(TfxStorage())
         try:
             show("resolving the days: the base, and the files of each day")
             start = starting_point(request, storage)
             files = resolve(request.logs, request.date, request.data_root, storage, after=start.after)
-            show("looking for files that have changed: reading those that are new")
+            show("checking files for changes: reading new ones")
             digests = digests_of(files.files, request.pipeline_root, open_file)
         finally:
             show("")
-        known = fingerprint(files, request.data_root, digests)
-        return {DATE: request.date, START: start.model_dump_json(), FINGERPRINT: known}
+        files_fingerprint = fingerprint(files, request.data_root, digests)
+        return {DATE: request.date, START: start.model_dump_json(), FINGERPRINT: files_fingerprint}

@@ -42,7 +42,7 @@ _COUNTS_FILE = "files.jsonl"
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
-    """Resolves the days, looks at every file, reads them, and reports what became of each row."""
+    """Resolves the days, inspects and reads the files, and counts what happened to each row."""
 
     def Do(
         self,
@@ -53,24 +53,24 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         """Writes the Examples artifact.
 
         Raises:
-            UserError: for anything in the logs that is not as declared.
+            UserError: for logs that do not fit the spec.
         """
         del input_dict
         today = today_utc()
         request = parse(exec_properties, today)
-        # Here too: no driver runs on Kubeflow Pipelines. After a driver's wait the marker is there.
+        # Kubeflow Pipelines runs no driver. After a driver's wait this returns at once.
         wait_for_logs(request, TfxStorage(), today)
         examples = artifact_utils.get_single_instance(output_dict["examples"])
         storage = OneListing(TfxStorage())
         start = starting_point(request, storage)
         files = resolve(request.logs, request.date, request.data_root, storage, after=start.after)
-        _require_those_of_the_driver(request, files)
+        _require_files_of_driver(request, files)
         planned = plan(files, request.logs, request.columns, open_file)
         _LOG.info("ingestion date=%s num_files=%d after=%s", files.date, len(planned.files.files), start.after)
         with self._make_beam_pipeline() as pipeline:
             _read_and_write(pipeline, planned, request, examples.uri)
         counts = _read_counts(examples.uri)
-        # Before what was read is judged: a file that was written meanwhile may look like anything.
+        # Before the counts are judged: a file written meanwhile may have caused any error.
         again = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
         _require_unchanged(files, again)
         report = summed(planned.files, counts, request.logs, request.columns)
@@ -84,13 +84,13 @@ class Executor(base_beam_executor.BaseBeamExecutor):
 _AGAIN = "run it again when the logs of the window are complete"
 
 
-def _require_those_of_the_driver(request: Request, files: Files) -> None:
-    """Where a driver runs, what is read must be what the cache was asked for."""
+def _require_files_of_driver(request: Request, files: Files) -> None:
+    """After a driver, the files must still be those of the cache key."""
     if not request.fingerprint:
         return
     digests = digests_of(files.files, request.pipeline_root, open_file)
     if fingerprint(files, request.data_root, digests) != request.fingerprint:
-        raise UserError(f"{request.data_root}: files were added, removed or written since this run began; {_AGAIN}")
+        raise UserError(f"{request.data_root}: files were added, removed or changed since the run began; {_AGAIN}")
 
 
 def _require_unchanged(before: Files, after: Files) -> None:
@@ -119,8 +119,8 @@ def _folder(uri: str, split: str) -> str:
 class _ReadAndWrite(beam.DoFn):
     """Writes the examples of a source in the order of the logs, and returns the counts of each of its files as JSON.
 
-    A mistake in the data is one more line of the counts, not an exception: Beam would wrap it, try again, and show the
-    first alone. The executor raises it once the pipeline has ended.
+    A mistake in the data is part of the counts, not an exception, which Beam would wrap, retry, and show only once. The
+    executor raises all of them after the pipeline.
     """
 
     def __init__(self, request: Request, uri: str):
@@ -130,32 +130,32 @@ class _ReadAndWrite(beam.DoFn):
     def process(self, source: Source) -> Iterable[str]:
         with ExampleWriter(_folder(self._uri, source.split), source) as writer:
             for path in source.paths:
-                counted = FileCounting(source.split, path)
+                counting = FileCounting(source.split, path)
                 try:
-                    for batch in self._batches(path, counted):
+                    for batch in self._batches(path, counting):
                         for example in RecordBatchToExamples(batch):
                             writer.write(example)
-                except UserError as found_wrong:
-                    counted.error = str(found_wrong)
+                except UserError as mistake:
+                    counting.error = str(mistake)
                 except OSError as error:
-                    counted.error = f"{path}: cannot be read (got: {error}); see to it that it stays while it is read"
-                yield counted.counts().model_dump_json()
+                    counting.error = f"{path}: cannot be read (got: {error}); make sure that nothing removes it"
+                yield counting.counts().model_dump_json()
 
-    def _batches(self, path: str, counted: FileCounting) -> Iterator[pa.RecordBatch]:
+    def _batches(self, path: str, counting: FileCounting) -> Iterator[pa.RecordBatch]:
         """Yields a file's rows, converted and sampled."""
         request = self._request
-        sampling = sampling_of(request.inputs, counted.split)
+        sampling = sampling_of(request.inputs, counting.split)
         file_name = posixpath.relpath(path, request.data_root or ".")
         with open_file(path) as file:
             for rows in formats.read(request.logs, file, path, request.columns):
-                first_row = counted.rows_seen
+                first_row = counting.rows_seen
                 converted = convert(rows.batch, request.columns, path, first_row, self._limits)
-                counted.add(rows, converted)
+                counting.add(rows, converted)
                 batch = converted.batch
                 if sampling:
-                    found = sampled(batch, first_row + converted.rows, sampling, file_name)
-                    counted.add_sampled(found)
-                    batch = found.batch
+                    after_sampling = sampled(batch, first_row + converted.rows, sampling, file_name)
+                    counting.add_sampled(after_sampling)
+                    batch = after_sampling.batch
                 yield batch
 
 

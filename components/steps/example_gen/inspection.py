@@ -1,4 +1,4 @@
-"""The cheap look at every file before the run, so that mistakes are told plainly and together."""
+"""Inspects the head of every file before the run, so that all problems are reported together."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,11 +19,11 @@ OpenFile = Callable[[str], BinaryIO]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be read, after a look at every file.
+    """The files to read.
 
     Attributes:
-        files: that hold rows.
-        sources: the same files, as they are read and written together.
+        files: those with rows.
+        sources: the same files, grouped as they are read and written.
     """
 
     files: Files
@@ -31,17 +31,17 @@ class Plan:
 
 
 def plan(files: Files, logs: Logs, columns: Sequence[Column], open_file: OpenFile) -> Plan:
-    """Looks at every file and returns those to read.
+    """Inspects every file and returns those to read.
 
     Raises:
-        UserError: with the problems of all files (the first ten spelled out), or the days that have no rows.
+        UserError: with the problems of all files (at most ten in full), or the days that have no rows.
     """
     with ThreadPoolExecutor(THREADS) as threads:
-        found = list(threads.map(lambda file: _inspected(file, logs, columns, open_file), files.files))
+        inspections = list(threads.map(lambda file: _inspected(file, logs, columns, open_file), files.files))
     may_be_empty = isinstance(logs, DayLogs) and logs.missing_days == "skip"
     problems: list[str] = []
     empty: list[str] = []
-    for file, inspection in zip(files.files, found, strict=True):
+    for file, inspection in zip(files.files, inspections, strict=True):
         problems += inspection.problems
         if inspection.is_empty:
             empty.append(file.path)
@@ -50,7 +50,7 @@ def plan(files: Files, logs: Logs, columns: Sequence[Column], open_file: OpenFil
     if problems:
         raise UserError("\n".join(first_problems(problems)))
     kept = without(files, logs, empty)
-    rows = {file.path: inspection.num_rows for file, inspection in zip(files.files, found, strict=True)}
+    rows = {file.path: inspection.num_rows for file, inspection in zip(files.files, inspections, strict=True)}
     return Plan(kept, sources(kept, rows))
 
 
@@ -64,7 +64,5 @@ def _inspected(file: DataFile, logs: Logs, columns: Sequence[Column], open_file:
 
 def _empty_hint(logs: Logs) -> str:
     if isinstance(logs, DayLogs):
-        return (
-            "; bring its rows, remove it, or declare `missing_days: skip` under data to pass over empty files and days"
-        )
-    return "; bring its rows or remove it"
+        return "; supply its rows, remove it, or set data.missing_days to skip, which skips empty files and days"
+    return "; supply its rows or remove it"

@@ -1,4 +1,4 @@
-"""What ingestion is asked for, as it comes from TFX: strings."""
+"""The request to ingestion, parsed from TFX's exec properties."""
 
 import datetime
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ NAME, MODE, PIPELINE_ROOT, START = "name", "mode", "pipeline_root", "start"
 
 
 _CLOCK_WAS_SET = datetime.date(2024, 1, 1)
-"""This code is younger: an earlier clock has never been set."""
+"""This code was written later: an earlier clock is wrong."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,15 @@ class Request:
 
     Attributes:
         logs: the spec's data section.
-        inputs: what an example is.
-        columns: the declared ones.
+        inputs: features, tasks and keys of the spec.
+        columns: of the inputs.
         date: YYYY-MM-DD; empty for logs without dates.
         data_root: folder that the patterns are relative to.
         name: of the ranker.
         mode: of training: full or incremental.
-        pipeline_root: where the blessings lie.
-        fingerprint: of the files when the run was planned; empty where no driver runs.
-        start: what the driver found to start from, as JSON; empty where no driver runs.
+        pipeline_root: root of the registry.
+        fingerprint: of the files, from the driver; empty if no driver runs.
+        start: a `Start` as JSON, from the driver; empty if no driver runs.
     """
 
     logs: Logs
@@ -55,13 +55,13 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
     """Reads the exec properties. An empty date is the day before `today`; logs without dates have none.
 
     Raises:
-        UserError: the date is left to a clock that was never set.
+        UserError: if the date would come from a clock that is not set.
     """
     # Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
     logs_type: Any = Logs
     logs: Logs = TypeAdapter(logs_type).validate_json(properties[LOGS])
     if not properties.get(DATE) and isinstance(logs, DayLogs) and today < _CLOCK_WAS_SET:
-        raise UserError(f"date: this machine's clock is wrong (got {today}); set it, or give the date")
+        raise UserError(f"date: this machine's clock is not set (got {today}); set it, or give the date")
     inputs = Inputs.model_validate_json(properties[INPUTS])
     return Request(
         logs=logs,

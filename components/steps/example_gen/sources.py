@@ -1,4 +1,4 @@
-"""Which log files are written together: examples stay in the order of the logs, and their files are of one size."""
+"""Groups log files for reading and writing: examples stay in the order of the logs, in files of similar size."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from components.steps.example_gen.files.resolve import DataFile, Files
 
 _ROWS_PER_FILE, _BYTES_PER_FILE = 50_000, 16 * 2**20
 _MAX_FILES = 64
-"""Of a split, but for one more a day."""
+"""Most files of a split, plus one for each day."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Neighboring log files of one split and day: what one worker reads, and writes in its order.
+    """Consecutive log files of one split and day, which one worker reads and writes in order.
 
     Attributes:
-        split: that the rows go to.
+        split: of its rows.
         day: YYYY-MM-DD, None for logs without dates.
-        number: among those of the split, from 0.
+        number: index within the split.
         paths: of the log files.
-        rows_per_file: after so many examples the next file is begun.
+        rows_per_file: most examples in a written file.
     """
 
     split: str
@@ -30,13 +30,13 @@ class Source:
 
 
 def sources(files: Files, rows: Mapping[str, int | None]) -> tuple[Source, ...]:
-    """Returns all files, cut into sources.
+    """Groups files into sources.
 
     Args:
-        files: that hold rows, in the order of the logs.
-        rows: of each path, None where the format does not tell before it is read.
+        files: those with rows, in the order of the logs.
+        rows: number of rows by path, None if the format does not say without reading them.
     """
-    found: list[Source] = []
+    result: list[Source] = []
     for split in files.splits:
         of_split = files.of_split(split)
         sizes = [_rows(file, rows[file.path]) for file in of_split]
@@ -49,12 +49,12 @@ def sources(files: Files, rows: Mapping[str, int | None]) -> tuple[Source, ...]:
                 room = rows_per_file
             together[-1].append(file)
             room -= size
-        found += [
-            Source(split, of_source[0].day, number, tuple(file.path for file in of_source), rows_per_file)
-            for number, of_source in enumerate(together)
+        result += [
+            Source(split, group[0].day, number, tuple(file.path for file in group), rows_per_file)
+            for number, group in enumerate(together)
         ]
-    return tuple(found)
+    return tuple(result)
 
 
-def _rows(file: DataFile, known: int | None) -> int:
-    return known if known is not None else file.facts.size_bytes * _ROWS_PER_FILE // _BYTES_PER_FILE
+def _rows(file: DataFile, num_rows: int | None) -> int:
+    return num_rows if num_rows is not None else file.facts.size_bytes * _ROWS_PER_FILE // _BYTES_PER_FILE

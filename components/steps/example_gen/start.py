@@ -1,4 +1,4 @@
-"""What an incremental training starts from, and hence which days are left to read."""
+"""Finds the base of an incremental training, and hence the days that remain to be read."""
 
 import datetime
 
@@ -15,11 +15,11 @@ from schemas.spec.data import TRAIN, DayLogs
 
 
 class Start(BaseModel):
-    """Where training starts.
+    """The start of a training.
 
     Attributes:
-        base: the checkpoint; None: from nothing.
-        notes: what the user should know about the choice.
+        base: the checkpoint to start from; None: training starts from scratch.
+        notes: for the user, on the choice of the base.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,25 +29,25 @@ class Start(BaseModel):
 
     @property
     def after(self) -> str:
-        """The last day that is not trained on any more, empty where all are."""
+        """The last day of the base, after which training continues; empty without a base."""
         return self.base.last_day if self.base else ""
 
 
 def starting_point(request: Request, storage: Storage) -> Start:
-    """Returns what the driver has found, or looks itself where no driver runs, as on Kubeflow Pipelines.
+    """Returns the driver's choice, or chooses if no driver runs, as on Kubeflow Pipelines.
 
     Raises:
-        UserError: for a date that is none, and for a record of the registry that cannot be read.
+        UserError: for an invalid date or an unreadable record of the registry.
     """
     if request.mode != INCREMENTAL or not isinstance(request.logs, DayLogs):
         return Start()
     if request.start:
         return Start.model_validate_json(request.start)
     days = days_of_window(request.logs, request.date)[TRAIN]
-    # The newest day with logs: a base that knows it would leave nothing to train on.
+    # A base trained on the newest day with logs would leave nothing to train on.
     present = days_with_files(request.logs, days, request.data_root, storage)
     if not present:
-        return Start()  # Listing the files will say what is missing.
+        return Start()  # Listing the files will report what is missing.
     newest = present[-1]
     blessings = read_all(folder(request.pipeline_root, request.name))
     choice = base_for(blessings, before=newest.isoformat(), exists=checkpoint_exists)
@@ -64,16 +64,16 @@ def _between(base: Base, first: Day) -> list[str]:
         return []
     before = first - datetime.timedelta(days=1)
     return [
-        f"{follows} to {before} were not trained on: they lie between the last day of the base and the window "
+        f"{follows} to {before} were not trained on: they are between the last day of the base and the window "
         "(data.train_days)"
     ]
 
 
 def _late(base: Base, days: list[Day], present: list[Day]) -> list[str]:
-    """Returns a note if logs have come for days that the base has passed over."""
-    passed = [day for day in days if base.days[0] < day.isoformat() < base.last_day]
-    unknown = [day for day in passed if day.isoformat() not in base.days]
-    late = [str(day) for day in unknown if day in present]
+    """Returns a note if logs have arrived for days that earlier trainings skipped."""
+    skipped = [day for day in days if base.days[0] < day.isoformat() < base.last_day]
+    untrained = [day for day in skipped if day.isoformat() not in base.days]
+    late = [str(day) for day in untrained if day in present]
     if not late:
         return []
-    return [f"{', '.join(late)} had no rows when training passed them and are left out now; mode: full takes them in"]
+    return [f"{', '.join(late)} had no rows at the time and are not trained on now; mode: full trains on them"]

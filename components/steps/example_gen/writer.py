@@ -1,4 +1,4 @@
-"""Files of examples, as many as a source's rows need."""
+"""Writes the examples of a source to as many files as they need."""
 
 import posixpath
 from types import TracebackType
@@ -10,9 +10,9 @@ from schemas.contracts.example_files import file_name
 
 
 class ExampleWriter:
-    """Writes serialized tf.Examples one after another. At least one file is written, if need be without any.
+    """Writes serialized tf.Examples to at least one file, which may be empty.
 
-    The names and the content are a function of the source: what a second try writes is what the first one has.
+    Names and content depend on the source alone: a second try writes the same files as the first.
     """
 
     def __init__(self, folder: str, source: Source):

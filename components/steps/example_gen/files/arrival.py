@@ -1,4 +1,4 @@
-"""Waits until the logs of a run's date are complete: until their marker is there."""
+"""Waits until the logs of a run's date are complete, that is, until their marker exists."""
 
 import datetime
 import logging
@@ -18,7 +18,7 @@ from schemas.spec.data import EVAL, Arrival, DayLogs
 _LOG = logging.getLogger(__name__)
 
 WAITING_FILE = "waiting.txt"
-"""In the folder that this variable names, while a run waits: what for, for whoever shows its progress."""
+"""File with a text on what a run waits for, for the progress display, in the folder of LOG_DIR_VARIABLE."""
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
 LOG_EVERY_S = 300.0
 _FAR = datetime.timedelta(days=366)
@@ -32,20 +32,20 @@ def wait_for_logs(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Returns once the marker of the run's date is there, or at once where none is declared.
+    """Returns once the marker of the run's date exists, or at once if the spec has no marker.
 
-    Only a date that may still be on its way is waited for: yesterday (UTC) or later. A backfill of dates that never
-    came tells so at once. Other days of the window are not waited for: without a marker they are missing days.
+    It waits only for a date whose logs may still arrive: yesterday (UTC) or later, so that a backfill fails at once.
+    It does not wait for other days of the window: without a marker they are missing days.
 
     Args:
         request: what to read.
-        storage: where to look.
+        storage: of the logs.
         today: UTC.
-        clock: seconds that never go backwards.
+        clock: monotonic, in seconds.
         sleep: for some seconds.
 
     Raises:
-        UserError: the marker is not there, and it is not waited for any longer.
+        UserError: if the marker does not exist in time.
     """
     if not isinstance(request.logs, DayLogs) or request.logs.arrival is None:
         return
@@ -65,7 +65,7 @@ def wait_for_logs(
             if waited - logged >= LOG_EVERY_S:
                 logged = waited
                 _LOG.info("event=waiting_for_logs date=%s waited_s=%d of_s=%d", date, waited, wait_s)
-            show(f"waits for the logs of {date}: {waited / 60:.0f} of {wait_s / 60:.0f} minutes")
+            show(f"waiting for the logs of {date}: {waited / 60:.0f} of {wait_s / 60:.0f} minutes")
             sleep(min(arrival.poll_s, wait_s - waited))
     finally:
         show("")
@@ -74,25 +74,25 @@ def wait_for_logs(
 
 
 def _require_plausible(logs: DayLogs, date: Day, data_root: str, storage: Storage) -> None:
-    """Does not wait for a day that this machine's clock has made up."""
-    newest = newest_day(logs, data_root, storage)
-    if newest and abs(date - newest) > _FAR:
+    """Refuses a date that is far from all logs: the machine's clock may be wrong."""
+    newest_logs = newest_day(logs, data_root, storage)
+    if newest_logs and abs(date - newest_logs) > _FAR:
         raise UserError(
-            f"date: is more than a year from the newest logs (got {date}, the newest logs are of {newest}); "
+            f"date: is more than a year from the newest logs (got {date}, the newest logs are of {newest_logs}); "
             "check this machine's clock, or the date"
         )
 
 
 def _text(arrival: Arrival, date: Day, data_root: str, wait_s: float, *, is_old: bool) -> str:
-    how_long = "which is not waited for, as it is older than yesterday" if is_old else f"after {wait_s} s"
+    waited = "at once, as the date is before yesterday" if is_old else f"after {wait_s} s"
     return (
         f"data.arrival: the logs of {date} have not arrived: no {marker_path(arrival, date, data_root)} "
-        f"(got none {how_long}); see to what writes them and run the date again, or raise wait_s (got {arrival.wait_s})"
+        f"(got none {waited}); run the date again when they are complete, or raise wait_s (got {arrival.wait_s})"
     )
 
 
 def show(text: str) -> None:
-    """Leaves a word for the progress, where there is a folder for it."""
+    """Shows a text in the progress display, if there is one; empty: removes it."""
     folder = os.environ.get(LOG_DIR_VARIABLE)
     if not folder or not Path(folder).is_dir():
         return

@@ -1,6 +1,6 @@
-"""What is in a file, as the sha256 of its bytes: read once, and kept with the file's size and time of change.
+"""Digests of files' content, sha256, cached with the file's size and modification time.
 
-Other bytes of the same size and time are not noticed before everything is read again: `sangam run --reread`.
+A change that keeps size and time goes unnoticed until `sangam run --reread` reads everything again.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ CACHE_FILE = Path("ingestion", "digests.json")
 """Below the pipeline root."""
 _MOST_KEPT = 200_000
 _SETTLED_NS = 2 * 10**9
-"""A file changed so lately may be changed again at the same time, where times are coarse: it is read again."""
+"""Digests of files modified more recently are not cached: where times are coarse, the next change may have the same."""
 _CHUNK_BYTES = 2**18
 
 _Kept = dict[str, tuple[int, int, str]]
@@ -40,18 +40,18 @@ def digests_of(
     """Returns the sha256 of each file's content, by path.
 
     Args:
-        files: to read, but for those that are known.
-        pipeline_root: local folder, below which digests are kept.
+        files: to read, unless cached.
+        pipeline_root: local folder of the cache.
         open_file: opens a path for reading.
         now_ns: since 1970.
 
     Raises:
-        UserError: for files that cannot be read, or are written meanwhile (the first ten).
+        UserError: for files that cannot be read or are being written (the first ten).
     """
     cache = Path(pipeline_root) / CACHE_FILE
-    known = _read(cache)
-    found = {file.path: digest for file in files if (digest := _known(known, file))}
-    rest = [file for file in files if file.path not in found]
+    cached = _read(cache)
+    digests = {file.path: digest for file in files if (digest := _known(cached, file))}
+    rest = [file for file in files if file.path not in digests]
     if rest:
         _LOG.info("event=digesting num_files=%d bytes=%d", len(rest), sum(file.facts.size_bytes for file in rest))
     began_ns = now_ns()
@@ -59,7 +59,7 @@ def digests_of(
     settled: _Kept = {}
     with ThreadPoolExecutor(THREADS) as threads:
         for file, (digest, error) in zip(rest, threads.map(lambda file: _digest(file, open_file), rest), strict=True):
-            found[file.path] = digest
+            digests[file.path] = digest
             errors += [error] if error else []
             if not error and file.facts.mtime_ns < began_ns - _SETTLED_NS:
                 settled[file.path] = (file.facts.size_bytes, file.facts.mtime_ns, digest)
@@ -67,11 +67,11 @@ def digests_of(
         raise UserError("\n".join(first_problems(errors)))
     if settled:
         _keep(cache, settled)
-    return found
+    return digests
 
 
 def forget(pipeline_root: Path) -> None:
-    """Forgets what is kept, so that the next run reads every file."""
+    """Removes the cache, so that the next run reads every file."""
     (pipeline_root / CACHE_FILE).unlink(missing_ok=True)
 
 
@@ -81,7 +81,7 @@ def _known(known: _Kept, file: DataFile) -> str:
 
 
 def _digest(file: DataFile, open_file: Callable[[str], BinaryIO]) -> tuple[str, str]:
-    """Returns the digest, and what went wrong or nothing."""
+    """Returns the digest and an error, one of them empty."""
     digest, size = hashlib.sha256(), 0
     try:
         with open_file(file.path) as opened:
@@ -104,7 +104,7 @@ def _read(cache: Path) -> _Kept:
     except FileNotFoundError:
         return {}
     except (OSError, ValidationError) as error:
-        # Only a cache: whatever it lacks is read again.
+        # It is only a cache: missing files are read again.
         _LOG.warning("event=digests_unreadable path=%s error=%s", cache, str(error).splitlines()[0])
         return {}
 

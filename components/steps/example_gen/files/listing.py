@@ -1,4 +1,4 @@
-"""What a file system says of files when it is asked for many at a time."""
+"""Lists files, many patterns at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Storage(Protocol):
 
 
 class OneListing:
-    """A storage as it was when it was first asked: nothing is listed twice."""
+    """A snapshot of a storage: no pattern is listed twice."""
 
     def __init__(self, storage: Storage):
         self._storage = storage
@@ -55,6 +55,6 @@ class OneListing:
 
 
 def first_problems(problems: Sequence[str]) -> list[str]:
-    """Returns the texts of a few of many files, and how many more there are."""
+    """Returns the first problems, and the number of the others."""
     more = len(problems) - _PROBLEMS_SHOWN
     return [*problems[:_PROBLEMS_SHOWN], *([f"... and {more} more problems of this kind"] if more > 0 else [])]

@@ -1,4 +1,4 @@
-"""The local file system alone, for those who would rather not wait for TensorFlow's."""
+"""The local file system, without the import of TensorFlow."""
 
 import fnmatch
 import os
@@ -23,12 +23,7 @@ _KINDS = (
 
 
 class LocalStorage:
-    """See `files.Storage`. A mounted network store is one too: what may wait is done by many threads at a time.
-
-    Attributes:
-        scan: lists a folder.
-        look: tells of one file what the listing does not.
-    """
+    """See `listing.Storage`. Slow calls run in many threads, as the folder may be a mounted network store."""
 
     def __init__(self, scan: Callable[[str], Any] = os.scandir, look: Callable[[str], os.stat_result] = os.stat):
         self._scan = scan
@@ -70,16 +65,16 @@ class LocalStorage:
         if isinstance(path, Listed):
             return path
         try:
-            found = self._look(path)
+            status = self._look(path)
         except NotADirectoryError:
             return None
         except FileNotFoundError:
             if not os.path.islink(path):
                 return None
-            return Listed(path, None, f"is a link to nothing (got {os.readlink(path)}); mend or remove it")
+            return Listed(path, None, f"is a broken link (got {os.readlink(path)}); repair or remove it")
         except OSError as error:
-            return Listed(path, None, f"cannot be looked at (got: {error.strerror}); mend or remove it")
-        if stat.S_ISREG(found.st_mode):
-            return Listed(path, FileFacts(size_bytes=found.st_size, mtime_ns=found.st_mtime_ns))
-        kind = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "something else")
-        return Listed(path, None, f"is no regular file (got {kind}); remove it, or narrow the pattern")
+            return Listed(path, None, f"cannot be inspected (got: {error.strerror}); repair or remove it")
+        if stat.S_ISREG(status.st_mode):
+            return Listed(path, FileFacts(size_bytes=status.st_size, mtime_ns=status.st_mtime_ns))
+        kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "something else")
+        return Listed(path, None, f"is not a regular file (got {kind}); remove it, or narrow the pattern")

@@ -1,4 +1,4 @@
-"""The newest day of the logs, for whoever has asked for a day that has none."""
+"""Finds the newest day of the logs, for errors on a day without logs."""
 
 import glob
 import posixpath
@@ -10,7 +10,7 @@ from schemas.spec.data import DAY_FIELDS, DayLogs
 
 
 def newest_day(logs: DayLogs, data_root: str, storage: Storage) -> Day | None:
-    """Returns the newest day that has a file, or a folder for files, by their names; None if none has."""
+    """Returns the newest day with a file or a folder of its name; None if there is none."""
     parts = logs.pattern.split("/")
     last = max(index for index, part in enumerate(parts) if any(field in part for field in DAY_FIELDS))
     pattern = "/".join(parts[: last + 1])
@@ -23,13 +23,13 @@ def newest_day(logs: DayLogs, data_root: str, storage: Storage) -> Day | None:
 
 
 def _day_of(path: str, pattern: str) -> Day | None:
-    """Returns the day in a path that matches a pattern; None if it is none, such as 2024-13-01."""
+    """Returns the day in a path that matches a pattern; None for an invalid one such as 2024-13-01."""
     wildcards = {"*": "[^/]*", "?": "[^/]", "{YYYY}": r"(?P<year>\d{4})", "{MM}": r"(?P<month>\d\d)"}
     wildcards["{DD}"] = r"(?P<day>\d\d)"
     pieces = re.split(r"(\{[YMD]+\}|\*|\?|\[.[^]]*\])", pattern)
     text = "".join(wildcards.get(piece) or ("." if piece[:1] == "[" else re.escape(piece)) for piece in pieces)
-    found = re.fullmatch(text, path)
+    match = re.fullmatch(text, path)
     try:
-        return Day(*(int(found[name]) for name in ("year", "month", "day"))) if found else None
+        return Day(*(int(match[name]) for name in ("year", "month", "day"))) if match else None
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""From a declaration, a date and a data folder to the files of each split, or to every reason why not."""
+"""Resolves the spec's data section and a date to the files of each split."""
 
 import glob
 import hashlib
@@ -21,10 +21,10 @@ class DataFile:
     """A file to read.
 
     Attributes:
-        path: whole path or URI.
-        split: that its rows go to.
+        path: full path or URI.
+        split: of its rows.
         day: YYYY-MM-DD, None for logs without dates.
-        facts: when it was listed.
+        facts: size and time when it was listed.
     """
 
     path: str
@@ -35,13 +35,13 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Files:
-    """What one run reads.
+    """The files of a run.
 
     Attributes:
         date: YYYY-MM-DD, None for logs without dates.
         splits: names, in order.
         files: by split, then day, then path.
-        missing_days: days of the window that have nothing to read, in order.
+        missing_days: days of the window without files, in order.
     """
 
     date: str | None
@@ -54,7 +54,7 @@ class Files:
         return [file for file in self.files if file.split == split]
 
     def days(self) -> dict[str, list[str]]:
-        """Returns the days that each split has, none for logs without dates."""
+        """Returns the days of each split, empty for logs without dates."""
         return {split: sorted({file.day for file in self.of_split(split) if file.day}) for split in self.splits}
 
 
@@ -62,15 +62,15 @@ def resolve(logs: Logs, date: str, data_root: str, storage: Storage, *, after: s
     """Returns the files that a run reads.
 
     Args:
-        logs: the declaration.
-        date: YYYY-MM-DD; not looked at for logs without dates.
+        logs: the spec's data section.
+        date: YYYY-MM-DD; unused for logs without dates.
         data_root: folder that the patterns are relative to.
-        storage: where to look.
-        after: YYYY-MM-DD: train only on later days of the window, as an earlier training knows the others.
+        storage: of the logs.
+        after: YYYY-MM-DD: leave out the days of the window up to this one, which the base was trained on.
 
     Raises:
-        UserError: for a date that is none, days or splits without files (all of them at once), what is no regular file,
-            files in two places.
+        UserError: for an invalid date, days or splits without files (all at once), special files, and files that match
+            twice.
     """
     match logs:
         case DayLogs():
@@ -85,7 +85,7 @@ def days_of_window(logs: DayLogs, date: str) -> dict[str, list[Day]]:
     """Returns the days of each split for a run of `date`, oldest first.
 
     Raises:
-        UserError: for a date that is none.
+        UserError: for an invalid date.
     """
     try:
         day = parse_day(date)
@@ -94,20 +94,22 @@ def days_of_window(logs: DayLogs, date: str) -> dict[str, list[Day]]:
     try:
         return window(logs, day)
     except OverflowError:
-        raise UserError(f"date: {logs.train_days} days before it there is no calendar (got {date})") from None
+        raise UserError(
+            f"date: the window of {logs.train_days} days before it begins before year 1 (got {date})"
+        ) from None
 
 
 def days_with_files(logs: DayLogs, days: Iterable[Day], data_root: str, storage: Storage) -> list[Day]:
-    """Returns the days for which there is anything to read, in order."""
+    """Returns the days that have files, in order."""
     days = list(days)
-    return [day for day, found in zip(days, _listed_days(logs, days, data_root, storage), strict=True) if found]
+    return [day for day, listed in zip(days, _listed_days(logs, days, data_root, storage), strict=True) if listed]
 
 
 def require_evaluation_days(logs: DayLogs, date: str, data_root: str, storage: Storage) -> None:
-    """Looks at the days to evaluate on alone, for a run of which no more is known.
+    """Checks only the evaluation days, for a run whose base is not known yet.
 
     Raises:
-        UserError: for a date that is none, and days without files.
+        UserError: for an invalid date, and days without files.
     """
     days = days_of_window(logs, date)[EVAL]
     present = days_with_files(logs, days, data_root, storage)
@@ -119,27 +121,27 @@ def require_evaluation_days(logs: DayLogs, date: str, data_root: str, storage: S
 
 
 def has_files(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
-    """Says whether there is anything to read for a day."""
+    """Says whether a day has files."""
     return bool(days_with_files(logs, [day], data_root, storage))
 
 
 def is_complete(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
-    """Says whether a day's marker is there, or none is declared."""
+    """Says whether a day's marker exists, or the spec has none."""
     return logs.arrival is None or _is_marked(storage.match([_pattern(logs.arrival.marker, day, data_root)])[0])
 
 
 def _is_marked(found: Sequence[Listed]) -> bool:
-    # A file: of a folder nobody knows when it is whole.
+    # A file only: a folder may be incomplete.
     return any(each.facts for each in found)
 
 
 def marker_path(arrival: Arrival, day: Day, data_root: str) -> str:
-    """Returns where a day's marker is looked for."""
+    """Returns the path of a day's marker."""
     return posixpath.join(data_root, file_pattern(arrival.marker, day))
 
 
 def without(files: Files, logs: Logs, empty_paths: Iterable[str]) -> Files:
-    """Returns the files less those that hold no rows; a day that is left with none is a missing day.
+    """Returns the files without the empty ones; a day with only empty files becomes a missing day.
 
     Raises:
         UserError: if a day or a split that must have rows has none.
@@ -170,35 +172,35 @@ def fingerprint(files: Files, data_root: str, digests: Mapping[str, str]) -> str
 
 
 def changed_files(before: Files, after: Files) -> list[str]:
-    """Returns what became of files between two listings, a text each."""
+    """Returns a text for each file that differs between two listings."""
     first = {file.path: file.facts for file in before.files}
     second = {file.path: file.facts for file in after.files}
     texts = {path: "was added" for path in second.keys() - first.keys()}
     texts |= {path: "was removed" for path in first.keys() - second.keys()}
     for path in first.keys() & second.keys():
         if first[path] != second[path]:
-            texts[path] = f"was written (got {first[path].size_bytes} bytes, then {second[path].size_bytes})"
+            texts[path] = f"was changed (got {first[path].size_bytes} bytes, then {second[path].size_bytes})"
     return [f"{path}: {texts[path]}" for path in sorted(texts)]
 
 
 def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, after: str) -> Files:
     days_of = days_of_window(logs, date)
     days_of[TRAIN] = [each for each in days_of[TRAIN] if each.isoformat() > after]
-    places = [(split, each) for split, days in days_of.items() for each in days]
-    listed = _listed_days(logs, [each for _, each in places], data_root, storage)
+    split_days = [(split, each) for split, days in days_of.items() for each in days]
+    listed = _listed_days(logs, [each for _, each in split_days], data_root, storage)
     _require_regular(each for of_day in listed for each in of_day)
-    found = [
+    files_of_days = [
         DataFile(each.path, split, day.isoformat(), each.facts)
-        for (split, day), of_day in zip(places, listed, strict=True)
+        for (split, day), of_day in zip(split_days, listed, strict=True)
         for each in of_day
         if each.facts
     ]
-    _require_no_file_twice(found)
-    present = {file.day for file in found}
+    _require_no_file_twice(files_of_days)
+    present = {file.day for file in files_of_days}
     all_days = [each.isoformat() for days in days_of.values() for each in days]
-    files = Files(date=date, splits=tuple(days_of), files=tuple(found))
+    files = Files(date=date, splits=tuple(days_of), files=tuple(files_of_days))
     missing = tuple(sorted(each for each in all_days if each not in present))
-    if not found:
+    if not files_of_days:
         raise UserError(_no_files(logs, missing, data_root, storage))
     if missing:
         _require_days(logs, files, missing, data_root)
@@ -218,8 +220,7 @@ def _no_files(logs: DayLogs, missing: Sequence[str], data_root: str, storage: St
 def _missing_days(logs: DayLogs, missing: Sequence[str], data_root: str) -> str:
     return (
         f"data.pattern: {posixpath.join(data_root, logs.pattern)}: {len(missing)} of the window's days have no "
-        f"{_rows(logs)} (got none for {', '.join(missing)}); bring these days, or declare `missing_days: skip` "
-        "under data to do without them"
+        f"{_rows(logs)} (got none for {', '.join(missing)}); supply these days, or set data.missing_days to skip"
     )
 
 
@@ -228,18 +229,18 @@ def _rows(logs: DayLogs) -> str:
 
 
 def _listed_days(logs: DayLogs, days: Sequence[Day], data_root: str, storage: Storage) -> list[list[Listed]]:
-    """Returns what each day has; nothing before its marker is there: it may be half of what is to come."""
+    """Returns the files of each day; none for a day without its marker, which may be incomplete."""
     patterns = [_pattern(logs.pattern, day, data_root) for day in days]
     markers = [_pattern(logs.arrival.marker, day, data_root) for day in days] if logs.arrival else []
     found = storage.match([*patterns, *markers])
-    listed = [_shown(of_day, logs.pattern) for of_day in found[: len(days)]]
+    listed = [_visible(of_day, logs.pattern) for of_day in found[: len(days)]]
     if logs.arrival:
         listed = [of_day if _is_marked(mark) else [] for of_day, mark in zip(listed, found[len(days) :], strict=True)]
     return listed
 
 
 def _pattern(pattern: str, day: Day, data_root: str) -> str:
-    # Only the pattern may hold wildcards: a bracket in the data folder's own name is no wildcard.
+    # Only the pattern may contain wildcards: a bracket in the data folder's name is none.
     return posixpath.join(glob.escape(data_root), file_pattern(pattern, day))
 
 
@@ -254,34 +255,34 @@ def _require_days(logs: DayLogs, files: Files, missing: tuple[str, ...], data_ro
         if not files.of_split(split):
             raise UserError(
                 f"{place}: split '{split}' has no day left (got no {rows} for {', '.join(missing)}); "
-                "each split needs at least one day, also with `missing_days: skip`"
+                "each split needs at least one day, even if data.missing_days is skip"
             )
 
 
 def _resolve_splits(logs: SplitLogs, data_root: str, storage: Storage) -> Files:
     patterns: Mapping[str, str] = logs.splits.model_dump(exclude_none=True)
-    # The order in which the splits are used: validation stands before eval.
+    # In the order of use: validation before eval.
     names = tuple(name for name in ("train", "validation", "eval") if name in patterns)
-    found: list[DataFile] = []
+    all_files: list[DataFile] = []
     problems = []
     listed = storage.match([posixpath.join(glob.escape(data_root), patterns[split]) for split in names])
-    shown = [_shown(of_split, patterns[split]) for split, of_split in zip(names, listed, strict=True)]
-    _require_regular(each for of_split in shown for each in of_split)
-    for split, of_split in zip(names, shown, strict=True):
-        found += [DataFile(each.path, split, None, each.facts) for each in of_split if each.facts]
+    visible = [_visible(of_split, patterns[split]) for split, of_split in zip(names, listed, strict=True)]
+    _require_regular(each for of_split in visible for each in of_split)
+    for split, of_split in zip(names, visible, strict=True):
+        all_files += [DataFile(each.path, split, None, each.facts) for each in of_split if each.facts]
         if not of_split:
-            place = f"data.splits.{split}"
+            key = f"data.splits.{split}"
             problems.append(
-                f"{place}: no file matches (got {posixpath.join(data_root, patterns[split])}); "
+                f"{key}: no file matches (got {posixpath.join(data_root, patterns[split])}); "
                 "check the data folder and the pattern"
             )
     if problems:
         raise UserError("\n".join(problems))
-    _require_no_file_twice(found)
-    return Files(date=None, splits=names, files=tuple(found))
+    _require_no_file_twice(all_files)
+    return Files(date=None, splits=names, files=tuple(all_files))
 
 
-def _shown(found: Iterable[Listed], pattern: str) -> list[Listed]:
+def _visible(found: Iterable[Listed], pattern: str) -> list[Listed]:
     return [each for each in found if not _is_hidden(each.path, pattern)]
 
 
@@ -292,7 +293,7 @@ def _require_regular(found: Iterable[Listed]) -> None:
 
 
 def _is_hidden(path: str, pattern: str) -> bool:
-    """Says whether a wildcard met a marker or a temporary file, such as _SUCCESS, .part.crc or _temporary/."""
+    """Says whether a wildcard matched a marker or a temporary file, such as _SUCCESS, .part.crc or _temporary/."""
     literal = pattern.split("/")
     parts = path.split("/")[-len(literal) :]
     return any(part.startswith(("_", ".")) and part != wanted for part, wanted in zip(parts, literal, strict=False))
@@ -305,7 +306,7 @@ def _require_no_file_twice(files: Iterable[DataFile]) -> None:
         if first is not file:
             raise UserError(
                 f"{file.path}: matches twice (got {_where(first)} and {_where(file)}); "
-                "a row must be read once, and never be both trained on and judged on: narrow the pattern"
+                "a row must be read once, and not be in both training and evaluation: narrow the pattern"
             )
 
 

@@ -1,4 +1,4 @@
-"""Files wherever TFX can reach them: the only module of ingestion that touches a file system."""
+"""Lists and opens files in any file system that TFX can reach."""
 
 import io
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ class TfxStorage:
     """The local file system, Beam's, and where Beam has none for a scheme, those of tfx.dsl.io.fileio."""
 
     def match(self, patterns: Sequence[str]) -> list[list[Listed]]:
-        """Returns what matches each pattern, by path."""
+        """Returns the matches of each pattern, by path."""
         local = [pattern for pattern in patterns if not _is_remote(pattern)]
-        found = dict(zip(local, LocalStorage().match(local), strict=True))
+        listed = dict(zip(local, LocalStorage().match(local), strict=True))
         remote = [pattern for pattern in patterns if _is_remote(pattern)]
         with ThreadPoolExecutor(THREADS) as threads:
-            found |= zip(remote, threads.map(_listed, remote), strict=True)
-        return [found[pattern] for pattern in patterns]
+            listed |= zip(remote, threads.map(_listed, remote), strict=True)
+        return [listed[pattern] for pattern in patterns]
 
 
 def _is_remote(path: str) -> bool:
@@ -30,19 +30,19 @@ def _is_remote(path: str) -> bool:
 
 
 def _listed(pattern: str) -> list[Listed]:
-    """Lists where there are no folders: a name that ends in a slash stands for one."""
+    """Lists an object store, where a name that ends in a slash represents a folder."""
     try:
         [result] = FileSystems.match([pattern])
     except ValueError:
-        # Beam knows no such scheme; TensorFlow's file systems tell sizes and times one by one.
+        # Beam does not support this scheme; TensorFlow's file systems return sizes and times one by one.
         paths = sorted(str(path) for path in fileio.glob(pattern))
         with ThreadPoolExecutor(THREADS) as threads:
             facts = threads.map(_facts, paths)
-            return [Listed(path, found) for path, found in zip(paths, facts, strict=True) if found]
-    found = sorted(result.metadata_list, key=lambda each: each.path)
+            return [Listed(path, entries) for path, entries in zip(paths, facts, strict=True) if entries]
+    entries = sorted(result.metadata_list, key=lambda each: each.path)
     return [
         Listed(each.path, FileFacts(each.size_in_bytes, round(each.last_updated_in_seconds * 10**9)))
-        for each in found
+        for each in entries
         if not each.path.endswith("/")
     ]
 
@@ -50,8 +50,8 @@ def _listed(pattern: str) -> list[Listed]:
 def _facts(path: str) -> FileFacts | None:
     if fileio.isdir(path):
         return None
-    found = fileio.stat(path)
-    return FileFacts(size_bytes=found.length, mtime_ns=found.mtime_nsec)
+    status = fileio.stat(path)
+    return FileFacts(size_bytes=status.length, mtime_ns=status.mtime_nsec)
 
 
 def open_file(path: str) -> BinaryIO:
@@ -60,7 +60,7 @@ def open_file(path: str) -> BinaryIO:
 
 
 def remote_file(path: str) -> BinaryIO:
-    """Opens a file of any file system. pyarrow and gzip need a whole file object, which TensorFlow's GFile is not."""
+    """Opens a remote file as a complete file object, which pyarrow and gzip need and TensorFlow's GFile is not."""
     return cast(BinaryIO, io.BufferedReader(_RawFile(fileio.open(path, "rb")), buffer_size=2**20))
 
 

@@ -1,6 +1,6 @@
-"""Readers: one module per file format, each yielding record batches of the declared columns in bounded memory.
+"""Readers: one module per file format, each yielding record batches of the inputs' columns in bounded memory.
 
-`inspect` is the cheap look before the run (footer, header, first record), `read` the whole file. Both take an open
-file and raise `UserError` or return problems that name the file. Rows keep the types of the file, except that a scalar
-column is never a list.
+`inspect` checks the head of a file (footer, header, first record) before the run, `read` reads all of it. Both take an
+open file and raise `UserError` or return problems with the file's path. Columns keep the types of the file, except that
+a scalar column is never a list.
 """

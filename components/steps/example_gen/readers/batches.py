@@ -1,4 +1,4 @@
-"""What readers give."""
+"""The results of readers."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ class Rows:
     """Some rows of a file.
 
     Attributes:
-        batch: all declared columns.
-        absent: columns that none of these records has, for formats whose files do not say what columns they have.
-        num_unreadable: records met besides that could not be read and were left out.
+        batch: all columns of the inputs.
+        absent: columns that no record of the batch has, for formats whose files do not list their columns.
+        num_unreadable: records that could not be read and are not in the batch.
     """
 
     batch: pa.RecordBatch
@@ -24,12 +24,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a file's head says.
+    """The result of inspecting a file's head.
 
     Attributes:
-        problems: error texts that name the file; nothing else is known if there are any.
-        is_empty: there is not a single row.
-        num_rows: None if the head does not tell.
+        problems: error texts with the file's path; if there are any, the rest is not known.
+        is_empty: it has no rows.
+        num_rows: None if the head does not say.
     """
 
     problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Which Arrow types a declared column may have in the files."""
+"""The Arrow types that a column may have in the files."""
 
 import pyarrow as pa
 from typing_extensions import assert_never
@@ -6,11 +6,11 @@ from typing_extensions import assert_never
 from schemas.derived.columns import Column, ColumnType
 
 TARGET: dict[ColumnType, pa.DataType] = {"int": pa.int64(), "float": pa.float32(), "string": pa.binary()}
-"""Types of the values that a tf.Example holds."""
+"""Types of the values in a tf.Example."""
 
 
 def type_problem(column: Column, kind: pa.DataType) -> str | None:
-    """Returns what is wrong with a column's type and what is allowed, None if it fits."""
+    """Returns what is wrong with a column's type and what is allowed; None if it fits."""
     if pa.types.is_null(kind):
         return None
     if column.is_list:
@@ -35,10 +35,10 @@ _ALLOWED: dict[ColumnType, str] = {
 }
 
 
-def _value_fits(declared: ColumnType, kind: pa.DataType) -> bool:
+def _value_fits(column_type: ColumnType, kind: pa.DataType) -> bool:
     if pa.types.is_null(kind):
         return True
-    match declared:
+    match column_type:
         case "int":
             return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
         case "float":
@@ -46,7 +46,7 @@ def _value_fits(declared: ColumnType, kind: pa.DataType) -> bool:
         case "string":
             return _is_text(kind.value_type) if pa.types.is_dictionary(kind) else _is_text(kind)
         case _:
-            assert_never(declared)
+            assert_never(column_type)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -37,7 +37,7 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     try:
         head = _head(file, path)
     except (OSError, EOFError, zlib.error, csv.Error) as error:
-        return Inspection(problems=(f"{path}: is no CSV file, or is cut off (got: {error}); write it again",))
+        return Inspection(problems=(f"{path}: is not a CSV file, or is truncated (got: {error}); write it again",))
     if not head:
         return Inspection(is_empty=True)
     header = head[0]
@@ -47,23 +47,25 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
         if count == 0:
             problems.append(f"{path}: column '{column.name}': is missing (got {listed(header)}); add it to the logs")
         elif count > 1:
-            problems.append(f"{path}: column '{column.name}': is there {count} times; a name must be unique")
+            problems.append(
+                f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
+            )
     return Inspection(problems=tuple(problems), is_empty=len(head) == 1)
 
 
 def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: str | None) -> Iterator[Rows]:
-    """Yields the declared columns with their declared types.
+    """Yields the columns with their types in the spec.
 
     Args:
         file: open for reading.
         path: of the file, for error texts.
-        columns: the declared ones.
-        list_separator: between the values of a list's cell.
+        columns: of the inputs.
+        list_separator: between the values in a cell of a list column.
 
     Raises:
         UserError: for a cell that is not of its column's type, a line with a wrong number of cells, a corrupt file.
     """
-    # Lists are split below; until then they are text.
+    # Cells of lists are read as text and split below.
     types = {column.name: pa.binary() if column.is_list else TARGET[column.type] for column in columns}
     num_lines = 1
     header: list[str] = []
@@ -72,7 +74,7 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
         file.seek(0)
         reader = pacsv.open_csv(
             pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip") if path.endswith(".gz") else file,
-            # One thread, because only then do pyarrow's errors tell the line.
+            # One thread: only then do pyarrow's errors contain the line.
             read_options=pacsv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
             parse_options=pacsv.ParseOptions(newlines_in_values=True),
             convert_options=pacsv.ConvertOptions(
@@ -93,18 +95,18 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: s
 
 
 def _head(file: BinaryIO, path: str) -> list[list[str]]:
-    """Returns the cells of the first two lines that are not blank, or of those there are."""
+    """Returns the cells of at most two lines, the first that are not blank."""
     plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.endswith(".gz") else file
     text = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")
     try:
         return list(islice((line for line in csv.reader(text) if line), 2))
     finally:
-        # Otherwise the wrapper's end would close the file.
+        # Otherwise the wrapper would close the file when it is collected.
         text.detach()
 
 
 def _split(array: pa.Array, column: Column, separator: str | None, path: str, num_lines: int) -> pa.Array:
-    """Returns lists: the cells cut at the separator; parts that are empty are no values."""
+    """Splits cells into lists at the separator; empty parts are dropped."""
     if separator is None:
         raise UserError(f"data: CSV needs a list_separator for column '{column.name}' (got none)")
     cells = pc.split_pattern(array, separator.encode())
@@ -134,20 +136,20 @@ def _parsed(values: pa.Array, column: Column, rows: Any, path: str, num_lines: i
 
 
 def _explained(error: str, path: str, columns: Sequence[Column], header: Sequence[str]) -> str:
-    """Turns an error of pyarrow's CSV reader into one that names file, line and column."""
-    found = _BAD_VALUE.search(error)
-    if found and int(found["column"]) < len(header):
-        name = header[int(found["column"])]
+    """Turns an error of pyarrow's CSV reader into one with file, line and column."""
+    match = _BAD_VALUE.search(error)
+    if match and int(match["column"]) < len(header):
+        name = header[int(match["column"])]
         column = next((each for each in columns if each.name == name), None)
         if column:
-            return _bad_value(path, found["line"], column, found["value"])
-    found = _BAD_ROW.search(error)
-    if found:
-        line = f"line {found['line']}: " if found["line"] else ""
-        return f"{path}: {line}wrong number of cells (got {found['got']}); the header has {found['wanted']}"
+            return _bad_value(path, match["line"], column, match["value"])
+    match = _BAD_ROW.search(error)
+    if match:
+        line = f"line {match['line']}: " if match["line"] else ""
+        return f"{path}: {line}wrong number of cells (got {match['got']}); the header has {match['wanted']}"
     if "straddling object" in error:
         return f"{path}: a line is longer than {_BLOCK_BYTES} bytes; look for a quote that is never closed"
-    return f"{path}: is corrupt or cut off (got: {error}); write it again"
+    return f"{path}: is corrupt or truncated (got: {error}); write it again"
 
 
 def _bad_value(path: str, line: Any, column: Column, value: str) -> str:

@@ -1,4 +1,4 @@
-"""Which reader reads which format."""
+"""Selects the reader of a format."""
 
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -12,7 +12,7 @@ from schemas.spec.data import Logs
 
 
 def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
-    """Looks at a file's head: columns, types, number of rows, as far as the format tells."""
+    """Inspects a file's head: columns, types and number of rows, as far as the format contains them."""
     match logs.format:
         case "parquet":
             return parquet.inspect(file, path, columns)
@@ -25,10 +25,10 @@ def inspect(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) ->
 
 
 def read(logs: Logs, file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
-    """Yields the declared columns of a file.
+    """Yields the columns of the inputs.
 
     Raises:
-        UserError: if the file does not hold what was declared.
+        UserError: if the file does not fit the spec.
     """
     match logs.format:
         case "parquet":

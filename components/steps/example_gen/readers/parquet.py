@@ -14,11 +14,11 @@ from schemas.problems import listed
 
 
 def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
-    """Checks columns, types and the number of rows in the footer."""
+    """Reads columns, types and the number of rows from the footer."""
     try:
         parquet = pq.ParquetFile(file)
     except (pa.ArrowException, OSError) as error:
-        return Inspection(problems=(f"{path}: is no Parquet file, or is cut off (got: {error}); write it again",))
+        return Inspection(problems=(f"{path}: is not a Parquet file, or is truncated (got: {error}); write it again",))
     schema = parquet.schema_arrow
     problems = []
     for column in columns:
@@ -28,7 +28,9 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
                 f"{path}: column '{column.name}': is missing (got {listed(schema.names)}); add it to the logs"
             )
         elif count > 1:
-            problems.append(f"{path}: column '{column.name}': is there {count} times; a name must be unique")
+            problems.append(
+                f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
+            )
         else:
             problem = type_problem(column, schema.field(column.name).type)
             if problem:
@@ -38,7 +40,7 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
 
 
 def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
-    """Yields the declared columns.
+    """Yields the columns of the inputs.
 
     Raises:
         UserError: if the file is corrupt.
@@ -48,4 +50,4 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
         for batch in pq.ParquetFile(file).iter_batches(batch_size=BATCH_ROWS, columns=names):
             yield Rows(batch)
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: is corrupt or cut off (got: {error}); write it again") from error
+        raise UserError(f"{path}: is corrupt or truncated (got: {error}); write it again") from error

@@ -1,6 +1,6 @@
 """TFRecord of tf.Example, plain or .gz.
 
-The framing is read here rather than by TensorFlow, so that a file that is cut off is told from one that has ended.
+The framing is parsed here, as TensorFlow does not distinguish a truncated file from a complete one.
 Reference: tensorflow/core/lib/io/record_writer.h: uint64 length, masked crc32c of it, data, masked crc32c of it.
 """
 
@@ -22,14 +22,14 @@ from components.steps.example_gen.readers.column_types import is_list, type_prob
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 
-# Every feature of a record is decoded, declared or not, so batches are smaller than those of columnar files.
+# All features of a record are decoded, so batches are smaller than those of columnar files.
 _BATCH_RECORDS = 1024
 _WRONG_TYPE = re.compile(r'expected (\w+)_list, found (\w+)_list for feature "(.*)"')
 _CRC_MASK_DELTA = 0xA282EAD8
 
 
 def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
-    """Checks that there is a record; what columns records have is known only when all have been read."""
+    """Checks that there is a record; the columns are known only after reading all records."""
     del columns
     try:
         first = next(_records(file, path), None)
@@ -39,12 +39,12 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
 
 
 def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
-    """Yields the declared columns; records that are no tf.Example are counted and left out.
+    """Yields the columns of the inputs; records that are not tf.Examples are counted and left out.
 
     Raises:
-        UserError: for a wrong type, several values in a scalar column, a corrupt or cut off file.
+        UserError: for a wrong type, several values in a scalar column, and a corrupt or truncated file.
     """
-    # Without a schema, so that types are what the file says and an absent column is told from an empty one.
+    # Without a schema: the types come from the file, and an absent column differs from an empty one.
     decoder = ExamplesToRecordBatchDecoder()
     records = _records(file, path)
     while chunk := list(islice(records, _BATCH_RECORDS)):
@@ -60,8 +60,8 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
         arrays = [
             pa.nulls(len(readable)) if column.name in absent else _array(batch, column, path) for column in columns
         ]
-        declared = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
-        yield Rows(declared, absent=absent, num_unreadable=len(chunk) - len(readable))
+        selected = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
+        yield Rows(selected, absent=absent, num_unreadable=len(chunk) - len(readable))
 
 
 def _records(file: BinaryIO, path: str) -> Iterator[bytes]:
@@ -70,28 +70,28 @@ def _records(file: BinaryIO, path: str) -> Iterator[bytes]:
     try:
         while head := plain.read(12):
             if len(head) < 12:
-                raise _cut_off(path, num_records)
+                raise _truncated(path, num_records)
             length, length_crc = struct.unpack("<QI", head)
             if _masked_crc(head[:8]) != length_crc:
                 raise UserError(
-                    f"{path}: is no TFRecord file, or is corrupt after {num_records} records; write it again"
+                    f"{path}: is not a TFRecord file, or is corrupt after {num_records} records; write it again"
                 )
             body = plain.read(length + 4)
             if len(body) < length + 4:
-                raise _cut_off(path, num_records)
+                raise _truncated(path, num_records)
             record = body[:length]
             if _masked_crc(record) != struct.unpack("<I", body[length:])[0]:
                 raise UserError(f"{path}: record {num_records + 1} is corrupt (its checksum is wrong); write it again")
             num_records += 1
             yield record
     except EOFError:
-        raise _cut_off(path, num_records) from None
+        raise _truncated(path, num_records) from None
     except (OSError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read after {num_records} records (got: {error}); write it again") from error
 
 
-def _cut_off(path: str, num_records: int) -> UserError:
-    return UserError(f"{path}: is cut off after {num_records} records; write it again")
+def _truncated(path: str, num_records: int) -> UserError:
+    return UserError(f"{path}: is truncated after {num_records} records; write it again")
 
 
 def _masked_crc(data: bytes) -> int:
@@ -117,15 +117,15 @@ def _decoded(decoder: ExamplesToRecordBatchDecoder, records: list[bytes], path: 
 
 
 def _mixed_types(error: str, path: str) -> str:
-    found = _WRONG_TYPE.search(error)
-    if found is None:
+    match = _WRONG_TYPE.search(error)
+    if match is None:
         return f"{path}: cannot be decoded (got: {error}); write tf.Examples"
-    first, second, name = found.groups()
+    first, second, name = match.groups()
     return f"{path}: column '{name}': has two types (got {first} in some records, {second} in others); log it as one"
 
 
 def _array(batch: pa.RecordBatch, column: Column, path: str) -> pa.Array:
-    """Returns a column; that of a scalar as scalars."""
+    """Returns a column, as scalars if it is not a list column."""
     array = batch.column(batch.schema.get_field_index(column.name))
     return array if column.is_list or not is_list(array.type) else _scalar(array, column, path)
 
@@ -139,7 +139,7 @@ def _scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
     if longest > 1:
         raise UserError(
             f"{path}: column '{column.name}': several values in a record (got {longest}); "
-            "a column that is declared as no list has at most one"
+            "a column that is not a list has at most one"
         )
-    places = np.cumsum(lengths) - 1
-    return array.flatten().take(pa.array(places, pa.int64(), mask=lengths == 0))
+    indices = np.cumsum(lengths) - 1
+    return array.flatten().take(pa.array(indices, pa.int64(), mask=lengths == 0))

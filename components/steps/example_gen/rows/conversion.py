@@ -1,4 +1,4 @@
-"""One way from any reader's record batch to the list columns of tf.Examples, with every row and value accounted for.
+"""Converts any reader's record batch to the list columns of tf.Examples, and counts every row and value left out.
 
 tfx_bsl's `RecordBatchToExamples` takes list columns; TFX's own Parquet executor goes row by row and loses zeros
 (`if not pyval`, tfx/components/example_gen/custom_executors/parquet_executor.py).
@@ -30,10 +30,11 @@ class Converted:
     """Rows that are ready to be written.
 
     Attributes:
-        batch: one list column of int64, float32 or binary for each declared column; a null list is a missing value.
-        rows: place of each row in the batch that was converted, from 0.
+        batch: one list column of int64, float32 or binary for each column of the inputs; a null list is a missing
+            value.
+        rows: index of each row in the original batch.
         dropped: rows left out, by reason.
-        ignored: values taken for missing, clipped or cut off, by reason and column.
+        ignored: values treated as missing, clipped or cut off, by reason and column.
         times: of each column of times.
     """
 
@@ -51,7 +52,7 @@ class _Counts:
     times: dict[str, TimeCounts] = field(default_factory=dict)
 
     def kept(self, keep: NDArray[np.bool_], wanted: NDArray[np.bool_], reason: str) -> NDArray[np.bool_]:
-        """Returns which rows remain. One that is unwanted for several reasons is counted under the first."""
+        """Returns which rows remain. A row that is dropped for several reasons is counted under the first."""
         lost = int(np.count_nonzero(keep & ~wanted))
         if lost:
             self.dropped[reason] += lost
@@ -59,20 +60,20 @@ class _Counts:
 
 
 def convert(
-    batch: pa.RecordBatch, columns: Sequence[Column], place: str, first_row: int = 0, limits: Limits = _UNLIMITED
+    batch: pa.RecordBatch, columns: Sequence[Column], path: str, first_row: int = 0, limits: Limits = _UNLIMITED
 ) -> Converted:
-    """Converts a batch and drops the rows that lack a label which each example must have.
+    """Converts a batch, and drops rows without a required label or id.
 
     Args:
-        batch: all declared columns, by their names in the logs.
-        columns: the declared ones.
-        place: file, for error texts.
-        first_row: of the batch in its file, from 0, for error texts.
+        batch: with all columns of the inputs, by their names in the logs.
+        columns: of the inputs.
+        path: of the file, for error texts.
+        first_row: index in the file of the batch's first row, for error texts.
         limits: of the values.
 
     Raises:
-        UserError: for a wrong type, an integer over 64 bits, a binary value other than 0 and 1, a number under 0 that
-            must not be, a vector or weights of a wrong length.
+        UserError: for a wrong type, an integer over 64 bits, a binary value other than 0 and 1, a negative number that
+            must not be, and a vector or weights of a wrong length.
     """
     counts = _Counts()
     arrays: dict[str, pa.Array] = {}
@@ -82,23 +83,27 @@ def convert(
         array = batch.column(batch.schema.get_field_index(column.name))
         problem = type_problem(column, array.type)
         if problem:
-            raise UserError(f"{place}: column '{column.name}': {problem}")
-        values_of = partial(_values, column=column, place=place, counts=counts)
+            raise UserError(f"{path}: column '{column.name}': {problem}")
+        values_of = partial(_values, column=column, path=path, counts=counts)
         if column.is_list:
-            found = read_lists(array, column, counts.ignored, values_of)
-            lists[column.name] = replace(found, values=_short_ids(found.values, column, limits, counts)[0])
+            column_lists = read_lists(array, column, counts.ignored, values_of)
+            lists[column.name] = replace(
+                column_lists, values=_short_ids(column_lists.values, column, limits, counts)[0]
+            )
             continue
         values, is_short = _short_ids(values_of(array), column, limits, counts)
         if column.is_required:
             keep = counts.kept(keep, is_short, f"id too long: {column.name}")
-        _require_range(values, column, place)
+        _require_range(values, column, path)
         if column.is_label and not column.is_masked:
             keep = counts.kept(keep, np.asarray(values.is_valid()), f"label missing: {column.name}")
         if column.time in limits.times:
-            values, keep = _in_time(values, column, keep, limits, counts)
-        arrays[column.name] = _wrapped(values)
-    of_lists = [column for column in columns if column.is_list]
-    arrays |= list_arrays(lists, of_lists, place, first_row, max_length=limits.max_list_length, ignored=counts.ignored)
+            values, keep = _within_range(values, column, keep, limits, counts)
+        arrays[column.name] = _as_lists(values)
+    list_columns = [column for column in columns if column.is_list]
+    arrays |= list_arrays(
+        lists, list_columns, path, first_row, max_length=limits.max_list_length, ignored=counts.ignored
+    )
     names = [column.name for column in columns]
     converted = pa.RecordBatch.from_arrays([arrays[name] for name in names], names)
     if not keep.all():
@@ -107,7 +112,7 @@ def convert(
 
 
 def _short_ids(values: pa.Array, column: Column, limits: Limits, counts: _Counts) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Returns the values with null for ids that are too long, and which are not."""
+    """Returns the values with null for ids that are too long, and a mask of the others."""
     if column.type != "string" or limits.max_id_bytes is None:
         return values, np.ones(len(values), bool)
     is_long = pc.fill_null(pc.greater(pc.binary_length(values), limits.max_id_bytes), False)
@@ -118,7 +123,7 @@ def _short_ids(values: pa.Array, column: Column, limits: Limits, counts: _Counts
     return values, ~np.asarray(is_long)
 
 
-def _in_time(
+def _within_range(
     values: pa.Array, column: Column, keep: NDArray[np.bool_], limits: Limits, counts: _Counts
 ) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Returns the times within their range, and which rows remain."""
@@ -132,26 +137,26 @@ def _in_time(
     return checked.values, keep
 
 
-def _require_range(values: pa.Array, column: Column, place: str) -> None:
+def _require_range(values: pa.Array, column: Column, path: str) -> None:
     if column.is_binary:
         wrong = values.filter(pc.and_(pc.not_equal(values, 0), pc.not_equal(values, 1)))
         if len(wrong):
-            what = "a binary label" if column.is_label else "a mark of which examples take part"
+            what = "a binary label" if column.is_label else "a mask of examples"
             raise UserError(
-                f"{place}: column '{column.name}': not {what} (got {wrong[0].as_py()}); "
-                "0 or 1, and no value where it is not known"
+                f"{path}: column '{column.name}': is not {what} (got {wrong[0].as_py()}); "
+                "0 or 1, or no value if it is not known"
             )
     if column.is_not_negative:
         wrong = values.filter(pc.less(values, 0))
         if len(wrong):
             raise UserError(
-                f"{place}: column '{column.name}': is under 0 (got {wrong[0].as_py():g}); a weight of examples, a "
-                "time and the label of a loss of kind log are at least 0: mend the logs"
+                f"{path}: column '{column.name}': is negative (got {wrong[0].as_py():g}); example weights, times and "
+                "labels of a loss of kind log are at least 0: correct the logs"
             )
 
 
-def _values(array: pa.Array, column: Column, place: str, counts: _Counts) -> pa.Array:
-    """Returns the values as int64, float32 or binary; what is no number becomes null."""
+def _values(array: pa.Array, column: Column, path: str, counts: _Counts) -> pa.Array:
+    """Returns the values as int64, float32 or binary; NaN and infinity become null."""
     target = TARGET[column.type]
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -163,8 +168,8 @@ def _values(array: pa.Array, column: Column, place: str, counts: _Counts) -> pa.
         largest = pc.max(array).as_py()
         if largest is not None and largest > _INT64_MAX:
             raise UserError(
-                f"{place}: column '{column.name}': too large for a 64-bit signed integer (got {largest}); "
-                f"at most {_INT64_MAX}: log it as int64, or as a string and declare type: string"
+                f"{path}: column '{column.name}': too large for a 64-bit signed integer (got {largest}); "
+                f"at most {_INT64_MAX}: log it as int64, or as a string with type: string"
             )
     return array.cast(target)
 
@@ -183,8 +188,8 @@ def _floats(array: pa.Array, column: Column, counts: _Counts) -> pa.Array:
     return pc.if_else(finite, floats, pa.scalar(None, pa.float32()))
 
 
-def _wrapped(values: pa.Array) -> pa.Array:
-    """Makes a list of one of every value, and a null list of every null."""
+def _as_lists(values: pa.Array) -> pa.Array:
+    """Turns every value into a list of one, and every null into a null list."""
     valid = np.asarray(values.is_valid())
     offsets = np.concatenate([[0], np.cumsum(valid)])
     nulls = np.concatenate([~valid, [False]])

@@ -1,4 +1,4 @@
-"""What was read, written and left out: of a file, of a split, of a run."""
+"""Sums up the counts of files to the report of a run, and judges them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,20 +22,20 @@ class _Report(BaseModel):
 
 
 class FileCounts(_Report):
-    """What became of one file's rows.
+    """The counts of one file's rows.
 
     Attributes:
-        split: that they went to.
+        split: of the rows.
         path: of the file.
-        rows_read: records met.
-        rows_written: Examples made.
+        rows_read: records, readable or not.
+        rows_written: Examples.
         dropped: rows left out, by reason.
-        ignored: values taken for missing, clipped or cut off, by reason and column.
+        ignored: values treated as missing, clipped or cut off, by reason and column.
         times: of each column of times.
-        negatives: of the task whose negatives are sampled, before that; 0 where none are.
-        negatives_sampled_out: of these, left out.
-        columns: declared columns that some row of the file had.
-        error: why reading stopped; the counts are worth nothing then.
+        negatives: of the task with keep_negatives, before sampling; 0 without sampling.
+        negatives_sampled_out: of these, left out by sampling.
+        columns: of the inputs, that at least one row had.
+        error: why reading stopped; the counts are then incomplete.
     """
 
     split: str
@@ -52,11 +52,11 @@ class FileCounts(_Report):
 
 
 def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]) -> IngestionReport:
-    """Adds the files' counts up and judges them.
+    """Sums up the files' counts and judges them.
 
     Raises:
-        UserError: for the errors of files, a column that no record has, times that are none, no rows, or too many
-            dropped.
+        UserError: for errors of files, a column that no record has, implausible times, no rows, or too many dropped
+            rows.
     """
     _raise_errors(files, counts)
     splits = {}
@@ -90,11 +90,11 @@ def _raise_errors(files: Files, counts: Sequence[FileCounts]) -> None:
         raise UserError("\n".join([error for _, error in failed[:_ERRORS_SHOWN]] + rest))
     unread = sorted(set(order) - {(count.split, count.path) for count in counts})
     if unread:
-        raise RuntimeError(f"ingestion lost track of {len(unread)} files, first {unread[0]}")
+        raise RuntimeError(f"ingestion has no counts of {len(unread)} files, first {unread[0]}")
 
 
 def _require_columns(split: str, counts: Sequence[FileCounts], columns: Sequence[Column]) -> None:
-    """Files of records have no header: a column is missing if no record of the split has it."""
+    """Requires each column in some record of the split, for formats without a header."""
     seen = {name for count in counts for name in count.columns}
     for column in columns:
         if column.name not in seen:
@@ -115,7 +115,7 @@ def _times_problems(
         total = sum((times for _, times in of_column), TimeCounts())
         problem = times_problem(column, total, ranges[column.time], logs.times.max_outside_fraction)
         if problem:
-            worst, _ = max(of_column, key=lambda found: found[1].outside)
+            worst, _ = max(of_column, key=lambda pair: pair[1].outside)
             yield f"split '{split}', for example {worst}: {problem}"
 
 
@@ -129,12 +129,12 @@ def _require_rows(splits: Mapping[str, SplitReport], max_dropped_fraction: float
             problems.append(
                 f"data.max_dropped_fraction: {num_dropped} of {report.rows_read} rows of split '{split}' cannot be "
                 f"used: {reasons or 'there are none'} (got {fraction:.4g}); at most {max_dropped_fraction:g}: "
-                "mend the logs, or raise it if so many may be lost"
+                "correct the logs, or raise the bound if so many rows may be lost"
             )
         elif not report.rows_written:
             problems.append(
                 f"data: split '{split}' has no row left (got {report.negatives_sampled_out} negatives sampled out of "
-                f"{report.rows_read} rows); raise keep_negatives, or bring rows with other labels"
+                f"{report.rows_read} rows); raise keep_negatives, or supply rows with other labels"
             )
     if problems:
         raise UserError("\n".join(problems))

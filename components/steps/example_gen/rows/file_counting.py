@@ -1,4 +1,4 @@
-"""Counts what becomes of one file's rows while it is read."""
+"""Counts one file's rows while it is read."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class FileCounting:
     """The counts so far; see `FileCounts`.
 
     Attributes:
-        rows_seen: readable ones.
+        rows_seen: readable rows so far.
     """
 
     split: str
@@ -31,7 +31,7 @@ class FileCounting:
     _columns: set[str] = field(default_factory=set)
 
     def add(self, rows: Rows, converted: Converted) -> None:
-        """Counts rows as they were read and converted."""
+        """Counts the rows of a batch, as read and as converted."""
         self.rows_seen += rows.batch.num_rows
         self._written += converted.batch.num_rows
         self._dropped.update(converted.dropped)
@@ -43,7 +43,7 @@ class FileCounting:
         self._columns |= set(rows.batch.schema.names) - rows.absent
 
     def add_sampled(self, sampled: Sampled) -> None:
-        """Counts the negatives among rows that were added."""
+        """Counts the negatives of a batch that was added."""
         self._written -= sampled.num_left_out
         self._negatives += sampled.num_negatives
         self._left_out += sampled.num_left_out

@@ -1,4 +1,4 @@
-"""What values may be at most: times within their range, lists and ids of a bounded size."""
+"""Limits of values: the range of times, the length of lists, the size of ids."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from schemas.spec.data import Logs
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a run. Without arguments there are none.
+    """The limits of a run; by default none.
 
     Attributes:
-        times: where times must lie.
-        drops_rows: whose times lie elsewhere; otherwise these are clipped.
-        max_list_length: of lists that are not all of one length.
-        max_id_bytes: of ids that are texts.
+        times: allowed ranges, by kind of time.
+        drops_rows: drop rows with times outside their range; otherwise the times are clipped.
+        max_list_length: of lists that are not vectors.
+        max_id_bytes: of string ids.
     """
 
     times: Mapping[TimeKind, TimeRange] = field(default_factory=dict)
@@ -26,10 +26,10 @@ class Limits:
 
 
 def limits_of(logs: Logs, date: str) -> Limits:
-    """Returns what is declared for a run of `date`.
+    """Returns the spec's limits for a run of `date`.
 
     Raises:
-        UserError: for a date that is none.
+        UserError: for an invalid date.
     """
     return Limits(
         times=ranges_of(logs, date),

@@ -1,4 +1,4 @@
-"""Lists of values: of any length, of one length (vectors), and as long as others beside them (weights of ids)."""
+"""Columns of lists: of any length, of fixed length (vectors), and parallel lists (weights of ids)."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ class Lists:
     """A column of lists.
 
     Attributes:
-        values: of all rows one after the other; null: none.
-        lengths: of each row's list, nulls counted.
+        values: of all rows, concatenated; null: missing.
+        lengths: of each row's list, including nulls.
     """
 
     values: pa.Array
@@ -28,7 +28,7 @@ class Lists:
 
     @property
     def is_valid(self) -> NDArray[np.bool_]:
-        """Whether each value is there."""
+        """Whether each value is present."""
         return np.asarray(self.values.is_valid(), dtype=bool)
 
     @property
@@ -37,22 +37,22 @@ class Lists:
         return np.repeat(np.arange(len(self.lengths)), self.lengths)
 
     def within(self, length: int, last_values: int) -> NDArray[np.bool_]:
-        """Returns whether each value remains in lists of at most `length`: the last ones so many, and the first."""
-        places = np.arange(len(self.values)) - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
+        """Returns whether each value stays in lists of at most `length`: the first ones, and the `last_values` last."""
+        positions = np.arange(len(self.values)) - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
         ends = np.repeat(self.lengths, self.lengths)
-        return (ends <= length) | (places < length - last_values) | (places >= ends - last_values)
+        return (ends <= length) | (positions < length - last_values) | (positions >= ends - last_values)
 
 
 def read_lists(
     array: pa.Array, column: Column, ignored: Counter[str], values_of: Callable[[pa.Array], pa.Array]
 ) -> Lists:
-    """Returns a column's lists; a null list is an empty one, and a null inside is counted.
+    """Reads a column's lists; a null list is empty, and nulls in lists are counted.
 
     Args:
         array: of lists.
-        column: the declared one.
-        ignored: to count in.
-        values_of: makes int64, float32 or binary of the values.
+        column: in the spec.
+        ignored: counts to add to.
+        values_of: converts values to int64, float32 or binary.
     """
     if pa.types.is_null(array.type):
         array = pa.nulls(len(array), pa.list_(TARGET[column.type]))
@@ -70,54 +70,54 @@ def read_lists(
 def list_arrays(
     lists: Mapping[str, Lists],
     columns: Sequence[Column],
-    place: str,
+    path: str,
     first_row: int,
     *,
     max_length: int | None,
     ignored: Counter[str],
 ) -> dict[str, pa.Array]:
-    """Returns the lists as they are written, by column: without nulls inside, as tfx_bsl would write zeros for them.
+    """Returns the lists to write, by column: without nulls, which tfx_bsl would write as zeros.
 
-    Of lists side by side, what is null or cut off in one is left out of all. A vector that lacks a value is missing as
-    a whole.
+    A value that is null or cut off in one of several parallel lists is left out of all of them. A vector with a null is
+    missing as a whole.
 
     Args:
-        lists: of every column of lists, by its name.
-        columns: the declared ones of these.
-        place: file, for error texts.
-        first_row: of the batch, from 0, for error texts.
-        max_length: of what is no vector; None: any.
-        ignored: to count in what is cut off.
+        lists: of every list column, by name.
+        columns: the list columns in the spec.
+        path: of the file, for error texts.
+        first_row: index in the file of the batch's first row, for error texts.
+        max_length: of lists that are not vectors; None: unlimited.
+        ignored: counts of cut off values, to add to.
 
     Raises:
-        UserError: for a vector of another length, and lists side by side of different lengths.
+        UserError: for a vector of a wrong length, and for parallel lists of different lengths.
     """
-    stays = {name: each.is_valid for name, each in lists.items()}
+    keep = {name: each.is_valid for name, each in lists.items()}
     pairs = [(column.name, other) for column in columns for other in column.beside]
     for first, second in pairs:
-        _require_same_lengths(lists, first, second, place, first_row)
+        _require_same_lengths(lists, first, second, path, first_row)
     if max_length is not None:
         for name, is_within in _within(lists, columns, pairs, max_length).items():
             if cut := int(np.count_nonzero(~is_within)):
                 ignored[f"over max_list_length: {name}"] += cut
-            stays[name] &= is_within
-    for _ in pairs:  # So often may a null of one list have to be passed on to the next.
+            keep[name] &= is_within
+    for _ in pairs:  # A null may have to be passed along a chain of all pairs.
         for first, second in pairs:
-            stays[first] = stays[second] = stays[first] & stays[second]
+            keep[first] = keep[second] = keep[first] & keep[second]
     arrays = {}
     for column in columns:
-        found = lists[column.name]
+        column_lists = lists[column.name]
         if column.length is None:
-            arrays[column.name] = _written(found, stays[column.name])
+            arrays[column.name] = _list_array(column_lists, keep[column.name])
         else:
-            arrays[column.name] = _vectors(found, column, column.length, place, first_row)
+            arrays[column.name] = _vectors(column_lists, column, column.length, path, first_row)
     return arrays
 
 
 def _within(
     lists: Mapping[str, Lists], columns: Sequence[Column], pairs: Sequence[tuple[str, str]], max_length: int
 ) -> dict[str, NDArray[np.bool_]]:
-    """Returns whether each value remains, by column: of lists side by side, the same ones."""
+    """Returns whether each value stays, by column: the same ones in parallel lists."""
     last = {column.name: column.last_values for column in columns if column.length is None}
     for _ in pairs:
         for first, second in pairs:
@@ -125,25 +125,25 @@ def _within(
     return {name: lists[name].within(max_length, values) for name, values in last.items()}
 
 
-def _written(found: Lists, stays: NDArray[np.bool_]) -> pa.Array:
-    lengths, values = found.lengths, found.values
-    if not stays.all():
-        lengths = np.bincount(found.rows[stays], minlength=len(lengths))
-        values = values.filter(pa.array(stays))
+def _list_array(lists: Lists, keep: NDArray[np.bool_]) -> pa.Array:
+    lengths, values = lists.lengths, lists.values
+    if not keep.all():
+        lengths = np.bincount(lists.rows[keep], minlength=len(lengths))
+        values = values.filter(pa.array(keep))
     return pa.ListArray.from_arrays(pa.array(_offsets(lengths), pa.int32()), values)
 
 
-def _vectors(found: Lists, column: Column, length: int, place: str, first_row: int) -> pa.Array:
-    wrong = np.flatnonzero((found.lengths != length) & (found.lengths != 0))
+def _vectors(lists: Lists, column: Column, length: int, path: str, first_row: int) -> pa.Array:
+    wrong = np.flatnonzero((lists.lengths != length) & (lists.lengths != 0))
     if len(wrong):
         row = int(wrong[0])
         raise UserError(
-            f"{place}: column '{column.name}': wrong length in row {first_row + row + 1} (got {found.lengths[row]} "
-            f"floats); {length} as declared by dim, or none"
+            f"{path}: column '{column.name}': wrong length in row {first_row + row + 1} (got {lists.lengths[row]} "
+            f"floats); {length}, as in dim, or none"
         )
-    is_missing = found.lengths == 0
-    is_missing[found.rows[~found.is_valid]] = True
-    values = found.values.filter(pa.array(~is_missing[found.rows], pa.bool_()))
+    is_missing = lists.lengths == 0
+    is_missing[lists.rows[~lists.is_valid]] = True
+    values = lists.values.filter(pa.array(~is_missing[lists.rows], pa.bool_()))
     offsets = _offsets(np.where(is_missing, 0, length))
     nulls = np.concatenate([is_missing, [False]])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32(), mask=nulls), values)
@@ -153,12 +153,12 @@ def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _require_same_lengths(lists: Mapping[str, Lists], first: str, second: str, place: str, first_row: int) -> None:
+def _require_same_lengths(lists: Mapping[str, Lists], first: str, second: str, path: str, first_row: int) -> None:
     sides = lists[first].lengths, lists[second].lengths
     wrong = np.flatnonzero(sides[0] != sides[1])
     if len(wrong):
         row = int(wrong[0])
         raise UserError(
-            f"{place}: column '{first}': is not as long as column '{second}' in row {first_row + row + 1} (got "
+            f"{path}: column '{first}': is not as long as column '{second}' in row {first_row + row + 1} (got "
             f"{sides[0][row]} and {sides[1][row]} values); log one weight for each id"
         )

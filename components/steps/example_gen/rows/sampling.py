@@ -1,7 +1,7 @@
-"""Negative down-sampling: of the training examples in which nothing happened, a share is kept.
+"""Negative down-sampling: keeps a share of the negative training examples.
 
-Which ones is said by a hash of the file's name and the row's place in it: every run over the same files keeps the same
-rows, on whatever machine, and a day in the windows of two runs is the same day in both.
+A hash of the file's name and the row's index decides which: every run over the same files keeps the same rows, on any
+machine, and a day in the windows of two runs has the same rows in both.
 
 Reference: He et al., Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014, section 6.2.
 """
@@ -20,19 +20,19 @@ from schemas.spec.tasks import BinaryTask
 from schemas.splitmix64 import GAMMA, mix64
 
 _SALT = b"sangam: negatives that are kept"
-"""So that no other use of a hash of the same rows agrees with this one."""
+"""Makes these hashes independent of other hashes of the same rows."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """What is sampled.
+    """Parameters of the sampling.
 
     Attributes:
-        task: whose negatives.
-        label: its column.
-        only_where: column that is 1 in the examples that take part in the task; None: all do.
-        weight: column of the task's weights; an example without one takes no part either. None: all have weight 1.
-        keep: share of the negatives: of the examples that take part and have label 0.
+        task: whose negatives are sampled.
+        label: column.
+        only_where: column that is 1 in the examples of the task; None: all examples.
+        weight: column of the task's weights; examples without a weight are masked too. None: all have weight 1.
+        keep: share of the negatives to keep: of the unmasked examples with label 0.
     """
 
     task: str
@@ -47,8 +47,8 @@ class Sampled:
     """Rows after sampling.
 
     Attributes:
-        batch: what is left.
-        num_negatives: before.
+        batch: the kept rows.
+        num_negatives: before sampling.
         num_left_out: of these.
     """
 
@@ -58,7 +58,7 @@ class Sampled:
 
 
 def sampling_of(inputs: Inputs, split: str) -> Sampling | None:
-    """Returns what of a split is sampled: the training split alone, as others must show the rates as they are."""
+    """Returns the sampling of a split; None but for training, as other splits must keep the true rates."""
     for name, task in inputs.tasks.items():
         if split == TRAIN and isinstance(task, BinaryTask) and task.keep_negatives is not None:
             return Sampling(name, inputs.label_of(name), task.only_where, task.example_weight, task.keep_negatives)
@@ -66,12 +66,12 @@ def sampling_of(inputs: Inputs, split: str) -> Sampling | None:
 
 
 def sampled(batch: pa.RecordBatch, rows: NDArray[np.int64], sampling: Sampling, file_name: str) -> Sampled:
-    """Leaves negatives out.
+    """Samples the negatives of a batch.
 
     Args:
         batch: converted rows.
-        rows: the place of each in its file, from 0.
-        sampling: what is sampled.
+        rows: index of each row in its file.
+        sampling: parameters.
         file_name: relative to the data folder.
     """
     is_negative = np.asarray(pc.equal(_scalars(batch, sampling.label), 0).fill_null(False), dtype=bool)
@@ -79,10 +79,10 @@ def sampled(batch: pa.RecordBatch, rows: NDArray[np.int64], sampling: Sampling, 
         is_negative &= np.asarray(pc.equal(_scalars(batch, sampling.only_where), 1).fill_null(False), dtype=bool)
     if sampling.weight is not None:
         is_negative &= np.asarray(_scalars(batch, sampling.weight).is_valid(), dtype=bool)
-    stays = ~is_negative | (uniform(file_name, rows) < sampling.keep)
-    num_left_out = int((~stays).sum())
+    keep = ~is_negative | (uniform(file_name, rows) < sampling.keep)
+    num_left_out = int((~keep).sum())
     if num_left_out:
-        batch = batch.filter(pa.array(stays))
+        batch = batch.filter(pa.array(keep))
     return Sampled(batch, int(is_negative.sum()), num_left_out)
 
 
@@ -95,5 +95,5 @@ def uniform(file_name: str, rows: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _scalars(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """Returns the values of a column of lists of one value, null where it is missing."""
+    """Returns the values of a column whose lists have one value; null where it is missing."""
     return pc.list_element(batch.column(batch.schema.get_field_index(name)), 0)

@@ -1,6 +1,6 @@
-"""Times that cannot be right: of which unit they look, and what becomes of those outside their range.
+"""Checks times: counts and clips those outside their range, and detects other units.
 
-A time in milliseconds is a valid integer, and everything after it computes: rows look centuries old, and expire.
+A time in milliseconds is a valid integer, which would go unnoticed: rows would seem centuries old, and expire.
 """
 
 import datetime
@@ -29,7 +29,7 @@ _UNITS: dict[str, tuple[int, int]] = {
     "hours": (1, 3600),
     "days": (1, _DAY_S),
 }
-"""How many of them are how many seconds."""
+"""Unit to (n, s): n of the unit are s seconds."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TimeRange:
     Attributes:
         first: day.
         last: day.
-        usual: day from which most times are: what lies before may be seconds, and is more likely another unit.
+        usual: earliest usual day: an earlier time is allowed, but more likely in another unit.
     """
 
     first: Day
@@ -53,7 +53,7 @@ class TimeRange:
 
     @property
     def usual_seconds(self) -> tuple[int, int]:
-        """The same from the day from which most times are."""
+        """First and last usual second since 1970."""
         return _second(self.usual), self.seconds[1]
 
     def __str__(self) -> str:
@@ -61,17 +61,17 @@ class TimeRange:
 
 
 _PLAUSIBLE = TimeRange(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1), datetime.date(1990, 1, 1))
-"""Of times that are not the event's, such as somebody's birth or the end of a contract."""
+"""Range of times other than the event's, such as a date of birth or the end of a contract."""
 
 
 class TimeCounts(BaseModel):
     """The times of a column.
 
     Attributes:
-        known: that are there.
+        known: number of times.
         outside: of these, outside the range.
-        looks_like: of these, how many would be usual times in another unit, by unit.
-        example: one that is outside or unusual; None: none is.
+        looks_like: by unit, how many would be usual times in that unit.
+        example: one that is outside or unusual; None if there is none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -91,10 +91,10 @@ class TimeCounts(BaseModel):
 
 
 def ranges_of(logs: Logs, date: str) -> dict[TimeKind, TimeRange]:
-    """Returns where times must lie, for a run of `date`.
+    """Returns the allowed range of times, by kind, for a run of `date`.
 
     Raises:
-        UserError: for a date that is none.
+        UserError: for an invalid date.
     """
     match logs:
         case DayLogs():
@@ -111,13 +111,13 @@ def ranges_of(logs: Logs, date: str) -> dict[TimeKind, TimeRange]:
 
 @dataclass(frozen=True)
 class CheckedTimes:
-    """A column's times, those outside clipped.
+    """A column's times, clipped to their range.
 
     Attributes:
         values: int64, null where there is no time.
-        is_outside: of each row, as it was logged.
-        wrong: number of times before and after the range, by what is wrong.
-        counts: for the judgment on the whole split.
+        is_outside: for each row, before clipping.
+        wrong: number of times before and after the range, by description.
+        counts: for the judgment of the whole split.
     """
 
     values: pa.Array
@@ -127,7 +127,7 @@ class CheckedTimes:
 
 
 def check_times(values: pa.Array, column: Column, allowed: TimeRange) -> CheckedTimes:
-    """Counts the times of a batch that cannot be right, and clips them."""
+    """Counts the times of a batch that are outside the range or look like another unit, and clips them."""
     known = np.asarray(values.is_valid(), dtype=bool)
     times: NDArray[Any] = np.asarray(values.fill_null(0))
     (first, last), (usual, _) = allowed.seconds, allowed.usual_seconds
@@ -147,32 +147,32 @@ def check_times(values: pa.Array, column: Column, allowed: TimeRange) -> Checked
 
 
 def _looks_like(times: NDArray[Any], allowed: TimeRange) -> dict[str, int]:
-    """Returns how many of the times that are unusual as seconds would be usual in another unit, by unit."""
+    """Returns by unit how many of the times that are unusual in seconds would be usual in that unit."""
     first, last = allowed.usual_seconds
     unusual = times[(times < first) | (times > last)]
-    found = {}
+    counts = {}
     for unit, (number, seconds) in _UNITS.items() if len(unusual) else ():
-        # Python's integers, cut to what int64 holds: no unit of a day wraps.
+        # Python's integers, clipped to int64: no unit overflows.
         low, high = -(-first * number // seconds), last * number // seconds
         fits = int(np.count_nonzero((unusual >= max(low, -(2**63))) & (unusual <= min(high, 2**63 - 1))))
         if fits:
-            found[unit] = fits
-    return found
+            counts[unit] = fits
+    return counts
 
 
 def times_problem(column: Column, counts: TimeCounts, allowed: TimeRange, max_outside_fraction: float) -> str | None:
-    """Returns what is wrong with the times of a split, None if they can be used."""
-    unit, fits = max(counts.looks_like.items(), key=lambda found: found[1], default=("", 0))
+    """Returns what is wrong with the times of a split; None if they can be used."""
+    unit, fits = max(counts.looks_like.items(), key=lambda count: count[1], default=("", 0))
     is_other_unit = 2 * fits > counts.known
     if not is_other_unit and counts.outside <= max_outside_fraction * counts.known:
         return None
     looks = f"; they look like {unit}: log seconds since 1970" if 2 * fits > counts.outside and fits else ""
-    mend = looks or (
-        f"; at most {max_outside_fraction:g} of them may: mend the logs, or declare data.times if they are right"
+    hint = looks or (
+        f"; at most {max_outside_fraction:g} of them may: correct the logs, or set data.times if the times are right"
     )
     where = f"outside {allowed}" if counts.outside else f"before {allowed.usual}"
     number = counts.outside or fits
-    return f"column '{column.name}': {number} of {counts.known} times lie {where} (got {counts.example}){mend}"
+    return f"column '{column.name}': {number} of {counts.known} times are {where} (got {counts.example}){hint}"
 
 
 def _second(day: Day) -> int:
