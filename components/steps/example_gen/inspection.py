@@ -64,5 +64,5 @@ def _inspected(file: DataFile, logs: Logs, columns: Sequence[Column], open_file:
 
 def _empty_hint(logs: Logs) -> str:
     if isinstance(logs, DayLogs):
-        return "; supply its rows, remove it, or set data.missing_days to skip, which skips empty files and days"
+        return "; supply its rows, remove it, or set `missing_days: skip` under data to skip empty files and days"
     return "; supply its rows or remove it"

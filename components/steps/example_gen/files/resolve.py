@@ -220,7 +220,7 @@ def _no_files(logs: DayLogs, missing: Sequence[str], data_root: str, storage: St
 def _missing_days(logs: DayLogs, missing: Sequence[str], data_root: str) -> str:
     return (
         f"data.pattern: {posixpath.join(data_root, logs.pattern)}: {len(missing)} of the window's days have no "
-        f"{_rows(logs)} (got none for {', '.join(missing)}); supply these days, or set data.missing_days to skip"
+        f"{_rows(logs)} (got none for {', '.join(missing)}); supply these days, or set `missing_days: skip` under data"
     )
 
 
@@ -255,7 +255,7 @@ def _require_days(logs: DayLogs, files: Files, missing: tuple[str, ...], data_ro
         if not files.of_split(split):
             raise UserError(
                 f"{place}: split '{split}' has no day left (got no {rows} for {', '.join(missing)}); "
-                "each split needs at least one day, even if data.missing_days is skip"
+                "each split needs at least one day, even with `missing_days: skip`"
             )
 
 

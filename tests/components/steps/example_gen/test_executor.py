@@ -198,7 +198,7 @@ def test_files_that_changed_since_the_run_began_end_it(tmp_path: Path) -> None:
     write_days(tmp_path, "parquet", dict.fromkeys(DAYS, ROWS))
     examples = standard_artifacts.Examples()
     examples.uri = str(tmp_path / "out")
-    with pytest.raises(UserError, match=place_and_value("...", "since this run began")):
+    with pytest.raises(UserError, match=place_and_value("...", "since the run began")):
         Executor().Do(
             {}, {"examples": [examples]}, properties(day_logs(), tmp_path) | {"fingerprint": "of other files"}
         )

@@ -139,13 +139,13 @@ def test_a_wrong_type_is_seen_before_the_run(tmp_path: Path) -> None:
 def test_what_is_no_parquet_is_seen_before_the_run(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "data").write_bytes(content)
     (problem,) = inspect(tmp_path / "data", "parquet").problems
-    assert tells(problem, f"{tmp_path}/data", "no Parquet file")
+    assert tells(problem, f"{tmp_path}/data", "not a Parquet file")
 
 
 def test_a_cut_off_parquet_file_is_seen_before_the_run(tmp_path: Path) -> None:
     path = write(tmp_path / "data", "parquet", ROWS)
     path.write_bytes(path.read_bytes()[:-100])
-    assert tells(inspect(path, "parquet").problems[0], str(path), "cut off")
+    assert tells(inspect(path, "parquet").problems[0], str(path), "truncated")
 
 
 def test_a_corrupt_parquet_page_is_an_error(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_cut_off_compressed_file_is_an_error(tmp_path: Path, format_name: str)
     whole = gzip.compress(plain.read_bytes())
     path = tmp_path / "data.gz"
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(UserError, match=place_and_value(str(path), "cut off")):
+    with pytest.raises(UserError, match=place_and_value(str(path), "truncated")):
         read(path, format_name, N)
 
 
@@ -220,7 +220,7 @@ def test_a_cut_off_record_file_is_an_error(tmp_path: Path, num_bytes: int) -> No
     path = tmp_path / "data"
     write_records(path, [b"one record", b"another"])
     path.write_bytes(path.read_bytes()[:-num_bytes])
-    with pytest.raises(UserError, match=place_and_value(str(path), "cut off after 1 record")):
+    with pytest.raises(UserError, match=place_and_value(str(path), "truncated after 1 record")):
         read(path, "tfrecord")
 
 
@@ -233,7 +233,7 @@ def test_a_corrupt_record_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=place_and_value(str(path), "record 1 ... checksum")):
         read(path, "tfrecord")
     path.write_bytes(b"this is text and no record file")
-    assert tells(inspect(path, "tfrecord").problems[0], str(path), "no TFRecord file")
+    assert tells(inspect(path, "tfrecord").problems[0], str(path), "not a TFRecord file")
 
 
 def test_records_that_are_no_example_are_counted_and_left_out(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_errors_of_files_stand_in_the_order_of_the_days() -> None:
 
 
 def test_a_file_that_was_not_read_is_never_passed_over() -> None:
-    with pytest.raises(RuntimeError, match="lost track of 1 files"):
+    with pytest.raises(RuntimeError, match="no counts of 1 files"):
         counted(
             FileCounts(split="train", path="a", rows_read=1, rows_written=1, columns=BOTH),
             FileCounts(split="eval", path="c", rows_read=1, rows_written=1, columns=BOTH),

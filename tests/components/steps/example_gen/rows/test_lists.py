@@ -44,7 +44,7 @@ def test_an_empty_vector_is_missing_as_is_one_that_lacks_a_value() -> None:
 
 
 def test_a_vector_of_another_length_is_an_error_that_names_the_row() -> None:
-    text = r"^file: column 'v': wrong length in row 12 \(got 3 floats\); 2 as declared by dim, or none"
+    text = r"^file: column 'v': wrong length in row 12 \(got 3 floats\); 2, as in dim, or none"
     with pytest.raises(UserError, match=text):
         converted([VECTOR], [[1.0, 2.0], [1.0, 2.0, 3.0]], first_row=10)
 

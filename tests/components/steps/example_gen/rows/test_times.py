@@ -113,7 +113,7 @@ def test_rows_may_be_dropped_instead() -> None:
 
 def test_more_times_outside_than_declared_stop_the_run() -> None:
     eleven = [NOON - 40 * 86_400] * 11
-    text = r"column 'at': 11 of 1000 times lie outside 2024-02-27 to 2024-03-02 .*; at most 0.01 of them may: mend"
+    text = r"column 'at': 11 of 1000 times are outside 2024-02-27 to 2024-03-02 .*; at most 0.01 of them may: correct"
     with pytest.raises(UserError, match=text):
         judged(AT, many(*eleven))
     judged(AT, many(*eleven), day_logs(times={"max_outside_fraction": 0.02}))
