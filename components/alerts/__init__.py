@@ -1,4 +1,4 @@
-"""Who is told of a failed run or a refused model: a signed webhook. Loads without TensorFlow."""
+"""Alerts on failed runs and refused models, sent to a signed webhook. Loads without TensorFlow."""
 
 from components.alerts.event import Event
 from components.alerts.sending import send

@@ -1,4 +1,4 @@
-"""What an alert says."""
+"""The content of an alert."""
 
 import datetime
 import hashlib
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 VERSION = 1
 MAX_REASON = 4000
-"""Characters; the log has the rest."""
+"""Most characters of a reason; the log has all of it."""
 
 
 def _cut(reason: str) -> str:
@@ -24,16 +24,16 @@ def _now() -> datetime.datetime:
 
 
 class Event(BaseModel):
-    """Something that a person should know of.
+    """An event that people are alerted to.
 
     Attributes:
-        kind: `failed`: the run broke off; `refused`: it ended, and a gate refused the model; `test`: by hand.
+        kind: `failed`: the run failed; `refused`: a gate refused the model; `test`: sent by hand.
         pipeline: name of the spec.
-        step: that failed or refused; empty: none of them, the run did not come so far.
+        step: that failed or refused; empty if the run failed outside of its steps.
         date: YYYY-MM-DD; None for logs without dates.
-        run: its name or id.
-        reason: the error's text, or the sentences of the gates; cut after MAX_REASON characters.
-        sent_at: when it was first sent.
+        run: name or id.
+        reason: the error's text, or the gates' reasons; cut after MAX_REASON characters.
+        sent_at: time of the first try.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,9 +48,9 @@ class Event(BaseModel):
 
     @property
     def id(self) -> str:
-        """The same for the same thing, however often it is told: a step that is tried again fails again."""
-        what = [self.kind, self.pipeline, self.step, self.date, self.run]
-        return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
+        """The same for repeated alerts on the same event, for example by several tries of a step."""
+        identity = [self.kind, self.pipeline, self.step, self.date, self.run]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def body(self) -> bytes:
         """Returns the JSON that is sent and signed."""

@@ -1,4 +1,4 @@
-"""The words of a refusal: what each gate said."""
+"""The text of an alert on a refused model."""
 
 from collections.abc import Iterable
 
@@ -7,16 +7,16 @@ from components.reports.serving import Check
 
 
 def refusal(gates: Iterable[tuple[str, GateVerdict]], checks: Iterable[Check]) -> str:
-    """Returns a line for every gate of a task and every check of serving that has not passed."""
+    """Returns a line for every gate and every serving check that has failed."""
     refused = [f"{task}: {gate.reason}" for task, gate in gates if not gate.passed]
     refused += [f"serving check {check.name}: {check.reason}" for check in checks if not check.passed]
     return "\n".join(refused)
 
 
 def refusing_steps(gates: Iterable[tuple[str, GateVerdict]], checks: Iterable[Check]) -> str:
-    """Returns the names of the steps that have refused, parted by a comma."""
-    spoken = {
+    """Returns the names of the steps that have refused, separated by commas."""
+    passed_by_step = {
         "evaluator": all(gate.passed for _, gate in gates),
         "infra_validator": all(check.passed for check in checks),
     }
-    return ",".join(step for step, passed in spoken.items() if not passed)
+    return ",".join(step for step, passed in passed_by_step.items() if not passed)

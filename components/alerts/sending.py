@@ -1,4 +1,4 @@
-"""Sends an alert. Whatever happens to it, the run ends as it would have ended."""
+"""Sends an alert. A failure to send it never changes how the run ends."""
 
 import logging
 import queue
@@ -17,32 +17,32 @@ from schemas.spec.alerts import Alerts
 _LOG = logging.getLogger(__name__)
 
 WAITS_S = Backoff(1.0, factor=4.0).waits_s(2)
-"""Between the three tries."""
+"""Pauses between the three tries."""
 _TRY_AGAIN = frozenset({408, 425, 429})
-"""Beside everything from 500 on."""
+"""Status codes to retry, besides those from 500."""
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """What became of one try; `problem` is empty if the receiver has taken the alert."""
+    """The result of one try; `problem` is empty if the receiver has accepted the alert."""
 
     problem: str
     is_final: bool = False
 
 
 def send(alerts: Alerts, event: Event, environ: Mapping[str, str], *, waits_s: Sequence[float] = WAITS_S) -> str | None:
-    """Sends an event to the declared webhook, if it is one of those that are asked for.
+    """Sends an event to the webhook of the spec, if the spec wants events of its kind.
 
-    It raises nothing. It takes at most `timeout_s` for each try and the waits between them.
+    It raises no exception, and takes at most `timeout_s` for each try, and the pauses between them.
 
     Args:
-        alerts: what is declared.
+        alerts: the spec's section.
         event: to send.
-        environ: has the address and the key.
-        waits_s: between the tries; one try more than waits.
+        environ: with the URL and the key.
+        waits_s: pauses between the tries.
 
     Returns:
-        Why it could not be sent, which is also logged as an error; None if it was, or need not be.
+        Why it could not be sent, which is also logged; None if it was sent or need not be.
     """
     if event.kind != "test" and event.kind not in alerts.on:
         return None
@@ -52,7 +52,7 @@ def send(alerts: Alerts, event: Event, environ: Mapping[str, str], *, waits_s: S
     except UserError as error:
         problem = str(error)
     except Exception as error:  # noqa: BLE001 - an alert never changes how a run ends
-        # The type alone: a text might hold the address.
+        # The type alone: the text might contain the URL.
         problem = f"alerts: {type(error).__name__} while sending"
     if problem:
         _LOG.error("event=alert_not_sent kind=%s id=%s problem=%r", event.kind, event.id, problem)
@@ -72,11 +72,11 @@ def _deliver(target: Target, body: bytes, timeout_s: float, waits_s: Sequence[fl
             break
         time.sleep(wait_s)
     times = f"{tries} times" if tries > 1 else "once"
-    return f"alerts: {target.shown} has not taken the alert (tried {times}, got: {answer.problem})"
+    return f"alerts: {target.shown} has not accepted the alert (tried {times}, got: {answer.problem})"
 
 
 def _within(timeout_s: float, target: Target, body: bytes) -> _Answer:
-    """Tries once. The timeouts of an HTTP client begin anew with every packet, and a name look-up knows none."""
+    """Tries once, within the timeout: those of HTTP clients restart with every packet, and name look-ups have none."""
     answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
     tries = threading.Thread(target=lambda: answers.put(_post(target, body, timeout_s)), name="alert", daemon=True)
     tries.start()
@@ -90,7 +90,7 @@ def _post(target: Target, body: bytes, timeout_s: float) -> _Answer:
     import httpx
 
     for name in ("httpx", "httpcore"):
-        # Their records hold the whole address.
+        # Their log records contain the whole URL.
         logging.getLogger(name).setLevel(logging.WARNING)
     timestamp = str(int(time.time()))
     headers = {
@@ -100,7 +100,7 @@ def _post(target: Target, body: bytes, timeout_s: float) -> _Answer:
         SIGNATURE_HEADER: signature(target.key, timestamp, body),
     }
     try:
-        # A proxy of the environment is not for this machine itself. The answer's body is not read: nobody needs it.
+        # A proxy of the environment is not used for this machine. The response's body is not needed.
         with (
             httpx.Client(timeout=timeout_s, follow_redirects=False, trust_env=not target.is_loopback) as client,
             client.stream("POST", target.url, content=body, headers=headers) as response,
@@ -117,5 +117,5 @@ def _judged(status: int) -> _Answer:
     if 200 <= status < 300:
         return _Answer("")
     if 300 <= status < 400:
-        return _Answer(f"status {status}: redirects are not followed, give the final address", is_final=True)
+        return _Answer(f"status {status}: redirects are not followed, give the final URL", is_final=True)
     return _Answer(f"status {status}", is_final=status < 500 and status not in _TRY_AGAIN)

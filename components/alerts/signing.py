@@ -1,4 +1,4 @@
-"""A signature over time and body, so that a receiver knows the sender, and an old alert cannot be sent to it again."""
+"""Signs time and body of an alert, so that receivers can verify the sender and reject replays."""
 
 import hashlib
 import hmac
@@ -15,18 +15,17 @@ def signature(key: str, timestamp: str, body: bytes) -> str:
 
 
 def verify(key: str, timestamp: str, given: str, body: bytes, *, now: float, max_age_s: int = MAX_AGE_S) -> bool:
-    """Says whether a body was signed with this key, and lately.
+    """Says whether a body was signed with this key recently.
 
     Args:
-        key: that both sides know.
+        key: the shared key.
         timestamp: value of TIMESTAMP_HEADER, seconds since 1970.
         given: value of SIGNATURE_HEADER.
-        body: as it came, byte by byte.
+        body: the bytes received.
         now: seconds since 1970.
-        max_age_s: what is older, or further ahead, is refused. Within that time the body's `id` tells what has been
-            there before.
+        max_age_s: largest difference from `now`. Within it, the body's `id` identifies repeated alerts.
     """
-    # Digits alone: int() takes more than the sender writes.
+    # Only digits: int() accepts more.
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
         return False
     expected = signature(key, timestamp, body).encode()

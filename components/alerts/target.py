@@ -1,4 +1,4 @@
-"""Where alerts go: address and key from the environment, checked before a run starts."""
+"""The target of alerts: URL and key from the environment, checked before a run starts."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ class Target:
     """A webhook.
 
     Attributes:
-        url: address; it may hold a secret, as those of chat services do, and is never shown.
-        key: that bodies are signed with.
-        shown: scheme, host and port.
-        is_loopback: on this machine.
+        url: never shown, as it may contain a secret, like those of chat services.
+        key: to sign bodies.
+        shown: scheme, host and port, for messages.
+        is_loopback: it is on this machine.
     """
 
     url: str = field(repr=False)
@@ -29,10 +29,11 @@ class Target:
 
 
 def target_of(alerts: Alerts, environ: Mapping[str, str]) -> Target:
-    """Returns where alerts go.
+    """Returns the target.
 
     Raises:
-        UserError: a variable that is not set, no address of https, or a key that is too short. Neither value is shown.
+        UserError: for a variable that is not set, an invalid or unencrypted URL, or a key that is too short. Neither
+            value is shown.
     """
     url, key = (_variable(alerts, name, environ) for name in ("url_env", "key_env"))
     if len(key) < MIN_KEY_LENGTH:
@@ -55,25 +56,25 @@ def _variable(alerts: Alerts, setting: str, environ: Mapping[str, str]) -> str:
     if value != value.strip() or not value.isprintable():
         raise UserError(
             f"alerts.{setting}: the value of {name} has white space around it or control characters (not shown); "
-            "often the newline at the end of a file: take it away"
+            "remove them: often it is the newline at the end of a file"
         )
     return value
 
 
 def _target(alerts: Alerts, url: str, key: str) -> Target:
-    allowed = "an address such as https://alerts.example/sangam; http is for this machine alone (localhost, 127.0.0.1)"
-    place = f"alerts.url_env: the value of {alerts.url_env}"
+    allowed = "a URL such as https://alerts.example/sangam; http is only for this machine (localhost, 127.0.0.1)"
+    variable = f"alerts.url_env: the value of {alerts.url_env}"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise UserError(f"{place} is no address (not shown); {allowed}") from None
+        raise UserError(f"{variable} is not a URL (not shown); {allowed}") from None
     if parts.scheme not in ("http", "https") or not host or any(char.isspace() for char in url):
-        raise UserError(f"{place} is no address of the web (not shown); {allowed}")
+        raise UserError(f"{variable} is not an http or https URL (not shown); {allowed}")
     shown = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
     is_loopback = _is_loopback(host)
     if parts.scheme == "http" and not is_loopback:
-        raise UserError(f"{place} is not encrypted (got {shown}); {allowed}")
+        raise UserError(f"{variable} is not encrypted (got {shown}); {allowed}")
     return Target(url=url, key=key, shown=shown, is_loopback=is_loopback)
 
 

@@ -1,1 +1,1 @@
-"""What goes into the cache key of a step beside its inputs: a digest of its code, and what its driver adds."""
+"""Parts of a step's cache key besides its inputs: a digest of its code, and properties that its driver adds."""

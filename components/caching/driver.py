@@ -1,4 +1,4 @@
-"""What the drivers of our steps have in common: they add to the cache key what only the moment of a run can tell."""
+"""Base of the steps' drivers: they add properties to the cache key that are known only when the step runs."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ from tfx.proto.orchestration import driver_output_pb2
 
 
 class AddingDriver(base_driver.BaseDriver, ir_base_driver.BaseDriver):
-    """Adds exec properties before TFX looks into its cache."""
+    """Adds exec properties before TFX's cache lookup."""
 
     def __init__(self, metadata_handle: metadata.Metadata) -> None:
-        """Keeps the connection for both of TFX's kinds of drivers; BaseComponent asks for the older one."""
+        """Initializes both of TFX's kinds of drivers; BaseComponent requires the older one."""
         base_driver.BaseDriver.__init__(self, metadata_handle)
         ir_base_driver.BaseDriver.__init__(self, metadata_handle)
 
     @abstractmethod
     def added(self, execution_info: data_types.ExecutionInfo) -> Mapping[str, str | int]:
-        """Returns the properties to add, or to put in the place of those given."""
+        """Returns the properties to add or replace."""
 
     def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
-        """Returns all exec properties, as TFX wants them."""
+        """Returns all exec properties in TFX's form."""
         result = driver_output_pb2.DriverOutput()
         for name, value in {**execution_info.exec_properties, **self.added(execution_info)}.items():
             if value is not None:

@@ -1,1 +1,1 @@
-"""The data gate: statistics that do not fit the schema stop the run."""
+"""The data gate: it stops the run if statistics do not fit the schema, or on drift."""

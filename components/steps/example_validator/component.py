@@ -1,4 +1,4 @@
-"""Declaration of the validation step."""
+"""Declares the validation step."""
 
 from tfx import types
 from tfx.dsl.components.base import base_component, executor_spec
@@ -11,7 +11,7 @@ from schemas.spec import Spec
 
 
 class ExampleValidatorSpec(ComponentSpec):
-    """What goes in and out, under the names that TFX's executor looks for."""
+    """Inputs, outputs and parameters, with the names that TFX's executor expects."""
 
     PARAMETERS = {
         "inputs": ExecutionParameter(type=str),
@@ -28,8 +28,8 @@ class ExampleValidatorSpec(ComponentSpec):
 class ExampleValidator(base_component.BaseComponent):
     """Compares statistics with the schema, and the evaluation split's with the training split's.
 
-    Output: `anomalies`, with `drift.json` where drift is declared. Anomalies end the run; so does drift, or it becomes
-    the artifact's custom property `note`, as declared.
+    Output: `anomalies`, with `drift.json` if the spec has a `drift` section. Anomalies stop the run; drift stops it or
+    becomes the artifact's custom property `note`, depending on `drift.action`.
     """
 
     SPEC_CLASS = ExampleValidatorSpec
@@ -39,7 +39,7 @@ class ExampleValidator(base_component.BaseComponent):
         """Declares the step.
 
         Args:
-            spec: its inputs and its drift section matter.
+            spec: of which only the inputs and the drift section count.
             statistics: of the Examples.
             schema: of the spec.
         """

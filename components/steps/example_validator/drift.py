@@ -1,4 +1,4 @@
-"""The gate on the input: how far the evaluation split's values are from the training split's."""
+"""Measures drift: the distance of the evaluation split's values from the training split's."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from schemas.spec.drift import Drift, DriftBounds, measures_of
 
 FILE_NAME = "drift.json"
 STATISTICS = {"num_quantiles_histogram_buckets": 100, "epsilon": 0.0025}
-"""Options of the statistics: distances are taken from their quantiles, for which TFDV's ten buckets are too coarse."""
+"""Options of the statistics: distances come from their quantiles, for which TFDV's ten buckets are too coarse."""
 _BINS = 20
 _NO_SUCH = statistics_pb2.FeatureNameStatistics()
 
@@ -25,9 +25,9 @@ class Distance(BaseModel):
     Attributes:
         feature: name in the spec.
         measure: l_infinity, jensen_shannon or missing_share.
-        value: None where one of the splits has no value to compare.
-        bound: declared.
-        is_within: value <= bound; also for None, which the reason says.
+        value: None if one of the splits has no value to compare.
+        bound: from the spec.
+        is_within: value <= bound, or the value is None.
         reason: a sentence.
     """
 
@@ -48,44 +48,46 @@ def distances(
     train: statistics_pb2.DatasetFeatureStatisticsList,
     evaluation: statistics_pb2.DatasetFeatureStatisticsList,
 ) -> list[Distance]:
-    """Returns every declared distance, in the order of the features.
+    """Returns every distance that the spec bounds, in the order of the features.
 
     Args:
-        inputs: the features; ids have statistics of texts.
+        inputs: the features; ids have statistics of strings.
         drift: the bounds.
         train: statistics of the training split.
         evaluation: of the evaluation split.
     """
-    before, today = _by_column(train), _by_column(evaluation)
-    found = []
+    before, now = _by_column(train), _by_column(evaluation)
+    results = []
     for name, feature in inputs.features.items():
-        sides = {
-            column.name: (before.get(column.name, _NO_SUCH), today.get(column.name, _NO_SUCH))
+        column_sides = {
+            column.name: (before.get(column.name, _NO_SUCH), now.get(column.name, _NO_SUCH))
             for column in feature_columns(inputs, name)
             if not column.beside
         }
-        for measure, bound in _declared(drift.bounds_of(name, measures_of(feature))):
-            measured = {column: _distance(measure, *of_column) for column, of_column in sides.items()}
-            # Of equal distances that of the first column; None is nearer than any.
+        for measure, bound in _bounds(drift.bounds_of(name, measures_of(feature))):
+            measured = {column: _distance(measure, *of_column) for column, of_column in column_sides.items()}
+            # Of equal distances, the first column's; None counts as the smallest.
             worst = max(measured, key=lambda column: (measured[column][0] is not None, measured[column][0] or 0.0))
             value, what = measured[worst]
-            found.append(_judged(name, measure, value, bound, f" in column '{worst}'" * (len(sides) > 1) + what))
-    return found
+            results.append(
+                _judged(name, measure, value, bound, f" in column '{worst}'" * (len(column_sides) > 1) + what)
+            )
+    return results
 
 
 def _distance(
-    measure: str, before: statistics_pb2.FeatureNameStatistics, today: statistics_pb2.FeatureNameStatistics
+    measure: str, before: statistics_pb2.FeatureNameStatistics, now: statistics_pb2.FeatureNameStatistics
 ) -> tuple[float | None, str]:
-    """Returns the distance of one column, None where a side has no value, and words on where it is."""
+    """Returns the distance of one column, None if a side has no value, and a text with details."""
     if measure == "l_infinity":
-        return l_infinity(before, today)
+        return l_infinity(before, now)
     if measure == "jensen_shannon":
-        return jensen_shannon(before, today), ""
-    shares = _missing_share(before), _missing_share(today)
+        return jensen_shannon(before, now), ""
+    shares = _missing_share(before), _missing_share(now)
     return abs(shares[0] - shares[1]), f" ({shares[0]:.3g} of the training examples, {shares[1]:.3g} now)"
 
 
-def _declared(bounds: DriftBounds) -> Iterator[tuple[str, float]]:
+def _bounds(bounds: DriftBounds) -> Iterator[tuple[str, float]]:
     yield from bounds.model_dump(exclude_none=True).items()
 
 
@@ -107,23 +109,23 @@ def _by_column(
 
 
 def l_infinity(
-    before: statistics_pb2.FeatureNameStatistics, today: statistics_pb2.FeatureNameStatistics
+    before: statistics_pb2.FeatureNameStatistics, now: statistics_pb2.FeatureNameStatistics
 ) -> tuple[float | None, str]:
-    """Returns the largest difference of a value's share, and words on which value; None where a side has none.
+    """Returns the largest difference of a value's share, and a text with that value; None if a side has no values.
 
-    The statistics hold the 1,000 most frequent values of each side. A value known to one side alone counts as 0 on the
-    other, which is too much by less than that side's least share known. TFDV's own norm takes the values that it holds
-    for all there are, and was 2.5 times too high on ids of which there are many.
+    The statistics contain the 1,000 most frequent values of each side. A value that only one side contains counts as 0
+    on the other; the error is less than that side's smallest share. TFDV's own norm treats the 1,000 values as all, and
+    was 2.5 times too high for features with many ids.
     """
-    shares = [_shares(side) for side in (before, today)]
+    shares = [_shares(side) for side in (before, now)]
     if not all(shares):
         return None, ""
     before_of, now_of = shares
     difference = {value: abs(before_of.get(value, 0.0) - now_of.get(value, 0.0)) for value in {**before_of, **now_of}}
-    # Of equal differences the first in the alphabet, so that a rerun tells the same.
+    # Of equal differences the alphabetically first, so that a rerun gives the same text.
     worst = min(difference, key=lambda value: (-difference[value], value))
-    told = f" ('{worst}': {before_of.get(worst, 0.0):.3g} of the training values, {now_of.get(worst, 0.0):.3g} now)"
-    return difference[worst], told
+    detail = f" ('{worst}': {before_of.get(worst, 0.0):.3g} of the training values, {now_of.get(worst, 0.0):.3g} now)"
+    return difference[worst], detail
 
 
 def _shares(side: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:
@@ -138,34 +140,34 @@ def _missing_share(side: statistics_pb2.FeatureNameStatistics) -> float:
 
 
 def jensen_shannon(
-    before: statistics_pb2.FeatureNameStatistics, today: statistics_pb2.FeatureNameStatistics
+    before: statistics_pb2.FeatureNameStatistics, now: statistics_pb2.FeatureNameStatistics
 ) -> float | None:
-    """Returns the Jensen-Shannon divergence, base 2, over bins that hold equal shares of the training values.
+    """Returns the Jensen-Shannon divergence, base 2, over bins with equal shares of the training values.
 
-    None where a side has no value. Bins of equal width, as TFDV has them, would put all of a skewed feature into one;
-    TFDV's comparison by quantiles supposes values evenly spread between all cuts of both sides, and was twice too high.
-    The shares come from the quantiles in the statistics: a divergence below about 0.005 may be their coarseness.
+    None if a side has no value. Bins of equal width, as in TFDV, would put nearly all of a skewed feature into one;
+    TFDV's comparison by quantiles assumes values to be uniform between all quantiles of both sides, and was twice too
+    high. The shares come from the quantiles in the statistics, which are accurate to about 0.005.
 
     Reference: Lin, Divergence measures based on the Shannon entropy, 1991, eq. 4.1.
     """
-    training, now = _cumulative(before), _cumulative(today)
-    if training is None or now is None:
+    training, evaluation = _cumulative(before), _cumulative(now)
+    if training is None or evaluation is None:
         return None
     cuts, shares = training
     inner = np.unique(np.interp(np.linspace(0, 1, _BINS + 1)[1:-1], shares, cuts))
-    p, q = (np.diff([0.0, *np.interp(inner, *side), 1.0]) for side in (training, now))
+    p, q = (np.diff([0.0, *np.interp(inner, *side), 1.0]) for side in (training, evaluation))
     middle = (p + q) / 2
     return float(sum(np.sum(np.where(x > 0, x * np.log2(np.where(x > 0, x / middle, 1.0)), 0.0)) for x in (p, q)) / 2)
 
 
 def _cumulative(side: statistics_pb2.FeatureNameStatistics) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Returns ascending values and the share of values that are at most each; None without values."""
+    """Returns ascending values, with the share of values that are at most each; None without values."""
     kinds = statistics_pb2.Histogram
     (buckets,) = [h.buckets for h in side.num_stats.histograms if h.type == kinds.QUANTILES] or [()]
     total = sum(bucket.sample_count for bucket in buckets)
     if not total:
         return None
-    # A value of many examples is the edge of several buckets: the share up to and with it is that of the last.
+    # A frequent value is the edge of several buckets: its cumulative share is that of the last one.
     at_most = {buckets[0].low_value: 0.0}
     so_far = 0.0
     for bucket in buckets:

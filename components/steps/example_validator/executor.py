@@ -1,4 +1,4 @@
-"""TFX's validation, with consequences."""
+"""Runs TFX's validation, and fails on anomalies and drift."""
 
 import json
 import logging
@@ -14,10 +14,9 @@ from tfx.dsl.io import fileio
 from tfx.proto.orchestration import execution_result_pb2
 from tfx.types import artifact_utils
 
-from components.steps.example_validator.anomalies import DataAnomalies
-from components.steps.example_validator.anomalies import found as anomalies_found
+from components.steps.example_validator.anomalies import DataAnomalies, anomaly_lines
 from components.steps.example_validator.drift import FILE_NAME, distances
-from components.steps.example_validator.labels import alike
+from components.steps.example_validator.labels import uniform_labels
 from schemas.spec import Inputs
 from schemas.spec.data import EVAL, TRAIN
 from schemas.spec.drift import Drift
@@ -26,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Executor(tfx_executor.Executor):
-    """Validates as TFX does, and raises what was found: TFX's own executor only writes it down."""
+    """TFX's executor, which only writes anomalies, and which this one makes raise them."""
 
     def Do(
         self,
@@ -34,21 +33,25 @@ class Executor(tfx_executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> execution_result_pb2.ExecutorOutput:
-        """Validates every split, then compares the evaluation split with the training split where that is declared.
+        """Validates every split, then compares the evaluation split with the training split if the spec bounds drift.
 
         Raises:
-            DataAnomalies: if there are any, with all of them; or drift that is declared to stop the run.
+            DataAnomalies: with all anomalies; or with the drift, if drift.action is stop.
         """
         self._anomalies: list[anomalies_pb2.Anomalies] = []
         output = super().Do(input_dict, output_dict, exec_properties)
         statistics = artifact_utils.get_single_instance(input_dict["statistics"])
         splits = artifact_utils.decode_split_names(statistics.split_names)
-        lines = anomalies_found(dict(zip(splits, self._anomalies, strict=True)))
+        lines = anomaly_lines(dict(zip(splits, self._anomalies, strict=True)))
         if lines:
             raise DataAnomalies("\n".join(lines))
         inputs = Inputs.model_validate_json(exec_properties["inputs"])
         protos = {split: stats_artifact_utils.load_statistics(statistics, split).proto() for split in splits}
-        notes = [f"labels: {sentence}" for split, proto in protos.items() for sentence in alike(inputs, split, proto)]
+        notes = [
+            f"labels: {sentence}"
+            for split, proto in protos.items()
+            for sentence in uniform_labels(inputs, split, proto)
+        ]
         artifact = artifact_utils.get_single_instance(output_dict["anomalies"])
         if exec_properties["drift"]:
             drift = Drift.model_validate_json(exec_properties["drift"])
@@ -58,22 +61,22 @@ class Executor(tfx_executor.Executor):
         return output
 
     def _Validate(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> anomalies_pb2.Anomalies:
-        # Called by TFX once for each split, in the order of the statistics' splits: no split is excluded.
+        # TFX calls this once for each split, in the order of the statistics' splits, as none is excluded.
         anomalies = super()._Validate(inputs, outputs)
         self._anomalies.append(anomalies)
         return anomalies
 
 
 def _judge_drift(inputs: Inputs, drift: Drift, statistics: Mapping[str, Any], anomalies_uri: str) -> list[str]:
-    """Writes all distances; returns what is to be noted."""
-    found = distances(inputs, drift, train=statistics[TRAIN], evaluation=statistics[EVAL])
+    """Writes all distances, and returns the notes."""
+    results = distances(inputs, drift, train=statistics[TRAIN], evaluation=statistics[EVAL])
     with fileio.open(os.path.join(anomalies_uri, FILE_NAME), "w") as file:
-        file.write(json.dumps([distance.model_dump() for distance in found], indent=2) + "\n")
-    for distance in found:
+        file.write(json.dumps([distance.model_dump() for distance in results], indent=2) + "\n")
+    for distance in results:
         _LOG.info("drift reason=%r", distance.reason)
-    too_far = [distance.reason for distance in found if not distance.is_within]
+    too_far = [distance.reason for distance in results if not distance.is_within]
     if too_far and drift.action == "stop":
-        advice = "look into the logs; or raise the bound, or declare drift.action: warn"
+        advice = "inspect the logs, raise the bound, or set drift.action: warn"
         raise DataAnomalies("\n".join(f"drift: {reason}; {advice}" for reason in too_far))
-    not_compared = [distance.reason for distance in found if distance.value is None]
+    not_compared = [distance.reason for distance in results if distance.value is None]
     return [f"drift: {reason}" for reason in too_far + not_compared]

@@ -1,4 +1,4 @@
-"""Labels that are all alike: nothing to learn from, and nothing to tell models apart by."""
+"""Finds tasks whose labels are all equal: they cannot be learned or evaluated."""
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
@@ -8,11 +8,11 @@ from schemas.spec.data import TRAIN
 from schemas.spec.tasks import BinaryTask
 
 
-def alike(inputs: Inputs, split: str, statistics: statistics_pb2.DatasetFeatureStatisticsList) -> list[str]:
-    """Returns a sentence for each task whose labels in a split are all equal, or not there at all."""
+def uniform_labels(inputs: Inputs, split: str, statistics: statistics_pb2.DatasetFeatureStatisticsList) -> list[str]:
+    """Returns a sentence for each task whose labels in a split are all equal or all missing."""
     (dataset,) = statistics.datasets
     by_column = {feature.path.step[0]: feature for feature in dataset.features}
-    found = []
+    sentences = []
     for name, task in inputs.tasks.items():
         column = by_column.get(label_column(inputs, name).name)
         numbers = column.num_stats if column is not None else statistics_pb2.NumericStatistics()
@@ -20,13 +20,13 @@ def alike(inputs: Inputs, split: str, statistics: statistics_pb2.DatasetFeatureS
         if count and numbers.min != numbers.max:
             continue
         what = f"all {count} labels are {numbers.min:g}" if count else "there is no label"
-        found.append(f"{name}: {what} in the split '{split}': {_consequence(split, isinstance(task, BinaryTask))}")
-    return found
+        sentences.append(f"{name}: {what} in the split '{split}': {_consequence(split, isinstance(task, BinaryTask))}")
+    return sentences
 
 
 def _consequence(split: str, is_binary: bool) -> str:
     if split == TRAIN:
-        return "the task can learn nothing from it but that"
+        return "the task can learn nothing else"
     needs = (
         "labels of both classes, such as auc, are" if is_binary else "labels that differ, such as rank_correlation, are"
     )

@@ -1,4 +1,4 @@
-"""Declares the pusher: a blessed model becomes a version that servers can load."""
+"""Declares the pusher: it makes a blessed model a version that servers can load."""
 
 from typing import ClassVar
 
@@ -32,7 +32,7 @@ class PusherSpec(ComponentSpec):
     PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
         "name": ExecutionParameter(type=str),
         "push": ExecutionParameter(type=str),
-        "evaluation_declared": ExecutionParameter(type=str),
+        "evaluation_config": ExecutionParameter(type=str),
         "intended_use": ExecutionParameter(type=str),
         "ranker_digest": ExecutionParameter(type=str),
         "pipeline_root": ExecutionParameter(type=str),
@@ -44,7 +44,7 @@ class PusherSpec(ComponentSpec):
 
 
 class Pusher(base_component.BaseComponent):
-    """Pushes the model if the quality gates and the serving check have blessed it, and registers it as blessed.
+    """Pushes the model if the quality gates and the serving gate have blessed it, and records the blessing.
 
     Output: `pushed_model` with the custom properties `pushed` (0 or 1), `version` and `path`.
     """
@@ -67,9 +67,9 @@ class Pusher(base_component.BaseComponent):
         spec_digest: str,
         git_commit: str,
     ) -> None:
-        """Takes the push target from the spec; digest and commit go into the manifest, the rest into the model card.
+        """Takes the push target from the spec, and facts for the manifest and the model card.
 
-        The checkpoint goes into the record of the blessed model, for an incremental training to start from.
+        The checkpoint goes into the record of the blessed model, as the base of later incremental trainings.
         """
         super().__init__(
             spec=PusherSpec(
@@ -81,7 +81,7 @@ class Pusher(base_component.BaseComponent):
                 checkpoint=checkpoint,
                 name=spec.name,
                 push=spec.push.model_dump_json(),
-                evaluation_declared=spec.evaluation.model_dump_json(),
+                evaluation_config=spec.evaluation.model_dump_json(),
                 intended_use=spec.intended_use,
                 ranker_digest=digest(spec.ranker()),
                 pipeline_root=pipeline_root,

@@ -1,4 +1,4 @@
-"""Puts a model into a folder of versions on a local file system, whole or not at all."""
+"""Pushes a model into a folder of versions on a local file system, atomically."""
 
 import logging
 import os
@@ -19,12 +19,13 @@ from schemas.files import sync
 _LOG = logging.getLogger(__name__)
 _LEFTOVER = re.compile(r"^\.tmp-\d{11}-[0-9a-f]{8}$")
 _CLAIM = ".claim"
-"""File beside a model that is moved to its version: whoever finds it finds that version half moved, or whole."""
+"""File in the temporary folder with the version that it is moved to: after a kill that version is complete, or must be
+removed."""
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """A version that is in place."""
+    """A pushed version."""
 
     version: str
     path: str
@@ -32,14 +33,14 @@ class Pushed:
 
 
 Card = Callable[[str], str]
-"""From a version to the text of its model card."""
+"""Makes the text of a version's model card."""
 
 
 def target_folder(pipeline_root: str, path: str) -> Path:
     """Returns the folder of versions.
 
     Raises:
-        UserError: if it is not inside the pipeline root, links followed.
+        UserError: if it is not inside the pipeline root, after resolving links.
     """
     root = Path(pipeline_root).resolve()
     target = (root / path).resolve()
@@ -52,25 +53,25 @@ def target_folder(pipeline_root: str, path: str) -> Path:
 
 
 def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
-    """Copies a model into the next free version of a day, or returns the version of the day that is this very model.
+    """Copies a model into the next free version of a day, or returns the day's version with the same files.
 
-    The second happens when an earlier run was killed after its push, before the end of its step. A version that another
-    one of its day has taken the place of is not returned but pushed again, to be served.
+    The latter happens if an earlier run was killed after its push. A version that a later one of the same day has
+    replaced is pushed again, to be served.
 
     Args:
-        model: the SavedModel's folder.
-        target: the folder of versions; made if need be.
+        model: folder of the SavedModel.
+        target: folder of versions; created if missing.
         day: YYYYMMDD.
-        provenance: goes into the manifest.
-        card: writes the model card, which lies beside the model.
-        now: the time for the manifest, UTC.
+        provenance: for the manifest.
+        card: makes the model card.
+        now: time of the manifest, UTC.
 
     Raises:
-        UserError: if this very model was withdrawn.
+        UserError: if a version with the same files was withdrawn.
     """
     files = manifest.list_files(model)
     if manifest.MODEL_FILE not in files:
-        raise UserError(f"{model}: not a SavedModel (got no {manifest.MODEL_FILE}); the trainer must export one")
+        raise UserError(f"{model}: is not a SavedModel (got no {manifest.MODEL_FILE}); the trainer must export one")
     target.mkdir(parents=True, exist_ok=True)
     with versions.locked(target):
         versions.finish_moves(target)
@@ -92,7 +93,7 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
 
 
 def _taken(target: Path) -> list[str]:
-    """Returns every name that no new version may have: numbers of withdrawn versions are never given again."""
+    """Returns the names that a new version must not have, including numbers of withdrawn versions."""
     records = (target / versions.WITHDRAWN).glob("*.json")
     return [*os.listdir(target), *versions.numbers_taken(target), *(record.stem for record in records)]
 
@@ -114,28 +115,28 @@ def _remove_half_moved(leftover: Path, target: Path) -> None:
 
 
 def _find(target: Path, day: str, files: dict[str, FileEntry]) -> Pushed | None:
-    for version in manifest.to_find(day, versions.versions(target)):
+    for version in manifest.reusable_versions(day, versions.versions(target)):
         path = target / version
         if not (path / manifest.MODEL_FILE).is_file():
-            continue  # Somebody's copy that has not ended.
+            continue  # A copy in progress.
         try:
-            found = Manifest.model_validate_json((path / manifest.FILE_NAME).read_bytes())
+            pushed_manifest = Manifest.model_validate_json((path / manifest.FILE_NAME).read_bytes())
         except (OSError, ValueError):
-            continue  # Not a version of ours; its number stays taken.
-        if found.model_files == files:
-            return Pushed(version=version, path=str(path), manifest=found)
+            continue  # Not pushed by Sangam; its number stays in use.
+        if pushed_manifest.model_files == files:
+            return Pushed(version=version, path=str(path), manifest=pushed_manifest)
     return None
 
 
 def _refuse_withdrawn(target: Path, files: dict[str, FileEntry]) -> None:
-    """Stops a push of files that somebody has taken back."""
+    """Refuses the files of a withdrawn version."""
     for version, withdrawal in reversed(versions.withdrawn(target).items()):
         try:
             text = (target / versions.WITHDRAWN / version / manifest.FILE_NAME).read_bytes()
             if Manifest.model_validate_json(text).model_files != files:
                 continue
         except (OSError, ValueError):
-            continue  # Nothing says what its files were.
+            continue  # Its files are not known.
         raise UserError(manifest.withdrawn_text(version, withdrawal.because, withdrawal.withdrawn_at, str(target)))
 
 
@@ -152,7 +153,7 @@ def _copy(model: Path, temporary: Path, files: dict[str, FileEntry]) -> None:
 
 
 def _publish(temporary: Path, target: Path, day: str, described: Manifest, card: Card) -> Pushed:
-    """Moves the copy to its version; to the next one if somebody who takes no lock was faster."""
+    """Moves the copy to its version, or to the next one if a process without the lock has created it."""
     while True:
         path = target / described.version
         described = described.with_card(card(described.version))
@@ -168,7 +169,7 @@ def _publish(temporary: Path, target: Path, day: str, described: Manifest, card:
         (temporary / _CLAIM).write_text(described.version, encoding="utf-8")
         moving.move_in(temporary, path, but=_CLAIM)
     except BaseException:
-        # Before the temporary folder goes, which says whose the half of a version is.
+        # Before the temporary folder, which names the incomplete version, is removed.
         _remove_half_moved(temporary, target)
         raise
     sync(target)

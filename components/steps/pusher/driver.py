@@ -1,4 +1,4 @@
-"""Lets a model be pushed again that another one has taken the place of: the cache would say it is served."""
+"""Lets a replaced model be pushed again: otherwise the cached step would claim that it is served."""
 
 import posixpath
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _PUSH: TypeAdapter[Any] = TypeAdapter(_PUSH_TYPE)
 
 
 class Driver(AddingDriver):
-    """Adds to the exec properties how often this model was pushed before this push."""
+    """Adds to the exec properties how often this model was pushed before."""
 
     def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, int]:
         """Reads the registry and the folder of versions."""
@@ -29,29 +29,29 @@ class Driver(AddingDriver):
         pushes = 0
         if isinstance(push, DirectoryPush) and "://" not in root:
             uri, path = execution_info.input_dict["model"][0].uri, posixpath.normpath(push.path)
-            known = [
+            pushes_of_model = [
                 model
                 for model in read_all(folder(root, properties["name"]))
                 if model.model_uri == uri and posixpath.dirname(model.pushed) == path
             ]
-            pushes = pushes_before(known, versions.versions(target_folder(root, push.path)))
+            pushes = pushes_before(pushes_of_model, versions.versions(target_folder(root, push.path)))
         return {"pushes": pushes}
 
 
-def pushes_before(known: Sequence[BlessedModel], there: Sequence[str]) -> int:
-    """Returns how often a model had been pushed before the push that this run is about.
+def pushes_before(pushes_of_model: Sequence[BlessedModel], available: Sequence[str]) -> int:
+    """Returns how often a model had been pushed before the push of this run.
 
-    That is a new push if the last one's version is not there any more, or another one of its day is served in its
-    place. What was rolled back is not pushed again, nor what would not be served, as a later day's version is there.
+    The run pushes again if the version of the last push is gone, or another version of its day is served instead. It
+    does not if that version was rolled back, or if a version of a later day is served anyway.
 
     Args:
-        known: the blessings of this model that pushed it to this folder, oldest first.
-        there: the folder's versions, lowest first.
+        pushes_of_model: blessings of this model with a push to this folder, oldest first.
+        available: the folder's versions, lowest first.
     """
-    if not known:
+    if not pushes_of_model:
         return 0
-    last = known[-1]
-    version, newest = posixpath.basename(last.pushed), there[-1] if there else ""
+    last = pushes_of_model[-1]
+    version, newest = posixpath.basename(last.pushed), available[-1] if available else ""
     if last.is_withdrawn or newest == version or is_of_later_day(newest, version):
         return last.pushes
     return last.pushes + 1

@@ -1,4 +1,4 @@
-"""Pushes a model that every gate has blessed, and nothing else."""
+"""Pushes a model that all gates have blessed."""
 
 import datetime
 import functools
@@ -21,8 +21,8 @@ from typing_extensions import assert_never
 from components.registry import blessed as registry
 from components.registry import checkpoint as checkpoints
 from components.registry import seal
-from components.reports import evaluation as verdicts
-from components.reports import serving as infra_verdicts
+from components.reports import evaluation as evaluation
+from components.reports import serving as serving_report
 from components.reports.artifact_files import read_ingestion
 from components.reports.evaluation import Verdict
 from components.reports.ingestion import IngestionReport
@@ -43,9 +43,9 @@ Artifacts = dict[str, list[Any]]
 
 
 class Executor(base_executor.BaseExecutor):
-    """Copies a model that passed every gate to the declared target, as a new version with a manifest and a card.
+    """Pushes a blessed model as a new version with a manifest and a model card.
 
-    It also registers the model: what one of the gates refused is no baseline, and no base of a later training.
+    It also records the blessing: only recorded models become the baseline or the base of later runs.
     """
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
@@ -53,40 +53,40 @@ class Executor(base_executor.BaseExecutor):
         pushed_model = artifact_utils.get_single_instance(output_dict["pushed_model"])
         pushed_model.set_int_custom_property("pushed", 0)
         push: Push = _PUSH.validate_json(exec_properties["push"])
-        verdict = Verdict.model_validate_json(_read(input_dict["evaluation"], verdicts.FILE_NAME))
-        serving = ServingVerdict.model_validate_json(_read(input_dict["infra_blessing"], infra_verdicts.FILE_NAME))
+        verdict = Verdict.model_validate_json(_read(input_dict["evaluation"], evaluation.FILE_NAME))
+        serving = ServingVerdict.model_validate_json(_read(input_dict["infra_blessing"], serving_report.FILE_NAME))
         blessing = artifact_utils.get_single_instance(input_dict["blessing"])
-        _agree(blessing, model_utils.is_model_blessed(blessing), verdict.blessed)
+        _require_agreement(blessing, model_utils.is_model_blessed(blessing), verdict.blessed)
         infra_blessing = artifact_utils.get_single_instance(input_dict["infra_blessing"])
-        _agree(infra_blessing, model_utils.is_infra_validated(infra_blessing), serving.blessed)
+        _require_agreement(infra_blessing, model_utils.is_infra_validated(infra_blessing), serving.blessed)
         if not (verdict.blessed and serving.blessed):
             by = [name for name, ok in (("evaluator", verdict.blessed), ("infra_validator", serving.blessed)) if not ok]
             _LOG.warning("pushed=false reason='not blessed by %s'", " and ".join(by))
             return
         model = artifact_utils.get_single_instance(input_dict["model"])
         seal.refuse_changed(path_utils.serving_model_path(model.uri), model.get_string_custom_property(seal.SHA256))
-        place = ""
+        pushed_path = ""
         match push:
             case NoPush():
                 _LOG.info("pushed=false reason='push.kind is none'")
             case DirectoryPush():
                 pushed = _push(push, input_dict, verdict, serving, exec_properties)
-                # A copy for whoever follows the artifact; the version's own one is what counts.
-                # KFP, unlike a local run, does not make the folder.
+                # A copy for readers of the artifact; the version has the original.
+                # Unlike a local run, KFP does not create the folder.
                 fileio.makedirs(pushed_model.uri)
                 with fileio.open(os.path.join(pushed_model.uri, manifest.FILE_NAME), "w") as file:
                     file.write(pushed.manifest.text())
                 pushed_model.set_int_custom_property("pushed", 1)
                 pushed_model.set_string_custom_property("version", pushed.version)
                 pushed_model.set_string_custom_property("path", pushed.path)
-                place = posixpath.join(posixpath.normpath(push.path), pushed.version)
+                pushed_path = posixpath.join(posixpath.normpath(push.path), pushed.version)
             case _:
                 assert_never(push)
-        _register(input_dict, verdict, exec_properties, place)
+        _register(input_dict, verdict, exec_properties, pushed_path)
 
 
 def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str, Any], pushed: str) -> None:
-    when = datetime.datetime.fromisoformat(verdict.when) if verdict.when else None  # Of a blessing by hand.
+    when = datetime.datetime.fromisoformat(verdict.when) if verdict.when else None  # Only of manual blessings.
     model = artifact_utils.get_single_instance(input_dict["model"])
     registry.record(
         registry.folder(exec_properties["pipeline_root"], exec_properties["name"]),
@@ -99,7 +99,7 @@ def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str
             because=verdict.because,
             by=verdict.by,
             pushed=pushed,
-            pushes=exec_properties.get("pushes") or 0,  # Kubeflow Pipelines runs no driver.
+            pushes=exec_properties.get("pushes") or 0,  # Missing on Kubeflow Pipelines, which runs no driver.
             **checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"])),
         ),
     )
@@ -113,8 +113,8 @@ def _push(
     exec_properties: dict[str, Any],
 ) -> Pushed:
     ingestion = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
-    learned = checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"]))["days"]
-    provenance = _provenance(ingestion, learned, verdict, exec_properties)
+    trained_days = checkpoints.recorded(artifact_utils.get_single_instance(input_dict["checkpoint"]))["days"]
+    provenance = _provenance(ingestion, trained_days, verdict, exec_properties)
     now = datetime.datetime.now(datetime.timezone.utc)
     day = manifest.day_of_version(provenance.days, now.date())
     model = path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict["model"]))
@@ -123,9 +123,9 @@ def _push(
         rows={name: Rows(split.rows_written, split.left_out) for name, split in ingestion.splits.items()},
         verdict=verdict,
         serving=serving,
-        evaluation=Evaluation.model_validate_json(exec_properties["evaluation_declared"]),
+        evaluation=Evaluation.model_validate_json(exec_properties["evaluation_config"]),
         intended_use=exec_properties["intended_use"],
-        model=_described(model),
+        model=_description(model),
     )
     card = functools.partial(model_card, facts=facts)
     root = exec_properties["pipeline_root"]
@@ -137,7 +137,7 @@ def _push(
 
 
 def _provenance(
-    ingestion: IngestionReport, learned: Sequence[str], verdict: Verdict, exec_properties: dict[str, Any]
+    ingestion: IngestionReport, trained_days: Sequence[str], verdict: Verdict, exec_properties: dict[str, Any]
 ) -> Provenance:
     return Provenance(
         name=exec_properties["name"],
@@ -145,7 +145,7 @@ def _provenance(
         git_commit=exec_properties["git_commit"],
         days={split: [str(day) for day in days] for split, days in ingestion.days.items()},
         missing_days=[str(day) for day in ingestion.missing_days],
-        refit_days=[day for day in ingestion.days.get(VALIDATION, []) if day in learned],
+        refit_days=[day for day in ingestion.days.get(VALIDATION, []) if day in trained_days],
         base_days=list(ingestion.base.days) if ingestion.base else [],
         metrics={task: judged.metrics for task, judged in verdict.tasks.items()},
         baseline=verdict.baseline,
@@ -153,19 +153,19 @@ def _provenance(
     )
 
 
-def _agree(blessing: Any, blessed: bool, said: bool) -> None:
-    if blessed != said:
-        raise RuntimeError(f"{blessing.uri}: blessed={blessed} contradicts the verdict blessed={said}")
+def _require_agreement(blessing: Any, blessed: bool, in_verdict: bool) -> None:
+    if blessed != in_verdict:
+        raise RuntimeError(f"{blessing.uri}: blessed={blessed} contradicts the verdict blessed={in_verdict}")
 
 
-def _described(model: str) -> dict[str, Any]:
-    """Returns what the model says of itself; the serving check has refused it if that is missing."""
+def _description(model: str) -> dict[str, Any]:
+    """Returns the model's description; the serving gate has refused a model without one."""
     path = os.path.join(model, "assets.extra", "ranker.json")
     if not fileio.exists(path):
         return {}
     with fileio.open(path, "rb") as file:
-        described: dict[str, Any] = json.loads(file.read())
-    return described
+        description: dict[str, Any] = json.loads(file.read())
+    return description
 
 
 def _read(artifacts: list[Any], name: str) -> bytes:

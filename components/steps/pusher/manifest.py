@@ -1,4 +1,4 @@
-"""What a pushed version says of itself: `manifest.json`, and how versions are numbered."""
+"""The manifest of a pushed version, `manifest.json`, and the numbering of versions."""
 
 import datetime
 import hashlib
@@ -23,16 +23,16 @@ class _Record(BaseModel):
 
 
 class Provenance(_Record):
-    """Where a model comes from and how good it was.
+    """The origin of a model and its quality.
 
     Attributes:
         name: of the ranker.
         spec_digest: of the whole spec.
         git_commit: of the code.
         days: split to days (YYYY-MM-DD); empty for data without days.
-        missing_days: declared days that had no logs.
-        refit_days: validation days that the model has learned from after it was validated on them.
-        base_days: that the checkpoint had learned from which training started from; empty: it started from nothing.
+        missing_days: days of the window without logs.
+        refit_days: validation days that the model was trained on after its validation.
+        base_days: days that the base was trained on; empty: training started from scratch.
         metrics: task to metric to value on the evaluation split; None where undefined.
         baseline: uri of the blessed model that this one was compared with.
         notes: what the evaluator did not check.
@@ -56,7 +56,7 @@ class Manifest(Provenance):
     Attributes:
         version: YYYYMMDD and a number of three digits.
         created: UTC.
-        files: path below the version's folder to its size and sha256, the manifest itself left out.
+        files: size and sha256 by path below the version's folder, without the manifest itself.
     """
 
     version: str
@@ -65,11 +65,11 @@ class Manifest(Provenance):
 
     @property
     def model_files(self) -> dict[str, FileEntry]:
-        """The files without the card: what another push of the same model would have too."""
+        """The files without the card: the same in every push of the model."""
         return {name: entry for name, entry in self.files.items() if name != CARD_FILE}
 
     def with_card(self, text: str) -> "Manifest":
-        """Returns the manifest with the entry of a card."""
+        """Returns the manifest with an entry for the card."""
         encoded = text.encode()
         entry = FileEntry(sha256=hashlib.sha256(encoded).hexdigest(), bytes=len(encoded))
         return self.model_copy(update={"files": {**self.model_files, CARD_FILE: entry}})
@@ -86,9 +86,7 @@ def day_of_version(days: dict[str, list[str]], today: datetime.date) -> str:
 
 
 def next_version(day: str, taken: Iterable[str]) -> str:
-    """Returns the version after the highest one of the day, so that a later push always has a higher number.
-
-    TensorFlow Serving serves the highest; it reads versions as 64-bit integers.
+    """Returns the version after the highest one of the day, as servers serve the highest number.
 
     Raises:
         UserError: after 999 versions of a day.
@@ -109,36 +107,36 @@ def versions_of(day: str, taken: Iterable[str]) -> list[str]:
     return sorted(name for name in taken if re.fullmatch(rf"{day}[0-9]{{3}}", name))
 
 
-def to_find(day: str, there: Sequence[str]) -> list[str]:
-    """Returns the versions of a day that a push of the same files need not repeat, highest first.
+def reusable_versions(day: str, available: Sequence[str]) -> list[str]:
+    """Returns the versions of a day that need not be pushed again if they have the same files, highest first.
 
-    That is the day's newest; all of them where a later day's version is served anyway.
+    This is the day's newest, or all of them if a later day's version is served anyway.
 
     Args:
         day: of the push.
-        there: versions that may be served, lowest first.
+        available: versions that may be served, lowest first.
     """
-    of_day = versions_of(day, there)
-    if not (there and of_day and is_of_later_day(there[-1], of_day[-1])):
+    of_day = versions_of(day, available)
+    if not (available and of_day and is_of_later_day(available[-1], of_day[-1])):
         of_day = of_day[-1:]
     return of_day[::-1]
 
 
 def copy_order(files: Iterable[str]) -> list[str]:
-    """Returns the files in the order to copy them in: `saved_model.pb` last.
+    """Returns the files in the order to copy them: `saved_model.pb` last.
 
-    TensorFlow Serving and other readers take this file for the sign that the model is whole, and where a directory
-    cannot be renamed into place, as in object stores, they may look before the copy has ended.
+    TensorFlow Serving and other readers treat a folder with this file as a complete model, and where a folder cannot be
+    renamed into place, as in object stores, they may look before the copy is complete.
     https://github.com/tensorflow/tfx/blob/v1.16.0/tfx/components/pusher/executor.py
     """
     return sorted(files, key=lambda name: (name == MODEL_FILE, name))
 
 
 def withdrawn_text(version: str, because: str, withdrawn_at: datetime.datetime | None, folder: str) -> str:
-    """Returns why files that were withdrawn are not pushed again, and what can be done."""
+    """Returns the error on a push of withdrawn files."""
     when = f" on {withdrawn_at:%Y-%m-%d}" if withdrawn_at else ""
     return (
-        f"push: these very files were version {version}, which was withdrawn{when} (got "
+        f"push: the same files were version {version}, which was withdrawn{when} (got "
         f"{f'the reason: {because}' if because.strip() else 'no reason'}); train a model on other data or with another "
-        f"spec, or put the version back: sangam rollback {folder} --restore {version}"
+        f"spec, or restore the version: sangam rollback {folder} --restore {version}"
     )

@@ -1,4 +1,4 @@
-"""`MODEL_CARD.md`: what a person who meets a pushed version should know of it, in words."""
+"""Writes `MODEL_CARD.md`, which describes a pushed version for people."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from schemas.quantities import shown_bytes
 from schemas.spec.release import Evaluation
 
 WORST_SLICES = 3
-"""Of each task."""
+"""Number of slices listed for each task."""
 _COUNTS = frozenset({"num_examples", "num_groups", "num_lists"})
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a split holds.
+    """The rows of a split.
 
     Attributes:
-        written: rows.
-        left_out: rows, by reason.
+        written: number of examples.
+        left_out: number of other rows, by reason.
     """
 
     written: int
@@ -30,16 +30,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """All that a card says.
+    """The facts of a card.
 
     Attributes:
         provenance: as in the manifest.
         rows: by split.
         verdict: of the quality gates.
-        serving: of the serving check.
-        evaluation: how the metrics were made.
-        intended_use: as declared; empty if it is not.
-        model: what the exported model says of itself: `form`, `rows`, `versions`; empty if it says nothing.
+        serving: of the serving gate.
+        evaluation: how the metrics were computed.
+        intended_use: from the spec; may be empty.
+        model: the exported model's description with `form`, `rows` and `versions`; may be empty.
     """
 
     provenance: Provenance
@@ -54,7 +54,7 @@ class CardFacts:
 def model_card(version: str, facts: CardFacts) -> str:
     """Returns the card, Markdown."""
     title = f"# {facts.provenance.name}, version {version}"
-    use = facts.intended_use or "Not declared: the spec has no `intended_use`."
+    use = facts.intended_use or "Not stated: the spec has no `intended_use`."
     parts = [
         [title],
         ["## Intended use", use],
@@ -70,23 +70,23 @@ def model_card(version: str, facts: CardFacts) -> str:
 
 
 def _data(facts: CardFacts) -> Iterator[str]:
-    given = facts.provenance
+    provenance = facts.provenance
     rows = []
-    for split, counted in facts.rows.items():
-        left_out = ", ".join(f"{count:,} {reason}" for reason, count in counted.left_out.items())
-        rows.append((split, _periods(given.days.get(split, [])), f"{counted.written:,}", left_out or "none"))
+    for split, split_rows in facts.rows.items():
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in split_rows.left_out.items())
+        rows.append((split, _periods(provenance.days.get(split, [])), f"{split_rows.written:,}", left_out or "none"))
     yield _table(("split", "days", "rows", "rows left out"), rows)
-    if given.missing_days:
-        yield f"Days without logs: {_periods(given.missing_days)}."
-    if given.refit_days:
+    if provenance.missing_days:
+        yield f"Days without logs: {_periods(provenance.missing_days)}."
+    if provenance.refit_days:
         yield (
-            f"After the best epoch was chosen on the validation days {_periods(given.refit_days)}, the model was "
-            "trained on them as well: it has seen them."
+            f"After the best epoch was chosen on the validation days {_periods(provenance.refit_days)}, the model was "
+            "trained on them as well."
         )
-    if given.base_days:
-        yield f"Training went on from a checkpoint that had learned from {_periods(given.base_days)}."
+    if provenance.base_days:
+        yield f"Training continued a checkpoint that was trained on {_periods(provenance.base_days)}."
     else:
-        yield "Training started from nothing."
+        yield "Training started from scratch."
 
 
 def _quality(facts: CardFacts) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _gates(verdict: Verdict) -> Iterator[str]:
         for name, task in verdict.tasks.items()
         for gate in task.gates
     ]
-    yield _table(("task", "on", "verdict", "reason"), rows) if rows else "None were declared."
+    yield _table(("task", "on", "verdict", "reason"), rows) if rows else "The spec has none."
     yield (
         f"Compared with the blessed model {verdict.baseline}." if verdict.baseline else "Compared with no other model."
     )
@@ -139,8 +139,8 @@ def _worst(name: str, task: TaskVerdict, evaluation: Evaluation) -> Iterator[tup
         for slice_, metrics in task.slices.items()
         if metrics.get(metric) is not None and (metrics.get("num_examples") or 0) >= evaluation.min_slice_examples
     }
-    badness = 1 if metric == "rmse" else -1
-    for slice_ in sorted(large, key=lambda found: (-badness * (large[found] or 0), found))[:WORST_SLICES]:
+    sign = 1 if metric == "rmse" else -1
+    for slice_ in sorted(large, key=lambda name_: (-sign * (large[name_] or 0), name_))[:WORST_SLICES]:
         examples = _number("num_examples", task.slices[slice_].get("num_examples"))
         interval = _interval(task.slice_intervals.get(slice_, {}).get(metric))
         shown, overall = _number(metric, large[slice_]), _number(metric, task.metrics.get(metric))
@@ -163,16 +163,16 @@ def _serving(serving: ServingVerdict) -> Iterator[str]:
 
 def _not_judged(facts: CardFacts) -> Iterator[str]:
     notes = [*facts.verdict.notes, *facts.serving.notes]
-    yield "\n".join(f"- {_plain(note)}" for note in notes) if notes else "Nothing that was declared."
+    yield "\n".join(f"- {_plain(note)}" for note in notes) if notes else "Everything in the spec was judged."
 
 
 def _origin(facts: CardFacts) -> Iterator[str]:
-    given, model = facts.provenance, facts.model
+    provenance, model = facts.provenance, facts.model
     versions = model.get("versions")
     libraries = versions.items() if isinstance(versions, Mapping) else ()
     lines = [
-        f"- spec digest: `{given.spec_digest}`",
-        f"- git commit of the code: {f'`{given.git_commit}`' if given.git_commit else 'not known'}",
+        f"- spec digest: `{provenance.spec_digest}`",
+        f"- git commit of the code: {f'`{provenance.git_commit}`' if provenance.git_commit else 'not known'}",
         *([f"- form: {model['form']}, rows: {model['rows']}"] if {"form", "rows"} <= set(model) else []),
         *(f"- {library} {number}" for library, number in libraries if number),
     ]
@@ -181,7 +181,7 @@ def _origin(facts: CardFacts) -> Iterator[str]:
 
 
 def _periods(days: Sequence[str]) -> str:
-    """Returns `2024-03-01 to 2024-03-06 (6)`, days that do not follow one another apart."""
+    """Returns `2024-03-01 to 2024-03-06 (6)`, with one period for each run of consecutive days."""
     if not days:
         return "no dates"
     runs: list[list[date]] = []
@@ -214,6 +214,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Returns a text as one line that is no Markdown of its own: ids of slices are the users'."""
+    """Returns a text as one line, with Markdown escaped: names of slices contain ids from the logs."""
     line = " ".join(text.split())
     return "".join(f"\\{character}" if character in "\\|<`" else character for character in line)

@@ -1,6 +1,6 @@
-"""Puts a model into a folder of versions of an object store, which knows neither renames of folders nor locks.
+"""Pushes a model into a folder of versions in an object store, which has neither renames of folders nor locks.
 
-Unlike on a local file system two pushes at the same moment may collide; a schedule runs one at a time.
+Unlike on a local file system, simultaneous pushes may collide; a schedule runs one at a time.
 """
 
 import logging
@@ -36,26 +36,26 @@ def target_uri(pipeline_root: str, path: str) -> str:
 
 
 def push(*, model: str, target: str, day: str, provenance: Provenance, card: Card, now: datetime) -> Pushed:
-    """Copies a model into the next free version of a day, or returns the version of the day that is this very model.
+    """Copies a model into the next free version of a day, or returns the day's version with the same files.
 
     Raises:
-        UserError: if this very model was withdrawn.
+        UserError: if a version with the same files was withdrawn.
     """
     with tempfile.TemporaryDirectory() as scratch:
         local = Path(scratch) / "model"
         io_utils.copy_dir(model, str(local))
         files = manifest.list_files(local)
         taken, withdrawn = _listed(target), _listed(f"{target}/{WITHDRAWN}")
-        whole = sorted((name for name in taken if name.isdecimal() and _manifest(f"{target}/{name}")), key=int)
-        for known in manifest.to_find(day, whole):
-            path = f"{target}/{known}"
-            found = _manifest(path)
-            if found is not None and found.model_files == files:
-                return Pushed(version=known, path=path, manifest=found)
-        for known in withdrawn:
-            found = _manifest(f"{target}/{WITHDRAWN}/{known}")
-            if found is not None and found.model_files == files:
-                raise UserError(manifest.withdrawn_text(known, "", None, target))
+        complete = sorted((name for name in taken if name.isdecimal() and _manifest(f"{target}/{name}")), key=int)
+        for candidate in manifest.reusable_versions(day, complete):
+            path = f"{target}/{candidate}"
+            pushed_manifest = _manifest(path)
+            if pushed_manifest is not None and pushed_manifest.model_files == files:
+                return Pushed(version=candidate, path=path, manifest=pushed_manifest)
+        for candidate in withdrawn:
+            pushed_manifest = _manifest(f"{target}/{WITHDRAWN}/{candidate}")
+            if pushed_manifest is not None and pushed_manifest.model_files == files:
+                raise UserError(manifest.withdrawn_text(candidate, "", None, target))
         version = manifest.next_version(day, [*taken, *(name.removesuffix(".json") for name in withdrawn)])
         path = f"{target}/{version}"
         described = Manifest(**dict(provenance), version=version, created=now, files=files).with_card(card(version))
@@ -70,7 +70,7 @@ def _listed(folder: str) -> list[str]:
 
 
 def _manifest(path: str) -> Manifest | None:
-    """Returns what a version says of itself; None for the remains of a killed push, where saved_model.pb comes last."""
+    """Returns a version's manifest; None for an incomplete push, as saved_model.pb is written last."""
     if not (fileio.exists(f"{path}/{manifest.MODEL_FILE}") and fileio.exists(f"{path}/{manifest.FILE_NAME}")):
         return None
     return Manifest.model_validate_json(_read(f"{path}/{manifest.FILE_NAME}"))

@@ -1,1 +1,1 @@
-"""The schema that statistics are validated against: derived from the spec, never from the data."""
+"""Derives the schema for the validation of statistics from the spec, never from the data."""

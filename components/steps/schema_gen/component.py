@@ -1,4 +1,4 @@
-"""Declaration of the schema step."""
+"""Declares the schema step."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from schemas.spec import Inputs
 
 
 class SchemaGenSpec(ComponentSpec):
-    """What goes in and out."""
+    """Inputs, outputs and parameters."""
 
     PARAMETERS = {"inputs": ExecutionParameter(type=str), "code": ExecutionParameter(type=str)}
     INPUTS: dict[str, Any] = {}
@@ -30,7 +30,7 @@ class SchemaGen(base_component.BaseComponent):
         """Declares the step.
 
         Args:
-            inputs: a spec, or the part of it that says what an example is; only that part counts.
+            inputs: a spec, or the part of it with features, tasks and keys, which alone counts.
         """
         super().__init__(
             SchemaGenSpec(

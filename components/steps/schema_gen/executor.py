@@ -12,11 +12,11 @@ from components.steps.schema_gen.schema import schema_text
 from schemas.spec import Inputs
 
 FILE_NAME = "schema.pbtxt"
-"""As Transform and ExampleValidator expect it."""
+"""The file name that Transform and ExampleValidator expect."""
 
 
 class Executor(base_executor.BaseExecutor):
-    """Writes the schema of the declared columns."""
+    """Writes the schema of the spec's columns."""
 
     def Do(
         self,

@@ -1,4 +1,4 @@
-"""From the declared columns to a TensorFlow Metadata schema."""
+"""Builds a TensorFlow Metadata schema from the spec's columns."""
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -12,17 +12,16 @@ _TYPES: dict[ColumnType, int] = {"int": schema_pb2.INT, "float": schema_pb2.FLOA
 def tfmd_schema(inputs: Inputs) -> schema_pb2.Schema:
     """Returns the schema of the Examples that ingestion writes.
 
-    Required columns are present in every example, scalars have one value, vectors their length, other lists any number;
-    binary labels and marks are 0 or 1, weights and times at least 0. Ids that are numbers are marked, so that their
-    statistics are those of names.
-    No feature has a shape, so that Transform sees all of them as SparseTensors, in training as in serving, where
-    anything may be missing.
+    Required columns are present in every example; scalars have one value, vectors their length, other lists any number;
+    binary labels and masks are 0 or 1, weights and times at least 0. Integer ids are categorical, so that their
+    statistics are those of strings. No feature has a shape, so that Transform sees all of them as SparseTensors, as
+    any of them may be missing in serving.
     """
     return schema_pb2.Schema(feature=[_feature(column) for column in columns(inputs)])
 
 
 def schema_text(inputs: Inputs) -> str:
-    """Returns the schema as schema.pbtxt holds it."""
+    """Returns the schema as the text of schema.pbtxt."""
     return str(text_format.MessageToString(tfmd_schema(inputs)))
 
 

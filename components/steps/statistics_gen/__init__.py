@@ -1,1 +1,1 @@
-"""StatisticsGen; TFX's own code, whose version its key must know."""
+"""TFX's StatisticsGen, with the versions of libraries in its cache key."""

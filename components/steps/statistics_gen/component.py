@@ -1,4 +1,4 @@
-"""Declares StatisticsGen: TFX's own, with a key that changes with the versions of the libraries that compute."""
+"""Declares TFX's StatisticsGen with a cache key that contains the versions of libraries."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from components.caching.code_digest import code_digest
 
 
 class StatisticsGenSpec(standard_component_specs.StatisticsGenSpec):
-    """TFX's inputs, outputs and parameters, and one that no executor reads."""
+    """TFX's inputs, outputs and parameters, and `code`, which is only part of the cache key."""
 
     PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
         **standard_component_specs.StatisticsGenSpec.PARAMETERS,
@@ -23,7 +23,7 @@ class StatisticsGenSpec(standard_component_specs.StatisticsGenSpec):
 
 
 class StatisticsGen(base_beam_component.BaseBeamComponent):
-    """Computes the statistics of every split; ids that the schema knows as such are counted as names.
+    """Computes the statistics of every split; ids that are categorical in the schema are counted as strings.
 
     Output: `statistics`.
     """

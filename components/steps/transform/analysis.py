@@ -1,4 +1,4 @@
-"""Computes statistics of features over the training split, as TensorFlow Transform does: exact, in one pass."""
+"""Computes exact statistics of features over the training split, with TensorFlow Transform."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ from schemas.spec import Inputs
 from schemas.spec.features import BucketsFeature
 
 StatisticsFn = Callable[..., dict[str, tf.Tensor]]
-"""`trainer_module.transforms.preprocessing.statistics_fn`, by its dotted path."""
+"""`trainer_module.transforms.preprocessing.statistics_fn`, imported by its dotted path."""
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
 
 
@@ -33,15 +33,15 @@ def analyzed(
     names: Sequence[str],
     directory: str,
 ) -> dict[str, Found]:
-    """Runs a pipeline over the training split; returns what is found of each feature.
+    """Runs a pipeline over the training split and returns the statistics of each feature.
 
     Args:
-        pipeline: an empty one.
-        dataset: adds the rows to it; returns them and their metadata, as AnalyzeDataset takes them.
+        pipeline: empty.
+        dataset: adds the rows to the pipeline, and returns them with their metadata, for AnalyzeDataset.
         statistics_fn: see `trainer_module.transforms.preprocessing`.
-        inputs: what the columns mean.
-        names: of the features to analyze; none: nothing runs.
-        directory: for what is in between, to be removed.
+        inputs: of the spec.
+        names: of the features to analyze; if empty, nothing runs.
+        directory: for temporary files, which the caller removes.
     """
     if not names:
         return {}
@@ -54,7 +54,7 @@ def analyzed(
 
 
 def _read(directory: str, inputs: Inputs, names: Sequence[str]) -> dict[str, Found]:
-    """Returns what an analysis has found: it is the same for every row, so for an empty one."""
+    """Returns the results of an analysis: they are the same for every row, so an empty one gives them."""
     types = {column.name: _TYPES[column.type] for column in columns(inputs)}
     row = {
         column: tf.SparseTensor(tf.zeros([0, 2], tf.int64), tf.zeros([0], types[column]), [1, 0])

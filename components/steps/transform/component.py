@@ -1,4 +1,4 @@
-"""Declares Transform: TFX's own, with an executor that can go on with an earlier graph."""
+"""Declares TFX's Transform with an executor that can keep the statistics of an earlier graph."""
 
 from tfx import types
 from tfx.components.transform import component
@@ -10,7 +10,7 @@ from schemas.spec import Inputs
 
 
 class Transform(component.Transform):
-    """Computes statistics over the split `train` and maps every split to what the ranker takes."""
+    """Computes statistics over the split `train`, and maps every split to the ranker's inputs."""
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
@@ -25,9 +25,9 @@ class Transform(component.Transform):
         """Declares the step.
 
         Args:
-            inputs: what the examples' columns mean.
+            inputs: of the spec.
             preprocessing_fn: dotted path of the function.
-            examples: channel of the raw examples, with the report of ingestion beside them.
+            examples: channel of the raw examples, with the report of ingestion.
             schema: channel of their schema.
         """
         super().__init__(

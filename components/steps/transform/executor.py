@@ -1,4 +1,4 @@
-"""Runs Transform: statistics first, of what the base of the training has not told; then TFX, which applies them."""
+"""Runs Transform: first computes the statistics that the base does not have, then runs TFX, which applies all."""
 
 import importlib
 import json
@@ -24,42 +24,41 @@ from schemas.spec.data import TRAIN
 
 _LOG = logging.getLogger(__name__)
 NOTE = "note"
-"""Custom property of the graph: what of the base's statistics could not be kept, and why."""
+"""Custom property of the graph: which of the base's statistics could not be kept, and why."""
 _STATISTICS_FN = "statistics_fn"
 """In the module of the preprocessing_fn."""
 _TEMPORARY = ".analysis"
-_MEND = "restore it from a backup, or remove it: then all statistics are computed anew, and a note says so"
+_FIX = "restore it from a backup, or remove it: then all statistics are computed again, and a note says so"
 
 Artifacts = dict[str, list[Any]]
 
 
 class Executor(tfx_executor.Executor):
-    """TFX's Transform, given the statistics of all features as constants.
+    """TFX's Transform, with the statistics of all features as constants.
 
-    Weights are trained for inputs that were scaled by some mean and variance, and rows for some range of numbers.
-    Statistics of the new days alone would shift the inputs under them, so a feature keeps those of the base for as long
-    as its declaration stays.
+    Weights fit inputs scaled by a certain mean and variance, and rows fit certain bucket boundaries. Statistics of the
+    new days would shift the inputs, so a feature keeps the base's as long as its spec does not change.
     """
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
-        """Writes the graph, the statistics beside it, and the transformed examples of every split."""
+        """Writes the graph, its statistics, and the transformed examples of every split."""
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
         graph = artifact_utils.get_single_instance(output_dict[keys.TRANSFORM_GRAPH_KEY])
         config = json_utils.loads(exec_properties[keys.CUSTOM_CONFIG_KEY])
         inputs = Inputs.model_validate_json(config["inputs"])
         base = read_ingestion(examples.uri).base
         comparison = _comparison(inputs, base, config["code"])
-        known = comparison.kept if comparison else {}
-        pending = to_analyze(inputs, known)
-        _LOG.info("transform base=%s kept=%s analyzed=%s", base and base.transform_graph_uri, sorted(known), pending)
-        found = self._analyzed(pending, inputs, input_dict, graph.uri, exec_properties)
+        kept = comparison.kept if comparison else {}
+        pending = to_analyze(inputs, kept)
+        _LOG.info("transform base=%s kept=%s analyzed=%s", base and base.transform_graph_uri, sorted(kept), pending)
+        computed = self._analyzed(pending, inputs, input_dict, graph.uri, exec_properties)
         statistics = Statistics(
             code=config["code"],
-            features=completed(inputs, known, found),
+            features=completed(inputs, kept, computed),
             changed=tuple(comparison.changed) if comparison else (),
         )
         config["statistics"] = statistics.model_dump_json()
-        # Without the examples TFX makes the graph alone: in what it writes, the order of the logs is lost.
+        # Without this output TFX makes only the graph: the examples that it writes lose the order of the logs.
         graph_alone = {key: value for key, value in output_dict.items() if key != keys.TRANSFORMED_EXAMPLES_KEY}
         super().Do(input_dict, graph_alone, {**exec_properties, keys.CUSTOM_CONFIG_KEY: json.dumps(config)})
         self._map(graph.uri, input_dict, output_dict)
@@ -87,7 +86,7 @@ class Executor(tfx_executor.Executor):
         graph: str,
         exec_properties: dict[str, Any],
     ) -> dict[str, Found]:
-        """Returns what the training split says of these features."""
+        """Computes the statistics of these features over the training split."""
         raw = os.path.join(artifact_utils.get_split_uri(input_dict[keys.EXAMPLES_KEY], TRAIN), "*")
         source = TFExampleRecord(raw, schema=_schema(input_dict), telemetry_descriptors=["Transform"])
         source = source.Project(read_columns(inputs, names))
@@ -96,10 +95,12 @@ class Executor(tfx_executor.Executor):
         def dataset(pipeline: Any) -> Any:
             return pipeline | source.BeamSource(), source.TensorAdapterConfig()
 
-        found = analyzed(self._make_beam_pipeline(), dataset, _statistics_fn(exec_properties), inputs, names, directory)
+        statistics = analyzed(
+            self._make_beam_pipeline(), dataset, _statistics_fn(exec_properties), inputs, names, directory
+        )
         if fileio.isdir(directory):
             io_utils.delete_dir(directory)
-        return found
+        return statistics
 
 
 def _schema(input_dict: Artifacts) -> Any:
@@ -108,16 +109,16 @@ def _schema(input_dict: Artifacts) -> Any:
 
 
 def _comparison(inputs: Inputs, base: Base | None, code: str) -> Comparison | None:
-    """Returns what of the base's statistics is kept; None without a base."""
+    """Compares the inputs with the base's statistics; None without a base."""
     if base is None:
         return None
     if base.transform_graph_sha256 and fileio.isdir(base.transform_graph_uri):
-        seal.refuse_changed(base.transform_graph_uri, base.transform_graph_sha256, _MEND)
+        seal.refuse_changed(base.transform_graph_uri, base.transform_graph_sha256, _FIX)
     before, lost = read_statistics(base.transform_graph_uri)
     return compared(inputs, before, code=code, lost=lost)
 
 
 def _statistics_fn(exec_properties: dict[str, Any]) -> StatisticsFn:
     module = exec_properties[keys.PREPROCESSING_FN_KEY].rpartition(".")[0]
-    found: StatisticsFn = getattr(importlib.import_module(module), _STATISTICS_FN)
-    return found
+    function: StatisticsFn = getattr(importlib.import_module(module), _STATISTICS_FN)
+    return function

@@ -1,4 +1,4 @@
-"""Maps raw examples with a graph that is there already: each file to one of the same name, row by row."""
+"""Transforms raw examples with an existing graph: each file to one of the same name, in the same order."""
 
 import posixpath
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ _BATCH_ROWS = 4096
 
 
 def map_examples(graph: str, schema: Any, splits: Mapping[str, tuple[str, str]], pipeline: beam.Pipeline) -> None:
-    """Adds to a pipeline what maps every split.
+    """Adds the transformation of every split to a pipeline.
 
-    Training may want the days and the rows in them in their order. What Beam writes has none.
+    Training may need days and rows in order, which Beam's own output does not keep.
 
     Args:
         graph: output folder of TensorFlow Transform.
-        schema: TFMD's, of the raw examples.
-        splits: by name: the folder of the raw examples, and that of the transformed ones.
+        schema: TFMD schema of the raw examples.
+        splits: folders of the raw and of the transformed examples, by split.
         pipeline: not run yet.
     """
     files = []
@@ -41,7 +41,7 @@ def map_examples(graph: str, schema: Any, splits: Mapping[str, tuple[str, str]],
 
 
 class _MapFile(beam.DoFn):
-    """Writes the examples of one file, mapped."""
+    """Writes the transformed examples of one file."""
 
     def __init__(self, graph: str, schema: Any):
         self._graph, self._schema = graph, schema.SerializeToString()
@@ -74,7 +74,7 @@ class _MapFile(beam.DoFn):
 
 
 def _any_rows(tensor: Any) -> Any:
-    """Returns the type of a tensor in batches of any number of rows."""
+    """Returns the TensorSpec of a tensor for any number of rows."""
     if isinstance(tensor, tf.SparseTensor):
         return tf.SparseTensorSpec([None, None], tensor.dtype)
     return tf.TensorSpec([None, *tensor.shape.as_list()[1:]], tensor.dtype)

@@ -104,7 +104,7 @@ def run(
         {
             "name": "tiny",
             "push": json.dumps(push or {"kind": "directory", "path": "serving/tiny"}),
-            "evaluation_declared": "{}",
+            "evaluation_config": "{}",
             "intended_use": "Ranks tiny things.",
             "ranker_digest": "d1",
             "pipeline_root": str(folder),

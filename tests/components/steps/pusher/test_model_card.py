@@ -95,7 +95,7 @@ Ranks the home feed.
 
 Days without logs: 2024-03-03.
 
-Training went on from a checkpoint that had learned from 2024-02-28 to 2024-02-29 (2).
+Training continued a checkpoint that was trained on 2024-02-28 to 2024-02-29 (2).
 
 ## Quality
 
@@ -173,14 +173,14 @@ def test_what_is_not_known_is_said() -> None:
         model={},
     )
     for said in (
-        "Not declared: the spec has no `intended_use`.",
+        "Not stated: the spec has no `intended_use`.",
         "| train | no dates | 12,000 |",
-        "Training started from nothing.",
+        "Training started from scratch.",
         "On the eval split, without confidence intervals.",
-        "None were declared.",
+        "The spec has none.",
         "Compared with no other model.",
         "None were measured.",
-        "## Not judged\n\nNothing that was declared.",
+        "## Not judged\n\nEverything in the spec was judged.",
         "- git commit of the code: not known",
     ):
         assert said in shown
@@ -197,6 +197,6 @@ def test_a_model_that_a_person_has_blessed_says_so_above_its_gates() -> None:
 
 def test_validation_days_that_the_model_has_seen_are_said() -> None:
     seen = FACTS.provenance.model_copy(update={"refit_days": ["2024-03-04"]})
-    said = "on the validation days 2024-03-04, the model was trained on them as well: it has seen them."
+    said = "on the validation days 2024-03-04, the model was trained on them as well."
     assert said in model_card("1", dataclasses.replace(FACTS, provenance=seen))
-    assert "it has seen them" not in model_card("1", FACTS)
+    assert "trained on them" not in model_card("1", FACTS)

@@ -111,7 +111,7 @@ def test_what_is_no_date_is_an_error(tmp_path: Path, date: str) -> None:
 
 
 def test_a_date_before_the_calendar_began_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^date: .*no calendar"):
+    with pytest.raises(UserError, match=r"^date: .*before year 1"):
         resolved(tmp_path, date="0001-01-01")
 
 
