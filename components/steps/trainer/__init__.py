@@ -1,1 +1,1 @@
-"""The step that trains: it starts the training job as processes and watches over them."""
+"""The training step: it runs the training job as processes of this machine or as pods."""

@@ -1,4 +1,4 @@
-"""The trainer's declaration: what goes in, what comes out."""
+"""Declares the training step."""
 
 from typing import Any
 
@@ -56,12 +56,12 @@ class Trainer(base_component.BaseComponent):
         """Declares the step.
 
         Args:
-            spec: only its ranker part matters: changing a gate or the push target trains nothing again.
-            examples: channel of raw examples; a few of the evaluation split are scored by the ranks and the export, and
-                the report beside them says what training starts from.
+            spec: of which only the ranker part counts: changing a gate or the push target does not train again.
+            examples: channel of raw examples, with the report of ingestion; a few of the evaluation split are scored
+                by the ranks and by the export.
             transformed_examples: channel of Transform's examples.
             transform_graph: channel of Transform's graph, which becomes part of the served model.
-            pipeline_root: where checkpoints of unfinished trainings lie; a str or a RuntimeParameter.
+            pipeline_root: for checkpoints of unfinished trainings; a str or a RuntimeParameter.
             launch: JSON of `schemas.spec.cluster.Launch` for a training job of several pods; "": local processes.
         """
         super().__init__(

@@ -1,4 +1,4 @@
-"""The trainer's execution: writes the job file, runs the job as processes or as pods, reports how it went."""
+"""Writes the job file, runs the training job as processes or as pods, and describes its artifacts."""
 
 import json
 import logging
@@ -33,13 +33,13 @@ Artifacts = dict[str, list[Any]]
 
 
 class Executor(base_executor.BaseExecutor):
-    """Runs one training job to its end."""
+    """Runs one training job."""
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         """Trains and exports.
 
         Raises:
-            TrainingFailed: when a process of the job failed, hung, or took too long.
+            TrainingFailed: if a process of the job failed, hung, or took too long.
         """
         ranker = RankerSpec.model_validate_json(exec_properties["ranker"])
         report = read_ingestion(artifact_utils.get_single_uri(input_dict["examples"]))
@@ -59,12 +59,12 @@ class Executor(base_executor.BaseExecutor):
         checkpoint.set_int_custom_property(checkpoints.STEP, training["checkpoint"]["final_step"])
         checkpoint.set_string_custom_property(seal.SHA256, checkpoints.sha256_of_manifest(_local(checkpoint.uri)))
         _describe(checkpoint, job, report, training["days"], input_dict)
-        # Last: until here, a rerun would go on from there.
+        # Last: until here a rerun would continue from these checkpoints.
         forget(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
 
 
 def _refuse_changed(report: IngestionReport, input_dict: Artifacts) -> None:
-    """Stops before a graph is loaded that Transform has not written, or a base that was not blessed."""
+    """Refuses a graph or a base that has changed since it was written or blessed."""
     graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
     seal.refuse_changed(_local(graph.uri), graph.get_string_custom_property(seal.SHA256))
     if report.base:
@@ -72,7 +72,7 @@ def _refuse_changed(report: IngestionReport, input_dict: Artifacts) -> None:
 
 
 def _longest_s(ranker: RankerSpec) -> float:
-    """Returns for how long a training may live: each launcher that is started again has the whole time."""
+    """Returns the longest time that a training may run: each restarted launcher has the full deadline."""
     return float(ranker.cluster.deadline_s * (ranker.cluster.retries + 1))
 
 
@@ -83,7 +83,7 @@ def _run_processes(
     output_dict: Artifacts,
     exec_properties: dict[str, Any],
 ) -> TrainJob:
-    """Trains in processes of this machine; returns the job."""
+    """Trains in processes of this machine, and returns the job."""
     log_dir = _log_dir()
     job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
     begin(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
@@ -100,11 +100,11 @@ def _run_pods(
     output_dict: Artifacts,
     exec_properties: dict[str, Any],
 ) -> TrainJob:
-    """Trains in pods that see the same files as this one; returns the job."""
+    """Trains in pods that see the same files as this one, and returns the job."""
     launch = Launch.model_validate_json(exec_properties["launch"])
     root = _local(exec_properties["pipeline_root"])
     job = _job(ranker, report, input_dict, output_dict, exec_properties, Path(root))
-    # The same training has the same checkpoints, logs and names of pods, whichever try of the step it is in.
+    # The same training has the same checkpoints, logs and pod names in every try of the step.
     identity = Path(job.checkpoint_dir).name
     log_dir = Path(root) / "training" / ranker.name / identity
     job = job.model_copy(update={"log_dir": str(log_dir)})
@@ -130,7 +130,7 @@ def _job(
     checkpoint = artifact_utils.get_single_uri(output_dict["checkpoint"])
     root = exec_properties["pipeline_root"]
     unfinished = checkpoint_dir(
-        # In an object store ranks cannot write them: they serve this execution's retries alone.
+        # Ranks cannot write to an object store: there, checkpoints serve only the retries of this execution.
         str(log_dir) if "://" in root else _local(root),
         ranker=ranker,
         code=exec_properties["code"],
@@ -157,7 +157,7 @@ def _job(
 
 
 def _changed_features(input_dict: Artifacts) -> tuple[str, ...]:
-    """Returns the features whose values mean something else than in the base."""
+    """Returns the features whose statistics differ from the base's."""
     statistics, gone = read_statistics(artifact_utils.get_single_uri(input_dict["transform_graph"]))
     if statistics is None:
         raise UserError(f"trainer: {gone}; run the step transform again")
@@ -165,7 +165,7 @@ def _changed_features(input_dict: Artifacts) -> tuple[str, ...]:
 
 
 def _with_epochs(ranker: RankerSpec, *, has_base: bool) -> RankerSpec:
-    """Returns the ranker with the number of epochs that this training takes."""
+    """Returns the ranker with the number of epochs of this training."""
     epochs = ranker.training.incremental_epochs if has_base else None
     return ranker.model_copy(
         update={"training": ranker.training.model_copy(update={"epochs": epochs or ranker.training.epochs})}
@@ -175,7 +175,7 @@ def _with_epochs(ranker: RankerSpec, *, has_base: bool) -> RankerSpec:
 def _describe(
     checkpoint: Any, job: TrainJob, report: IngestionReport, days: Sequence[str], input_dict: Artifacts
 ) -> None:
-    """Notes on the checkpoint what a later training and the registry need to know."""
+    """Sets the checkpoint's properties for later trainings and the registry."""
     graph = artifact_utils.get_single_instance(input_dict["transform_graph"])
     for name, text in {
         checkpoints.DAYS: json.dumps(list(days)),
@@ -189,7 +189,7 @@ def _describe(
 
 
 def _log_dir() -> Path:
-    """Returns a folder outside the outputs, which TFX deletes when a step fails."""
+    """Returns a folder for logs outside the outputs, which TFX deletes when a step fails."""
     given = os.environ.get(LOG_DIR_VARIABLE)
     directory = Path(given) if given else Path(tempfile.mkdtemp(prefix="sangam-training-"))
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,7 @@
-"""Where the checkpoints of a training lie until it has ended well: a run that was killed is found again by what it is.
+"""The folder of an unfinished training's checkpoints, named by a digest so that a rerun finds them.
 
-A training that was given up keeps them for a rerun, until another one of its ranker has ended well in its place.
-
-TFX gives every execution folders of its own and removes them when it fails, so they cannot be there.
+They stay after a failure, until another training of the same ranker succeeds. They cannot be in TFX's outputs, as every
+execution has new ones, which are removed when it fails.
 """
 
 import contextlib
@@ -23,41 +22,40 @@ _LOG = logging.getLogger(__name__)
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _BEGUN = "begun"
 GIVEN_UP_KEPT = 3
-"""How many trainings of a ranker that were given up may be begun again, as long as none has ended well since."""
+"""Number of abandoned trainings of a ranker whose checkpoints are kept until one succeeds."""
 
 
 def checkpoint_dir(pipeline_root: str, *, ranker: RankerSpec, code: str, train_files: Sequence[str], base: str) -> Path:
-    """Returns the folder of a training: the same for the same ranker, code, examples and base, and for no other.
+    """Returns the folder of a training, which depends on its ranker, code, examples and base.
 
     Args:
         pipeline_root: a local folder.
-        ranker: what is trained.
+        ranker: to train.
         code: digest of the sources.
-        train_files: paths of the examples; the artifact's own folder tells them from those of other days.
+        train_files: paths of the examples, which contain the artifact's unique folder.
         base: checkpoint to start from, "" for none.
     """
     files = [[path, os.path.getsize(path)] for path in sorted(train_files)]
-    # How the result is exported changes nothing of what is learned.
+    # The export does not affect training.
     trained = ranker.model_copy(update={"export": Export()})
     identity = json.dumps([digest(trained), code, files, base])
     return Path(pipeline_root) / "checkpoints" / ranker.name / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 def begin(directory: Path, *, longest_s: float) -> None:
-    """Makes the folder of a training that begins, or is begun again, and bounds what others have left.
+    """Creates the folder of a training that starts or restarts, and removes old folders of others.
 
     Args:
         directory: of the training.
-        longest_s: for how long a training of this ranker may live: one that was begun before is dead.
+        longest_s: longest time that a training of this ranker may run: one that was started earlier is dead.
     """
     _remove_dead(directory, longest_s, keep=GIVEN_UP_KEPT)
 
 
 def forget(directory: Path, *, longest_s: float) -> None:
-    """Removes the checkpoints of a training that has ended well, and of those of its ranker that were given up before.
+    """Removes the checkpoints of a successful training, and of abandoned ones of the same ranker.
 
-    Their days are over: this one has learned from later ones, or by another spec. The folders above go when they are
-    empty.
+    The latter are obsolete: this training used later days or another spec. Empty parent folders are removed too.
     """
     _remove_dead(directory, longest_s, keep=0)
     shutil.rmtree(directory, ignore_errors=True)
@@ -67,8 +65,8 @@ def forget(directory: Path, *, longest_s: float) -> None:
 
 
 def _remove_dead(own: Path, longest_s: float, *, keep: int) -> None:
-    """Notes when this training was last at work, and removes those that cannot be alive any more, but the last few."""
-    # By the clock of the file system, and of a file: mounted object stores know no times of folders.
+    """Records the start of this training, and removes those that cannot be running any more, except the last `keep`."""
+    # By the clock of the file system, and of a file: mounted object stores have no times of folders.
     own.mkdir(parents=True, exist_ok=True)
     (own / _BEGUN).write_text("")
     now = (own / _BEGUN).stat().st_mtime
@@ -80,8 +78,8 @@ def _remove_dead(own: Path, longest_s: float, *, keep: int) -> None:
 
 
 def _begun(directory: Path) -> float:
-    """Returns when a training was last begun, seconds since 1970."""
+    """Returns when a training was last started, in seconds since 1970."""
     for path in (directory / _BEGUN, directory):
         with contextlib.suppress(FileNotFoundError):
             return path.stat().st_mtime
-    return math.inf  # It has ended just now.
+    return math.inf  # It has just been removed.

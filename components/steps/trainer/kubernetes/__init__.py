@@ -1,4 +1,4 @@
-"""A training job of several pods: its manifests as pure functions of what is declared, and the one who carries it out.
+"""A training job in pods: its manifests as pure functions of the spec, and its execution.
 
-`run` says what is launched; `manifests` renders it; `lifecycle` creates, watches, retries and removes it.
+`run` describes the job; `manifests` renders its objects; `lifecycle` creates, watches, retries and removes them.
 """

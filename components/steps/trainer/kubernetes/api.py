@@ -1,4 +1,4 @@
-"""The Kubernetes API as the trainer uses it: what passes is tried again, what does not is said in words."""
+"""Requests to the Kubernetes API: transient failures are retried, others become user errors."""
 
 import asyncio
 import datetime
@@ -44,12 +44,12 @@ class Api:
         await self.client.close()
 
     async def create(self, manifest: Resource) -> Resource | None:
-        """Creates an object; returns None where one of this name exists."""
-        return await self._asked("create", type(manifest), lambda: self.client.create(manifest), missing={_CONFLICT})
+        """Creates an object; returns None if one of this name exists."""
+        return await self._request("create", type(manifest), lambda: self.client.create(manifest), missing={_CONFLICT})
 
     async def get(self, resource: type[Resource], name: str) -> Resource | None:
-        """Returns an object, None where there is none."""
-        return await self._asked("get", resource, lambda: self.client.get(resource, name), missing={_NOT_FOUND})
+        """Returns an object, or None."""
+        return await self._request("get", resource, lambda: self.client.get(resource, name), missing={_NOT_FOUND})
 
     async def find(self, resource: type[Resource], **selectors: dict[str, str]) -> list[Resource]:
         """Returns the objects with these `labels` or `fields`."""
@@ -57,13 +57,13 @@ class Api:
 
     async def merge(self, resource: type[Resource], name: str, change: dict[str, Any]) -> None:
         """Changes some fields of an object."""
-        await self._asked(
+        await self._request(
             "patch", resource, lambda: self.client.patch(resource, name, change, patch_type=PatchType.MERGE)
         )
 
     async def delete(self, resource: type[Resource], name: str) -> None:
-        """Deletes an object, and by that whatever it owns; it may be gone already."""
-        await self._asked(
+        """Deletes an object and all that it owns; it may be gone already."""
+        await self._request(
             "delete",
             resource,
             lambda: self.client.delete(resource, name, cascade=CascadeType.BACKGROUND),
@@ -71,10 +71,10 @@ class Api:
         )
 
     async def follow(self, resource: type[Resource], labels: dict[str, str]) -> AsyncIterator[dict[str, Resource]]:
-        """Yields all objects with these labels by name: now, and after every change of one."""
+        """Yields all objects with these labels by name: at once, and after every change."""
         while True:
-            found, version = await self._listed(resource, {"labels": labels})
-            objects = {_name(each): each for each in found}
+            listed, version = await self._listed(resource, {"labels": labels})
+            objects = {_name(each): each for each in listed}
             yield objects
             async for kind, changed in self._changes(resource, labels, version):
                 if kind == "DELETED":
@@ -86,7 +86,7 @@ class Api:
     async def _changes(
         self, resource: type[Resource], labels: dict[str, str], version: str
     ) -> AsyncIterator[tuple[str, Resource]]:
-        """Yields changes since a version, over lost connections, until the server no longer knows that version."""
+        """Yields changes since a version, across lost connections, until the server has forgotten that version."""
         failures = _Failures(self, "watch", resource)
         while True:
             stream: AsyncIterator[tuple[str, Resource]] = self.client.watch(  # type: ignore[assignment]
@@ -99,35 +99,35 @@ class Api:
                     version = changed.metadata.resourceVersion  # type: ignore[attr-defined]
                     yield kind, changed
             except asyncio.TimeoutError:
-                # Nothing has changed, or the connection has died without a word: a new one shows which.
+                # Nothing has changed, or the connection is dead: open a new one.
                 continue
             except (httpx.HTTPError, ValueError) as error:
-                # A ValueError is half a line: the connection ended within it.
+                # A ValueError is an incomplete line: the connection ended within it.
                 if code_of(error) == _GONE:
                     return
                 await failures.wait(error)
 
     async def _listed(self, resource: type[Resource], selectors: dict[str, Any]) -> tuple[list[Resource], str]:
-        async def ask() -> tuple[list[Resource], str]:
+        async def send() -> tuple[list[Resource], str]:
             listed = self.client.list(resource, **selectors)
             return [each async for each in listed], str(listed.resourceVersion)
 
-        answer = await self._asked("list", resource, ask)
+        answer = await self._request("list", resource, send)
         assert answer is not None
         return answer
 
-    async def _asked(
+    async def _request(
         self,
         verb: str,
         resource: type[NamespacedResourceG],
-        ask: Callable[[], Awaitable[Answer]],
+        send: Callable[[], Awaitable[Answer]],
         missing: Collection[int] = (),
     ) -> Answer | None:
-        """Returns the answer, None for a refusal that is one; asks again what may go better next time."""
+        """Returns the response, None for an HTTP code in `missing`; retries transient failures."""
         failures = _Failures(self, verb, resource)
         while True:
             try:
-                return await ask()
+                return await send()
             except httpx.HTTPError as error:
                 if code_of(error) in missing:
                     return None
@@ -144,14 +144,14 @@ class _Failures:
         self._waits = Backoff(api.timing.backoff_s, max_s=api.timing.max_backoff_s)
 
     def reset(self) -> None:
-        """Notes that the request has gone well."""
+        """Resets the wait after a success."""
         self._failing_since, self._count = None, 0
 
     async def wait(self, error: Exception) -> None:
         """Waits before the next try.
 
         Raises:
-            UserError: when there is no use in one.
+            UserError: if the failure is permanent or has lasted too long.
         """
         what = f"{self._verb} {self._resource._api_info.plural} in namespace {self._api.namespace}"
         code = code_of(error)
@@ -161,8 +161,8 @@ class _Failures:
         self._failing_since = now if self._failing_since is None else self._failing_since
         if now - self._failing_since > self._api.timing.patience_s:
             raise UserError(
-                f"training: the Kubernetes API has not managed to {what} for {self._api.timing.patience_s:.0f} s "
-                f"(got {code or type(error).__name__}: {error}); run the step again, it goes on from there"
+                f"training: the Kubernetes API has failed to {what} for {self._api.timing.patience_s:.0f} s "
+                f"(got {code or type(error).__name__}: {error}); run the step again, which continues"
             ) from error
         wait_s = self._waits.wait_s(self._count, _asked_s(error))
         self._count += 1
@@ -171,7 +171,7 @@ class _Failures:
 
 
 def code_of(error: Exception) -> int | None:
-    """Returns the HTTP code of a failed request, None for one without an answer."""
+    """Returns the HTTP code of a failed request, None if there was no response."""
     if isinstance(error, ApiError) and error.status.code:
         return int(error.status.code)
     return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
@@ -194,9 +194,11 @@ def _refusal(code: int, what: str, resource: type[NamespacedResourceG], message:
         definition = resource._api_info.resource
         return (
             f"training: cannot {what} (got 404: {message}); install {definition.kind} ({definition.api_version}) in "
-            "the cluster, and see that the namespace exists"
+            "the cluster, and make sure that the namespace exists"
         )
-    return f"training: the Kubernetes API refuses to {what} (got {code}: {message}); the objects must be valid there"
+    return (
+        f"training: the Kubernetes API refuses to {what} (got {code}: {message}); its version must support the objects"
+    )
 
 
 def _name(manifest: NamespacedResourceG) -> str:

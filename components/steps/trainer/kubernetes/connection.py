@@ -1,4 +1,4 @@
-"""How the step reaches the API server: as its pod's service account, or by a kubeconfig."""
+"""Connects the step to the API server, with its pod's service account or a kubeconfig."""
 
 import os
 
@@ -20,17 +20,17 @@ def connect(timing: Timing) -> Api:
     """Returns the API in the namespace of the step's pod, or that of SANGAM_NAMESPACE.
 
     Raises:
-        UserError: this process has no way to any API server.
+        UserError: if neither is configured.
     """
     try:
         config = KubeConfig.from_env().get()
     except ConfigError as error:
         raise UserError(
-            f"training: knows no Kubernetes cluster (got {error}); run the step in a pod with a service account and "
-            "its token mounted, or set KUBECONFIG"
+            f"training: no Kubernetes cluster is configured (got {error}); run the step in a pod with a service "
+            "account and its token mounted, or set KUBECONFIG"
         ) from error
     assert isinstance(config, SingleConfig)
-    # lightkube asserts that there is a user, even for a server that asks for none.
+    # lightkube requires a user, even for a server without authentication.
     config = config._replace(user=config.user or User())
     namespace = os.environ.get(NAMESPACE_VARIABLE) or config.namespace
     return Api(AsyncClient(config, namespace=namespace, timeout=_TIMEOUT), timing)

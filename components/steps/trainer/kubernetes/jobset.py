@@ -54,7 +54,7 @@ class SuccessPolicy(DictMixin):
 
 @dataclass
 class FailurePolicyRule(DictMixin):
-    """What a Job that failed for certain reasons means for the set."""
+    """The action for a Job that failed for certain reasons."""
 
     name: str
     action: str
@@ -71,7 +71,7 @@ class FailurePolicy(DictMixin):
 
 @dataclass
 class JobSetSpec(DictMixin):
-    """What is wanted."""
+    """The spec of a JobSet."""
 
     failurePolicy: FailurePolicy
     network: Network
@@ -83,7 +83,7 @@ class JobSetSpec(DictMixin):
 
 @dataclass
 class JobSetStatus(DictMixin):
-    """What is."""
+    """The status of a JobSet."""
 
     conditions: Optional[list[JobCondition]] = None  # noqa: UP045
 
@@ -110,8 +110,8 @@ class JobSet(NamespacedResourceG, JobSetFields):
 
 
 def jobset(run: TrainingRun) -> JobSet:
-    """Returns the set, suspended: its pods may start once what they need is there."""
-    # Without a rule that matches, all Jobs are made anew, up to maxRestarts times
+    """Returns the set, suspended until the objects that its pods need exist."""
+    # Without a matching rule, all Jobs are created again, up to maxRestarts times
     # (kubernetes-sigs/jobset, pkg/controllers/failure_policy.go).
     rules = [
         FailurePolicyRule(name="mistake", action="FailJobSet", onJobFailureReasons=["PodFailurePolicy"]),
@@ -121,13 +121,13 @@ def jobset(run: TrainingRun) -> JobSet:
         metadata=ObjectMeta(name=run.name, labels=run.selector),
         spec=JobSetSpec(
             failurePolicy=FailurePolicy(maxRestarts=run.cluster.retries, rules=rules),
-            # Hosts find the coordinator by its Service, and tell it their own addresses.
+            # Hosts find the coordinator by its Service, and send it their addresses.
             network=Network(enableDNSHostnames=False),
             replicatedJobs=[
                 ReplicatedJob(name=_COORDINATOR, replicas=1, template=_coordinator_job(run)),
                 ReplicatedJob(name=_HOST, replicas=1, template=_host_job(run)),
             ],
-            # Hosts end when they are told so: nobody needs to wait for the last of them.
+            # The coordinator ends the hosts: the set need not wait for them.
             successPolicy=SuccessPolicy(operator="All", targetReplicatedJobs=[_COORDINATOR]),
             suspend=True,
             ttlSecondsAfterFinished=_SECONDS_AFTER_FINISHED,
@@ -136,7 +136,7 @@ def jobset(run: TrainingRun) -> JobSet:
 
 
 def _coordinator_job(run: TrainingRun) -> JobTemplateSpec:
-    given_up = PodFailurePolicyRule(
+    final = PodFailurePolicyRule(
         action="FailJob",
         onExitCodes=PodFailurePolicyOnExitCodesRequirement(
             containerName="coordinator", operator="In", values=[int(code) for code in FINAL_CODES]
@@ -146,7 +146,7 @@ def _coordinator_job(run: TrainingRun) -> JobTemplateSpec:
         spec=JobSpec(
             activeDeadlineSeconds=run.cluster.deadline_s,
             backoffLimit=run.cluster.retries,
-            podFailurePolicy=PodFailurePolicy(rules=[given_up, _preempted()]),
+            podFailurePolicy=PodFailurePolicy(rules=[final, _preempted()]),
             template=coordinator(run, restart_policy="Never"),
         )
     )
@@ -161,13 +161,13 @@ def _host_job(run: TrainingRun) -> JobTemplateSpec:
             completions=run.num_hosts,
             parallelism=run.num_hosts,
             podFailurePolicy=PodFailurePolicy(rules=[_preempted()]),
-            # Never is what a policy for failed pods asks for: a host that falls gets a new pod.
+            # A podFailurePolicy requires Never: a failed host gets a new pod.
             template=host(run, index_field=_INDEX_FIELD, restart_policy="Never"),
         )
     )
 
 
 def _preempted() -> PodFailurePolicyRule:
-    """A pod that lost its node is replaced, and is nobody's failure."""
+    """Returns the rule that replaces a pod that has lost its node without counting a failure."""
     disrupted = PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
     return PodFailurePolicyRule(action="Ignore", onPodConditions=[disrupted])

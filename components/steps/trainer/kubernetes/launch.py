@@ -1,4 +1,4 @@
-"""The way from a job file to a training job of several pods, for the trainer's executor."""
+"""Runs a job file as a training job in pods, for the trainer's executor."""
 
 import asyncio
 import hashlib
@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from components.steps.trainer.kubernetes.connection import connect
-from components.steps.trainer.kubernetes.lifecycle import carry_out
+from components.steps.trainer.kubernetes.lifecycle import run_job
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.timing import Timing
 from schemas.contracts.training_job import TrainJob, write_job
@@ -20,39 +20,39 @@ _LOG = logging.getLogger(__name__)
 
 
 def refuse_unshared(launch: Launch, job: TrainJob) -> None:
-    """Checks that all pods see the job's files, and may write where it writes.
+    """Requires that all pods can read the files that the job reads, and write those that it writes.
 
     Args:
-        launch: with the declared volumes.
+        launch: with the volumes of the spec.
         job: of the pods.
 
     Raises:
-        UserError: naming the first path that they do not.
+        UserError: for the first path that they cannot.
     """
-    everywhere = [volume.path for volume in launch.volumes.values()]
+    all_roots = [volume.path for volume in launch.volumes.values()]
     writable = [volume.path for volume in launch.volumes.values() if not volume.read_only]
     read = [job.transform_graph, *filter(None, [job.base_checkpoint])]
     read += [*job.train_files, *job.validation_files, *job.check_files]
     written = [job.model_dir, job.output_dir, job.final_checkpoint, job.checkpoint_dir, job.log_dir]
-    for paths, roots, what in ((read, everywhere, ""), (written, writable, "writable ")):
+    for paths, roots, what in ((read, all_roots, ""), (written, writable, "writable ")):
         for path in paths:
             if not any(Path(path).is_relative_to(root) for root in roots):
                 raise UserError(
-                    f"trainer: the pods of a training job would not see {path} (got {what}volumes at "
-                    f"{', '.join(roots) or 'no path'}); have the pipeline root lie on one of cluster.volumes that "
-                    "can be written"
+                    f"trainer: {path} is on no {what}volume of the job's pods (got {what}volumes at "
+                    f"{', '.join(roots) or 'no path'}); the pipeline root must be on a writable volume of "
+                    "cluster.volumes"
                 )
 
 
 def write_shared_job(log_dir: Path, job: TrainJob) -> Path:
-    """Writes the job file under a name of its own: pods of another try may still read theirs."""
+    """Writes the job file under a unique name: pods of an earlier try may still read theirs."""
     path = log_dir / f"job-{hashlib.sha256(job.model_dump_json().encode()).hexdigest()[:10]}.json"
     write_job(path, job)
     return path
 
 
 def run_pods(run: TrainingRun, log_dir: Path, timing: Timing = Timing()) -> None:  # noqa: B008, immutable
-    """Runs a job on the cluster of this process to its end, and leaves nothing of it there.
+    """Runs a job on the cluster of this process to its end, and removes all of its objects.
 
     SIGTERM and SIGINT end it: what was created is removed, and then the signal does what it would have done.
 
@@ -75,7 +75,7 @@ def run_pods(run: TrainingRun, log_dir: Path, timing: Timing = Timing()) -> None
             for number in previous:
                 asyncio.get_running_loop().add_signal_handler(number, stop, number)
         async with connect(timing) as api:
-            await carry_out(api, run, log_dir)
+            await run_job(api, run, log_dir)
 
     is_main = threading.current_thread() is threading.main_thread()
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -1,4 +1,4 @@
-"""Carries out a training job of several pods: creates it, watches it, starts it again, and removes it in every case."""
+"""Runs a training job in pods: creates it, watches it, restarts it, and always removes it."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from components.steps.trainer.kubernetes.logs import CoordinatorLog
 from components.steps.trainer.kubernetes.manifests import TrainingJob, render
 from components.steps.trainer.kubernetes.objects import Objects, meta_of
 from components.steps.trainer.kubernetes.run import TrainingRun
-from components.steps.trainer.kubernetes.status_log import Teller
+from components.steps.trainer.kubernetes.status_log import StatusLogger
 from components.steps.trainer.kubernetes.trouble import component_of
 from components.steps.trainer.kubernetes.verdict import End, coordinator_job, ended_job, failure
 from components.steps.trainer.kubernetes.waiting import stopped, within
@@ -28,17 +28,17 @@ _LOG = logging.getLogger(__name__)
 _LAST_LINES_S = 5.0
 
 
-async def carry_out(api: Api, run: TrainingRun, log_dir: Path) -> None:
-    """Runs a job to its end, again when its coordinator was taken away. Whatever happens, nothing of it is left.
+async def run_job(api: Api, run: TrainingRun, log_dir: Path) -> None:
+    """Runs a job to its end, and again if its coordinator was disrupted. Its objects are removed in any case.
 
     Args:
         api: of the cluster.
-        run: what is launched.
-        log_dir: of the job, on a volume that the step sees too.
+        run: the job.
+        log_dir: of the job, on a volume of the step's pod too.
 
     Raises:
         TrainingFailed: with the pod and the reason.
-        UserError: the cluster does not do what is asked.
+        UserError: if the cluster refuses a request.
     """
     manifests = render(run)
     objects = Objects(api, run, manifests)
@@ -53,7 +53,7 @@ async def carry_out(api: Api, run: TrainingRun, log_dir: Path) -> None:
             if end.outcome == "done":
                 return
             if end.outcome == "failed" or attempt == run.cluster.retries:
-                raise TrainingFailed(_told(end, log_dir))
+                raise TrainingFailed(_failure_text(end, log_dir))
             _LOG.warning("event=retry attempt=%d of=%d after=%r", attempt + 1, run.cluster.retries, end.reason)
     finally:
         await _removed(objects, run)
@@ -63,20 +63,20 @@ async def _removed(objects: Objects, run: TrainingRun) -> None:
     try:
         is_gone = await objects.remove()
     except UserError as error:
-        # The reason why it is removed matters more; and the job ends by its own deadline.
+        # The error that led here matters more; and the job ends by its own deadline.
         _LOG.error("event=not_removed run=%s error=%s", run.name, error)
     else:
         _LOG.log(logging.INFO if is_gone else logging.WARNING, "event=removed run=%s gone=%s", run.name, is_gone)
 
 
-def _told(end: End, log_dir: Path) -> str:
+def _failure_text(end: End, log_dir: Path) -> str:
     file = log_dir / FAILURE_FILE
-    own_words = [file.read_text().rstrip()] if file.exists() else []
-    return "\n".join([*own_words, end.reason, f"All logs: {log_dir}"])
+    launcher_text = [file.read_text().rstrip()] if file.exists() else []
+    return "\n".join([*launcher_text, end.reason, f"All logs: {log_dir}"])
 
 
 class _Watcher:
-    """Looks at the job and its pods until the job has ended."""
+    """Watches the job and its pods until the job ends."""
 
     def __init__(self, api: Api, run: TrainingRun, job: TrainingJob, log_dir: Path):
         self._api, self._run, self._kind = api, run, type(job)
@@ -87,24 +87,24 @@ class _Watcher:
         self._seen: dict[str, Pod] = {}
         self._changed = asyncio.Event()
         self._log = CoordinatorLog(api)
-        self._teller = Teller(api, run, log_dir)
+        self._status_logger = StatusLogger(api, run, log_dir)
 
     async def wait(self, until: float) -> End:
-        """Returns how the job has ended.
+        """Returns how the job ended.
 
         Raises:
-            UserError: it has not by then.
+            TrainingFailed: if it has not ended by `until`, of the loop's clock.
         """
         followers = [
-            asyncio.create_task(self._follow(self._kind, self._take_job)),
-            asyncio.create_task(self._follow(Pod, self._take_pods)),
+            asyncio.create_task(self._follow(self._kind, self._set_job)),
+            asyncio.create_task(self._follow(Pod, self._set_pods)),
         ]
         grace_s = 0.0
         try:
             end = await self._ended(followers, until)
-            # What a watch has yet to say is older than the answers from here on.
+            # Pending events of a watch are older than the responses from here on.
             await stopped(followers)
-            end = await self._looked_into(end)
+            end = await self._with_cause(end)
             grace_s = _LAST_LINES_S
             return end
         finally:
@@ -115,7 +115,7 @@ class _Watcher:
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
-            self._log.look(self._pods)
+            self._log.update(self._pods)
             end = ended_job(self._job, self._uid, self._seen)
             if end is not None:
                 return end
@@ -124,8 +124,8 @@ class _Watcher:
                 raise TrainingFailed(
                     f"training: not done after {deadline_s} s; raise cluster.deadline_s, or train on less"
                 )
-            await self._make_room()
-            await self._teller.tell(self._pods)
+            await self._delete_evicted_hosts()
+            await self._status_logger.log(self._pods)
             for task in followers:
                 if task.done():
                     task.result()
@@ -134,21 +134,21 @@ class _Watcher:
             except asyncio.TimeoutError:
                 continue
 
-    async def _looked_into(self, end: End) -> End:
-        # The word of the job may have come before those of its pods.
+    async def _with_cause(self, end: End) -> End:
+        # The job's end may have been seen before that of its pods.
         pods = await self._api.find(Pod, labels=self._run.selector)
-        self._take_pods({meta_of(pod).name or "": pod for pod in pods})
-        self._log.look(self._pods)
+        self._set_pods({meta_of(pod).name or "": pod for pod in pods})
+        self._log.update(self._pods)
         if end.outcome == "done" or end.reason.startswith("training: "):
             return end
         job = await self._api.get(Job, coordinator_job(self._run))
         return failure(self._run, end, job, self._seen)
 
-    async def _make_room(self) -> None:
-        """Deletes hosts of an MPIJob that were evicted.
+    async def _delete_evicted_hosts(self) -> None:
+        """Deletes evicted hosts of an MPIJob.
 
-        The operator makes a pod anew when there is none of that name, not when there is one that has failed
-        (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go, getOrCreateWorker). Jobs of a JobSet do.
+        The operator creates a pod again only if there is none of that name, failed or not (kubeflow/mpi-operator,
+        pkg/controller/mpi_job_controller.go, getOrCreateWorker). Jobs of a JobSet need no help.
         """
         if self._run.launch.launcher.kind != "mpijob":
             return
@@ -159,17 +159,17 @@ class _Watcher:
                 _LOG.warning("event=host_replaced pod=%s reason=%s", name, pod.status and pod.status.reason)
                 await self._api.delete(Pod, name)
 
-    async def _follow(self, kind: type[NamespacedResourceG], take: Callable[[Mapping[str, Any]], None]) -> None:
-        async for found in self._api.follow(kind, self._run.selector):
-            take(found)
+    async def _follow(self, kind: type[NamespacedResourceG], handle: Callable[[Mapping[str, Any]], None]) -> None:
+        async for objects in self._api.follow(kind, self._run.selector):
+            handle(objects)
             self._changed.set()
 
-    def _take_job(self, found: Mapping[str, TrainingJob]) -> None:
-        self._job = found.get(self._run.name)
+    def _set_job(self, jobs: Mapping[str, TrainingJob]) -> None:
+        self._job = jobs.get(self._run.name)
 
-    def _take_pods(self, found: Mapping[str, Pod]) -> None:
-        # What is older belongs to a job of the same name that is still being removed.
-        self._pods = {name: pod for name, pod in found.items() if _created(pod) >= self._created}
+    def _set_pods(self, pods: Mapping[str, Pod]) -> None:
+        # Older pods belong to a job of the same name that is still being removed.
+        self._pods = {name: pod for name, pod in pods.items() if _created(pod) >= self._created}
         self._seen.update(self._pods)
 
 

@@ -1,4 +1,4 @@
-"""The coordinator's log, line by line into the step's own, over lost connections and replaced pods."""
+"""Copies the coordinator's log into the step's, across lost connections and replaced pods."""
 
 import asyncio
 import logging
@@ -23,11 +23,11 @@ class CoordinatorLog:
         self._pods: Mapping[str, Pod] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def look(self, pods: Mapping[str, Pod]) -> None:
-        """Starts to follow pods that have started since.
+    def update(self, pods: Mapping[str, Pod]) -> None:
+        """Follows pods that have started since the last update.
 
         Args:
-            pods: by name, that are there now.
+            pods: the current ones by name.
         """
         self._pods = pods
         for name, pod in self._pods.items():
@@ -36,7 +36,7 @@ class CoordinatorLog:
                 self._tasks[name] = asyncio.create_task(self._follow(name))
 
     async def close(self, grace_s: float) -> None:
-        """Takes in what pods that have ended have left, for a while at most."""
+        """Reads the rest of the logs of ended pods, for at most `grace_s`."""
         last = [task for name, task in self._tasks.items() if self._is_over(name)]
         if last and grace_s:
             await asyncio.wait(last, timeout=grace_s)
@@ -49,24 +49,24 @@ class CoordinatorLog:
     async def _follow(self, name: str) -> None:
         last = ""
         while True:
-            # Looked at before the log is read: of a container that has ended, one more reading gives all.
+            # Before reading the log: once the container has ended, one more reading gets all of it.
             is_over = self._is_over(name)
             try:
                 async for time, line in self._lines(name, last):
                     last = time
                     _LOG.info("coordinator: %s", line)
             except (httpx.HTTPError, RuntimeError) as error:
-                # lightkube reads the body of a refused stream in a way that httpx refuses: a RuntimeError.
+                # For a refused stream, lightkube reads the body in a way for which httpx raises a RuntimeError.
                 _LOG.debug("event=log_lost pod=%s error=%r", name, error)
             if is_over:
                 return
             await asyncio.sleep(self._api.timing.backoff_s)
 
     async def _lines(self, name: str, after: str) -> AsyncIterator[tuple[str, str]]:
-        """Yields time and text of the lines after a time."""
+        """Yields time and text of the lines after the time `after`."""
         since = None
         if after:
-            # The server counts whole seconds back; what comes twice by that is left out below.
+            # The server counts back in whole seconds; repeated lines are left out below.
             since = int((datetime.now(timezone.utc) - _time(after)).total_seconds()) + 2
         lines = self._api.client.log(name, follow=True, since=since, timestamps=True, newlines=False)
         async for line in lines:
@@ -76,5 +76,5 @@ class CoordinatorLog:
 
 
 def _time(text: str) -> datetime:
-    # Nanoseconds are more than Python reads.
+    # Python does not parse nanoseconds.
     return datetime.fromisoformat(text[:19]).replace(tzinfo=timezone.utc)

@@ -1,4 +1,4 @@
-"""All objects of a run, rendered: what is declared, and nothing else, decides every field."""
+"""Renders all objects of a run as a pure function of the spec."""
 
 import hashlib
 import json
@@ -26,31 +26,31 @@ class Manifests:
     """The objects of a run.
 
     Attributes:
-        job: that holds coordinator and hosts; created suspended.
-        surroundings: what must be there before a pod starts: the policy first.
-        pool: of the tf.data service; created last, for nothing ends it before the job has a deadline.
-        digest: of all of them; also an annotation of each.
+        job: with coordinator and hosts; created suspended.
+        prerequisites: must exist before a pod starts; the network policy comes first.
+        pool: of the tf.data service; created last, when the job, which ends it, has a deadline.
+        digest: of all objects; also an annotation of each.
     """
 
     job: TrainingJob
-    surroundings: tuple[NetworkPolicy | Service, ...]
+    prerequisites: tuple[NetworkPolicy | Service, ...]
     pool: tuple[StatefulSet, ...]
     digest: str
 
     @property
     def all(self) -> tuple[TrainingJob | Dependent, ...]:
-        """In the order of creation."""
-        return (self.job, *self.surroundings, *self.pool)
+        """All objects in the order of creation."""
+        return (self.job, *self.prerequisites, *self.pool)
 
 
 def render(run: TrainingRun) -> Manifests:
     """Returns the objects of a run."""
     job = _job(run)
-    surroundings: tuple[NetworkPolicy | Service, ...] = (network_policy(run), *services(run))
+    prerequisites: tuple[NetworkPolicy | Service, ...] = (network_policy(run), *services(run))
     pool = tuple(service_pool(run))
-    everything: list[TrainingJob | Dependent] = [job, *surroundings, *pool]
-    content = json.dumps([as_dict(each) for each in everything], sort_keys=True)
-    manifests = Manifests(job, surroundings, pool, hashlib.sha256(content.encode()).hexdigest())
+    objects: list[TrainingJob | Dependent] = [job, *prerequisites, *pool]
+    content = json.dumps([as_dict(each) for each in objects], sort_keys=True)
+    manifests = Manifests(job, prerequisites, pool, hashlib.sha256(content.encode()).hexdigest())
     for each in manifests.all:
         assert each.metadata is not None
         each.metadata.annotations = {DIGEST_ANNOTATION: manifests.digest}
@@ -69,7 +69,7 @@ def _job(run: TrainingRun) -> TrainingJob:
 
 
 def as_dict(manifest: TrainingJob | Dependent) -> dict[str, Any]:
-    """Returns a manifest as it is sent."""
+    """Returns a manifest as it is sent to the API."""
     definition = manifest._api_info.resource
     content: dict[str, Any] = manifest.to_dict()  # type: ignore[no-untyped-call]
     return {"apiVersion": definition.api_version, "kind": definition.kind, **content}

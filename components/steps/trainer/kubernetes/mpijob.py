@@ -1,6 +1,6 @@
-"""MPIJob (kubeflow.org/v2beta1) as a holder of pods: its Launcher is the coordinator, its Workers are the hosts.
+"""MPIJob (kubeflow.org/v2beta1) as a controller of pods: its Launcher is the coordinator, its Workers are the hosts.
 
-Nothing here uses MPI or ssh: both templates bring commands of their own, so the operator starts no sshd.
+It uses neither MPI nor ssh: both templates have their own commands, so the operator starts no sshd.
 """
 
 from typing import Optional
@@ -13,7 +13,7 @@ from lightkube.models.meta_v1 import ObjectMeta, Time
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.training_pods import coordinator, host
 
-# What the operator writes on its Workers, and appends to the job's name for the batch/v1 Job of the Launcher:
+# The operator's label of Workers, and the suffix of the batch/v1 Job of the Launcher:
 # kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go (newWorker, newLauncherJob).
 _INDEX_FIELD = "metadata.labels['training.kubeflow.org/replica-index']"
 LAUNCHER_SUFFIX = "-launcher"
@@ -41,7 +41,7 @@ class MpiReplicaSpecs(DictMixin):
 
 @dataclass
 class RunPolicy(DictMixin):
-    """How a job ends."""
+    """When a job ends, and what remains of it."""
 
     activeDeadlineSeconds: int
     backoffLimit: int
@@ -52,7 +52,7 @@ class RunPolicy(DictMixin):
 
 @dataclass
 class MpiJobSpec(DictMixin):
-    """What is wanted."""
+    """The spec of an MPIJob."""
 
     launcherCreationPolicy: str
     mpiReplicaSpecs: MpiReplicaSpecs
@@ -63,7 +63,7 @@ class MpiJobSpec(DictMixin):
 
 @dataclass
 class JobCondition(DictMixin):
-    """One thing that is or is not so; also of a JobSet."""
+    """A condition of an MPIJob or a JobSet."""
 
     type: str
     status: str
@@ -73,7 +73,7 @@ class JobCondition(DictMixin):
 
 @dataclass
 class MpiJobStatus(DictMixin):
-    """What is."""
+    """The status of an MPIJob."""
 
     completionTime: Optional[Time] = None  # noqa: UP045
     conditions: Optional[list[JobCondition]] = None  # noqa: UP045
@@ -101,17 +101,17 @@ class MPIJob(NamespacedResourceG, MpiJobFields):
 
 
 def mpijob(run: TrainingRun) -> MPIJob:
-    """Returns the job, suspended: its pods may start once what they need is there."""
+    """Returns the job, suspended until the objects that its pods need exist."""
     return MPIJob(
         metadata=ObjectMeta(name=run.name, labels=run.selector),
         spec=MpiJobSpec(
-            # Coordinator and hosts wait for each other by themselves, and a host may be slow to get its node.
+            # Coordinator and hosts wait for each other, and a host may wait long for a node.
             launcherCreationPolicy="AtStartup",
             mpiReplicaSpecs=MpiReplicaSpecs(
-                # Never: a coordinator that has fallen leaves its pod, with its exit code and log, and gets a new one.
+                # Never: the pod of a failed coordinator stays, with its exit code and log, and a new one is created.
                 Launcher=ReplicaSpec(replicas=1, restartPolicy="Never", template=coordinator(run)),
-                # OnFailure: the kubelet starts a host's container again; a pod that is deleted is made anew. One that
-                # was evicted stays in the new one's way: `lifecycle` deletes it.
+                # OnFailure: the kubelet restarts a host's container, and the operator recreates a deleted pod. An
+                # evicted pod prevents that: `lifecycle` deletes it.
                 Worker=ReplicaSpec(
                     replicas=run.num_hosts, restartPolicy="OnFailure", template=host(run, index_field=_INDEX_FIELD)
                 ),
@@ -124,7 +124,7 @@ def mpijob(run: TrainingRun) -> MPIJob:
                 ttlSecondsAfterFinished=_SECONDS_AFTER_FINISHED,
             ),
             slotsPerWorker=run.launch.launcher.ranks_per_host,
-            # The operator mounts a key pair in any case; not into a home folder.
+            # The operator always mounts a key pair: keep it out of the home folder.
             sshAuthMountPath="/etc/unused-ssh",
         ),
     )

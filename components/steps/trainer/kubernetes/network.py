@@ -1,4 +1,4 @@
-"""Who finds and reaches whom: names for what must be found, and a policy that shuts the run off from all others."""
+"""The network of a run: Services for name resolution, and a policy that isolates its pods."""
 
 from lightkube.models.core_v1 import ServicePort, ServiceSpec
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
@@ -24,12 +24,12 @@ _DNS_PORT = 53
 
 
 def services(run: TrainingRun) -> list[Service]:
-    """Returns a headless Service for all that others of the run must find."""
-    found = [_service(run, "coordinator", COORDINATOR_PORT)]
+    """Returns a headless Service for each kind of pods that others must find."""
+    result = [_service(run, "coordinator", COORDINATOR_PORT)]
     if run.cluster.data_workers:
-        found.append(_service(run, "dispatcher", DISPATCHER_PORT))
-        found.append(_service(run, "data-worker", DATA_WORKER_PORT))
-    return found
+        result.append(_service(run, "dispatcher", DISPATCHER_PORT))
+        result.append(_service(run, "data-worker", DATA_WORKER_PORT))
+    return result
 
 
 def _service(run: TrainingRun, component: Component, port: int) -> Service:
@@ -38,7 +38,7 @@ def _service(run: TrainingRun, component: Component, port: int) -> Service:
         spec=ServiceSpec(
             clusterIP="None",
             ports=[ServicePort(name="main", port=port, targetPort=port)],
-            # A name must lead to its pod as soon as that has an address: all of them start at the same time.
+            # A name must resolve as soon as its pod has an address: all pods start at the same time.
             publishNotReadyAddresses=True,
             selector=run.labels(component),
         ),
@@ -46,10 +46,10 @@ def _service(run: TrainingRun, component: Component, port: int) -> Service:
 
 
 def network_policy(run: TrainingRun) -> NetworkPolicy:
-    """Returns the rule: pods of the run speak with pods of the run, and ask for names; no one else gets in or out.
+    """Returns a policy that allows only traffic between pods of the run, and DNS.
 
-    Data and checkpoints lie on volumes, which the node mounts, not the pod, so storage needs no opening here. DNS is
-    allowed to any address: a cache on the node (NodeLocal DNSCache) has none that a selector could name.
+    Data and checkpoints are on volumes, which the node mounts, so storage needs no rule. DNS is allowed to any address:
+    no selector matches a cache on the node (NodeLocal DNSCache).
     """
     same_run = [NetworkPolicyPeer(podSelector=LabelSelector(matchLabels=run.selector))]
     dns = [NetworkPolicyPort(port=_DNS_PORT, protocol=protocol) for protocol in ("UDP", "TCP")]

@@ -1,6 +1,6 @@
 """Creates, adopts and removes the objects of a run.
 
-The job owns everything else, so that its removal is that of all: by the step, or without a step by its deadline and
+The job owns all other objects, so that they are removed with it: by the step, or without a step after its deadline and
 its time to live.
 """
 
@@ -32,29 +32,29 @@ class Objects:
         self._kind = type(manifests.job)
 
     async def start(self, *, before: Callable[[], None]) -> TrainingJob:
-        """Creates all of them and lets the job start; returns it.
+        """Creates all objects, starts the job, and returns it.
 
-        A job of the same name and manifests is that of an earlier try of this step: it is adopted, unless it failed.
-        One with others is of a step that is gone and wanted something else in the same folders: it is replaced.
+        A job of the same name and manifests is from an earlier try of this step: it is adopted, unless it has failed.
+        One with other manifests is from another step over the same folders: it is replaced.
 
         Args:
-            before: called when nothing of a run is left and a new one is about to be created.
+            before: called before a new job is created, when nothing of an earlier one is left.
 
         Raises:
-            UserError: the cluster does not let it be.
+            UserError: if the cluster refuses an object.
         """
-        job = await self._claimed(before)
+        job = await self._create_or_adopt(before)
         if ended_job(job, meta_of(job).uid or "", {}) is None:
-            anchor = await self._anchor(job)
-            for surrounding in self._manifests.surroundings:
-                await self._ensure(surrounding, anchor)
+            anchor = await self._owner(job)
+            for prerequisite in self._manifests.prerequisites:
+                await self._ensure(prerequisite, anchor)
             await self._resume()
             for stateful_set in self._manifests.pool:
                 await self._ensure(stateful_set, anchor)
         return job
 
     async def remove(self) -> bool:
-        """Deletes the job and waits until nothing is left; returns whether that is so within `removal_s`."""
+        """Deletes the job, and returns whether nothing of it is left within `removal_s`."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._api.timing.removal_s
         await self._api.delete(self._kind, self._run.name)
@@ -64,33 +64,33 @@ class Objects:
             await asyncio.sleep(self._api.timing.backoff_s)
         return True
 
-    async def _claimed(self, before: Callable[[], None]) -> TrainingJob:
+    async def _create_or_adopt(self, before: Callable[[], None]) -> TrainingJob:
         while True:
-            found: TrainingJob | None = await self._api.get(self._kind, self._run.name)
-            if found is None:
+            existing: TrainingJob | None = await self._api.get(self._kind, self._run.name)
+            if existing is None:
                 before()
                 created: TrainingJob | None = await self._api.create(self._manifests.job)
                 if created is not None:
                     _LOG.info("event=created kind=%s name=%s", self._kind.__name__, self._run.name)
                     return created
-                continue  # somebody was faster, perhaps this step by a request whose answer was lost
-            meta = meta_of(found)
+                continue  # Created meanwhile, perhaps by an earlier request of this step whose response was lost.
+            meta = meta_of(existing)
             if not meta.deletionTimestamp:
                 is_same = (meta.annotations or {}).get(DIGEST_ANNOTATION) == self._manifests.digest
-                end = ended_job(found, meta.uid or "", {})
+                end = ended_job(existing, meta.uid or "", {})
                 if is_same and (end is None or end.outcome == "done"):
                     _LOG.info("event=adopted kind=%s name=%s", self._kind.__name__, self._run.name)
-                    return found
+                    return existing
                 why = "it_failed" if is_same else "other_manifests"
                 _LOG.warning("event=replaced kind=%s name=%s why=%s", self._kind.__name__, self._run.name, why)
                 await self._api.delete(self._kind, self._run.name)
-            await self._gone(self._kind, self._run.name)
+            await self._wait_until_gone(self._kind, self._run.name)
 
-    async def _anchor(self, job: TrainingJob) -> OwnerReference:
-        """Returns the owner of all others: what ends first when nobody looks after the run any more.
+    async def _owner(self, job: TrainingJob) -> OwnerReference:
+        """Returns the owner of all other objects: the one that the cluster removes after its time to live.
 
-        A JobSet removes itself after its time to live. An MPIJob stays, and only its Launcher's Job is removed
-        (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go, newLauncherJob); that one is owned by the MPIJob.
+        For a JobSet it is the set itself; for an MPIJob, which is not removed, its Launcher's Job, which the MPIJob
+        owns (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go, newLauncherJob).
         """
         if not isinstance(job, MPIJob):
             return _reference(job)
@@ -98,31 +98,31 @@ class Objects:
         while (launcher := await self._api.get(Job, coordinator_job(self._run))) is None:
             if asyncio.get_running_loop().time() > until:
                 raise UserError(
-                    f"training: the MPI operator has not seen the job {self._run.name} for "
+                    f"training: the MPI operator has not started the job {self._run.name} for "
                     f"{self._api.timing.operator_s:.0f} s (got no Job {coordinator_job(self._run)}); "
-                    "see that it runs and looks after this namespace"
+                    "make sure that it runs and watches this namespace"
                 )
             await asyncio.sleep(self._api.timing.backoff_s)
         return _reference(launcher)
 
     async def _ensure(self, manifest: Dependent, owner: OwnerReference) -> None:
-        """Creates an object of the job; one that is there and belongs to it is left as it is."""
+        """Creates an object of the job, unless the job has it already."""
         owned = replace(manifest, metadata=replace(meta_of(manifest), ownerReferences=[owner]))
         name = meta_of(manifest).name or ""
         while await self._api.create(owned) is None:
-            there = await self._api.get(type(manifest), name)
-            if there is None:
+            existing = await self._api.get(type(manifest), name)
+            if existing is None:
                 continue
-            if owner.uid in [each.uid for each in meta_of(there).ownerReferences or []]:
+            if owner.uid in [each.uid for each in meta_of(existing).ownerReferences or []]:
                 return
-            # Of a job before: the cluster is about to remove it.
-            await self._gone(type(manifest), name)
+            # It belongs to an earlier job: the cluster is about to remove it.
+            await self._wait_until_gone(type(manifest), name)
 
-    async def _gone(self, kind: type[NamespacedResourceG], name: str) -> None:
+    async def _wait_until_gone(self, kind: type[NamespacedResourceG], name: str) -> None:
         until = asyncio.get_running_loop().time() + self._api.timing.operator_s
         uid: str | None = None
-        while (there := await self._api.get(kind, name)) is not None and uid in (None, meta_of(there).uid):
-            uid = meta_of(there).uid
+        while (existing := await self._api.get(kind, name)) is not None and uid in (None, meta_of(existing).uid):
+            uid = meta_of(existing).uid
             if asyncio.get_running_loop().time() > until:
                 raise UserError(
                     f"training: the {kind._api_info.resource.kind} {name} of an earlier run is not removed "
@@ -145,7 +145,7 @@ def _reference(owner: NamespacedResourceG) -> OwnerReference:
 
 
 def meta_of(manifest: NamespacedResourceG) -> ObjectMeta:
-    """Returns an object's metadata, which all that the server knows have."""
+    """Returns the metadata of an object, which must not be None."""
     meta = manifest.metadata  # type: ignore[attr-defined]
     assert isinstance(meta, ObjectMeta)
     return meta

@@ -1,4 +1,4 @@
-"""Pods of a training job: unprivileged, without a token, with the declared resources, nodes and volumes."""
+"""Pods of a training job: unprivileged, without a token, with the resources, nodes and volumes of the spec."""
 
 from collections.abc import Sequence
 
@@ -39,13 +39,13 @@ from schemas.quantities import parse_bytes
 from schemas.spec.cluster import Pod
 
 USER = 10001
-"""Of all processes, and the group of what they write: that of the images."""
+"""User and group of all processes, as in the images."""
 _PORTS: dict[Component, int] = {
     "dispatcher": DISPATCHER_PORT,
     "data-worker": DATA_WORKER_PORT,
     "coordinator": COORDINATOR_PORT,
 }
-# Namespaces of Kubeflow's users often inject Istio's proxy: a Job would never end with it, nor Gloo get through it.
+# Kubeflow's profile namespaces often inject Istio's proxy: with it a Job never ends, and Gloo cannot connect.
 _NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
 _BINARY_UNITS = (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024), ("G", 1000**3), ("M", 1000**2), ("k", 1000))
 
@@ -65,36 +65,36 @@ def pod_template(
         run: of the job.
         component: the kind.
         arguments: of `python -m`.
-        env: more of the container's environment.
-        scratch: more folders that can be written and live as long as the pod: volume name to path.
-        restart_policy: of the pod, where whoever makes it does not set its own.
+        env: additional environment variables.
+        scratch: additional writable folders that live as long as the pod: volume name to path.
+        restart_policy: of the pod; None if its controller sets it.
     """
-    declared = run.declared(component)
-    volumes, mounts = _volumes(run, declared, {"tmp": "/tmp", **(scratch or {})})
+    pod_spec = run.pod_spec(component)
+    volumes, mounts = _volumes(run, pod_spec, {"tmp": "/tmp", **(scratch or {})})
     container = Container(
         name=component,
-        image=declared.image or run.launch.image,
+        image=pod_spec.image or run.launch.image,
         command=["python", "-m", *arguments],
-        env=[*env, *_environment(declared)],
+        env=[*env, *_environment(pod_spec)],
         ports=[ContainerPort(name="main", containerPort=_PORTS[component])] if component in _PORTS else None,
-        resources=_resources(declared),
+        resources=_resources(pod_spec),
         securityContext=SecurityContext(
             allowPrivilegeEscalation=False, capabilities=Capabilities(drop=["ALL"]), readOnlyRootFilesystem=True
         ),
-        # The end of the log of a container that failed stays in the pod's status, where the step reads it.
+        # After a failure, the end of the log is in the pod's status, where the step reads it.
         terminationMessagePolicy="FallbackToLogsOnError",
         volumeMounts=mounts,
     )
-    spec = PodSpec(
+    template_spec = PodSpec(
         affinity=_near_each_other(run),
         automountServiceAccountToken=False,
         containers=[container],
         enableServiceLinks=False,
-        nodeSelector=dict(declared.node_pool) or None,
+        nodeSelector=dict(pod_spec.node_pool) or None,
         restartPolicy=restart_policy,
         securityContext=PodSecurityContext(
             fsGroup=USER,
-            # Otherwise Kubernetes walks through the whole volume at every start of a pod.
+            # Otherwise Kubernetes changes the group of all files of the volume at every start of a pod.
             fsGroupChangePolicy="OnRootMismatch",
             runAsGroup=USER,
             runAsNonRoot=True,
@@ -103,40 +103,40 @@ def pod_template(
         ),
         tolerations=[
             Toleration(key=each.key, operator=each.operator, value=each.value, effect=each.effect)
-            for each in declared.tolerations
+            for each in pod_spec.tolerations
         ]
         or None,
         volumes=volumes,
     )
-    return PodTemplateSpec(metadata=ObjectMeta(labels=run.labels(component) | _NO_SIDECAR), spec=spec)
+    return PodTemplateSpec(metadata=ObjectMeta(labels=run.labels(component) | _NO_SIDECAR), spec=template_spec)
 
 
 def from_field(name: str, path: str) -> EnvVar:
-    """Returns an environment variable that holds a field of the pod itself."""
+    """Returns an environment variable with a field of the pod itself."""
     return EnvVar(name=name, valueFrom=EnvVarSource(fieldRef=ObjectFieldSelector(fieldPath=path)))
 
 
-def _environment(declared: Pod) -> list[EnvVar]:
-    values = {"HOME": "/tmp", "PYTHONUNBUFFERED": "1", "TF_USE_LEGACY_KERAS": "1", **declared.env}
+def _environment(pod_spec: Pod) -> list[EnvVar]:
+    values = {"HOME": "/tmp", "PYTHONUNBUFFERED": "1", "TF_USE_LEGACY_KERAS": "1", **pod_spec.env}
     secrets = [
         EnvVar(name=name, valueFrom=EnvVarSource(secretKeyRef=SecretKeySelector(name=each.secret, key=each.key)))
-        for name, each in declared.secrets.items()
+        for name, each in pod_spec.secrets.items()
     ]
     return [EnvVar(name=name, value=value) for name, value in values.items()] + secrets
 
 
-def _resources(declared: Pod) -> ResourceRequirements | None:
-    own = {"cpu": declared.cpu, "memory": quantity("memory", declared.memory) if declared.memory else None}
-    given = {name: value for name, value in own.items() if value}
-    # Extended resources cannot be overcommitted: a limit is the request.
-    gpus = {declared.gpu.type: str(declared.gpu.count)} if declared.gpu else {}
-    if not (given or gpus):
+def _resources(pod_spec: Pod) -> ResourceRequirements | None:
+    sizes = {"cpu": pod_spec.cpu, "memory": quantity("memory", pod_spec.memory) if pod_spec.memory else None}
+    requests = {name: value for name, value in sizes.items() if value}
+    # Extended resources cannot be overcommitted: the limit is also the request.
+    gpus = {pod_spec.gpu.type: str(pod_spec.gpu.count)} if pod_spec.gpu else {}
+    if not (requests or gpus):
         return None
-    return ResourceRequirements(limits={**given, **gpus}, requests=given or None)
+    return ResourceRequirements(limits={**requests, **gpus}, requests=requests or None)
 
 
-def _volumes(run: TrainingRun, declared: Pod, scratch: dict[str, str]) -> tuple[list[Volume], list[VolumeMount]]:
-    shared = quantity("shared_memory", declared.shared_memory) if declared.shared_memory else None
+def _volumes(run: TrainingRun, pod_spec: Pod, scratch: dict[str, str]) -> tuple[list[Volume], list[VolumeMount]]:
+    shared = quantity("shared_memory", pod_spec.shared_memory) if pod_spec.shared_memory else None
     volumes = [Volume(name=name, emptyDir=EmptyDirVolumeSource()) for name in scratch]
     volumes.append(Volume(name="shm", emptyDir=EmptyDirVolumeSource(medium="Memory", sizeLimit=shared)))
     mounts = [VolumeMount(name=name, mountPath=path) for name, path in (scratch | {"shm": "/dev/shm"}).items()]
@@ -149,7 +149,7 @@ def _volumes(run: TrainingRun, declared: Pod, scratch: dict[str, str]) -> tuple[
 
 
 def _near_each_other(run: TrainingRun) -> Affinity:
-    """Every step of training is as slow as the longest way between two ranks: one zone if there is room in one."""
+    """Prefers pods in one zone: every training step is as slow as the slowest connection between two ranks."""
     term = PodAffinityTerm(
         labelSelector=LabelSelector(matchLabels=run.selector), topologyKey="topology.kubernetes.io/zone"
     )
@@ -158,6 +158,6 @@ def _near_each_other(run: TrainingRun) -> Affinity:
 
 
 def quantity(name: str, size: str) -> str:
-    """Returns a declared size as Kubernetes writes it: `64GiB` is `64Gi`, `64GB` is `64G`."""
+    """Returns a size in Kubernetes' notation: `64GiB` is `64Gi`, `64GB` is `64G`."""
     count = parse_bytes(name, size)
     return next((f"{count // unit}{suffix}" for suffix, unit in _BINARY_UNITS if count % unit == 0), str(count))

@@ -1,4 +1,4 @@
-"""One training job of several pods: its facts, and every name that follows from them."""
+"""One training job in pods: its parameters, and all names derived from them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,28 +17,28 @@ DATA_WORKER_PORT = 5051
 COORDINATOR_PORT = 5060
 
 FINAL_CODES = (ExitCode.FAILED, ExitCode.MISTAKE)
-"""The coordinator's exit codes after which it is not started again: it has made all retries, or none would help."""
+"""Exit codes after which the coordinator is not restarted: it has used all retries, or none would help."""
 
 _NAME_CHARACTERS = 40
-"""StatefulSets put `<name>-<hash of ten>` into a label, which holds 63; `-data-worker` takes twelve of them."""
+"""StatefulSets put `<name>-<hash of ten>` into a label of at most 63 characters; `-data-worker` takes twelve."""
 _DIGEST_CHARACTERS = 10
 
 
 def run_name(ranker: str, digest: str) -> str:
-    """Returns the name of a run: the same for the same training, so that a retried step finds what it has started."""
+    """Returns the name of a run: the same for the same training, so that a retried step finds its job."""
     room = _NAME_CHARACTERS - _DIGEST_CHARACTERS - 1
     return f"{ranker.replace('_', '-')[:room].rstrip('-')}-{digest[:_DIGEST_CHARACTERS]}"
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What is launched.
+    """A training job.
 
     Attributes:
-        name: of the run and its job; other objects' names start with it.
-        launch: the declared pods.
-        cluster: of the training job.
-        job_file: on a volume that all pods see.
+        name: of the run and its job, and prefix of the other objects' names.
+        launch: pods and volumes of the spec.
+        cluster: the spec's section.
+        job_file: on a volume of all pods.
     """
 
     name: str
@@ -48,7 +48,7 @@ class TrainingRun:
 
     @property
     def num_hosts(self) -> int:
-        """Pods with ranks."""
+        """Number of pods with ranks."""
         return self.cluster.ranks // self.launch.launcher.ranks_per_host
 
     @property
@@ -66,16 +66,16 @@ class TrainingRun:
 
     @property
     def dispatcher(self) -> str:
-        """Where the tf.data service is; empty without data workers."""
+        """Address of the tf.data service; empty without data workers."""
         return f"{self.service('dispatcher')}:{DISPATCHER_PORT}" if self.cluster.data_workers else ""
 
     @property
     def coordinator(self) -> str:
-        """Where the ranks meet."""
+        """Address of the coordinator."""
         return f"{self.service('coordinator')}:{COORDINATOR_PORT}"
 
-    def declared(self, component: Component) -> Pod:
-        """Returns what the spec gives to one kind of pods."""
+    def pod_spec(self, component: Component) -> Pod:
+        """Returns the spec of one kind of pods."""
         launcher = self.launch.launcher
         match component:
             case "host":

@@ -1,4 +1,4 @@
-"""The tf.data service of a run: a dispatcher and workers, each with a name of its own that outlives its pod."""
+"""The tf.data service of a run: a dispatcher and workers, each with a name that outlives its pod."""
 
 from lightkube.models.apps_v1 import StatefulSetSpec
 from lightkube.models.core_v1 import PodTemplateSpec
@@ -13,11 +13,11 @@ _JOURNAL = "/journal"
 
 
 def service_pool(run: TrainingRun) -> list[StatefulSet]:
-    """Returns dispatcher and workers; nothing for ranks that read by themselves."""
+    """Returns dispatcher and workers; empty for ranks that read the data themselves."""
     workers = run.cluster.data_workers
     if not workers:
         return []
-    # The journal outlives the container, so a dispatcher that fell goes on; with its pod the attempt is lost.
+    # The journal outlives the container, so a restarted dispatcher continues; if its pod is lost, the attempt is.
     dispatcher = [_MODULE, "dispatcher", "--port", str(DISPATCHER_PORT), "--journal", _JOURNAL]
     advertised = f"$(POD_NAME).{run.service('data-worker')}:{DATA_WORKER_PORT}"
     worker = [_MODULE, "worker", "--dispatcher", run.dispatcher]

@@ -1,4 +1,4 @@
-"""How long is waited for what: of the step that watches a training job, not of the training."""
+"""Timeouts of the step that watches a training job."""
 
 from dataclasses import dataclass
 
@@ -8,16 +8,16 @@ class Timing:
     """Seconds.
 
     Attributes:
-        backoff_s: before the first repetition of a request; doubled every time.
-        max_backoff_s: the longest wait between two requests, also where the server asks for more.
-        patience_s: how long requests may fail one after another before the step gives up.
-        watch_s: how long the server keeps one watch open.
-        silence_s: a stream that has given nothing and not ended for so long is taken for dead; longer than `watch_s`.
-        tick_s: between two looks at what no watch tells, such as the time.
-        pending_s: how long a pod may wait before it is told why.
-        operator_s: how long the operator may take to see a new job.
+        backoff_s: wait before the first retry of a request; doubled every time.
+        max_backoff_s: longest wait between two requests, even if the server asks for more.
+        patience_s: how long requests may keep failing before the step gives up.
+        watch_s: how long the server keeps a watch open.
+        silence_s: a stream without data for so long is considered dead; longer than `watch_s`.
+        tick_s: interval of checks that no watch triggers, such as of the deadline.
+        pending_s: how long a pod may wait before the reason is logged.
+        operator_s: how long the operator may take to handle a new job.
         removal_s: how long the removal of a run may take.
-        started_s: what starting may take beyond `cluster.deadline_s`.
+        started_s: time for the start, in addition to `cluster.deadline_s`.
     """
 
     backoff_s: float = 0.5
@@ -29,5 +29,5 @@ class Timing:
     pending_s: float = 60.0
     operator_s: float = 120.0
     removal_s: float = 15.0
-    """Kubernetes kills a pod 30 s after it has asked it to end, and the step's own removal must be over by then."""
+    """Kubernetes kills the step's pod 30 s after SIGTERM; the removal must be complete by then."""
     started_s: float = 600.0

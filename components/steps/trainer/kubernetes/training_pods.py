@@ -1,4 +1,4 @@
-"""Coordinator and hosts: the same pods whichever kind of job holds them."""
+"""Pods of the coordinator and the hosts, the same for every kind of job."""
 
 from lightkube.models.core_v1 import PodTemplateSpec
 
@@ -7,7 +7,7 @@ from components.steps.trainer.kubernetes.run import COORDINATOR_PORT, TrainingRu
 
 
 def coordinator(run: TrainingRun, *, restart_policy: str | None = None) -> PodTemplateSpec:
-    """Returns the pod that holds the ranks' meeting point, retries, and exports."""
+    """Returns the pod in which ranks rendezvous, and which retries and exports."""
     arguments = ["trainer_module.launch.coordinator", run.job_file, "--hosts", str(run.num_hosts)]
     arguments += ["--port", str(COORDINATOR_PORT), "--service", run.dispatcher]
     return pod_template(run, "coordinator", arguments, restart_policy=restart_policy)
@@ -18,8 +18,8 @@ def host(run: TrainingRun, *, index_field: str, restart_policy: str | None = Non
 
     Args:
         run: of the job.
-        index_field: of the pod, in which its holder says which of the hosts it is.
-        restart_policy: of the pod, where its holder does not set its own.
+        index_field: field of the pod with the index of the host.
+        restart_policy: of the pod; None if its controller sets it.
     """
     interface = run.launch.launcher.network_interface
     arguments = ["trainer_module.launch.host", run.job_file, "--coordinator", run.coordinator]

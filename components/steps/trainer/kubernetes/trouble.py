@@ -1,4 +1,4 @@
-"""Which pod is in trouble and why, in words: from what Kubernetes says of it."""
+"""Describes why a pod has ended or waits, from its status and events."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ from lightkube.resources.core_v1 import Event, Pod
 from components.steps.trainer.kubernetes.run import COMPONENT_LABEL
 
 _OOM = "OOMKilled"
-# The kubelet's and the scheduler's words for a pod that had to leave its node; newer clusters also set the condition
+# The kubelet's and the scheduler's reasons for a pod that had to leave its node; newer clusters also set the condition
 # DisruptionTarget (kubernetes/kubernetes, pkg/kubelet/eviction, pkg/kubelet/nodeshutdown, pkg/controller/podgc).
 _LEFT_ITS_NODE = {
     "Evicted",
@@ -20,30 +20,30 @@ _LEFT_ITS_NODE = {
     "Terminated",
     "UnexpectedAdmissionError",
 }
-_ENDED_FROM_OUTSIDE = {128 + 9, 128 + 15}
+_KILLED_CODES = {128 + 9, 128 + 15}
 _TAIL_LINES = 20
 _SECTIONS = {"data-worker": "data_worker", "dispatcher": "data_worker"}
 
 
 def component_of(pod: Pod) -> str:
-    """Returns which kind of pod it is."""
+    """Returns the kind of a pod."""
     return str(((pod.metadata and pod.metadata.labels) or {}).get(COMPONENT_LABEL, ""))
 
 
 def exit_of(pod: Pod) -> ContainerStateTerminated | None:
-    """Returns how the container ended, None while it has not."""
+    """Returns how the container ended; None while it runs."""
     return next((state.terminated for state in _states(pod) if state.terminated), None)
 
 
 def last_exit_of(pod: Pod) -> ContainerStateTerminated | None:
-    """Returns how the container ended, now or before it was started again."""
+    """Returns how the container last ended, even if it was restarted since."""
     statuses = (pod.status and pod.status.containerStatuses) or []
     before = (each.lastState.terminated for each in statuses if each.lastState and each.lastState.terminated)
     return exit_of(pod) or next(before, None)
 
 
 def was_disrupted(pod: Pod) -> bool:
-    """Returns whether the pod ended for a reason that is not in it: its node was taken, or something killed it."""
+    """Says whether the pod ended for an external reason: it lost its node, or was killed."""
     status = pod.status
     if status is None:
         return True
@@ -54,44 +54,46 @@ def was_disrupted(pod: Pod) -> bool:
         return True
     ended = exit_of(pod)
     if ended is None:
-        return True  # it is no longer there, and was well when last seen
-    return ended.exitCode in _ENDED_FROM_OUTSIDE and ended.reason != _OOM
+        return True  # It is gone, and was running when last seen.
+    return ended.exitCode in _KILLED_CODES and ended.reason != _OOM
 
 
 def ended(pod: Pod) -> str:
-    """Returns how a pod ended and the end of its log; empty for one that has not, or has ended well."""
+    """Returns how a pod failed and the end of its log; empty for one that runs or has succeeded."""
     if pod.status is None:
         return ""
     end = last_exit_of(pod)
     reason = pod.status.reason if pod.status.phase == "Failed" else None
     if not reason and (end is None or end.exitCode == 0):
         return ""
-    words = [f"{reason}: {pod.status.message or ''}".rstrip(": ")] if reason else []
+    causes = [f"{reason}: {pod.status.message or ''}".rstrip(": ")] if reason else []
     if end is not None and end.exitCode:
         why = f" ({end.reason})" if end.reason and end.reason != "Error" else ""
-        words.append(f"its container ended with code {end.exitCode}{why}{_advice(pod, end)}")
+        causes.append(f"its container ended with code {end.exitCode}{why}{_advice(pod, end)}")
     tail = _tail(end.message) if end is not None and end.message else ""
-    return f"{_named(pod)}: {', '.join(words)}" + (f"; the end of its log:\n{tail}" if tail else "")
+    return f"{_pod_text(pod)}: {', '.join(causes)}" + (f"; the end of its log:\n{tail}" if tail else "")
 
 
 def waiting(pod: Pod, events: Sequence[Event] = ()) -> str:
-    """Returns why a pod does not run; empty for one that does."""
+    """Returns why a pod waits; empty for one that runs or has ended."""
     status = pod.status
     if status is None or status.phase in ("Succeeded", "Failed"):
         return ""
     for condition in status.conditions or []:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return f"{_named(pod)} waits for a node: {condition.reason}: {condition.message}"
+            return f"{_pod_text(pod)} waits for a node: {condition.reason}: {condition.message}"
     for state in _states(pod):
         if state.waiting is not None:
-            warned = "; ".join(_warnings(events))
-            told = f"{state.waiting.reason}: {state.waiting.message or ''}".rstrip(": ")
-            return f"{_named(pod)} waits: {told}" + (f" ({warned})" if warned else "")
-    return "" if status.phase == "Running" else f"{_named(pod)} waits: {'; '.join(_warnings(events)) or status.phase}"
+            warnings = "; ".join(_warnings(events))
+            detail = f"{state.waiting.reason}: {state.waiting.message or ''}".rstrip(": ")
+            return f"{_pod_text(pod)} waits: {detail}" + (f" ({warnings})" if warnings else "")
+    return (
+        "" if status.phase == "Running" else f"{_pod_text(pod)} waits: {'; '.join(_warnings(events)) or status.phase}"
+    )
 
 
 def _warnings(events: Iterable[Event]) -> list[str]:
-    """Returns the reasons that Kubernetes warned of, the last ones."""
+    """Returns the last two warnings among events."""
     return [f"{each.reason}: {each.message}" for each in events if each.type == "Warning"][-2:]
 
 
@@ -107,7 +109,7 @@ def _states(pod: Pod) -> list[ContainerState]:
     return [each.state for each in statuses if each.state is not None]
 
 
-def _named(pod: Pod) -> str:
+def _pod_text(pod: Pod) -> str:
     name = pod.metadata.name if pod.metadata else "?"
     node = f" on node {pod.spec.nodeName}" if pod.spec and pod.spec.nodeName else ""
     return f"pod {name} ({component_of(pod)}){node}"

@@ -1,4 +1,4 @@
-"""Whether a training job has ended, how, and whether it is worth starting again: decided from what is observed."""
+"""Decides from the observed job and pods whether a training job has ended, how, and whether to restart it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
 from components.steps.trainer.kubernetes.trouble import component_of, ended, exit_of, last_exit_of, was_disrupted
 
 Outcome = Literal["done", "failed", "lost"]
-_MOST_TOLD = 5
+_MAX_PODS = 5
 
 
 @dataclass(frozen=True)
 class End:
-    """How a job has ended.
+    """How a job ended.
 
     Attributes:
-        outcome: lost: its coordinator's pods were taken away, so that another try may go well.
-        reason: in words, for what is not done.
+        outcome: `lost`: its coordinator was disrupted, so that another try may succeed.
+        reason: a text, unless the outcome is `done`.
     """
 
     outcome: Outcome
@@ -32,23 +32,23 @@ class End:
 
 
 def ended_job(job: TrainingJob | None, uid: str, pods: Mapping[str, Pod]) -> End | None:
-    """Returns how a job has ended, None while it has not; a failed one is looked into by `failure`.
+    """Returns how a job ended, None while it runs; `failure` adds the cause of a failed one.
 
     Args:
-        job: as it is now; None: it is gone.
+        job: its current state; None: it is gone.
         uid: of the job that was started or adopted.
         pods: by name.
     """
     if job is None or job.metadata is None or job.metadata.uid != uid or job.metadata.deletionTimestamp:
-        return End("failed", "training: somebody else has deleted its job; run the step again, it goes on from there")
+        return End("failed", "training: its job was deleted by somebody else; run the step again, which continues")
     for pod in _coordinators(pods):
         end = exit_of(pod)
-        # The operator would start it again, with the same end.
+        # The operator would restart it, with the same result.
         if end is not None and end.exitCode in FINAL_CODES:
             return End("failed", f"training: {ended(pod)}")
     match job:
         case MPIJob():
-            # Evicted workers also make it "Failed" for a while, but then it has no time of completion.
+            # Evicted workers also make it "Failed" for a while, but then it has no completion time.
             if job.status is None or not job.status.completionTime:
                 return None
             return _by_conditions(job.status.conditions, done="Succeeded")
@@ -59,7 +59,7 @@ def ended_job(job: TrainingJob | None, uid: str, pods: Mapping[str, Pod]) -> End
 
 
 def coordinator_job(run: TrainingRun) -> str:
-    """Returns the name of the batch/v1 Job with the coordinator, which the operator makes."""
+    """Returns the name of the coordinator's batch/v1 Job, which the operator creates."""
     suffix = LAUNCHER_SUFFIX if run.launch.launcher.kind == "mpijob" else "-coordinator-0"
     return f"{run.name}{suffix}"
 
@@ -69,9 +69,9 @@ def failure(run: TrainingRun, end: End, job: Job | None, pods: Mapping[str, Pod]
 
     Args:
         run: of the job.
-        end: what the job itself says.
-        job: with the coordinator, where it is still there.
-        pods: all that have been seen, by name.
+        end: from the job's own status.
+        job: the coordinator's; None if it is gone.
+        pods: all that were seen, by name.
     """
     failed = next(
         (each for each in (job and job.status and job.status.conditions) or [] if each.type == "Failed"), None
@@ -80,12 +80,12 @@ def failure(run: TrainingRun, end: End, job: Job | None, pods: Mapping[str, Pod]
         text = f"training: not done after {run.cluster.deadline_s} s; raise cluster.deadline_s, or train on less"
         return End("failed", text)
     coordinators = _coordinators(pods)
-    # Otherwise it is a host that failed the job, and its end the coordinator's.
+    # Otherwise a host has failed the job, which then ended the coordinator.
     is_lost = failed is not None and bool(coordinators) and was_disrupted(coordinators[-1])
-    # Those that ended first: what came after may be their doing.
+    # The first ones to end are the likely cause of the others.
     in_order = sorted(pods.values(), key=lambda pod: str((last := last_exit_of(pod)) and last.finishedAt))
-    told = [text for pod in in_order if (text := ended(pod))][:_MOST_TOLD]
-    return End("lost" if is_lost else "failed", "\n".join([f"training: {end.reason}", *told]))
+    ends = [text for pod in in_order if (text := ended(pod))][:_MAX_PODS]
+    return End("lost" if is_lost else "failed", "\n".join([f"training: {end.reason}", *ends]))
 
 
 def _by_conditions(conditions: list[JobCondition] | None, *, done: str) -> End | None:
@@ -99,5 +99,5 @@ def _by_conditions(conditions: list[JobCondition] | None, *, done: str) -> End |
 
 def _coordinators(pods: Mapping[str, Pod]) -> list[Pod]:
     """Returns the coordinator's pods, the newest last."""
-    found = [pod for pod in pods.values() if component_of(pod) == "coordinator"]
-    return sorted(found, key=lambda pod: str(pod.metadata and pod.metadata.creationTimestamp))
+    coordinators = [pod for pod in pods.values() if component_of(pod) == "coordinator"]
+    return sorted(coordinators, key=lambda pod: str(pod.metadata and pod.metadata.creationTimestamp))

@@ -1,4 +1,4 @@
-"""Waiting and stopping, such that a cancellation is never lost."""
+"""Waits for and stops tasks without losing a cancellation."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -9,13 +9,12 @@ _CANCEL_AGAIN_S = 0.2
 
 
 async def within(awaited: Awaitable[Answer], seconds: float) -> Answer:
-    """Returns what is awaited.
+    """Awaits with a timeout.
 
-    Not asyncio.wait_for: before Python 3.12 that one forgets a cancellation which comes together with the answer, and a
-    step that was told to stop would go on.
+    Before Python 3.12, asyncio.wait_for loses a cancellation that coincides with the result, and a step would not stop.
 
     Raises:
-        asyncio.TimeoutError: it takes longer; it is cancelled then.
+        asyncio.TimeoutError: after `seconds`; the task is canceled.
     """
     task = asyncio.ensure_future(awaited)
     try:
@@ -30,7 +29,7 @@ async def within(awaited: Awaitable[Answer], seconds: float) -> Answer:
 
 
 async def stopped(tasks: Iterable["asyncio.Task[None]"]) -> None:
-    """Cancels tasks until they have ended: anyio forgets a cancellation that comes while it opens a connection."""
+    """Cancels tasks until they have ended: anyio loses a cancellation that comes while it opens a connection."""
     running = {task for task in tasks if not task.done()}
     while running:
         for task in running:

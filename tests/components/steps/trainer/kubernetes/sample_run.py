@@ -13,7 +13,7 @@ from typing import Any
 
 from components.steps.trainer.kubernetes.connection import connect
 from components.steps.trainer.kubernetes.launch import run_pods
-from components.steps.trainer.kubernetes.lifecycle import carry_out
+from components.steps.trainer.kubernetes.lifecycle import run_job
 from components.steps.trainer.kubernetes.manifests import render
 from components.steps.trainer.kubernetes.objects import Objects
 from components.steps.trainer.kubernetes.run import TrainingRun, run_name
@@ -60,7 +60,7 @@ class World:
 
         async def main() -> None:
             async with connect(self.timing) as api:
-                await carry_out(api, run, self.log_dir)
+                await run_job(api, run, self.log_dir)
 
         asyncio.run(asyncio.wait_for(main(), 60))
 
