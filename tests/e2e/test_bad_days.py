@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.e2e.user_run import DATE, World, sangam
+from tests.errors import tells
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -71,8 +72,8 @@ def test_a_day_whose_times_are_milliseconds_is_told_so(world: World) -> None:
     changes = {("event_time",): "event_time", ("tables", "posts", "expire_after_days"): 14}
     output = _fails(world, _logs_with(world, "milliseconds", "event_time", times), changes)
     assert "split 'eval'" in output
-    assert "column 'event_time': 3000 of 3000 times are outside 2026-02-28 to 2026-03-06" in output
-    assert "they look like milliseconds: log seconds since 1970" in output
+    assert tells(output, "column 'event_time'", "3000 of 3000 ... 2026-02-28 to 2026-03-06")
+    assert "milliseconds" in output
     assert "step=example_gen" in output
 
 

@@ -1,11 +1,13 @@
 """Checkpoints that somebody has tampered with, whether a job goes on from them or an incremental run starts there."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, manifest, write_all
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import CheckpointError, FileRecord, read_array, read_bytes, write_array
@@ -27,14 +29,14 @@ def checkpoint(tmp_path: Path) -> Path:
 def test_a_linked_file_is_refused_even_with_the_right_checksum(checkpoint: Path, tmp_path: Path) -> None:
     (checkpoint / KEYS).rename(tmp_path / "keys")
     (checkpoint / KEYS).symlink_to(tmp_path / "keys")
-    with pytest.raises(CheckpointError, match=rf"{KEYS}: is not what was written \(got a link or no file at all"):
+    with pytest.raises(CheckpointError, match=place_and_value(KEYS, "(got a link")):
         own_rows(checkpoint, read_manifest(checkpoint), "adam_8", rank=0, ranks=1)
 
 
 def test_a_pipe_in_the_place_of_a_file_is_never_opened(checkpoint: Path) -> None:
     (checkpoint / KEYS).unlink()
     os.mkfifo(checkpoint / KEYS)
-    with pytest.raises(CheckpointError, match="a link or no file at all"):
+    with pytest.raises(CheckpointError, match=place_and_value(KEYS, "(got a link")):
         own_rows(checkpoint, read_manifest(checkpoint), "adam_8", rank=0, ranks=1)
 
 
@@ -44,7 +46,7 @@ def test_arrays_of_python_objects_are_never_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="allow_pickle=False"):
         np.load(path)
     record = write_array(tmp_path / "b.npy", np.zeros(2))
-    with pytest.raises(CheckpointError, match=r"holds object; the manifest says numbers"):
+    with pytest.raises(CheckpointError, match=r"holds object\b"):
         read_array(path, record.model_copy(update={"bytes": path.stat().st_size}))
 
 
@@ -53,12 +55,12 @@ def test_a_manifest_cannot_name_an_array_outside_its_checkpoint(checkpoint: Path
     sound = read_manifest(checkpoint)
     forged = sound.model_copy(update={"files": {**sound.files, name: FileRecord(bytes=6, crc32=0, shape=(1,))}})
     (checkpoint / MANIFEST).write_bytes(encode(forged))
-    with pytest.raises(ValueError, match="a name becomes part of a file's"):
+    with pytest.raises(ValueError, match=re.escape(f"(got {name.removesuffix('.npy').split('.', 1)[1]!r})")):
         read_dense(checkpoint, read_manifest(checkpoint)) and read_extra(checkpoint, read_manifest(checkpoint))
 
 
 def test_a_manifest_cannot_name_a_group_outside_its_checkpoint(checkpoint: Path) -> None:
-    with pytest.raises(ValueError, match=r"a name becomes part of a file's \(got '../../secret'\)"):
+    with pytest.raises(ValueError, match=re.escape("(got '../../secret')")):
         own_rows(checkpoint, manifest(ranks=1), "../../secret", rank=0, ranks=1)
 
 

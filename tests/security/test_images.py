@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.caching.code_digest import LOCK
+from tests.errors import tells
 from tests.security.dockerfile import Instruction, environment, last_stage, problems, read
 
 IMAGES = ("pipeline", "trainer")
@@ -29,17 +30,17 @@ def test_images_run_as_a_numbered_user_on_pinned_bases_with_hashed_packages(
 @pytest.mark.parametrize(
     ("before", "after", "found"),
     [
-        (Instruction("USER", "10001:10001"), Instruction("USER", "sangam"), "USER sangam: the last instruction"),
-        (Instruction("USER", "10001:10001"), Instruction("USER", "0:0"), "USER 0:0: the last instruction"),
-        (Instruction("USER", "10001:10001"), Instruction("WORKDIR", "/tmp"), "WORKDIR /tmp: the last instruction"),
+        (Instruction("USER", "10001:10001"), Instruction("USER", "sangam"), "USER sangam: "),
+        (Instruction("USER", "10001:10001"), Instruction("USER", "0:0"), "USER 0:0: "),
+        (Instruction("USER", "10001:10001"), Instruction("WORKDIR", "/tmp"), "WORKDIR /tmp: "),
         (None, Instruction("ADD", "https://example.org/x.tar /x"), "ADD https://example.org/x.tar"),
         (None, Instruction("RUN", "curl -fsSL example.org/install | sh"), "RUN curl"),
-        (None, Instruction("RUN", "pip install numpy"), "installs without hashes"),
-        (None, Instruction("RUN", "uv pip sync --require-hashes a.lock"), "builds with packages without hashes"),
-        (None, Instruction("COPY", "absent ./"), "COPY absent: no such path"),
+        (None, Instruction("RUN", "pip install numpy"), "without hashes"),
+        (None, Instruction("RUN", "uv pip sync --require-hashes a.lock"), "without hashes"),
+        (None, Instruction("COPY", "absent ./"), "COPY absent: "),
         (None, Instruction("ENV", "API_TOKEN=x"), "names a secret"),
-        (None, Instruction("FROM", "python:latest AS other"), "FROM python:latest: an ARG without default"),
-        (None, Instruction("ARG", "PYTHON_IMAGE=python:3.10"), "FROM ${PYTHON_IMAGE}: an ARG without default"),
+        (None, Instruction("FROM", "python:latest AS other"), "FROM python:latest: "),
+        (None, Instruction("ARG", "PYTHON_IMAGE=python:3.10"), "FROM ${PYTHON_IMAGE}: "),
     ],
 )
 def test_a_careless_change_is_found(
@@ -161,22 +162,24 @@ def test_bases_that_were_reviewed_are_not_looked_up_again(world: Path, repositor
     lock.write_text(lock.read_text().replace(f"@{DIGEST}", "", 1))
     refused = _build(world, repository, REGISTRY="registry.example")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "no image by digest (got 'PYTHON_IMAGE=registry.example/base:1')" in refused.stderr
+    assert "(got 'PYTHON_IMAGE=registry.example/base:1')" in refused.stderr
 
 
 @pytest.mark.parametrize(
-    ("variables", "text"),
+    ("variables", "place", "value"),
     [
-        ({}, "REGISTRY: no place to push to (got '')"),
-        ({"REGISTRY": "a b"}, "REGISTRY: no place to push to (got 'a b')"),
-        ({"REGISTRY": "a", "ACCELERATOR": "tpu"}, "REGISTRY: no place to push to (got 'a')"),
-        ({"REGISTRY": "registry.example", "ACCELERATOR": "tpu"}, "ACCELERATOR: unknown (got 'tpu'); gpu or cpu"),
+        ({}, "REGISTRY", "(got '')"),
+        ({"REGISTRY": "a b"}, "REGISTRY", "(got 'a b')"),
+        ({"REGISTRY": "a", "ACCELERATOR": "tpu"}, "REGISTRY", "(got 'a')"),
+        ({"REGISTRY": "registry.example", "ACCELERATOR": "tpu"}, "ACCELERATOR", "(got 'tpu') ... gpu or cpu"),
     ],
 )
-def test_a_mistake_builds_nothing(world: Path, repository: Path, variables: dict[str, str], text: str) -> None:
+def test_a_mistake_builds_nothing(
+    world: Path, repository: Path, variables: dict[str, str], place: str, value: str
+) -> None:
     refused = _build(world, repository, **variables)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert text in refused.stderr
+    assert tells(refused.stderr, place, value)
     assert not (world / "asked").exists()
 
 

@@ -12,6 +12,7 @@ from components.registry.versions import damage, is_verified, versions, withdraw
 from components.steps.pusher.manifest import list_files, versions_of
 from schemas.errors import UserError
 from tests.components.steps.pusher.test_directory import make_model, pushed
+from tests.errors import place_and_value, tells
 
 CONTENTS = {"saved_model.pb": b"graph", "variables/data": b"weights"}
 
@@ -46,14 +47,14 @@ def test_what_the_manifest_lists_is_sound(version: Path) -> None:
 @pytest.mark.parametrize("name", ["../../secret", "/etc/hostname", "variables/../../../secret", "variables", "", "."])
 def test_a_manifest_cannot_name_a_file_outside_its_version(version: Path, outside: Path, name: str) -> None:
     _describe(version, CONTENTS | {name: b"secret"})
-    assert damage(version) == f"{name}: listed in manifest.json, no such file"
+    assert tells(str(damage(version)), name, "manifest.json")
 
 
 @pytest.mark.parametrize("name", ["assets.extra/ranker.json", "variables/variables.index", ".hidden", "x/y/z"])
 def test_a_file_that_the_manifest_does_not_list_is_refused(version: Path, name: str) -> None:
     (version / name).parent.mkdir(parents=True, exist_ok=True)
     (version / name).write_text("{}")
-    assert damage(version) == f"{name}: not listed in manifest.json"
+    assert tells(str(damage(version)), name, "not listed in manifest.json")
 
 
 @pytest.mark.parametrize("target", ["../../../secret", "data2"], ids=["outside", "inside"])
@@ -62,28 +63,27 @@ def test_a_linked_file_is_refused_even_with_the_right_checksum(version: Path, ou
     (version / "variables" / "data").unlink()
     (version / "variables" / "data").symlink_to(target)
     _describe(version, {"saved_model.pb": b"graph", "variables/data": b"secret", "variables/data2": b"secret"})
-    assert str(damage(version)).startswith(f"variables/data: is a link (got one to {target})")
+    assert tells(str(damage(version)), "variables/data", f"(got one to {target})")
 
 
 def test_a_linked_folder_is_refused_with_or_without_a_manifest(version: Path, tmp_path: Path) -> None:
     (version / "assets").symlink_to(tmp_path)
-    refusal = f"assets: is a link (got one to {tmp_path})"
-    assert str(damage(version)).startswith(refusal)
+    assert tells(str(damage(version)), "assets", f"(got one to {tmp_path})")
     (version / "manifest.json").unlink()
-    assert str(damage(version)).startswith(refusal)
+    assert tells(str(damage(version)), "assets", f"(got one to {tmp_path})")
     assert not is_verified(version)
 
 
 def test_a_linked_manifest_is_refused(version: Path, tmp_path: Path) -> None:
     (version / "manifest.json").rename(tmp_path / "manifest.json")
     (version / "manifest.json").symlink_to(tmp_path / "manifest.json")
-    assert str(damage(version)).startswith("manifest.json: is a link (got one to ")
+    assert tells(str(damage(version)), "manifest.json", "(got one to ")
 
 
 def test_a_linked_version_is_refused(version: Path, tmp_path: Path) -> None:
     version.rename(tmp_path / "elsewhere")
     version.symlink_to(tmp_path / "elsewhere")
-    assert str(damage(version)).startswith("20240307001: is a link (got one to ")
+    assert tells(str(damage(version)), "20240307001", "(got one to ")
 
 
 def test_what_is_neither_file_nor_folder_is_refused_and_never_opened(version: Path) -> None:
@@ -99,7 +99,7 @@ def test_nothing_falls_back_to_a_version_with_a_link(version: Path, tmp_path: Pa
     _describe(newer, {"saved_model.pb": b"graph"})
     (version / "assets").symlink_to(tmp_path)
     now = datetime.datetime(2024, 3, 8, tzinfo=datetime.timezone.utc)
-    with pytest.raises(UserError, match=r"fall back to is damaged \(got assets: is a link"):
+    with pytest.raises(UserError, match=place_and_value("...", "20240307001 ... (got assets: ")):
         withdraw(version.parent, because="x", now=now)
 
 
@@ -108,7 +108,7 @@ def test_a_push_copies_nothing_that_a_link_leads_to(tmp_path: Path, outside: Pat
     model = make_model(tmp_path / "model")
     (model / link).unlink(missing_ok=True)
     (model / link).symlink_to(outside if link != "assets" else tmp_path)
-    with pytest.raises(UserError, match=rf"{model}: {link}: is a link \(got one to "):
+    with pytest.raises(UserError, match=place_and_value(f"{model}: {link}", "(got one to")):
         list_files(model)
     with pytest.raises(UserError, match="is a link"):
         pushed(model, tmp_path / "serving")

@@ -12,6 +12,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from schemas.contracts.training_job import TrainJob
+from tests.errors import place_and_value
 from tests.trainer_module.conftest import LAUNCHED
 
 pytestmark = pytest.mark.slow
@@ -125,11 +126,11 @@ def test_a_model_that_scores_otherwise_than_the_ranks_is_not_exported(served_wor
     with np.load(scores) as stored:
         wrong = {task: values + 2e-4 * (task == "watch") for task, values in stored.items()}
     np.savez(scores, **wrong)
-    with pytest.raises(ValueError, match=r"scores differ from the trainer's by .*, more than 1e-05"):
+    with pytest.raises(ValueError, match=r"differ .*1e-05"):
         export(job)
     assert not Path(job.model_dir).exists()
     assert not (tmp_path / "output" / "export.json").exists()
-    with pytest.raises(ValueError, match="scores differ from the trainer's"):
+    with pytest.raises(ValueError, match="differ"):
         export(job.model_copy(update={"ranker": job.ranker.model_copy(update={"export": exported_as("int8")})}))
 
 
@@ -145,7 +146,7 @@ def test_smaller_rows_need_examples_to_measure_them_on(served_world: Path, tmp_p
     from trainer_module.export import export
 
     job = trained_job(tmp_path, served_world, rows="int8").model_copy(update={"check_files": ()})
-    with pytest.raises(ValueError, match=r"export\.rows: the cost of int8 is measured on the evaluation split"):
+    with pytest.raises(ValueError, match=place_and_value("export.rows", "int8 ... evaluation split")):
         export(job)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from schemas.spec import RankerSpec
+from tests.errors import mentions
 from tests.trainer_module.rank_processes import run_on_ranks
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, train_on, write_examples
 
@@ -224,7 +225,7 @@ def skip(rank: int, ranks: int, directory: Path) -> None:
     try:
         train_on(without, [bad, bad, bad], progress)
     except NotFiniteError as error:
-        assert "not finite 3 steps in a row, after step 6" in str(error)
+        assert mentions(str(error), "not finite 3 steps ... step 6")
         (directory / f"raised-{rank}").touch()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.backoff import Backoff
 from schemas.errors import UserError
+from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, contents, manifest, write_all
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint import writer as writing
@@ -126,12 +127,12 @@ def test_every_altered_cut_or_missing_file_is_refused_in_one_line(tmp_path: Path
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     tmp_path.joinpath(MANIFEST).write_bytes(encode(manifest(ranks=1).model_copy(update={"format": 99})))
-    with pytest.raises(CheckpointError, match=r"another format \(got 99; this version reads 1 and 2\); train anew"):
+    with pytest.raises(CheckpointError, match=place_and_value("...", "format (got 99; ... 1 and 2)")):
         read_manifest(tmp_path)
 
 
 def test_a_folder_without_a_manifest_is_no_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"is no checkpoint \(got No such file"):
+    with pytest.raises(CheckpointError, match=place_and_value(str(tmp_path), "(got No such file")):
         read_manifest(tmp_path)
 
 
@@ -159,7 +160,9 @@ def test_rank_0_publishes_when_the_slowest_rank_has_written_and_keeps_the_last(t
 def test_a_rank_that_never_writes_is_named_where_training_goes_on(tmp_path: Path) -> None:
     writer = Writer(0, deadline_s=0.2)
     writer.start(tmp_path / "step-000000000007", contents(ALONE, rank=0, ranks=2), keep=1, is_needed=True)
-    with pytest.raises(NotWrittenError, match=r"rank 1 has not written its part \(got nothing after 0 s\)"):
+    with pytest.raises(
+        NotWrittenError, match=place_and_value("...step-000000000007", "rank 1 ... (got nothing after 0 s)")
+    ):
         writer.finish()
     writer.check()
     assert folder.published(tmp_path) == []
@@ -278,7 +281,7 @@ def test_a_checkpoint_that_is_needed_fails_as_something_that_may_go_well_another
     FailingDisk(monkeypatch, 1000)
     writer = Writer(0, deadline_s=0.1)
     writer.start(tmp_path / "final", contents(ALONE, rank=0, ranks=1), is_needed=True)
-    with pytest.raises(NotWrittenError, match=r"final: could not be written, .* \(got \[Errno 5\]") as failed:
+    with pytest.raises(NotWrittenError, match=place_and_value("final", "(got [Errno 5]")) as failed:
         writer.finish()
     # Exit code 3, which is never tried again, is for users' mistakes alone.
     assert not isinstance(failed.value, UserError)

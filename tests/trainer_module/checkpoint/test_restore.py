@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, by_key, contents, spread, write_all
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import read_manifest
@@ -73,22 +74,24 @@ def test_rows_of_a_wrong_owner_are_refused(tmp_path: Path) -> None:
 
     wrong = {name: 1 - owners for name, owners in spread(2).items()}
     write_all(tmp_path / "c", wrong, ranks=2)
-    with pytest.raises(CheckpointError, match=r"rank 0 holds rows of adagrad_4 that it does not own"):
+    with pytest.raises(CheckpointError, match=r"rank 0 .*adagrad_4"):
         read_snapshot(tmp_path / "c", read_manifest(tmp_path / "c"), rank=0, ranks=2)
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "place", "value"),
     [
-        ({"dim": 16}, r"tables\.posts\.dim: differs .*\(got 16; base has 8\); give the table another name"),
-        ({"optimizer": "ftrl"}, r"tables\.posts\.optimizer\.kind: differs .*\(got ftrl; base has adam\)"),
+        ({"dim": 16}, "tables.posts.dim", "(got 16; base has 8)"),
+        ({"optimizer": "ftrl"}, "tables.posts.optimizer.kind", "(got ftrl; base has adam)"),
     ],
 )
-def test_a_table_of_another_dimension_or_optimizer_is_refused(changed: dict[str, object], message: str) -> None:
+def test_a_table_of_another_dimension_or_optimizer_is_refused(
+    changed: dict[str, object], place: str, value: str
+) -> None:
     from trainer_module.checkpoint.layout import refuse_changed_tables
 
     wanted = {"new": GROUPS["adam_8"].model_copy(update=changed)}
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=place_and_value(place, value)):
         refuse_changed_tables(GROUPS, wanted, source="base")
     refuse_changed_tables(
         GROUPS, {"other": wanted["new"].model_copy(update={"tables": {"strangers": 1}})}, source="base"

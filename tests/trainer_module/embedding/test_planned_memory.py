@@ -18,6 +18,7 @@ from schemas.derived.sizes import dense_parameters, dense_parts, high_share
 from schemas.derived.weights import dense_weights
 from schemas.loading import load_spec
 from schemas.spec import RankerSpec
+from tests.errors import tells
 from tests.schemas.sample_specs import Document, changed, loaded
 from tests.trainer_module.checkpoint.restore_store import write_users
 from tests.trainer_module.models.test_models import CHAIN, INTERACTIONS, MODELS
@@ -142,5 +143,5 @@ def test_a_job_whose_tables_cannot_fit_starts_no_process(tmp_path: Path) -> None
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == ExitCode.MISTAKE
     failure = (Path(read_job(job_file).log_dir) / "failure.txt").read_text()
-    assert failure.startswith("tables: do not fit this machine when filled to their capacity (got users: ")
+    assert tells(failure, "tables", "(got users: ")
     assert "started name=" not in done.stderr

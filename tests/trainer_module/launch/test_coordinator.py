@@ -110,7 +110,8 @@ def test_a_host_that_is_asked_to_end_says_so_and_the_job_waits_for_its_replaceme
         _train(job, but=ranks)
         _end(job)
         assert [process.wait(20) for process in (coordinator, staying, replacement)] == [0, 0, 0]
-        assert _retries(job) == ["training: host 1 was asked to end by SIGTERM"]
+        [ended] = _retries(job)
+        assert tells(ended, "training", "host 1 ... SIGTERM")
 
 
 def test_without_retries_a_killed_rank_fails_the_job_with_host_rank_and_log(tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_without_retries_a_killed_rank_fails_the_job_with_host_rank_and_log(tmp_
         wait_until(lambda: "start rank=1" in job.log("logs/rank-1"), 5, "the rank has spoken")
         killed.kill()
         assert [process.wait(20) for process in (coordinator, *hosts)] == [1, 1, 1]
-        assert failure(job.job_file).startswith("training: rank-1 on host 1 was ended by SIGKILL; the end of ")
+        assert tells(failure(job.job_file), "training", "rank-1 on host 1 ... SIGKILL")
         assert failure(job.job_file).endswith("\nstart rank=1")
         assert processes_of(job.job_file) == []
 
@@ -169,7 +170,7 @@ def test_a_host_that_never_comes_fails_the_job_at_its_deadline_by_number(tmp_pat
     with ClusterJob(_job(tmp_path, deadline_s=2, heartbeat_timeout_s=1), hosts=2) as job:
         coordinator, host = job.coordinator(), job.host(0)
         assert (coordinator.wait(20), host.wait(20)) == (1, 1)
-        assert failure(job.job_file).startswith("training: not done after 2 s, and is waiting for host 1; raise ")
+        assert tells(failure(job.job_file), "training", "2 s ... host 1")
 
 
 def test_a_stopped_coordinator_ends_all_ranks_and_the_hosts_wait_for_the_next_one(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.errors import tells
 from tests.trainer_module.launch.launched_job import failure, group_of, launch, process_with, rank_process, wait_until
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_examples, write_job
 from trainer_module.checkpoint.manifest import read_manifest
@@ -35,7 +36,7 @@ def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: 
     assert [epoch["examples"] for epoch in report["epochs"]] == [NUM_EXAMPLES, NUM_EXAMPLES]
     assert report["epochs"][1]["validation"]["like"]["auc"] > 0.6
     precision = read_manifest(tmp_path / "final").dense_precision
-    assert f"auto chose {precision}: on this machine" in report["notes"][0]
+    assert f"auto chose {precision}" in report["notes"][0]
     assert group_of(launched.pid) == []
 
 
@@ -87,7 +88,7 @@ def test_a_killed_rank_ends_a_job_without_retries_with_its_name_and_its_log(
     _wait_for_training(job_file)
     rank_process(launched.pid, 1).kill()
     assert launched.wait(60) == 1
-    assert "rank-1 was ended by SIGKILL" in failure(job_file)
+    assert tells(failure(job_file), "training", "rank-1 ... SIGKILL")
     assert "start rank=1 ranks=2" in failure(job_file)
     assert group_of(launched.pid) == []
 
@@ -99,7 +100,7 @@ def test_a_rank_that_hangs_is_noticed_by_its_heartbeat(tmp_path: Path, files: tu
     _wait_for_training(job_file)
     rank_process(launched.pid, 0).send_signal(signal.SIGSTOP)
     assert launched.wait(60) == 1
-    assert "rank-0 has made no progress for" in failure(job_file)
+    assert tells(failure(job_file), "training", "rank-0 ... no progress")
     assert group_of(launched.pid) == []
 
 
@@ -108,7 +109,7 @@ def test_a_job_past_its_deadline_is_ended(tmp_path: Path, files: tuple[str, ...]
     job_file = write_job(tmp_path, ranker, files)
     launched = launch(job_file)
     assert launched.wait(60) == 1
-    assert "not done after 12 s; raise cluster.deadline_s" in failure(job_file)
+    assert tells(failure(job_file), "training", "12 s ... cluster.deadline_s")
     assert group_of(launched.pid) == []
 
 
@@ -118,5 +119,5 @@ def test_a_lost_data_worker_ends_a_job_without_retries(tmp_path: Path, files: tu
     _wait_for_training(job_file)
     process_with(launched.pid, "data-worker-0.address").kill()
     assert launched.wait(60) == 1
-    assert "data-worker-0 was ended by SIGKILL" in failure(job_file)
+    assert tells(failure(job_file), "training", "data-worker-0 ... SIGKILL")
     assert group_of(launched.pid) == []

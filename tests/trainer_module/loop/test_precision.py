@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.errors import mentions
 from tests.trainer_module.sample_job import declared
 
 pytestmark = pytest.mark.slow
@@ -16,8 +17,7 @@ def test_auto_takes_bfloat16_where_it_is_clearly_faster_and_says_so(half: float,
 
     found = decide("auto", {"float32": 1e-3, "bfloat16": half * 1e-3})
     assert found.chosen == chosen
-    assert f"auto chose {chosen}: on this machine" in found.note
-    assert f"{half:.3g} ms in bfloat16 and 1 ms in float32" in found.note
+    assert mentions(found.note, f"auto chose {chosen} ... {half:.3g} ms in bfloat16 ... 1 ms in float32")
 
 
 def test_a_declared_bfloat16_warns_where_it_is_slower_and_is_silent_where_not() -> None:
@@ -25,8 +25,7 @@ def test_a_declared_bfloat16_warns_where_it_is_slower_and_is_silent_where_not() 
 
     slower, faster = (decide("bfloat16", {"float32": 2e-3, "bfloat16": half}) for half in (3e-3, 1e-3))
     assert (slower.chosen, faster.chosen) == ("bfloat16", "bfloat16")
-    assert "bfloat16 is slower than float32 on this machine" in slower.note
-    assert "3 ms in bfloat16 and 2 ms in float32; declare auto or float32" in slower.note
+    assert mentions(slower.note, "bfloat16 ... slower ... 3 ms in bfloat16 ... 2 ms in float32")
     assert faster.note == ""
 
 

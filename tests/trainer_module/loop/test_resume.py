@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from schemas.contracts.exit_codes import ExitCode
+from tests.errors import mentions, tells
 from tests.fakes import mounted_store
 from tests.trainer_module.launch.launched_job import (
     failure,
@@ -74,7 +75,7 @@ def test_after_a_killed_rank_and_a_killed_launcher_a_job_ends_as_if_nothing_had_
     assert len(resumed) == 2
     assert resumed[0] >= first
     assert resumed[1] == second
-    assert "retry=1 of=2 after: rank 1 lost (signal 9) at step" in (job_file.parent / "launch.log").read_text()
+    assert mentions((job_file.parent / "launch.log").read_text(), "retry=1 of=2 ... rank 1 lost (signal 9)")
     losses = np.load(tmp_path / "disturbed" / "output" / "losses.npy")
     np.testing.assert_allclose(losses, expected, atol=TOLERANCE)
     for group in ("adagrad_4", "adagrad_8"):
@@ -111,8 +112,8 @@ def test_with_a_pool_no_example_is_lost_or_seen_twice_when_a_worker_and_a_rank_a
     _assert_ended_with_the_export(tmp_path)
     assert len(report_of(tmp_path)["resumed_from_step"]) == 1
     said = [line for line in (tmp_path / "logs" / "progress.jsonl").read_text().splitlines() if "says" in line]
-    assert "data worker 0 lost (signal 9) at step " in said[0]
-    assert "rank 0 lost (signal 9) at step " in said[1]
+    assert "data worker 0 lost (signal 9)" in said[0]
+    assert "rank 0 lost (signal 9)" in said[1]
     assert "(attempt 3 of 3)" in said[1]
     assert_trained_on_each_example_once_an_epoch(tmp_path, files)
     # The pool hands out batches in another order each time: the same examples, another path to the same loss.
@@ -156,7 +157,7 @@ def test_a_damaged_checkpoint_is_passed_over_by_all_ranks_on_a_store_without_ren
     assert (tmp_path / "checkpoints" / f"damaged-{last.name}" / damaged.name).exists()
     log = (tmp_path / "logs" / "rank-0.log").read_text()
     assert f"event=checkpoint_passed_over path={last}" in log
-    assert f"reason: rank 1: {damaged}: is not what was written" in log
+    assert tells(log, "reason: rank 1", str(damaged))
     lines = (tmp_path / "logs" / "progress.jsonl").read_text().splitlines()
     assert any("damaged checkpoint" in line and f"step {step_of(before):,}" in line for line in lines)
     assert_trained_on_each_example_once_an_epoch(tmp_path, files)
@@ -165,5 +166,5 @@ def test_a_damaged_checkpoint_is_passed_over_by_all_ranks_on_a_store_without_ren
 def test_a_training_that_diverges_is_not_tried_again(tmp_path: Path, files: tuple[str, ...]) -> None:
     diverging = counting(ranks=1, dense_optimizer={"kind": "sgd", "learning_rate": 1e30}, max_skipped_steps=2)
     assert launch(write_job(tmp_path, diverging, files)).wait(60) == ExitCode.MISTAKE
-    assert failure(tmp_path / "job.json").startswith("training: losses or gradients were not finite 3 steps in a row")
+    assert tells(failure(tmp_path / "job.json"), "training", "not finite 3 steps")
     assert "retry=" not in (tmp_path / "launch.log").read_text()

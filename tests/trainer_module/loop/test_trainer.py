@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from schemas.spec import RankerSpec
+from tests.errors import place_and_value
 from tests.trainer_module.sample_job import declared, job, train_on, write_examples
 
 pytestmark = pytest.mark.slow
@@ -70,7 +71,7 @@ def test_losses_that_stay_infinite_end_training_with_the_task_and_the_step(
     from trainer_module.loop.epoch import NotFiniteError
 
     diverging = declared(dense_optimizer={"kind": "sgd", "learning_rate": 1e30})
-    with pytest.raises(NotFiniteError, match=r"not finite 11 steps in a row, after step \d+ \(got .*'watch': .*lower"):
+    with pytest.raises(NotFiniteError, match=place_and_value("...", "not finite 11 steps ... (got ... 'watch': ")):
         _trained(diverging, files, tmp_path)
 
 

@@ -158,11 +158,11 @@ def test_no_candidates_get_an_empty_answer(loaded: Any, form: str, stored: str) 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"post_id": 3, "hour": 2}, r"each input needs one row, or one for each candidate; rows of User_ID, age, .*3"),
-        ({"post_id": 3, "hour": 0}, "each input needs one row, or one for each candidate"),
-        ({"history": 2, "history_length": 1}, "history and history_length need as many rows"),
-        ({"tags_length": [9]}, "tags_length must be from 0 to the width of tags, which is"),
-        ({"tags_length": [-1]}, "tags_length must be from 0 to the width of tags, which is"),
+        ({"post_id": 3, "hour": 2}, "rows of User_ID, age, .*3"),
+        ({"post_id": 3, "hour": 0}, "one for each candidate"),
+        ({"history": 2, "history_length": 1}, "history and history_length"),
+        ({"tags_length": [9]}, "tags_length .*width of tags"),
+        ({"tags_length": [-1]}, "tags_length .*width of tags"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused_by_name(loaded: Any, changes: dict[str, Any], message: str) -> None:

@@ -92,11 +92,11 @@ def test_rows_come_change_and_go(form: str, stored: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "rows", "message"),
     [
-        ([7], [[1.0, 2.0], [3.0, 4.0]], "one row for each key is needed"),
-        ([7, 7], [[1.0, 2.0], [3.0, 4.0]], "a key is given twice"),
-        ([7], [[1.0, np.nan]], "rows hold NaN or infinity"),
-        ([5 * _TAG], [[1.0, 2.0]], "keys are not of the tables posts"),
-        ([-_TAG], [[1.0, 2.0]], "keys are not of the tables posts"),
+        ([7], [[1.0, 2.0], [3.0, 4.0]], "one row for each key"),
+        ([7, 7], [[1.0, 2.0], [3.0, 4.0]], "twice"),
+        ([7], [[1.0, np.nan]], "NaN"),
+        ([5 * _TAG], [[1.0, 2.0]], "keys .*posts"),
+        ([-_TAG], [[1.0, 2.0]], "keys .*posts"),
     ],
 )
 def test_what_cannot_be_upserted_is_refused_before_any_row_changes(
@@ -112,7 +112,7 @@ def test_what_cannot_be_upserted_is_refused_before_any_row_changes(
 @pytest.mark.parametrize("form", FORMS)
 def test_a_key_of_another_group_cannot_be_removed(form: str) -> None:
     remove = tf.function(_of_posts(form).remove, autograph=False)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="remove: keys are not of the tables posts"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"remove: .*posts"):
         remove(tf.constant([0], tf.int64))
 
 
@@ -202,7 +202,7 @@ def test_a_key_with_two_owners_is_refused(tmp_path: Path) -> None:
         owners = {name: np.full(500, rank) for name in GROUPS}
         write(tmp_path / "c", contents(owners, rank=rank, ranks=2), rank, deadline_s=1.0)
     group = _group("adagrad_4", 4, tags=0.0)
-    with pytest.raises(CheckpointError, match="a key of adagrad_4 has two owners"):
+    with pytest.raises(CheckpointError, match=r"adagrad_4 .*two owners"):
         read_trained(tmp_path / "c", read_manifest(tmp_path / "c"), group)
 
 
