@@ -1,6 +1,6 @@
-"""`sangam bless`: a person answers for a model that a quality gate has refused.
+"""`sangam bless`: a person blesses a model that a quality gate has rejected.
 
-Every step can be repeated: a blessing that was killed half way is finished by the same command.
+Every action can be repeated: after an interruption, the same command completes the blessing.
 """
 
 import datetime
@@ -23,16 +23,16 @@ FOLDER = "manual_blessing"
 
 @dataclass(frozen=True)
 class Blessed:
-    """What became of the command.
+    """The result of the command.
 
     Attributes:
-        run: its id.
+        run: id of the run.
         by: who blessed it.
         when: UTC, ISO 8601.
         because: the reason.
-        overridden: a sentence for each gate that did not hold.
+        overridden: a sentence for each gate that rejected the model.
         was_there: an earlier command had blessed it.
-        version: that it is pushed as; None if the spec pushes nothing.
+        version: the pushed version; None if the spec pushes nothing.
         path: of that version.
     """
 
@@ -63,8 +63,8 @@ def bless(run: Path, *, because: str, by: str, now: datetime.datetime) -> Blesse
         now: UTC.
 
     Raises:
-        UserError: no such run, or one that nobody can bless: it failed, is blessed already, or its model cannot be
-            served; no reason; the root is in use.
+        UserError: there is no such run, or it cannot be blessed: it failed, is blessed already, or its model cannot be
+            served; the reason is empty; the root is in use.
     """
     if not because.strip():
         raise UserError(f"--because: needs a reason (got '{because}'); say why, for whoever asks later")
@@ -89,7 +89,7 @@ def _run_folder(run: Path) -> Path:
     if not folder.is_dir():
         raise UserError(f"RUN: no such run (got {run}); {allowed}")
     if folder.parent.name != "runs" or not (folder.parent.parent / METADATA).is_file():
-        raise UserError(f"RUN: is no run of a root (got {run}); {allowed}")
+        raise UserError(f"RUN: is not a run of a root (got {run}); {allowed}")
     return folder
 
 
@@ -104,7 +104,7 @@ def _check_summary(folder: Path) -> None:
         raise UserError(f"{path}: is no summary of a run (got {type(broken).__name__}); run it again") from None
     if status != "succeeded":
         raise UserError(
-            f"{folder.name}: {status}, so that there is no verdict to override (got step {step}: {error}); run it again"
+            f"{folder.name}: {status}, so there is no verdict to override (got step {step}: {error}); run it again"
         )
 
 
@@ -118,7 +118,7 @@ def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) 
     with metadata.Metadata(metadata.sqlite_metadata_connection_config(str(root / METADATA))) as handle:
         found = read_run(handle, run)
         if found is None:
-            raise UserError(f"{run}: {METADATA} knows no such run (got {root}); give the folder where it has run")
+            raise UserError(f"{run}: {METADATA} has no such run (got {root}); give the folder that it ran in")
         verdict = _overridable(run, found.steps)
         model = found.steps["trainer"].outputs["model"]
         earlier = manual.find(handle, run)
@@ -155,7 +155,7 @@ def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) 
 
 
 def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
-    """Returns the verdict of a run whose model was refused for its quality alone."""
+    """Returns the verdict of a run whose model was rejected for its quality alone."""
     from tfx.components.util import model_utils
     from tfx.utils import path_utils
 
@@ -165,8 +165,7 @@ def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
     infra = steps["infra_validator"].outputs.get("blessing") if "infra_validator" in steps else None
     if infra is None:
         raise UserError(
-            f"{run}: has no serving check (got steps {', '.join(steps)}); it is older than that: run it again, so that "
-            "somebody has seen the model being served"
+            f"{run}: has no serving check (got steps {', '.join(steps)}); it is older than the check: run it again"
         )
     evaluation = Path(steps["evaluator"].outputs["evaluation"].uri)
     verdict = verdicts.Verdict.model_validate_json((evaluation / verdicts.FILE_NAME).read_bytes())
@@ -175,16 +174,16 @@ def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
         checks = infra_verdicts.ServingVerdict.model_validate_json(text).checks
         reasons = "; ".join(check.reason for check in checks if not check.passed)
         raise UserError(
-            f"{run}: the serving check refused the model (got: {reasons}); nobody overrides that: mend the model, or "
-            "the bounds of `serving` in the spec, and run again"
+            f"{run}: the serving check rejected the model (got: {reasons}); this cannot be overridden: fix the model, "
+            "or the bounds of `serving` in the spec, and run again"
         )
     if verdict.blessed:
-        raise UserError(f"{run}: is blessed already: every gate held (got {evaluation}); there is nothing to override")
+        raise UserError(f"{run}: is blessed already: every gate passed (got {evaluation}); nothing to override")
     never = [f"{task}: {gate.reason}" for task, gate in verdict.failures() if gate.kind in verdicts.NEVER_BY_HAND]
     if never:
         raise UserError(
-            f"{run}: the model gives no usable scores (got {'; '.join(never)}); nobody overrides that: mend the model "
-            "and run again"
+            f"{run}: the model gives no usable scores (got {'; '.join(never)}); this cannot be overridden: fix the "
+            "model and run again"
         )
     model = path_utils.serving_model_path(steps["trainer"].outputs["model"].uri)
     if not (Path(model) / "saved_model.pb").is_file():
@@ -195,7 +194,7 @@ def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
 def _refuse_blessed(run: str, model_uri: str, known: list[Any]) -> None:
     for entry in known:
         if entry.model_uri == model_uri:
-            how = f"by {entry.by}, because {entry.because}" if entry.because else "as every gate of another run held"
+            how = f"by {entry.by}, because {entry.because}" if entry.because else "by the gates of another run"
             raise UserError(
                 f"{run}: its model is blessed already, {how} (got {model_uri}, {entry.blessed_at:%Y-%m-%d %H:%M} UTC); "
                 "there is nothing to override"

@@ -1,4 +1,4 @@
-"""What is said of a step that failed because a disk was full: in one sentence, what, where, how much."""
+"""The error of a step that failed because a disk was full: which disk, and how much space the step needs."""
 
 import errno
 import os
@@ -16,17 +16,17 @@ _SAID = re.compile(r"no space left on device|disk is full|disk quota exceeded", 
 _ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 _SAMPLE_S = 0.2
 _NO_STEP = "run"
-"""What is said in the place of a step's name before the first one."""
+"""Stands for the step's name before the first step."""
 _FULL_BELOW_BYTES = 64 * 1024
 
 
 class DiskWatch:
-    """An observer that notes how much of a root's disk is free while a step runs: what failed is soon removed.
+    """An observer that samples the free space of a root's disk while a step runs: after a failure, it is freed soon.
 
     Attributes:
-        node: of the step.
-        free_at_start: bytes, when it began.
-        least_free: bytes, the fewest seen since.
+        node: name of the step.
+        free_at_start: bytes free when the step started.
+        least_free: fewest bytes free since.
     """
 
     def __init__(self, root: Path):
@@ -37,7 +37,7 @@ class DiskWatch:
         self.free_at_start = self.least_free = _free(root)
 
     def step_started(self, node: str) -> None:
-        """Begins to look."""
+        """Starts sampling."""
         self.node, self.free_at_start = node, _free(self._root)
         self.least_free = self.free_at_start
         self._ended.clear()
@@ -45,7 +45,7 @@ class DiskWatch:
         self._thread.start()
 
     def step_ended(self, step: Step) -> None:
-        """Looks no more."""
+        """Stops sampling."""
         del step
         self._ended.set()
         if self._thread:
@@ -57,33 +57,33 @@ class DiskWatch:
 
 
 def full_disk(error: BaseException, request: RunRequest, steps: Sequence[Step], watch: DiskWatch) -> str | None:
-    """Returns the sentence for a failure; None where no disk was full."""
-    found = _path_of(error, request.root)
-    if found is None and watch.least_free > _FULL_BELOW_BYTES:
+    """Returns the error text of a failure; None if no disk was full."""
+    unwritable = _path_of(error, request.root)
+    if unwritable is None and watch.least_free > _FULL_BELOW_BYTES:
         return None
-    path = found or str(request.root if watch.node == _NO_STEP else request.root / ARTIFACTS / watch.node)
+    path = unwritable or str(request.root if watch.node == _NO_STEP else request.root / ARTIFACTS / watch.node)
     needed, on = _needed_bytes(request, steps, watch.node), _existing(Path(path))
     if on.stat().st_dev == request.root.stat().st_dev:
-        # It has taken all that there was, and was not done.
+        # The step used all that was free, and had not finished.
         needed = max(needed, watch.free_at_start)
         free = f"{shown_bytes(watch.least_free)} free at {path}, {shown_bytes(watch.free_at_start)} when the step began"
-        remedy = "make room, or take a --root on a larger disk"
+        remedy = "free some space, or use a --root on a larger disk"
     else:
-        free, remedy = f"{shown_bytes(_free(on))} free at {path}", "make room there"
+        free, remedy = f"{shown_bytes(_free(on))} free at {path}", "free some space there"
     return f"{watch.node}: the disk is full (got {free}); the step needs about {shown_bytes(needed)}: {remedy}"
 
 
 def is_full(path: Path) -> bool:
-    """Says whether nothing more can be written there."""
+    """Tells whether the disk of a path is full."""
     return _free(path) <= _FULL_BELOW_BYTES
 
 
 def _path_of(error: BaseException, root: Path) -> str | None:
-    """Returns the path that could not be written, "" where an error says only that the disk is full; else None."""
+    """Returns the path that could not be written; "" if the error names none; None if no disk was full."""
     for each in _chain(error):
         text = str(each)
         if isinstance(each, OSError) and each.errno in _ERRNOS:
-            # Of a copy, the second is where it goes to.
+            # A copy has two paths; the second is the target.
             return str(each.filename2 or each.filename or "")
         lines = [line for line in text.splitlines() if _SAID.search(line)]
         if lines:
@@ -93,14 +93,14 @@ def _path_of(error: BaseException, root: Path) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__ or found.__context__
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__ or current.__context__
 
 
 def _needed_bytes(request: RunRequest, steps: Sequence[Step], node: str) -> int:
-    """Estimates what a step writes: as much as in an earlier run; else, as much as the largest thing it may read."""
+    """Estimates what a step writes: as much as in an earlier run, or else as its largest possible input."""
     executions: dict[str, int] = {}
     for output in (request.root / ARTIFACTS / node).glob("[!.]*/*"):
         executions[output.name] = executions.get(output.name, 0) + _size(output)

@@ -13,12 +13,12 @@ LOCK_FILE = ".lock"
 
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """Holds the root's lock, which the kernel frees when this process ends, in whatever way.
+    """Holds the root's lock, which the kernel releases however this process ends.
 
     Raises:
         UserError: another process holds it.
     """
-    # O_CLOEXEC keeps it from started programs, the hook from plain forks: a child that outlives us must not hold it.
+    # A child that outlives this process must not hold the lock: O_CLOEXEC closes it on exec, the hook after a fork.
     fd = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     held = [fd]
     os.register_at_fork(after_in_child=lambda: _close(held))

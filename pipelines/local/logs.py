@@ -1,4 +1,4 @@
-"""The first look at a run's logs, before anything heavy is loaded."""
+"""A first check of a run's logs, before anything heavy is imported."""
 
 import datetime
 
@@ -11,14 +11,14 @@ from schemas.spec.data import DayLogs
 
 
 def check_logs(request: RunRequest, today: datetime.date) -> None:
-    """Looks for the files of a run's days or splits, and reads none.
+    """Checks that the files of a run's days or splits exist, without reading them.
 
     Args:
-        request: of the run.
-        today: UTC; logs that are waited for, as `data.arrival` says, may come.
+        request: the run.
+        today: UTC; logs that `data.arrival` waits for are not checked.
 
     Raises:
-        UserError: for days or splits without files, and what is no regular file.
+        UserError: a day or split has no files, or a path is not a regular file.
     """
     logs, storage = request.spec.data, OneListing(LocalStorage())
     date = request.date.isoformat() if request.date else ""
@@ -26,7 +26,7 @@ def check_logs(request: RunRequest, today: datetime.date) -> None:
         if logs.arrival and request.date >= yesterday(today):
             return
         if request.spec.training.mode == "incremental":
-            # Which of the train days are needed is known only with the base; they may be gone.
+            # The base decides which train days are needed; the others may have been deleted.
             require_evaluation_days(logs, date, str(request.data_root), storage)
             return
     resolve(logs, date, str(request.data_root), storage)

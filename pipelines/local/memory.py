@@ -1,4 +1,4 @@
-"""How much memory a step needs, all of its processes together."""
+"""The peak memory of a step, over all of its processes."""
 
 import threading
 from pathlib import Path

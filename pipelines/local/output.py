@@ -1,4 +1,4 @@
-"""Where output goes: the terminal is for the progress alone, everything else lands in files."""
+"""Where output goes: the terminal shows only the progress, everything else goes to files."""
 
 import contextlib
 import logging
@@ -9,18 +9,18 @@ from typing import TextIO
 
 
 def keep_stream(fd: int) -> TextIO:
-    """Returns a stream to where a descriptor points now, which no child process inherits."""
+    """Returns a stream to the present target of a descriptor, which no child process inherits."""
     return os.fdopen(os.dup(fd), "w", buffering=1, encoding="utf-8", errors="replace")
 
 
 def send_output_to(path: Path) -> None:
-    """Points file descriptors 1 and 2 to the end of a file, for this process, its libraries and its children.
+    """Redirects file descriptors 1 and 2 to the end of a file, for this process, its libraries and its children.
 
-    Descriptors rather than sys.stdout: TensorFlow and the trainer's processes write without asking Python.
+    Descriptors rather than sys.stdout: TensorFlow and the trainer's processes bypass Python.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # A full disk must not keep a run from saying so.
+        with contextlib.suppress(OSError):  # A full disk must not keep a run from reporting it.
             stream.flush()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     os.dup2(fd, 1)
@@ -29,7 +29,7 @@ def send_output_to(path: Path) -> None:
 
 
 def log_to_stderr() -> None:
-    """Sends the records of all loggers to standard error, wherever it points."""
+    """Sends the records of all loggers to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -22,7 +22,7 @@ from schemas.contracts.training_job import PROGRESS_FILE
 _REFRESH_S = 0.5
 _PLAIN_LINE_EVERY_S = 30.0
 _STALE_S = 15.0
-"""Ranks write every 2 s; numbers that are older say nothing of what goes on now."""
+"""Ranks report every 2 s; older numbers are out of date."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _NODE_WIDTH = 18
 _STARTING = "starting"
@@ -43,7 +43,7 @@ def step_line(step: Step) -> str:
 
 
 class TerminalProgress:
-    """An observer: a line per step as it ends, and a live one (or, off a terminal, one now and then) meanwhile."""
+    """An observer: prints a line when a step ends, and until then a live line, or off a terminal one now and then."""
 
     def __init__(self, console: Console, logs: Path):
         self._console = console
@@ -57,7 +57,7 @@ class TerminalProgress:
 
     @contextlib.contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """Shows at once, and as long as it lasts, what is done before the first step."""
+        """Shows, while it lasts, what is done before the first step."""
         if not self._console.is_terminal:
             say(f"{_STARTING:<{_NODE_WIDTH}} {what}", self._console)
         self._word = what
@@ -69,7 +69,7 @@ class TerminalProgress:
             self._end()
 
     def step_started(self, node: str) -> None:
-        """Starts to show that the step runs."""
+        """Starts showing the step."""
         self._begin(node)
 
     def _begin(self, node: str) -> None:
@@ -80,7 +80,7 @@ class TerminalProgress:
         self._thread.start()
 
     def step_ended(self, step: Step) -> None:
-        """Replaces the live line by the step's last one."""
+        """Replaces the live line by the step's final line."""
         self._end()
         self._console.print(step_line(step), highlight=False, soft_wrap=True)
 
@@ -91,7 +91,7 @@ class TerminalProgress:
 
     def _show_live(self, node: str) -> None:
         started = time.monotonic()
-        # Standard output and error are files by now: there is nothing to redirect around the live line.
+        # Standard output and error are files by now, so nothing needs redirecting around the live line.
         with Live(
             console=self._console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
         ) as live:
@@ -119,8 +119,8 @@ class TerminalProgress:
             return self._word
         with contextlib.suppress(OSError):
             if is_full(self._logs):
-                # Whoever can wait for room, as a rank with a checkpoint, does.
-                return Event(f"the disk is full at {self._logs}: make room")
+                # Ranks that write a checkpoint wait for space.
+                return Event(f"the disk is full at {self._logs}: free some space")
         with contextlib.suppress(OSError):
             return Event(self._waiting_file.read_text(encoding="utf-8"))
         try:
@@ -128,7 +128,7 @@ class TerminalProgress:
         except FileNotFoundError:
             return ""
         if written_at < self._step_started_at:
-            return ""  # An earlier step's last word.
+            return ""  # An earlier step wrote it.
         progress = read_progress(self._progress_file)
         if isinstance(progress, TrainingProgress) and (silent_s := time.time() - written_at) > _STALE_S:
             return f"step {progress.step:,}, no step for {silent_s:.0f} s"

@@ -1,4 +1,4 @@
-"""A local run as ML Metadata remembers it: what each of its steps was given and has made."""
+"""A local run as ML Metadata recorded it: the parameters and outputs of its steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _Execution: Any = metadata_store_pb2.Execution
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A step that ended well, or was taken from the cache.
+    """A step that succeeded, or came from the cache.
 
     Attributes:
         outputs: artifacts by the output's key.
@@ -25,14 +25,14 @@ class RecordedStep:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """Steps by node id, and the contexts of ML Metadata that tie them together: the pipeline's and the run's."""
+    """Steps by node id, and their shared contexts in ML Metadata: the pipeline's and the run's."""
 
     steps: Mapping[str, RecordedStep]
     contexts: list[Any]
 
 
 def read_run(handle: Any, run: str) -> RecordedRun | None:
-    """Returns what ML Metadata knows of a run; None if it knows of none.
+    """Returns a run from ML Metadata; None if there is none of this id.
 
     Args:
         handle: TFX's handle of ML Metadata, entered.
@@ -47,12 +47,12 @@ def read_run(handle: Any, run: str) -> RecordedRun | None:
         if execution.last_known_state not in (_Execution.COMPLETE, _Execution.CACHED):
             continue
         contexts = handle.store.get_contexts_by_execution(execution.id)
-        pipelines |= {found.id: found for found in contexts if found.type == "pipeline"}
+        pipelines |= {each.id: each for each in contexts if each.type == "pipeline"}
         # The name of a node's context is <pipeline>.<node>.
-        for node in [found.name.rsplit(".", 1)[1] for found in contexts if found.type == "node"]:
+        for node in [each.name.rsplit(".", 1)[1] for each in contexts if each.type == "node"]:
             outputs = execution_lib.get_output_artifacts(handle, execution.id)
             steps[node] = RecordedStep(
-                outputs={key: found[0] for key, found in outputs.items() if found},
+                outputs={key: artifacts[0] for key, artifacts in outputs.items() if artifacts},
                 properties={
                     name: getattr(value, value.WhichOneof("value"))
                     for name, value in execution.custom_properties.items()

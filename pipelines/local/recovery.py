@@ -1,4 +1,4 @@
-"""What a run that was killed left behind: executions that look alive, and half-written output."""
+"""Cleans up after a run that was killed: executions that look unfinished, and partial output."""
 
 import logging
 import shutil
@@ -17,17 +17,17 @@ _Execution: Any = metadata_store_pb2.Execution
 
 
 def recover(metadata: Any, artifacts_root: Path) -> list[str]:
-    """Marks executions that have not ended as failed and removes what they wrote.
+    """Marks unfinished executions as failed and removes what they wrote.
 
-    Call it under the root's lock only: it takes every execution that has not ended for a dead one. Their artifacts
-    were never published, so no later step can have read them.
+    Call it under the root's lock only: it takes every unfinished execution for a dead one. Their artifacts were never
+    published, so no later step can have read them.
 
     Args:
         metadata: TFX's handle of ML Metadata, not yet entered.
         artifacts_root: root of the pipeline's artifacts.
 
     Returns:
-        The node ids of these executions, oldest first.
+        The node ids of the executions, oldest first.
     """
     recovered = []
     with metadata as handle:
@@ -38,7 +38,7 @@ def recover(metadata: Any, artifacts_root: Path) -> list[str]:
             for node in _node_ids(contexts):
                 _remove_output(artifacts_root / node, execution)
                 recovered.append(node)
-            # Removed first: if we are killed here, the next run finds the execution again.
+            # Output first: if this process is killed here, the next run finds the execution again.
             execution_publish_utils.publish_failed_execution(handle, contexts, execution_id=execution.id)
             _LOG.warning("event=recovered execution=%d", execution.id)
     return recovered

@@ -1,4 +1,4 @@
-"""What a local run is asked to do, checked before anything heavy is loaded."""
+"""The request for a local run, checked before anything heavy is imported."""
 
 import datetime
 import os
@@ -39,29 +39,29 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
     """Returns the request, or says what is wrong with it.
 
     Raises:
-        UserError: a date that is missing, malformed or without effect; folders that cannot be used; tables whose
-            capacity does not fit this machine; alerts without an address.
+        UserError: the date is missing, malformed or has no effect; a folder cannot be used; the tables' capacity does
+            not fit this machine; alerts have no address.
     """
     day = check_date(spec, date)
     if spec.alerts:
-        # Now, while somebody looks, and not when the first alert cannot be sent.
+        # Fail now, not when the first alert cannot be sent.
         target_of(spec.alerts, os.environ)
     refuse_unfit(spec, available_bytes())
     data, root = data.resolve(), root.resolve()
     if not data.is_dir():
-        what = "is no folder" if data.exists() else "no such folder"
+        what = "is not a folder" if data.exists() else "no such folder"
         raise UserError(f"--data: {what} (got {data}); give the folder that the spec's file patterns are relative to")
     if root == data or data in root.parents:
         raise UserError(
-            f"--root: lies in the data folder (got {root}, --data {data}); "
-            "artifacts among the logs could be read as logs: choose a folder outside"
+            f"--root: is inside the data folder (got {root}, --data {data}); "
+            "artifacts could be read as logs: choose a folder outside"
         )
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"--root: cannot be created (got {root}: {error.strerror}); choose another folder") from None
     if not os.access(root, os.W_OK | os.X_OK):
-        raise UserError(f"--root: may not be written to (got {root}); choose another folder")
+        raise UserError(f"--root: is not writable (got {root}); choose another folder")
     return RunRequest(spec, day, data, root)
 
 
@@ -69,7 +69,7 @@ def check_date(spec: Spec, date: str | None) -> Day | None:
     """Returns the day to run a spec for; None for logs without dates.
 
     Raises:
-        UserError: a date that is missing, malformed or without effect.
+        UserError: the date is missing, malformed or has no effect.
     """
     if not isinstance(spec.data, DayLogs):
         if date is not None:
@@ -89,7 +89,8 @@ def check_date(spec: Spec, date: str | None) -> Day | None:
         window(spec.data, day)
     except OverflowError:
         raise UserError(
-            f"--date: {spec.data.train_days} days before it there is no calendar (got {date}); give a later one"
+            f"--date: is less than {spec.data.train_days} days after the first date there is (got {date}); give a "
+            "later one"
         ) from None
     return day
 

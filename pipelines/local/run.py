@@ -1,4 +1,4 @@
-"""A run on one machine, from the lock on its root to its summary."""
+"""A run on this machine, from the lock on its root to its summary."""
 
 import contextlib
 import datetime
@@ -22,10 +22,10 @@ from pipelines.local.lock import locked
 from pipelines.local.logs import check_logs
 from pipelines.local.progress import TerminalProgress
 from pipelines.local.request import ARTIFACTS, RunRequest, run_id
-from pipelines.local.result.outcome import Ending, summarize
+from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
 from pipelines.local.steps import Observer, Step
-from pipelines.local.watched import Diary
+from pipelines.local.watched import RunJournal
 from pipelines.provenance import code_folder, git_commit
 from schemas.errors import UserError
 from schemas.spec import digest
@@ -35,18 +35,18 @@ _LOG = logging.getLogger(__name__)
 RUN_LOG = "run.log"
 
 BuildPipeline = Callable[[RunRequest, str | None], Any]
-"""From a request and the code's commit to a TFX pipeline with its storage below the request's root."""
+"""Makes the TFX pipeline from a request and the code's commit, with its storage below the request's root."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run that has ended, its summary written.
+    """A finished run.
 
     Attributes:
-        summary: what was written.
-        summary_path: where.
+        summary: as it was written.
+        summary_path: file of the summary.
         exit_code: of the process.
-        log: file that tells the most about the error.
+        log: the log that says most about the error.
     """
 
     summary: Summary
@@ -57,7 +57,7 @@ class Outcome:
 
 @dataclass
 class _StepRecord:
-    """An observer that points the output to each step's own log and keeps what the steps came to."""
+    """An observer that sends the output to each step's own log and keeps the finished steps."""
 
     logs: Path
     log: Path
@@ -75,18 +75,17 @@ class _StepRecord:
 
 
 def run_locally(
-    request: RunRequest, console: Console, build: BuildPipeline | None = None, diary: Diary | None = None
+    request: RunRequest, console: Console, build: BuildPipeline | None = None, journal: RunJournal | None = None
 ) -> Outcome:
-    """Runs a spec and leaves its summary, whichever way the run ends.
+    """Runs a spec and writes its summary, however the run ends.
 
-    Standard output and error of this process belong to the run's log files from here on: it is the last thing that a
-    program does.
+    From here on, standard output and error of this process go to the run's log files: a program calls this last.
 
     Args:
         request: what to run.
         console: shows the progress; its stream must be from `output.keep_stream`.
-        build: makes the pipeline; that of the spec when left out.
-        diary: is told what a summary needs, for whoever has to write it in the place of this process.
+        build: makes the pipeline; default: the spec's.
+        journal: records what a supervisor needs to write the summary if this process cannot.
 
     Raises:
         UserError: the root is in use.
@@ -95,12 +94,12 @@ def run_locally(
         started = time.monotonic()
         run_folder = _new_run_folder(request)
         logs = run_folder / "logs"
-        diary = diary or Diary()
+        journal = journal or RunJournal()
         reserve(run_folder)
-        diary.opened(run_folder)
+        journal.opened(run_folder)
         say(f"run {run_folder.name}, logs in {logs}", console)
         commit = _open_run(request, run_folder)
-        diary.opened(run_folder, commit)
+        journal.opened(run_folder, commit)
         record, progress = _StepRecord(logs, logs / RUN_LOG), TerminalProgress(console, logs)
         disk = DiskWatch(request.root)
         make_pipeline = functools.partial(build or _build_from_spec, request, commit)
@@ -109,9 +108,9 @@ def run_locally(
             if build is None:
                 with stop.raised(), progress.doing("resolving the days"):
                     check_logs(request, datetime.datetime.now(datetime.timezone.utc).date())
-            _run(request, run_folder.name, make_pipeline, [diary, disk, record, progress], stop, progress.doing)
+            _run(request, run_folder.name, make_pipeline, [journal, disk, record, progress], stop, progress.doing)
         except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
-            # What came on top of a stop is a consequence of it.
+            # After a stop, other errors are its consequence.
             failure = stop.request or error
             # The traceback belongs beside the step's own lines.
             output.send_output_to(record.log)
@@ -125,7 +124,7 @@ def run_locally(
 
 
 def _open_run(request: RunRequest, run_folder: Path) -> str | None:
-    """Points all output to the run's folder, and returns the code's commit."""
+    """Sends all output to the run's folder, and returns the code's commit."""
     logs = run_folder / "logs"
     logs.mkdir()
     output.send_output_to(logs / RUN_LOG)
@@ -137,15 +136,15 @@ def _open_run(request: RunRequest, run_folder: Path) -> str | None:
     return commit
 
 
-def _ending(failure: BaseException | None, told: str | None, seconds: float) -> Ending:
-    """Returns how the run ended; `told` is said of a failure in the place of its own text."""
+def _ending(failure: BaseException | None, told: str | None, seconds: float) -> RunEnd:
+    """Returns how the run ended; `told`, if given, replaces the failure's own text."""
     match failure:
         case None:
-            return Ending("succeeded", None, seconds)
+            return RunEnd("succeeded", None, seconds)
         case Stopped():
-            return Ending("stopped", str(failure), seconds)
+            return RunEnd("stopped", str(failure), seconds)
         case _:
-            return Ending("failed", told or error_text(failure), seconds)
+            return RunEnd("failed", told or error_text(failure), seconds)
 
 
 def _run(
@@ -163,7 +162,7 @@ def _run(
             from pipelines.local.recovery import recover
             from pipelines.local.runner import metadata_of, run_pipeline
 
-            # The files hold everything; absl, which TFX and TFMA log through, would drop what is below a warning.
+            # TFX and TFMA log through absl, which by default drops everything below a warning.
             absl.logging.set_verbosity(absl.logging.INFO)
         with doing("building the pipeline"):
             pipeline = build()
@@ -172,7 +171,7 @@ def _run(
         with stop.raised():
             run_pipeline(pipeline, run, observers)
     except BaseException:
-        # TFX tidies up after an executor's exception, but not after a driver's, nor after a stop.
+        # TFX cleans up after an exception in an executor, but not in a driver, nor after a stop.
         kill_descendants()
         recover(metadata_of(pipeline), request.root / ARTIFACTS)
         raise
@@ -187,7 +186,7 @@ def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
 
 
 def error_text(error: BaseException) -> str:
-    """Returns the text of the user's mistake behind an error, or the error itself in one line."""
+    """Returns the text of the UserError behind an error, or the error itself in one line."""
     told = _user_error(error)
     return str(told) if told else f"{type(error).__name__}: {str(error).strip()}"
 
@@ -204,7 +203,7 @@ def _user_error(error: BaseException | None) -> UserError | None:
 
 
 def _new_run_folder(request: RunRequest) -> Path:
-    """Creates the run's folder. A run that starts in the same second as another of its spec waits for the next."""
+    """Creates the run's folder. If a run of the spec started in the same second, waits for the next second."""
     runs = request.root / "runs"
     runs.mkdir(exist_ok=True)
     while True:

@@ -1,7 +1,7 @@
 """Runs a TFX pipeline in this process, step by step in topological order.
 
-TFX's LocalDagRunner does the same, but tells nobody what it is doing, and goes on after a step whose inputs could not
-be resolved.
+TFX's LocalDagRunner does the same, but has no observers, and continues after a step whose inputs could not be
+resolved.
 """
 
 import logging
@@ -26,7 +26,7 @@ _Execution: Any = metadata_store_pb2.Execution
 
 
 class StepError(Exception):
-    """A step that did not run although nothing was raised: an input was missing."""
+    """A step that was skipped without an exception: an input was missing."""
 
 
 def metadata_of(pipeline: tfx.dsl.Pipeline) -> Any:
@@ -35,15 +35,15 @@ def metadata_of(pipeline: tfx.dsl.Pipeline) -> Any:
 
 
 def run_pipeline(pipeline: tfx.dsl.Pipeline, run_id: str, observers: Sequence[Observer]) -> None:
-    """Runs every step; a step whose inputs, parameters and code ML Metadata has seen succeed is taken from there.
+    """Runs every step; a step that succeeded before with the same inputs, parameters and code comes from the cache.
 
     Args:
         pipeline: built with a SQLite metadata connection.
         run_id: unique among the runs of this pipeline.
-        observers: told of every step, in this order at its start and in this order at its end.
+        observers: called at the start and the end of every step, in this order.
 
     Raises:
-        Exception: whatever the failing step raised, after the observers were told.
+        Exception: whatever the failing step raised, after the observers were called.
     """
     ir = compiler.Compiler().compile(pipeline)
     parameters = {constants.PIPELINE_RUN_ID_PARAMETER_NAME: run_id}
@@ -84,16 +84,16 @@ def _run_step(node_id: str, step_launcher: Any, store: Any, observers: Sequence[
 
 
 def _outcome(node_id: str, execution_info: Any, store: Any) -> tuple[StepState, dict[str, Artifact]]:
-    """Returns how ML Metadata says that the execution ended, and its outputs.
+    """Returns how the execution ended according to ML Metadata, and its outputs.
 
-    The launcher's own record names fresh output folders even where cached ones are used.
+    The launcher's own record names new output folders even if cached ones are used.
     """
     if execution_info is None or execution_info.execution_id is None:
         raise StepError(f"{node_id}: was skipped by TFX, because an input is missing; see its log")
     with store as handle:
         [execution] = handle.store.get_executions_by_id([execution_info.execution_id])
         artifacts = execution_lib.get_output_artifacts(handle, execution.id)
-    outputs = {key: Artifact(found[0].uri, _properties(found[0])) for key, found in artifacts.items() if found}
+    outputs = {key: Artifact(values[0].uri, _properties(values[0])) for key, values in artifacts.items() if values}
     match execution.last_known_state:
         case _Execution.COMPLETE:
             return "ran", outputs
@@ -106,7 +106,5 @@ def _outcome(node_id: str, execution_info: Any, store: Any) -> tuple[StepState, 
 
 def _properties(artifact: Any) -> dict[str, Any]:
     """Returns the custom properties that a component set on an artifact."""
-    found = {}
-    for name, value in artifact.mlmd_artifact.custom_properties.items():
-        found[name] = getattr(value, value.WhichOneof("value"))
-    return found
+    properties = artifact.mlmd_artifact.custom_properties
+    return {name: getattr(value, value.WhichOneof("value")) for name, value in properties.items()}

@@ -1,4 +1,4 @@
-"""What is known of one step of a run."""
+"""One step of a run, and who observes it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ StepState = Literal["ran", "cached", "failed", "stopped"]
 
 @dataclass(frozen=True)
 class Artifact:
-    """One output of a step: where it lies, and what its component noted on it."""
+    """One output of a step: its URI, and the custom properties that its component set."""
 
     uri: str
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -17,14 +17,14 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Step:
-    """A step that has ended.
+    """A finished step.
 
     Attributes:
         node: id of the pipeline's node.
-        state: `ran`: to its end; `cached`: an earlier run's outputs stand in; `failed`; `stopped`: by a signal.
+        state: `ran`: it completed; `cached`: an earlier run's outputs are used; `failed`; `stopped`: by a signal.
         seconds: wall time.
-        peak_memory_bytes: of this process and all it started, while the step ran.
-        outputs: by the output's key; empty unless the step ended well.
+        peak_memory_bytes: of this process and all its descendants, while the step ran.
+        outputs: by the output's key; empty unless the step succeeded.
     """
 
     node: str
@@ -35,10 +35,10 @@ class Step:
 
 
 class Observer(Protocol):
-    """Is told of every step as it starts and ends."""
+    """Is called at the start and the end of every step."""
 
     def step_started(self, node: str) -> None:
         """Called before the step does anything."""
 
     def step_ended(self, step: Step) -> None:
-        """Called after the step, whichever way it ended."""
+        """Called after the step, however it ended."""

@@ -1,4 +1,4 @@
-"""A local run as the terminal sees it."""
+"""A local run on the terminal: progress, report, errors and exit code."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from pipelines.local.result.alert import alert
 from pipelines.local.result.report import print_report
 from pipelines.local.result.summary import Summary
 from pipelines.local.run import BuildPipeline, run_locally
-from pipelines.local.watched import STOP_S, Diary, watched
+from pipelines.local.watched import STOP_S, RunJournal, watched
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
@@ -21,15 +21,15 @@ from schemas.errors import UserError
 def run_and_report(request: RunRequest, build: BuildPipeline | None = None, *, stop_s: float = STOP_S) -> int:
     """Runs, shows the progress and the result, and returns the exit code; does not return from a run that failed.
 
-    The run has a process of its own; this one answers signals, and leaves a summary where the other one cannot.
+    The run is a child process; this one handles signals, and writes the summary if the child cannot.
 
     Args:
         request: what to run.
-        build: makes the pipeline; that of the spec when left out.
-        stop_s: from a signal to the moment when all that has not ended is killed.
+        build: makes the pipeline; default: the spec's.
+        stop_s: time from a signal until whatever still runs is killed.
     """
     console, errors = terminal(keep_stream(1)), terminal(keep_stream(2))
-    ended = watched(request, console, lambda diary: _run(request, build, diary, console, errors), stop_s=stop_s)
+    ended = watched(request, console, lambda journal: _run(request, build, journal, console, errors), stop_s=stop_s)
     if isinstance(ended, int):
         return ended
     console.show_cursor()
@@ -40,10 +40,12 @@ def run_and_report(request: RunRequest, build: BuildPipeline | None = None, *, s
     return ended.exit_code
 
 
-def _run(request: RunRequest, build: BuildPipeline | None, diary: Diary, console: Console, errors: Console) -> int:
+def _run(
+    request: RunRequest, build: BuildPipeline | None, journal: RunJournal, console: Console, errors: Console
+) -> int:
     """Runs in this process."""
     try:
-        outcome = run_locally(request, console, build, diary)
+        outcome = run_locally(request, console, build, journal)
     except UserError as error:
         say(str(error), errors)
         return ExitCode.ROOT_IN_USE
@@ -54,7 +56,7 @@ def _run(request: RunRequest, build: BuildPipeline | None, diary: Diary, console
         os._exit(ExitCode.FAILED)
     _tell(request, outcome.summary, outcome.summary_path, outcome.log, console, errors)
     if outcome.summary.status != "succeeded":
-        # Threads of Beam may still be busy with the step that did not end, and Python would wait for them.
+        # Beam's threads may still work on the step that failed, and Python would wait for them.
         os._exit(outcome.exit_code)
     return outcome.exit_code
 
@@ -64,6 +66,6 @@ def _tell(request: RunRequest, summary: Summary, path: Path, log: Path, console:
     if summary.error:
         say(f"{summary.error}\nlog: {log}", errors)
     say(f"summary: {path}", console)
-    # Last: the receiver may be slow, and what it says changes nothing.
+    # Last: the receiver may be slow, and its answer changes nothing.
     if problem := alert(request.spec, summary):
         say(problem, errors)

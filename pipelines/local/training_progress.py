@@ -1,4 +1,4 @@
-"""Reads what a training job says of its progress."""
+"""Reads the progress of a training job."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from trainer_module.progress import newest_lines
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """The last numbers of training."""
+    """The newest numbers of training."""
 
     step: int
     loss: float
@@ -21,7 +21,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class Event:
-    """A sentence: the numbers before it do not hold any more."""
+    """A message; it replaces the numbers before it."""
 
     text: str
 
@@ -30,7 +30,7 @@ class Event:
 
 
 def read_progress(path: Path) -> TrainingProgress | Event | None:
-    """Returns what the newest line that says something for people says; None while there is none."""
+    """Returns the newest progress or message; None while there is none."""
     for fields in newest_lines(path):
         try:
             if "says" in fields:

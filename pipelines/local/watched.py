@@ -1,8 +1,8 @@
-"""A run's work in a process of its own, watched by a light one that can always answer.
+"""A run in a child process, supervised by a parent that can always react.
 
-Libraries may hold a process for seconds (TensorFlow while it is imported, Beam while it works), and the kernel may kill
-it for its memory. The process that the user has started does none of this: it stops all others in time, and leaves the
-summary where they could not.
+Libraries may block a process for seconds (TensorFlow while it is imported, Beam while it works), and the kernel may
+kill it for its memory. The process that the user started does neither: it stops all others in time, and writes the
+summary if they could not.
 """
 
 import dataclasses
@@ -21,26 +21,26 @@ from rich.console import Console
 from components.processes.parent import adopt_orphans, end_with_parent
 from components.processes.stopping import Stopped, kill_descendants
 from pipelines.local.request import RunRequest
-from pipelines.local.result.outcome import Ending, summarize
+from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.summary import SUMMARY_FILE, Summary, write_summary
 from pipelines.local.steps import Artifact, Step
 from schemas.contracts.exit_codes import ExitCode
 
 STOP_S = 1.0
-"""From the first signal to the moment when whatever has not ended by itself is killed; the next run tidies up."""
+"""Time from the first signal until whatever still runs is killed; the next run cleans up."""
 _POLL_S = 0.05
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass
-class Diary:
-    """What a run's own process tells the one that watches, in a file that both have open.
+class RunJournal:
+    """What the run's process reports to its supervisor, through a file that both have open.
 
     Attributes:
-        run_folder: None until there is one.
+        run_folder: None until it exists.
         commit: of the code.
-        steps: that have ended.
-        current: the step that has begun and not ended, and when.
+        steps: the finished ones.
+        current: name and start time of the step in progress.
     """
 
     run_folder: Path | None = None
@@ -49,26 +49,26 @@ class Diary:
     current: tuple[str, float] | None = None
 
     def __post_init__(self) -> None:
-        # In memory, where no disk is full, and gone with the last process that has it.
-        self._file = open(os.memfd_create("diary"), "r+b")  # noqa: SIM115
+        # In memory: it cannot hit a full disk, and vanishes with the last process that has it open.
+        self._file = open(os.memfd_create("journal"), "r+b")  # noqa: SIM115
 
     def opened(self, run_folder: Path, commit: str | None = None) -> None:
-        """Notes where the run is, and of which code."""
+        """Records the run's folder and the code's commit."""
         self._note("opened", [str(run_folder), commit])
 
     def step_started(self, node: str) -> None:
-        """Notes the step."""
+        """Records the start of a step."""
         self._note("started", [node, time.time()])
 
     def step_ended(self, step: Step) -> None:
-        """Notes how it went."""
+        """Records the result of a step."""
         self._note("ended", dataclasses.asdict(step))
 
     def _note(self, what: str, it: object) -> None:
         os.write(self._file.fileno(), (json.dumps([what, it], default=str) + "\n").encode())
 
-    def read(self) -> "Diary":
-        """Takes what the other process has noted."""
+    def read(self) -> "RunJournal":
+        """Reads what the other process has recorded."""
         self._file.seek(0)
         for line in self._file.read().split(b"\n")[:-1]:
             self._take(*json.loads(line))
@@ -85,8 +85,8 @@ class Diary:
                 outputs = {key: Artifact(**artifact) for key, artifact in it.pop("outputs").items()}
                 self.steps.append(Step(**it, outputs=outputs))
 
-    def steps_until(self, now: float, ending: Ending) -> list[Step]:
-        """Returns the steps, the one that was cut off included."""
+    def steps_until(self, now: float, ending: RunEnd) -> list[Step]:
+        """Returns the steps, including the interrupted one."""
         if self.current is None:
             return self.steps
         node, started = self.current
@@ -94,18 +94,18 @@ class Diary:
 
 
 class _Watch:
-    """Over a fork of this process: hands signals on to it, and ends everything when they are not obeyed.
+    """Forks this process, forwards signals to the child, and kills everything if it does not stop in time.
 
     Attributes:
-        is_front: this is the process that watches, not the fork.
-        signum: of the first signal that has come.
+        is_front: this is the parent, not the child.
+        signum: the first signal received.
     """
 
     def __init__(self, stop_s: float):
         self._stop_s = stop_s
         self._asked_at: float | None = None
         self.signum: int | None = None
-        # Held back until both processes know what to do with them.
+        # Blocked until both processes have their handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         self._child = os.fork()
         self.is_front = self._child != 0
@@ -120,7 +120,7 @@ class _Watch:
             os.kill(self._child, signum)
 
     def wait(self, console: Console) -> int:
-        """Returns the exit code of the process, negative when a signal has ended it."""
+        """Returns the exit code of the child, negative if a signal ended it."""
         told = False
         while True:
             # Its id is its own until it is waited for.
@@ -136,14 +136,14 @@ class _Watch:
 
 
 @dataclass(frozen=True)
-class CutOff:
-    """A run that was ended from outside, its summary written.
+class InterruptedRun:
+    """A run that was ended from outside, and whose summary the parent wrote.
 
     Attributes:
         exit_code: of the command.
-        summary: what was written; None where there was no run yet.
-        path: where.
-        log: file that tells the most.
+        summary: what was written; None if the run had no folder yet.
+        path: file of the summary.
+        log: the log that says most about the end.
     """
 
     exit_code: int
@@ -153,47 +153,47 @@ class CutOff:
 
 
 def watched(
-    request: RunRequest, console: Console, work: Callable[[Diary], int], *, stop_s: float = STOP_S
-) -> int | CutOff:
-    """Does the work in a process of its own.
+    request: RunRequest, console: Console, work: Callable[[RunJournal], int], *, stop_s: float = STOP_S
+) -> int | InterruptedRun:
+    """Does the work in a child process.
 
-    Returns twice, as a fork does: in the new process with the work's exit code.
+    Returns twice, as a fork does: in the child with the work's exit code.
 
     Args:
-        request: of the run.
-        console: says that the run is being stopped.
-        work: the run; it leaves its summary, whichever way it ends.
-        stop_s: from a signal to the moment when the work is killed.
+        request: the run.
+        console: shows that the run is being stopped.
+        work: the run; it writes its summary, however it ends.
+        stop_s: time from a signal until the work is killed.
 
     Returns:
-        The work's exit code; what was left in its place where it was cut off.
+        The work's exit code, or the interrupted run whose summary was written here.
     """
-    diary, started, front = Diary(), time.monotonic(), os.getpid()
+    journal, started, front = RunJournal(), time.monotonic(), os.getpid()
     watch = _Watch(stop_s)
     if not watch.is_front:
         end_with_parent(front)
-        return work(diary)
+        return work(journal)
     adopt_orphans()
     code = watch.wait(console)
-    # Nothing of it may go on: without its process nobody would end it.
+    # Nothing of it may survive: nobody would end it later.
     kill_descendants()
-    diary.read()
+    journal.read()
     stopped = Stopped(watch.signum) if watch.signum is not None else None
-    folder = diary.run_folder
+    folder = journal.run_folder
     if folder is None:
-        return CutOff(stopped.exit_code, None, Path(), Path()) if stopped else code
+        return InterruptedRun(stopped.exit_code, None, Path(), Path()) if stopped else code
     if (folder / SUMMARY_FILE).exists():
         return stopped.exit_code if stopped and code < 0 else code
     seconds = time.monotonic() - started
-    ending = Ending("stopped", str(stopped), seconds) if stopped else Ending("failed", _how(code, diary), seconds)
-    summary = summarize(request, folder, diary.steps_until(time.time(), ending), ending, diary.commit)
-    log = folder / "logs" / f"{diary.current[0] if diary.current else 'run'}.log"
-    return CutOff(stopped.exit_code if stopped else ExitCode.FAILED, summary, write_summary(summary), log)
+    ending = RunEnd("stopped", str(stopped), seconds) if stopped else RunEnd("failed", _how(code, journal), seconds)
+    summary = summarize(request, folder, journal.steps_until(time.time(), ending), ending, journal.commit)
+    log = folder / "logs" / f"{journal.current[0] if journal.current else 'run'}.log"
+    return InterruptedRun(stopped.exit_code if stopped else ExitCode.FAILED, summary, write_summary(summary), log)
 
 
-def _how(code: int, diary: Diary) -> str:
-    where = diary.current[0] if diary.current else "run"
+def _how(code: int, journal: RunJournal) -> str:
+    where = journal.current[0] if journal.current else "run"
     if code >= 0:
-        return f"{where}: the run's process ended with code {code} and without a word; see its log"
-    hint = "; so does Linux with who takes too much memory (see dmesg)" if code == -signal.SIGKILL else ""
-    return f"{where}: the run's process was ended by {signal.Signals(-code).name}{hint}; the same command goes on"
+        return f"{where}: the run's process ended without an error message (got exit code {code}); see its log"
+    hint = ", as Linux does to a process that uses too much memory (see dmesg)" if code == -signal.SIGKILL else ""
+    return f"{where}: the run's process was killed by {signal.Signals(-code).name}{hint}; the same command resumes"

@@ -32,7 +32,7 @@ from schemas.spec.release import DirectoryPush
 
 
 @dataclass(frozen=True)
-class Ending:
+class RunEnd:
     """How a run ended.
 
     Attributes:
@@ -47,7 +47,7 @@ class Ending:
 
 
 def summarize(
-    request: RunRequest, run_folder: Path, steps: Sequence[Step], ending: Ending, git_commit: str | None
+    request: RunRequest, run_folder: Path, steps: Sequence[Step], ending: RunEnd, git_commit: str | None
 ) -> Summary:
     """Returns the summary of a run, reading what its finished steps have left."""
     by_node = {step.node: step for step in steps}

@@ -116,7 +116,7 @@ def test_the_data_folder_must_be_there(by_day: Spec, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--data: no such folder"):
         check_request(by_day, "2024-03-07", tmp_path / "nowhere", tmp_path / "root")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="--data: is no folder"):
+    with pytest.raises(UserError, match="--data: is not a folder"):
         check_request(by_day, "2024-03-07", tmp_path / "file", tmp_path / "root")
 
 

@@ -31,13 +31,13 @@ from tests.pipelines.local.sample_run import SPEC
 root = Path(sys.argv[1])
 request = check_request(load_spec(SPEC), "2024-03-07", root / "data", root / "root")
 
-def work(diary):
+def work(journal):
     run = root / "root" / "runs" / "one"
     (run / "logs").mkdir(parents=True)
-    diary.opened(run, "c0ffee")
-    diary.step_started("example_gen")
-    diary.step_ended(Step("example_gen", "cached", 1.0, 5))
-    diary.step_started("transform")
+    journal.opened(run, "c0ffee")
+    journal.step_started("example_gen")
+    journal.step_ended(Step("example_gen", "cached", 1.0, 5))
+    journal.step_started("transform")
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     with StopSignals():
         print(child.pid, flush=True)

@@ -13,7 +13,7 @@ from components.registry.versions import withdraw
 from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
 from components.reports.serving import Check, Latency, ServingVerdict
 from pipelines.local.request import RunRequest
-from pipelines.local.result.outcome import Ending, summarize
+from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.report import print_report
 from pipelines.local.result.summary import Summary, exit_code, write_summary
 from pipelines.local.run import error_text
@@ -66,7 +66,7 @@ def _judged_run(folder: Path, *, pushed: bool, verdict: Verdict = VERDICT, serve
         Step("pusher", "ran", 0.5, 3 * 2**20, {"pushed_model": model}),
     ]
     request = RunRequest(SPEC, None, folder / "data", folder)
-    return summarize(request, folder, steps, Ending("succeeded", None, 2.0), "c0ffee")
+    return summarize(request, folder, steps, RunEnd("succeeded", None, 2.0), "c0ffee")
 
 
 def test_a_summary_holds_the_verdict_and_the_pushed_version(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_what_only_one_gate_has_judged_is_not_blessed_yet(tmp_path: Path) -> Non
     (tmp_path / "verdict.json").write_text(VERDICT.model_copy(update={"blessed": True}).model_dump_json())
     steps = [Step("evaluator", "ran", 1.0, 0, {"evaluation": Artifact(str(tmp_path))})]
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
-    assert summarize(request, tmp_path, steps, Ending("failed", "no", 2.0), None).blessed is None
+    assert summarize(request, tmp_path, steps, RunEnd("failed", "no", 2.0), None).blessed is None
 
 
 def test_a_summary_from_before_there_was_a_serving_check_is_still_read(tmp_path: Path) -> None:
@@ -158,13 +158,13 @@ def test_the_end_of_a_run_says_what_is_live(
     request = RunRequest(SPEC.model_copy(update={"push": push}), None, tmp_path, tmp_path)
     model = {"pushed": 1, "version": "20240307001", "path": str(folder / "20240307001")}
     steps = [Step("pusher", "cached", 0.5, 0, {"pushed_model": Artifact("unused", model)})]
-    summary = summarize(request, tmp_path, steps, Ending("succeeded", None, 2.0), None)
+    summary = summarize(request, tmp_path, steps, RunEnd("succeeded", None, 2.0), None)
     assert _says(_report(summary)[:2], [lines[0].format(folder=folder), f"{lines[1]} ... {folder}"])
 
 
 def test_a_run_that_failed_before_its_first_step_has_a_summary(tmp_path: Path) -> None:
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
-    summary = summarize(request, tmp_path, [], Ending("failed", "ImportError: nothing works", 0.1), None)
+    summary = summarize(request, tmp_path, [], RunEnd("failed", "ImportError: nothing works", 0.1), None)
     assert (summary.status, summary.error, summary.failed_step) == ("failed", "ImportError: nothing works", None)
     assert (summary.rows, summary.tasks, summary.blessed) == ({}, {}, None)
 
@@ -172,7 +172,7 @@ def test_a_run_that_failed_before_its_first_step_has_a_summary(tmp_path: Path) -
 def test_the_step_that_did_not_end_is_named(tmp_path: Path) -> None:
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
     steps = [Step("example_gen", "ran", 1.0, 0), Step("statistics_gen", "stopped", 1.0, 0)]
-    assert summarize(request, tmp_path, steps, Ending("stopped", "", 2.0), None).failed_step == "statistics_gen"
+    assert summarize(request, tmp_path, steps, RunEnd("stopped", "", 2.0), None).failed_step == "statistics_gen"
 
 
 def test_a_summary_is_written_whole(tmp_path: Path) -> None:
@@ -271,5 +271,5 @@ def test_drift_that_warns_is_a_note_for_each_feature(tmp_path: Path) -> None:
     noted = Artifact("unused", {"note": "drift: user: l_infinity 0.3\ndrift: age: missing_share 0.5"})
     steps = [Step("example_validator", "ran", 1.0, 2**20, {"anomalies": noted})]
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
-    summary = summarize(request, tmp_path, steps, Ending("succeeded", None, 1.0), None)
+    summary = summarize(request, tmp_path, steps, RunEnd("succeeded", None, 1.0), None)
     assert summary.notes == ["drift: user: l_infinity 0.3", "drift: age: missing_share 0.5"]

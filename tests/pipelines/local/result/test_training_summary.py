@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.local.request import RunRequest
-from pipelines.local.result.outcome import Ending, summarize
+from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.report import print_report
 from pipelines.local.result.summary import Summary
 from pipelines.local.steps import Artifact, Step
@@ -40,7 +40,7 @@ def _summary(folder: Path, **changes: Any) -> Summary:
     folder.mkdir(exist_ok=True)
     (folder / "training.json").write_text(json.dumps(TRAINING | changes))
     steps = [Step("trainer", "ran", 1.0, 0, {"training": Artifact(str(folder))})]
-    return summarize(RunRequest(SPEC, None, folder, folder), folder, steps, Ending("succeeded", None, 2.0), None)
+    return summarize(RunRequest(SPEC, None, folder, folder), folder, steps, RunEnd("succeeded", None, 2.0), None)
 
 
 def _report(summary: Summary) -> list[str]:
@@ -82,7 +82,7 @@ def test_the_report_says_whether_the_validation_days_were_learned_from(tmp_path:
 
 def test_a_run_that_did_not_come_to_train_has_none(tmp_path: Path) -> None:
     steps = [Step("trainer", "failed", 1.0, 0)]
-    ending = Ending("failed", "no", 2.0)
+    ending = RunEnd("failed", "no", 2.0)
     assert summarize(RunRequest(SPEC, None, tmp_path, tmp_path), tmp_path, steps, ending, None).training is None
 
 
