@@ -13,7 +13,7 @@ import pytest
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
-from tests.errors import place_and_value, tells
+from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
@@ -64,10 +64,9 @@ def test_a_refused_model_is_pushed_with_the_reason_in_its_manifest(blessed: tupl
     assert done.overridden == (f"like: {REASON}",)
     assert done.version == "20240307001"
     manifest = json.loads((Path(done.path) / "manifest.json").read_text())
-    assert manifest["notes"] == [
-        f"blessed by hand by mira at 2024-03-08T09:30:00+00:00, because {BECAUSE} (overridden: like: {REASON})",
-        "a note",
-    ]
+    by_hand, note = manifest["notes"]
+    assert mentions(by_hand, f"mira ... 2024-03-08T09:30:00+00:00 ... {BECAUSE} ... like: {REASON}")
+    assert note == "a note"
     assert (Path(done.path) / "saved_model.pb").read_text() == "graph"
 
 
@@ -129,7 +128,7 @@ def test_a_version_that_is_gone_is_not_pushed_again_but_said(tmp_path: Path) -> 
 
     run = judged_run(tmp_path)
     shutil.rmtree(str(bless(run).path))
-    assert bless(run).pushed_line().endswith("20240307001, which has been withdrawn or removed since")
+    assert mentions(bless(run).pushed_line(), "20240307001 ... withdrawn")
 
 
 def test_a_blessing_that_was_killed_before_its_push_is_finished(
@@ -217,11 +216,10 @@ def test_the_command_says_what_was_overridden_and_where_the_model_is(tmp_path: P
     run = judged_run(tmp_path)
     done = sangam_bless(run)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [
-        f"blessed {run.name} by {current_user()}, because {BECAUSE}",
-        f"overridden: like: {REASON}",
-        f"pushed: version 20240307001 in {tmp_path / 'serving' / 'tiny' / '20240307001'}",
-    ]
+    blessed, overridden, pushed = done.stdout.splitlines()
+    assert mentions(blessed, f"blessed {run.name} ... {current_user()} ... {BECAUSE}")
+    assert overridden == f"overridden: like: {REASON}"
+    assert tells(pushed, "pushed", f"20240307001 ... {tmp_path / 'serving' / 'tiny' / '20240307001'}")
 
 
 def test_a_root_in_use_is_told_by_the_command(refused: Path) -> None:

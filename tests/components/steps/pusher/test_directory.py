@@ -141,7 +141,7 @@ def test_withdrawn_files_are_not_pushed_again_and_the_way_out_works(model: Path,
     assert tells(
         str(caught.value),
         "push",
-        f"20111130002 ... ... likes fell by a third) ... sangam rollback {target} --restore 20111130002",
+        f"20111130002 ... likes fell by a third) ... sangam rollback {target} --restore 20111130002",
     )
     assert sorted(os.listdir(target)) == ["20111130001", "withdrawn"]
     versions.restore(target, "20111130002")
