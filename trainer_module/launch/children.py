@@ -42,7 +42,7 @@ class Child:
         arguments: Sequence[str],
         environment: Mapping[str, str] | None = None,
         *,
-        place: str = "",
+        host_suffix: str = "",
     ):
         """Starts `python -m ...`.
 
@@ -51,9 +51,9 @@ class Child:
             name: of the process and its log.
             arguments: module and arguments.
             environment: added to this process's own.
-            place: follows the name in errors, where there are several hosts.
+            host_suffix: follows the name in errors, where there are several hosts.
         """
-        self.name, self._called = name, f"{name}{place}"
+        self.name, self._called = name, f"{name}{host_suffix}"
         self.log = Path(job.log_dir) / f"{name}.log"
         with self.log.open("ab") as log:
             self._shown = log.tell()

@@ -162,7 +162,7 @@ class Host:
             parent_pid=os.getpid(),
             service=command.service,
             attempt=command.attempt,
-            place=f" on host {self._index}",
+            host_suffix=f" on host {self._index}",
             module=self._rank_module,
         )
 

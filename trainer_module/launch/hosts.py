@@ -76,12 +76,12 @@ class Hosts:
         """Returns the indices of absent hosts, and of hosts whose replaced process may still run ranks."""
         with self._lock:
             now = self._clock()
-            found = {index for index, until in self._replaced.values() if until > now}
+            missing = {index for index, until in self._replaced.values() if until > now}
             for index in range(self._number):
                 host = self._hosts.get(index)
                 if host is None or not host.has_applied or self._is_silent(host):
-                    found.add(index)
-            return sorted(found)
+                    missing.add(index)
+            return sorted(missing)
 
     def begin(self, label: str) -> None:
         """Tells all hosts to train."""

@@ -64,13 +64,13 @@ def keep_children_on_loopback() -> None:
 
 def open_ports(pids: Iterable[int]) -> list[str]:
     """Returns the addresses at which processes listen to other machines: host:port."""
-    found = []
+    addresses = []
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):
             for connection in psutil.Process(pid).net_connections("inet"):
                 if connection.status == psutil.CONN_LISTEN and not _is_loopback(connection.laddr.ip):
-                    found.append(f"{connection.laddr.ip}:{connection.laddr.port}")
-    return sorted(found)
+                    addresses.append(f"{connection.laddr.ip}:{connection.laddr.port}")
+    return sorted(addresses)
 
 
 def _is_loopback(ip: str) -> bool:

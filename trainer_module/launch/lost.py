@@ -77,5 +77,5 @@ class Losses:
         return "" if step is None else f" at step {step:,}"
 
     def _resumed_step(self) -> str:
-        found = published(Path(self._job.checkpoint_dir))
-        return f"step {step_of(found[-1]):,}" if found else "the beginning"
+        checkpoints = published(Path(self._job.checkpoint_dir))
+        return f"step {step_of(checkpoints[-1]):,}" if checkpoints else "the beginning"

@@ -39,8 +39,8 @@ class Pool:
         for name in names:
             self._start_worker(name)
         self._workers = {name: self._address(name) for name in names}
-        if found := open_ports(child.pid for child in self._children.values()):
-            warning = f"the data service listens to other machines too ({', '.join(found)}); see launch.log"
+        if open_addresses := open_ports(child.pid for child in self._children.values()):
+            warning = f"the data service listens to other machines too ({', '.join(open_addresses)}); see launch.log"
             _LOG.warning("%s. It has no authentication: close these ports by a firewall", warning)
             say(job.progress_file, f"warning: {warning}")
 

@@ -26,7 +26,7 @@ class RankGroup:
         parent_pid: int,
         service: str,
         attempt: str,
-        place: str = "",
+        host_suffix: str = "",
         module: str = RANK_MODULE,
     ):
         """Starts the ranks.
@@ -39,7 +39,7 @@ class RankGroup:
             parent_pid: of this process.
             service: host:port of the pool's dispatcher; empty without a pool.
             attempt: unique name of this attempt at the job.
-            place: follows a rank's name in errors, where there are several hosts.
+            host_suffix: follows a rank's name in errors, where there are several hosts.
             module: started as each rank.
         """
         self._job = job
@@ -58,7 +58,7 @@ class RankGroup:
         self.children: list[Child] = []
         for rank in ranks:
             own = {**shared, **environment(rank)}
-            self.children.append(Child(job, f"rank-{rank}", arguments, own, place=place))
+            self.children.append(Child(job, f"rank-{rank}", arguments, own, host_suffix=host_suffix))
 
     def are_done(self) -> bool:
         """Returns whether all ranks have succeeded.
@@ -82,8 +82,8 @@ class RankGroup:
         error = self._failed()
         end(self.children, grace_s)
         # Read after all have ended, so that every rank that found a mistake has written it.
-        found = next((file for file in self._mistakes if file.exists()), None)
-        return JobFailedError("mistake", found.read_text()) if found else error
+        mistake = next((file for file in self._mistakes if file.exists()), None)
+        return JobFailedError("mistake", mistake.read_text()) if mistake else error
 
     def _failed(self) -> JobFailedError | None:
         """Returns the error of the rank that failed first, if one has failed: the others fail because it did.

@@ -1,1 +1,1 @@
-"""The training loop: start, steps, validation, early stopping, checkpoints, progress and report."""
+"""The training loop: start, steps, validation, early stopping, checkpoints and report. `training` tells the story."""

@@ -50,7 +50,7 @@ def texts_first(types: Mapping[_Key, str]) -> list[_Key]:
 
 def with_keys(values: Values, keys_n: tf.Tensor) -> Values:
     """Returns keys instead of values."""
-    return Values(keys_n, values.row_n, values.place_n, values.sizes_F, values.rows_F, values.num)
+    return Values(keys_n, values.row_n, values.position_n, values.sizes_F, values.rows_F, values.num)
 
 
 def key_of(tag: int, value: str | int) -> tf.Tensor:

@@ -56,7 +56,7 @@ def weights_of_lists(
     as_many = tf.reduce_all(tf.equal(sizes, weights.sizes_F) & tf.equal(rows, weights.rows_F))
     with tf.control_dependencies([tf.debugging.Assert(as_many, [what, sizes, weights.sizes_F])]):
         indices = tf.concat([tf.identity(column.indices) for column in of_ids], 0)
-        own = tf.identity(tf.stack([weights.row_n, weights.place_n], 1))
+        own = tf.identity(tf.stack([weights.row_n, weights.position_n], 1))
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(indices, own)), [what])]):
         finite_n = tf.where(tf.math.is_finite(weights.values_n), weights.values_n, 0.0)
     most = [feature.max_values for feature in features.values()]
@@ -76,33 +76,33 @@ def _turned_round(values: Values, which_F: tf.Tensor) -> Values:
     row_n = values.row_of_all_n()
     length_n = tf.gather(tf.math.unsorted_segment_sum(tf.ones_like(row_n), row_n, tf.reduce_sum(values.rows_F)), row_n)
     turned_n = tf.gather(which_F, values.feature_n())
-    place_n = tf.where(turned_n, length_n - 1 - values.place_n, values.place_n)
-    longest = tf.reduce_max(tf.concat([place_n, [0]], 0)) + 1
-    order = tf.argsort(row_n * longest + place_n)
+    position_n = tf.where(turned_n, length_n - 1 - values.position_n, values.position_n)
+    longest = tf.reduce_max(tf.concat([position_n, [0]], 0)) + 1
+    order = tf.argsort(row_n * longest + position_n)
     return replace(
         values,
         values_n=tf.gather(values.values_n, order),
         row_n=tf.gather(values.row_n, order),
-        place_n=tf.gather(place_n, order),
+        position_n=tf.gather(position_n, order),
     )
 
 
 def _cut(values: Values, most: list[int]) -> Values:
     """Keeps the first values of each row, as many as a feature has."""
     feature_n = values.feature_n()
-    kept = tf.where(values.place_n < tf.gather(tf.constant(most, tf.int64), feature_n))[:, 0]
+    kept = tf.where(values.position_n < tf.gather(tf.constant(most, tf.int64), feature_n))[:, 0]
     return replace(
         values,
         values_n=tf.gather(values.values_n, kept),
         row_n=tf.gather(values.row_n, kept),
-        place_n=tf.gather(values.place_n, kept),
+        position_n=tf.gather(values.position_n, kept),
         sizes_F=tf.math.unsorted_segment_sum(tf.ones_like(kept), tf.gather(feature_n, kept), values.num),
     )
 
 
 def _lists(values: Values, columns: Mapping[str, tf.SparseTensor]) -> dict[str, tf.SparseTensor]:
     """Returns the values of each feature, sparse as its column is."""
-    indices = tf.split(tf.stack([values.row_n, values.place_n], 1), values.sizes_F, num=values.num)
+    indices = tf.split(tf.stack([values.row_n, values.position_n], 1), values.sizes_F, num=values.num)
     parts = tf.split(values.values_n, values.sizes_F, num=values.num)
     return {
         name: tf.SparseTensor(index, part, column.dense_shape)

@@ -51,7 +51,7 @@ class Values:
     Attributes:
         values_n: column after column, row after row.
         row_n: int64, within the column.
-        place_n: int64, within the row.
+        position_n: int64, within the row.
         sizes_F: int64, values of each column.
         rows_F: int64, rows of each column.
         num: of columns.
@@ -59,7 +59,7 @@ class Values:
 
     values_n: tf.Tensor
     row_n: tf.Tensor
-    place_n: tf.Tensor
+    position_n: tf.Tensor
     sizes_F: tf.Tensor
     rows_F: tf.Tensor
     num: int
@@ -103,7 +103,7 @@ def stacked(columns: Sequence[tf.SparseTensor]) -> Values:
     return Values(
         values_n=tf.concat([column.values for column in columns], 0),
         row_n=indices[:, 0],
-        place_n=indices[:, 1],
+        position_n=indices[:, 1],
         sizes_F=sizes_F,
         rows_F=tf.stack([column.dense_shape for column in columns])[:, 0],
         num=len(columns),
@@ -123,7 +123,7 @@ def stacked_texts(columns: Sequence[tf.SparseTensor]) -> Values:
     return Values(
         values_n=tf.concat([text.values_n for text in texts], 0),
         row_n=tf.concat([text.row_n for text in texts], 0),
-        place_n=tf.concat([text.place_n for text in texts], 0),
+        position_n=tf.concat([text.position_n for text in texts], 0),
         sizes_F=tf.concat([text.sizes_F for text in texts], 0),
         rows_F=tf.concat([text.rows_F for text in texts], 0),
         num=len(columns),

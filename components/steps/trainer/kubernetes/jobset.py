@@ -17,7 +17,7 @@ from lightkube.models.batch_v1 import (
 )
 from lightkube.models.meta_v1 import ObjectMeta
 
-from components.steps.trainer.kubernetes.mpijob import JobCondition
+from components.steps.trainer.kubernetes.conditions import JobCondition
 from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
 from components.steps.trainer.kubernetes.training_pods import coordinator, host
 

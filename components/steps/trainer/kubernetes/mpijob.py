@@ -10,6 +10,7 @@ from lightkube.core.schema import DictMixin, dataclass
 from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta, Time
 
+from components.steps.trainer.kubernetes.conditions import JobCondition
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.training_pods import coordinator, host
 
@@ -59,16 +60,6 @@ class MpiJobSpec(DictMixin):
     runPolicy: RunPolicy
     slotsPerWorker: int
     sshAuthMountPath: str
-
-
-@dataclass
-class JobCondition(DictMixin):
-    """A condition of an MPIJob or a JobSet."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
 
 
 @dataclass

@@ -8,9 +8,10 @@ from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
 from typing_extensions import assert_never
 
+from components.steps.trainer.kubernetes.conditions import JobCondition
 from components.steps.trainer.kubernetes.jobset import JobSet
 from components.steps.trainer.kubernetes.manifests import TrainingJob
-from components.steps.trainer.kubernetes.mpijob import LAUNCHER_SUFFIX, JobCondition, MPIJob
+from components.steps.trainer.kubernetes.mpijob import LAUNCHER_SUFFIX, MPIJob
 from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
 from components.steps.trainer.kubernetes.trouble import component_of, ended, exit_of, last_exit_of, was_disrupted
 
