@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow_data_validation as tfdv
-from tfx import v1 as tfx
+from tfx.orchestration import metadata, pipeline
 
 from components.steps.evaluator.component import Evaluator
 from components.steps.example_gen.component import ExampleGen
@@ -54,19 +54,19 @@ class _Data:
     transform: Any
 
 
-def build(spec: Spec, placement: Placement, beam_args: Sequence[str]) -> tfx.dsl.Pipeline:
+def build(spec: Spec, placement: Placement, beam_args: Sequence[str]) -> pipeline.Pipeline:
     """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
     data = _data(spec, placement)
     return _pipeline(spec, placement, beam_args, [*data.steps, *_model(spec, placement, data)])
 
 
-def build_examples(spec: Spec, placement: Placement, beam_args: Sequence[str]) -> tfx.dsl.Pipeline:
+def build_examples(spec: Spec, placement: Placement, beam_args: Sequence[str]) -> pipeline.Pipeline:
     """Returns the steps up to the transformed examples, which share their cache with the whole pipeline."""
     return _pipeline(spec, placement, beam_args, _data(spec, placement).steps)
 
 
-def _pipeline(spec: Spec, placement: Placement, beam_args: Sequence[str], steps: list[Any]) -> tfx.dsl.Pipeline:
-    return tfx.dsl.Pipeline(
+def _pipeline(spec: Spec, placement: Placement, beam_args: Sequence[str], steps: list[Any]) -> pipeline.Pipeline:
+    return pipeline.Pipeline(
         # KFP allows no underscore in a pipeline's name.
         pipeline_name=spec.name.replace("_", "-"),
         components=steps,
@@ -150,5 +150,5 @@ def _storage(pipeline_root: RuntimeString) -> dict[str, Any]:
     """Returns where artifacts and metadata lie: below a local root; on KFP the backend decides."""
     if not isinstance(pipeline_root, str):
         return {"pipeline_root": "unused"}
-    metadata = tfx.orchestration.metadata.sqlite_metadata_connection_config(f"{pipeline_root}/{METADATA}")
-    return {"pipeline_root": f"{pipeline_root}/{ARTIFACTS}", "metadata_connection_config": metadata}
+    connection = metadata.sqlite_metadata_connection_config(f"{pipeline_root}/{METADATA}")
+    return {"pipeline_root": f"{pipeline_root}/{ARTIFACTS}", "metadata_connection_config": connection}

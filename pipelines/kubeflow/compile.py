@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from tfx import v1 as tfx
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.orchestration.kubeflow.v2.kubeflow_v2_dag_runner import KubeflowV2DagRunner, KubeflowV2DagRunnerConfig
 
 from pipelines.beam import BEAM_ARGS
 from pipelines.kubeflow.checks import check
@@ -43,13 +44,11 @@ def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
         git_commit=target.git_commit,
         trainer_image=target.trainer_image or target.image,
     )
-    config = tfx.orchestration.experimental.KubeflowV2DagRunnerConfig(
-        default_image=target.image, use_pipeline_spec_2_1=True
-    )
-    runner = tfx.orchestration.experimental.KubeflowV2DagRunner(config)
+    config = KubeflowV2DagRunnerConfig(default_image=target.image, use_pipeline_spec_2_1=True)
+    runner = KubeflowV2DagRunner(config)
     ir: dict[str, Any] = runner.run(build(spec, placement, BEAM_ARGS), write_out=False)["pipelineSpec"]
     return ir
 
 
 def _parameter(name: str) -> Any:
-    return tfx.dsl.experimental.RuntimeParameter(name=name, ptype=str)
+    return RuntimeParameter(name=name, ptype=str)

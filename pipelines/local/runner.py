@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2
-from tfx import v1 as tfx
 from tfx.dsl.compiler import compiler, constants
 from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
+from tfx.orchestration.pipeline import Pipeline
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from tfx.orchestration.portable.mlmd import execution_lib
 
@@ -29,12 +29,12 @@ class StepError(Exception):
     """A step that was skipped without an exception: an input was missing."""
 
 
-def metadata_of(pipeline: tfx.dsl.Pipeline) -> Any:
+def metadata_of(pipeline: Pipeline) -> Any:
     """Returns a new handle of the pipeline's ML Metadata; enter it to use it."""
     return metadata.Metadata(pipeline.metadata_connection_config)
 
 
-def run_pipeline(pipeline: tfx.dsl.Pipeline, run_id: str, observers: Sequence[Observer]) -> None:
+def run_pipeline(pipeline: Pipeline, run_id: str, observers: Sequence[Observer]) -> None:
     """Runs every step; a step that succeeded before with the same inputs, parameters and code comes from the cache.
 
     Args:
