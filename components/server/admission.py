@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from components.server.refused import Code, Refused
+from components.server.request_error import Code, Refused
 
 
 class Admission:

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import http_exceptions, web
 
 from components.server.metrics import Metrics
-from components.server.refused import Code, Refused, invalid
+from components.server.request_error import Code, Refused, invalid
 
 _LOG = logging.getLogger("components.server")
 _IDLE_S = 60.0

@@ -9,7 +9,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from components.server.predictor import Predictor
-from components.server.refused import Code, Refused, invalid
+from components.server.request_error import Code, Refused, invalid
 
 _SWEEP_S = 0.5
 _PATIENCE_S = 1.0

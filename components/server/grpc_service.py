@@ -22,7 +22,7 @@ from tensorflow_serving.apis import (
 
 from components.server.grpc_arrivals import Arrivals
 from components.server.predictor import Observation, Predictor, Target
-from components.server.refused import Code, Refused, invalid
+from components.server.request_error import Code, Refused, invalid
 from components.server.signature import Signature, Tensors
 from components.server.statuses import metadata, model_status
 from components.server.tensors import to_tensor, write

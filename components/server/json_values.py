@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from components.server.refused import invalid
+from components.server.request_error import invalid
 from components.server.signature import Signature, Tensors
 
 _B64 = "b64"

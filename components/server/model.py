@@ -15,7 +15,7 @@ from tensorflow.python.framework import ops
 from tensorflow_serving.apis import prediction_log_pb2
 
 from components.registry.versions import MODEL_FILE
-from components.server.refused import Code, Refused, invalid
+from components.server.request_error import Code, Refused, invalid
 from components.server.signature import DEFAULT, Signature, Tensors, signatures_of
 from components.server.tensors import to_tensor
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from components.server.admission import Admission
 from components.server.metrics import Metrics
-from components.server.refused import Code, Refused, invalid
+from components.server.request_error import Code, Refused, invalid
 from components.server.signature import Signature, Tensors
 from components.server.versions import Versions
 

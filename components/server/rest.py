@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from components.server import json_values
 from components.server.connections import ClientGone, Connection, Connections
 from components.server.predictor import Observation, Predictor, Target
-from components.server.refused import Code, Refused, invalid
+from components.server.request_error import Code, Refused, invalid
 from components.server.statuses import metadata, model_status
 
 _API = "rest"

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from components.server.refused import invalid
+from components.server.request_error import invalid
 
 DEFAULT = "serving_default"
 RANK = "rank"

@@ -8,7 +8,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
-from components.server.refused import invalid
+from components.server.request_error import invalid
 from components.server.signature import Input
 
 # The field of TensorProto that holds values of a type, as TensorFlow Serving writes answers: readable in grpcurl.

@@ -11,7 +11,7 @@ from pathlib import Path
 from components.registry import versions as folders
 from components.server.metrics import Metrics
 from components.server.model import LoadedModel, NotServable
-from components.server.refused import Code, Refused
+from components.server.request_error import Code, Refused
 
 _LOG = logging.getLogger("components.server")
 LOADING, AVAILABLE, END = "LOADING", "AVAILABLE", "END"

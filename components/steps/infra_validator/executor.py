@@ -20,7 +20,7 @@ from components.steps.infra_validator.driver import MODEL
 from components.steps.infra_validator.examination import Examination, Reference
 from components.steps.infra_validator.rows import Unfit, read_description
 from components.steps.infra_validator.scores import Scores, difference
-from components.steps.infra_validator.served import serve
+from components.steps.infra_validator.server_process import serve
 from schemas.errors import UserError
 from schemas.spec.release import Evaluation
 from schemas.spec.serving import Serving

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from components.reports.serving import Latency
-from components.steps.infra_validator.asking import Ask
+from components.steps.infra_validator.predict import Ask
 from components.steps.infra_validator.rows import RANK, Tensors
 from schemas.spec.serving import Load
 

@@ -175,7 +175,7 @@ def test_a_server_that_another_model_would_not_help_is_an_error(
 
     made = make(tmp_path)
     monkeypatch.setattr(
-        "components.steps.infra_validator.served.MODULE", "tests.components.steps.infra_validator.fake_killed_server"
+        "components.steps.infra_validator.server_process.MODULE", "tests.components.steps.infra_validator.fake_killed_server"
     )
     with pytest.raises(UserError, match=place_and_value("infra_validator", "(got SIGKILL)")):
         judged_made(made, SERVING, tmp_path / "log")
@@ -187,7 +187,7 @@ def test_an_executor_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     made = make(tmp_path)
     program = (
         "import sys; from pathlib import Path\n"
-        "from components.steps.infra_validator.served import serve\nfrom schemas.spec.serving import Load\n"
+        "from components.steps.infra_validator.server_process import serve\nfrom schemas.spec.serving import Load\n"
         "with serve(Path(sys.argv[1]), log=Path(sys.argv[2]), load=Load(), timeout_s=60) as server:\n"
         "    print('ready', flush=True)\n    input()\n"
     )

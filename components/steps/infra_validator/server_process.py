@@ -14,7 +14,7 @@ import grpc
 
 from components.processes.group import ProcessGroup
 from components.server.client import connect
-from components.steps.infra_validator.asking import Ask, RequestFailed, in_short
+from components.steps.infra_validator.predict import Ask, RequestFailed, in_short
 from components.steps.infra_validator.rows import Tensors, Unfit
 from schemas.errors import UserError
 from schemas.files import read_end
