@@ -1,5 +1,5 @@
 """Serves a folder of model versions over the gRPC and REST interfaces of TensorFlow Serving.
 
-`python -m components.server DIR`; who reads it starts at process.py, and at predictor.py for what a request goes
-through.
+Run it with `python -m components.server DIR`. Start reading at process.py, and at predictor.py for the path of a
+request.
 """

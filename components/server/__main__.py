@@ -1,4 +1,4 @@
-"""A server as a process: `python -m components.server DIR --parent-pid PID --address-file FILE ...`."""
+"""The command line of a server: `python -m components.server DIR --parent-pid PID --address-file FILE ...`."""
 
 import os
 import sys
@@ -10,8 +10,8 @@ from schemas.errors import UserError
 
 
 def main() -> None:
-    """Serves until it is told to stop."""
-    # TensorFlow 2.16 picks its Keras when it is imported.
+    """Serves until a signal or the parent's end."""
+    # TensorFlow 2.16 selects its Keras when it is imported.
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     try:
         end(serve(parse(sys.argv[1:])))

@@ -1,4 +1,4 @@
-"""A client of this server, and of TensorFlow Serving: arrays in, arrays out."""
+"""A client of this server and of TensorFlow Serving, with arrays as inputs and outputs."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_l
 
 
 class Client:
-    """Asks one model of one server."""
+    """Sends requests for one model to one server."""
 
     def __init__(self, channel: Any, name: str):
         self._name = name
@@ -33,7 +33,7 @@ class Client:
         """Returns the outputs of a signature by name.
 
         Raises:
-            grpc.RpcError: with the server's code and words.
+            grpc.RpcError: with the server's code and message.
         """
         response = self.send(self.request(signature, tensors, version), timeout_s)
         return {name: unpack(proto) for name, proto in response.outputs.items()}
@@ -51,15 +51,15 @@ class Client:
         return request
 
     def send(self, request: predict_pb2.PredictRequest, timeout_s: float) -> predict_pb2.PredictResponse:
-        """Sends a message as it is, hostile ones too, and returns the answer.
+        """Sends a message unchecked, and returns the response.
 
         Raises:
-            grpc.RpcError: with the server's code and words.
+            grpc.RpcError: with the server's code and message.
         """
         return self._prediction.Predict(request, timeout=timeout_s)
 
     def status(self, timeout_s: float = 10) -> dict[int, str]:
-        """Returns the state of each version, and what is wrong with it if something is."""
+        """Returns the state of each version, with its problem if any."""
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = self._name
         response = self._model.GetModelStatus(request, timeout=timeout_s)
@@ -72,6 +72,6 @@ class Client:
 
 @contextmanager
 def connect(address: str, name: str) -> Iterator[Client]:
-    """Connects to host:port, which asks for `name`; closes the connection after."""
+    """Connects a client for the model `name` to host:port, and closes the connection afterwards."""
     with grpc.insecure_channel(address, options=_UNLIMITED) as channel:
         yield Client(channel, name)

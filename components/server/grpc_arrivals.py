@@ -1,4 +1,4 @@
-"""Calls whose message has not arrived: a client may open them and send nothing, and each holds a thread of grpc's."""
+"""Ends calls whose message does not arrive: a client may open them and send nothing, and each occupies a thread."""
 
 import threading
 import time
@@ -9,22 +9,22 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from components.server.predictor import Predictor
-from components.server.request_error import Code, Refused, invalid
+from components.server.request_error import Code, RequestError, invalid
 
 _SWEEP_S = 0.5
 _PATIENCE_S = 1.0
-"""No call is ended sooner, however many there are: a burst of honest ones needs a moment too."""
+"""No call is ended sooner, however many there are: a burst of legitimate calls needs a moment too."""
 
 
 class Arrivals(grpc.ServerInterceptor):
-    """Gives each unary method its message once it is there, and ends calls whose message does not come.
+    """Passes each unary method its message when it arrives, and ends calls whose message does not.
 
-    To do so it takes them as streams of requests: grpc would wait for the message of a unary one before it tells
-    anybody. Bytes that are no message are the client's mistake; grpc itself calls them one of the server.
+    It handles them as streams of requests, as grpc calls no handler of a unary method before its message has arrived.
+    An invalid message is reported as the client's mistake; grpc itself would report it as the server's.
     """
 
     def __init__(self, predictor: Predictor, *, max_waiting: int, timeout_s: float):
-        """Takes how many may wait for longer than a moment, and for how long."""
+        """Takes the number of calls that may wait for longer than a moment, and their timeout."""
         self._predictor, self._max_waiting, self._timeout_s = predictor, max_waiting, timeout_s
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[float, Any]] = {}
@@ -41,13 +41,13 @@ class Arrivals(grpc.ServerInterceptor):
             try:
                 request = handler.request_deserializer(raw)
             except DecodeError as error:
-                self._refuse(method, context, f"message: no {method} request (got {len(raw)} bytes: {error})")
+                self._refuse(method, context, f"message: is not a {method} request (got {len(raw)} bytes: {error})")
             return handler.unary_unary(request, context)
 
         return grpc.stream_unary_rpc_method_handler(call, None, handler.response_serializer)
 
     def start(self) -> None:
-        """Starts to end calls."""
+        """Starts the thread that ends calls."""
         threading.Thread(target=self._sweep, name="grpc-arrivals", daemon=True).start()
 
     def _first(self, messages: Iterator[bytes], context: Any) -> bytes:
@@ -62,8 +62,8 @@ class Arrivals(grpc.ServerInterceptor):
     def _refuse(self, method: str, context: Any, text: str) -> None:
         try:
             with self._predictor.observe("grpc", method):
-                raise invalid(f"{text}; send what the service declares")
-        except Refused as refused:
+                raise invalid(f"{text}; send the message of the service's definition")
+        except RequestError as refused:
             context.abort(refused.code, refused.text)
 
     def _sweep(self) -> None:
@@ -73,7 +73,7 @@ class Arrivals(grpc.ServerInterceptor):
             with self._lock:
                 waiting = list(self._waiting.values())
             num_over = len(waiting) - self._max_waiting
-            for place, (since, context) in enumerate(waiting):
-                if now - since > (_PATIENCE_S if place < num_over else self._timeout_s):
+            for index, (since, context) in enumerate(waiting):
+                if now - since > (_PATIENCE_S if index < num_over else self._timeout_s):
                     self._predictor.metrics.requests.labels("grpc", "", "", Code.CANCELLED.name).inc()
                     context.cancel()

@@ -22,12 +22,12 @@ from tensorflow_serving.apis import (
 
 from components.server.grpc_arrivals import Arrivals
 from components.server.predictor import Observation, Predictor, Target
-from components.server.request_error import Code, Refused, invalid
+from components.server.request_error import Code, RequestError, invalid
 from components.server.signature import Signature, Tensors
 from components.server.statuses import metadata, model_status
 from components.server.tensors import to_tensor, write
 
-# Reflection tells the files of what is imported: the services' own modules, not only the messages'.
+# Reflection knows imported files only: the services' own modules, not only the messages'.
 SERVICES = tuple(
     service.full_name
     for module in (prediction_service_pb2, model_service_pb2)
@@ -35,13 +35,13 @@ SERVICES = tuple(
 )
 _SIGNATURE_DEF = "signature_def"
 _SPARE_CALLS = 64
-"""Open calls beyond those that run or wait, each with a thread and maybe a message in memory: such as are answered at
-once, health, status and refusals, and up to half of them whose message has not arrived."""
+"""Open calls besides those that run or wait, each with a thread and possibly a message in memory: those answered at
+once (health, status and refusals), and, up to half of them, those whose message has not arrived."""
 _ARRIVAL_TIMEOUT_S = 30.0
 _TIMES = [
-    # Of a connection that says nothing, not even that it is HTTP/2.
+    # For a connection that sends nothing, not even HTTP/2's preface.
     ("grpc.server_handshake_timeout_ms", 10_000),
-    # Asks a client that is silent whether it is still there, and closes what it leaves open without a call.
+    # Pings silent clients, and closes connections without calls.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.max_connection_idle_ms", 900_000),
@@ -49,7 +49,7 @@ _TIMES = [
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Scores, and what a model's signatures are."""
+    """Predictions, and the signatures of a model."""
 
     def __init__(self, predictor: Predictor):
         self._predictor = predictor
@@ -63,15 +63,15 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return _answer(self._predictor, "GetModelMetadata", context, lambda _: self._metadata(request))
 
     def Classify(self, request: Any, context: Any) -> Any:  # noqa: ARG002
-        """Is not offered."""
+        """Refuses: not offered."""
         return _answer(self._predictor, "Classify", context, lambda _: _not_offered("Classify"))
 
     def Regress(self, request: Any, context: Any) -> Any:  # noqa: ARG002
-        """Is not offered."""
+        """Refuses: not offered."""
         return _answer(self._predictor, "Regress", context, lambda _: _not_offered("Regress"))
 
     def MultiInference(self, request: Any, context: Any) -> Any:  # noqa: ARG002
-        """Is not offered."""
+        """Refuses: not offered."""
         return _answer(self._predictor, "MultiInference", context, lambda _: _not_offered("MultiInference"))
 
     def _predict(self, request: Any, context: Any, observed: Observation) -> Any:
@@ -80,7 +80,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
         def read(signature: Signature) -> Tensors:
             if not context.is_active():
-                raise Refused(Code.DEADLINE_EXCEEDED, "deadline: the client has gone; the request was not run")
+                raise RequestError(Code.DEADLINE_EXCEEDED, "deadline: the client has gone; the request was not run")
             signature.check_names(request.inputs)
             return {name: to_tensor(signature.inputs[name], proto, limit) for name, proto in request.inputs.items()}
 
@@ -89,7 +89,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             read,
             deadline=None if left is None else time.monotonic() + left,
             observed=observed,
-            only=request.output_filter,
+            output_names=request.output_filter,
         )
         response = predict_pb2.PredictResponse()
         spec = response.model_spec
@@ -110,7 +110,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
 
 class ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    """What became of each version."""
+    """The states of a model's versions."""
 
     def __init__(self, predictor: Predictor):
         self._predictor = predictor
@@ -125,7 +125,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         )
 
     def HandleReloadConfigRequest(self, request: Any, context: Any) -> Any:  # noqa: ARG002
-        """Is not offered."""
+        """Refuses: not offered."""
         return _answer(
             self._predictor, "HandleReloadConfigRequest", context, lambda _: _not_offered("HandleReloadConfigRequest")
         )
@@ -142,7 +142,7 @@ class GrpcServer:
         """Binds the address, host:port with 0 for any port; `num_requests` may run or wait at once.
 
         Raises:
-            RuntimeError: when it cannot listen there.
+            RuntimeError: if it cannot listen there.
         """
         num_calls = num_requests + _SPARE_CALLS
         self._arrivals = Arrivals(predictor, max_waiting=_SPARE_CALLS // 2, timeout_s=_ARRIVAL_TIMEOUT_S)
@@ -153,13 +153,13 @@ class GrpcServer:
             options=[
                 *_TIMES,
                 ("grpc.max_receive_message_length", predictor.max_bytes),
-                # Two servers on one port would share its clients without a word.
+                # Otherwise two servers on one port would silently share its clients.
                 ("grpc.so_reuseport", 0),
             ],
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(predictor), self._server)
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(predictor), self._server)
-        # Streams that stay open must not take the threads of requests.
+        # Open streams must not occupy the threads of requests.
         streams = futures.ThreadPoolExecutor(2, thread_name_prefix="grpc-streams")
         self._health = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=streams)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -173,13 +173,13 @@ class GrpcServer:
         self._server.start()
 
     def set_ready(self, is_ready: bool) -> None:
-        """Says in the health service whether requests will be answered."""
+        """Sets the status of the health service."""
         status = health_pb2.HealthCheckResponse.SERVING if is_ready else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in ("", *SERVICES):
             self._health.set(service, status)
 
     def stop(self, grace_s: float) -> threading.Event:
-        """Takes no new request; what it returns is set when those running have ended, or the grace period has."""
+        """Accepts no new request; the returned event is set when the running ones, or the grace period, have ended."""
         ended: threading.Event = self._server.stop(grace_s)
         return ended
 
@@ -188,18 +188,18 @@ def _answer(predictor: Predictor, method: str, context: Any, work: Callable[[Obs
     try:
         with predictor.observe("grpc", method) as observed:
             return work(observed)
-    except Refused as refused:
+    except RequestError as refused:
         context.abort(refused.code, refused.text)
 
 
 def _version(model_spec: model_pb2.ModelSpec) -> int | None:
     choice = model_spec.WhichOneof("version_choice")
     if choice == "version_label":
-        raise Refused(
+        raise RequestError(
             Code.NOT_FOUND, f"model_spec.version_label: unknown (got '{model_spec.version_label}'); give a version"
         )
     return int(model_spec.version.value) if choice == "version" else None
 
 
 def _not_offered(method: str) -> NoReturn:
-    raise Refused(Code.UNIMPLEMENTED, f"{method}: not offered by this server; Predict with a signature is")
+    raise RequestError(Code.UNIMPLEMENTED, f"{method}: not offered by this server; Predict with a signature is")

@@ -1,4 +1,4 @@
-"""Between the JSON of TensorFlow Serving's REST interface and tensors."""
+"""Converts between the JSON of TensorFlow Serving's REST interface and tensors."""
 
 import base64
 import binascii
@@ -14,16 +14,16 @@ from components.server.signature import Signature, Tensors
 
 _B64 = "b64"
 _BYTES_SUFFIX = "_bytes"
-"""Outputs named so are given as {"b64": ...}, as TensorFlow Serving does."""
+"""Outputs with this suffix are returned as {"b64": ...}, as by TensorFlow Serving."""
 _KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}
-"""Kind of a wanted NumPy type to the kinds of values that become it without loss of meaning."""
+"""Kind of a NumPy type to the kinds of values that can be converted to it."""
 
 
 def read_request(signature: Signature, body: dict[str, Any]) -> Tensors:
     """Returns the tensors of a request, in row ("instances") or columnar ("inputs") form.
 
     Raises:
-        Refused: naming the input.
+        RequestError: naming the input.
     """
     columns = (
         _columns_of_rows(signature, body["instances"]) if "instances" in body else _columns(signature, body["inputs"])
@@ -36,11 +36,11 @@ def rows(outputs: dict[str, NDArray[Any]]) -> list[Any]:
     """Returns outputs as predictions, one for each row.
 
     Raises:
-        Refused: when an output has no rows, or another number of them.
+        RequestError: if an output has no rows, or a different number of them.
     """
     lengths = {name: len(array) if array.ndim else None for name, array in outputs.items()}
     if len(set(lengths.values())) != 1 or None in lengths.values():
-        raise invalid(f"instances: the outputs are not one for each row (got {lengths}); ask with inputs")
+        raise invalid(f"instances: the outputs do not have one value for each row (got {lengths}); use inputs")
     values = {name: value_of(name, array) for name, array in outputs.items()}
     if len(values) == 1:
         return list(next(iter(values.values())))
@@ -48,23 +48,23 @@ def rows(outputs: dict[str, NDArray[Any]]) -> list[Any]:
 
 
 def value_of(name: str, array: NDArray[Any]) -> Any:
-    """Returns an output as JSON values; strings that are no UTF-8, and outputs named so, as {"b64": ...}."""
+    """Returns an output as JSON values; strings that are not UTF-8, and outputs *_bytes, as {"b64": ...}."""
     values = array.tolist()
     return _text(values, name.endswith(_BYTES_SUFFIX)) if array.dtype.kind == "O" else values
 
 
 def _columns_of_rows(signature: Signature, instances: Any) -> dict[str, Any]:
     if not isinstance(instances, list):
-        raise invalid(f"instances: no list (got {type(instances).__name__}); give one item for each row")
+        raise invalid(f"instances: is not a list (got {type(instances).__name__}); give one item for each row")
     if not instances:
         return {name: [] for name in signature.inputs}
     if not _is_object(instances[0]):
         return {_only_input(signature, "instances"): instances}
     names = instances[0].keys()
-    for place, instance in enumerate(instances):
+    for index, instance in enumerate(instances):
         if not _is_object(instance) or instance.keys() != names:
             got = sorted(instance) if _is_object(instance) else type(instance).__name__
-            raise invalid(f"instances.{place}: other inputs than in instances.0 (got {got}); give {sorted(names)}")
+            raise invalid(f"instances.{index}: other inputs than in instances.0 (got {got}); give {sorted(names)}")
     return {name: [instance[name] for instance in instances] for name in names}
 
 
@@ -73,45 +73,47 @@ def _columns(signature: Signature, inputs: Any) -> dict[str, Any]:
 
 
 def _is_object(value: Any) -> bool:
-    """Whether a value names inputs, rather than being a string in Base64."""
+    """Says whether a value is an object of named inputs, and not a string in Base64."""
     return isinstance(value, dict) and value.keys() != {_B64}
 
 
-def _only_input(signature: Signature, place: str) -> str:
+def _only_input(signature: Signature, key: str) -> str:
     if len(signature.inputs) != 1:
         raise invalid(
-            f"{place}: no names (got bare values); signature {signature.name} has the inputs {sorted(signature.inputs)}"
+            f"{key}: no names (got bare values); signature {signature.name} has the inputs {sorted(signature.inputs)}"
         )
     return next(iter(signature.inputs))
 
 
 def _tensor(signature: Signature, name: str, values: Any) -> Any:
-    wanted = signature.inputs[name]
-    dtype = wanted.dtype
-    if wanted.is_string:
+    expected = signature.inputs[name]
+    dtype = expected.dtype
+    if expected.is_string:
         array = _array(name, _bytes(name, values), object, "string")
     else:
         array = _array(name, values, None, dtype.name)
-        if wanted.numpy_dtype.kind in "iu":
-            _check_range(name, values, array, wanted.numpy_dtype)
-        if array.size and array.dtype.kind not in _KINDS.get(wanted.numpy_dtype.kind, ""):
+        if expected.numpy_dtype.kind in "iu":
+            _check_range(name, values, array, expected.numpy_dtype)
+        if array.size and array.dtype.kind not in _KINDS.get(expected.numpy_dtype.kind, ""):
             raise invalid(f"inputs.{name}: wrong type (got {_sample(array)}); {dtype.name} is needed")
-    if array.size == 0 and array.ndim == 1 and wanted.lengths and len(wanted.lengths) > 1:
-        # JSON cannot say how wide no rows are.
-        array = array.reshape([0, *(length or 0 for length in wanted.lengths[1:])])
-    wanted.check_shape(array.shape)
-    return tf.constant(array.astype(wanted.numpy_dtype), dtype)
+    if array.size == 0 and array.ndim == 1 and expected.lengths and len(expected.lengths) > 1:
+        # JSON cannot express the width of an empty list of rows.
+        array = array.reshape([0, *(length or 0 for length in expected.lengths[1:])])
+    expected.check_shape(array.shape)
+    return tf.constant(array.astype(expected.numpy_dtype), dtype)
 
 
-def _array(name: str, values: Any, dtype: Any, wanted: str) -> NDArray[Any]:
+def _array(name: str, values: Any, dtype: Any, expected: str) -> NDArray[Any]:
     try:
         return np.array(values, dtype=dtype)
     except (ValueError, OverflowError) as error:
-        raise invalid(f"inputs.{name}: no tensor (got {error}); lists of {wanted}, equally long, are needed") from None
+        raise invalid(
+            f"inputs.{name}: is not a tensor (got {error}); give lists of {expected} of equal length"
+        ) from None
 
 
 def _check_range(name: str, values: Any, array: NDArray[Any], dtype: Any) -> None:
-    """Refuses numbers that the type cannot hold; NumPy makes floats or objects of those beyond 64 bits."""
+    """Refuses numbers outside the type's range; NumPy converts those beyond 64 bits to floats or objects."""
     limits = np.iinfo(dtype)
     if array.size == 0 or array.dtype.kind not in "iufO":
         return
@@ -142,7 +144,7 @@ def _bytes(name: str, values: Any) -> Any:
         try:
             return base64.b64decode(values[_B64], validate=True)
         except binascii.Error as error:
-            raise invalid(f'inputs.{name}: no Base64 (got {error}); give {{"b64": "..."}}') from None
+            raise invalid(f'inputs.{name}: is not Base64 (got {error}); give {{"b64": "..."}}') from None
     raise invalid(f'inputs.{name}: wrong type (got {type(values).__name__}); strings or {{"b64": "..."}} are needed')
 
 

@@ -1,4 +1,4 @@
-"""What the server counts, in the format of Prometheus."""
+"""The server's metrics, in the format of Prometheus."""
 
 from prometheus_client import (
     CollectorRegistry,
@@ -16,7 +16,7 @@ _ROWS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
 
 class Metrics:
-    """The server's metrics; one registry of its own, so that several servers fit into one process."""
+    """The server's metrics, in a separate registry, so that one process can run several servers."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -52,7 +52,7 @@ class Metrics:
         )
         self.refused_version = Gauge(
             "sangam_version_refused",
-            "1 for a version that is there and cannot be served.",
+            "1 for a version that cannot be served.",
             ("name", "version", "reason"),
             registry=self.registry,
         )
@@ -66,7 +66,7 @@ class Metrics:
     def observe(self, api: str, method: str, signature: str, code: str, seconds: float) -> None:
         """Counts and times a request."""
         key = (api, method, signature, code)
-        if key not in self._children:  # To look one up by its labels takes longer than to count.
+        if key not in self._children:  # Looking one up by its labels takes longer than counting.
             self._children[key] = self.requests.labels(*key), self.seconds.labels(*key[:-1])
         requests, times = self._children[key]
         requests.inc()

@@ -15,7 +15,7 @@ from tensorflow.python.framework import ops
 from tensorflow_serving.apis import prediction_log_pb2
 
 from components.registry.versions import MODEL_FILE
-from components.server.request_error import Code, Refused, invalid
+from components.server.request_error import Code, RequestError, invalid
 from components.server.signature import DEFAULT, Signature, Tensors, signatures_of
 from components.server.tensors import to_tensor
 
@@ -28,7 +28,9 @@ _CUSTOM_OPS = "tensorflow_recommenders_addons"
 _MAX_WARMUP_REQUESTS = 1000
 _INIT = "__saved_model_init_op"
 _TEXT_CHARACTERS = 600
-_PLACES = re.compile(r"Graph execution error:|Detected at node .*|<stack traces unavailable>|\[Op:\w+\]|\[\[.*?\]\]")
+_GRAPH_LOCATIONS = re.compile(
+    r"Graph execution error:|Detected at node .*|<stack traces unavailable>|\[Op:\w+\]|\[\[.*?\]\]"
+)
 
 
 class NotServable(Exception):
@@ -44,15 +46,15 @@ class NotServable(Exception):
 
 
 class LoadedModel:
-    """A version in memory; freed when the last request that uses it has let go.
+    """A version in memory; it is freed after the last request that uses it.
 
     Attributes:
-        version: its number.
+        version: number.
         signatures: by name.
     """
 
     def __init__(self, folder: Path, version: int):
-        """Loads a SavedModel; neither verifies nor warms it up.
+        """Loads a SavedModel, without verification and warm-up.
 
         Raises:
             NotServable: with the reason.
@@ -67,46 +69,46 @@ class LoadedModel:
             raise NotServable("cannot_load", f"{folder}: cannot be loaded ({_one_line(error)})") from error
         if not self.signatures:
             raise NotServable("cannot_load", f"{folder}: has no signature (got {MODEL_FILE} without one)")
-        # Hash tables outlive the model that made them. Runs when the last request has let go of this version.
+        # Hash tables outlive the model that made them. This runs after the last request that uses the version.
         weakref.finalize(self, _release, self._loaded)
 
     def signature(self, name: str) -> Signature:
         """Returns a signature.
 
         Raises:
-            Refused: if there is none of that name.
+            RequestError: if there is none of this name.
         """
-        found = self.signatures.get(name or DEFAULT)
-        if found is None:
+        signature = self.signatures.get(name or DEFAULT)
+        if signature is None:
             known = ", ".join(sorted(self.signatures))
             raise invalid(f"signature_name: unknown (got '{name}'); version {self.version} has {known}")
-        return found
+        return signature
 
     def run(self, signature: Signature, tensors: Tensors) -> dict[str, Any]:
         """Returns the outputs, name to array.
 
         Raises:
-            Refused: when the model cannot compute them from these tensors.
+            RequestError: if the model cannot compute them from these tensors.
         """
         try:
             return {name: output.numpy() for name, output in signature.call(tensors).items()}
-        # UnicodeDecodeError: TensorFlow's own words, which repeat bytes of the client's that are no text.
+        # UnicodeDecodeError: TensorFlow's message repeats bytes of the request that are not UTF-8.
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
             raise invalid(
-                f"inputs: the model cannot read them (got {_one_line(error)}); mend what {signature.name} was sent"
+                f"inputs: the model cannot read them (got {_one_line(error)}); correct the inputs of {signature.name}"
             ) from None
         except tf.errors.ResourceExhaustedError as error:
-            raise Refused(
+            raise RequestError(
                 Code.RESOURCE_EXHAUSTED, f"server: out of memory (got {_one_line(error)}); send fewer rows"
             ) from None
 
     def warm_up(self) -> int:
-        """Runs the requests that came with the model, and made-up ones for signatures without; returns how many ran.
+        """Runs the model's recorded requests, and synthetic ones for other signatures; returns how many ran.
 
-        The first run of a signature takes a hundred times longer than the others.
+        The first run of a signature takes a hundred times longer than later ones.
 
         Raises:
-            NotServable: when a request that came with the model fails.
+            NotServable: if a recorded request fails.
         """
         path, recorded = self._folder / WARMUP_FILE, []
         if path.exists():
@@ -117,20 +119,20 @@ class LoadedModel:
                 text = f"{path}: request {len(recorded) + 1} fails ({_one_line(error)})"
                 raise NotServable("warmup_failed", text) from error
         others = [signature for name, signature in self.signatures.items() if name not in recorded]
-        return len(recorded) + sum(self._run_made_up(signature) for signature in others if not signature.is_update)
+        return len(recorded) + sum(self._run_synthetic(signature) for signature in others if not signature.is_update)
 
     def signature_defs(self) -> dict[str, meta_graph_pb2.SignatureDef]:
-        """Returns the signatures as the SavedModel declares them."""
+        """Returns the SavedModel's SignatureDefs by name."""
         read = saved_model_pb2.SavedModel.FromString((self._folder / MODEL_FILE).read_bytes())
         return {
-            name: declared
+            name: signature_def
             for graph in read.meta_graphs[:1]
-            for name, declared in graph.signature_def.items()
+            for name, signature_def in graph.signature_def.items()
             if name != _INIT
         }
 
     def _run_recorded(self, log: prediction_log_pb2.PredictionLog) -> list[str]:
-        """Runs a recorded request; returns its signature, or nothing if it was no Predict."""
+        """Runs a recorded request; returns its signature, or an empty list if it is not a Predict request."""
         if log.WhichOneof("log_type") != "predict_log":
             return []
         request = log.predict_log.request
@@ -141,16 +143,16 @@ class LoadedModel:
         self.run(signature, {name: to_tensor(inputs[name], proto, limit) for name, proto in request.inputs.items()})
         return [signature.name]
 
-    def _run_made_up(self, signature: Signature) -> int:
-        """Runs one row of nothing: enough to have TensorFlow prepare the graph, even if the model then refuses it."""
+    def _run_synthetic(self, signature: Signature) -> int:
+        """Runs one row of zeros: TensorFlow prepares the graph, even if the model then refuses the row."""
         start = time.monotonic()
-        made_up = {
-            name: tf.zeros([1 if length is None else length for length in wanted.lengths], wanted.dtype)
-            for name, wanted in signature.inputs.items()
-            if wanted.lengths is not None
+        synthetic = {
+            name: tf.zeros([1 if length is None else length for length in expected.lengths], expected.dtype)
+            for name, expected in signature.inputs.items()
+            if expected.lengths is not None
         }
         try:
-            signature.call(made_up)
+            signature.call(synthetic)
         except (tf.errors.OpError, TypeError, ValueError) as error:
             _LOG.debug("signature=%s warmup=%s", signature.name, _one_line(error))
             return 0
@@ -161,8 +163,8 @@ class LoadedModel:
 def _load(folder: Path) -> Any:
     """Loads a SavedModel without the gradients of its functions.
 
-    TensorFlow registers those for ever, and each holds all graphs of its model: a server would grow with each version.
-    Nothing is trained here.
+    TensorFlow registers gradients for ever, and each refers to all graphs of its model: the server would grow with each
+    version. Serving needs no gradients.
     """
     known = set(ops.gradient_registry.list())
     try:
@@ -173,13 +175,13 @@ def _load(folder: Path) -> Any:
 
 
 def _release(loaded: Any) -> None:
-    """Gives back the memory of the tables of an export of ours; other models have no such function."""
+    """Frees the tables of a model exported by Sangam; other models lack this function."""
     if hasattr(loaded, "release"):
         loaded.release()
 
 
 def ranker_name(folder: Path) -> str | None:
-    """Returns the name that a model gives itself, if any."""
+    """Returns the name in a model's ranker.json, if any."""
     name = _read_ranker(folder).get("name")
     return name if isinstance(name, str) and name else None
 
@@ -188,7 +190,7 @@ def _register_custom_ops(folder: Path) -> None:
     custom_ops = _read_ranker(folder).get("custom_ops")
     if custom_ops is None:
         return
-    # The name of a module in a model's files must not decide what is imported here.
+    # A model's files must not decide which module is imported here.
     if custom_ops != _CUSTOM_OPS:
         raise NotServable("cannot_load", f"{folder}: needs custom operations (got {custom_ops}); known: {_CUSTOM_OPS}")
     try:
@@ -210,9 +212,9 @@ def _read_ranker(folder: Path) -> dict[str, Any]:
 
 
 def _one_line(error: Exception) -> str:
-    """Returns what an error of TensorFlow says, without the places in graphs that mean nothing to a client."""
-    if isinstance(error, UnicodeDecodeError):  # The words are the bytes that are no text.
+    """Returns the message of an error of TensorFlow in one line, without locations in graphs."""
+    if isinstance(error, UnicodeDecodeError):  # Its object is the message, with bytes that are not UTF-8.
         text = error.object.decode(errors="backslashreplace")
     else:
         text = f"{type(error).__name__}: {getattr(error, 'message', error)}"
-    return re.sub(r"\s+", " ", _PLACES.sub(" ", text)).strip()[:_TEXT_CHARACTERS]
+    return re.sub(r"\s+", " ", _GRAPH_LOCATIONS.sub(" ", text)).strip()[:_TEXT_CHARACTERS]

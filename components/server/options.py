@@ -1,4 +1,4 @@
-"""What a server is told at its start; read from a command line by `python -m components.server`."""
+"""The options of a server, parsed from the command line of `python -m components.server`."""
 
 import argparse
 import os
@@ -9,32 +9,31 @@ from pathlib import Path
 from schemas.errors import UserError
 
 GRPC_PORT, REST_PORT = 8500, 8501
-"""As TensorFlow Serving's."""
+"""TensorFlow Serving's ports."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to serve; 0 stands for "chosen here".
+    """The options of a server.
 
     Attributes:
-        directory: of versions, or of one SavedModel.
+        directory: folder of versions, or one SavedModel.
         name: of the model in requests; empty: the one in its ranker.json, or the folder's.
         host: to listen on.
-        grpc_port: 0: any free one.
-        rest_port: 0: any free one.
-        address_file: gets the addresses as JSON once the server is ready.
+        grpc_port: 0: any free port.
+        rest_port: 0: any free port.
+        address_file: where to write the addresses as JSON when the server is ready.
         threads: requests that run at once; 0: one for each core.
-        threads_per_request: that share one product of matrices. Rankers' are too small to gain from a second one,
-            and pay for waking it.
-        poll_s: seconds between two looks at the folder.
+        threads_per_request: for one matrix product; rankers' products are too small for a second thread to pay off.
+        poll_s: interval between checks of the folder.
         max_message_bytes: of a request.
         max_rows: of a request.
         max_queued: requests that may wait.
-        rest_timeout_s: that a REST request may take to arrive and wait for its turn.
+        rest_timeout_s: time for a REST request to arrive and to wait for a slot.
         max_connections: of the REST interface.
-        grace_s: that requests have to end in when the server is stopped.
+        grace_s: time for running requests when the server is stopped.
         allow_updates: whether upsert and remove may be called.
-        parent_pid: the server ends when this process does; 0: it does not.
+        parent_pid: process with which the server ends; 0: none.
     """
 
     directory: Path
@@ -62,7 +61,9 @@ class Options:
             )
         for name in ("grpc_port", "rest_port"):
             if not 0 <= getattr(self, name) <= 65535:
-                raise UserError(f"{flag(name)}: no port (got {getattr(self, name)}); 0 to 65535, 0 for any free one")
+                raise UserError(
+                    f"{flag(name)}: is not a port (got {getattr(self, name)}); 0 to 65535, 0 for any free one"
+                )
         for name in (
             "threads_per_request",
             "poll_s",
@@ -79,7 +80,7 @@ class Options:
 
     @property
     def num_threads(self) -> int:
-        """Threads, chosen if none are given."""
+        """The number of threads, by default one for each core."""
         return self.threads or len(os.sched_getaffinity(0))
 
     def address(self, port: int) -> str:

@@ -1,4 +1,4 @@
-"""The way of a request, whichever interface it came by: a place, a version, a signature, tensors, scores."""
+"""Handles a request of either interface: a slot, a version, a signature, tensors, outputs."""
 
 import logging
 import time
@@ -9,7 +9,7 @@ from typing import Any
 
 from components.server.admission import Admission
 from components.server.metrics import Metrics
-from components.server.request_error import Code, Refused, invalid
+from components.server.request_error import Code, RequestError, invalid
 from components.server.signature import Signature, Tensors
 from components.server.versions import Versions
 
@@ -19,7 +19,7 @@ _DETAIL_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class Target:
-    """Which model a request is for.
+    """The model that a request is for.
 
     Attributes:
         name: of the model.
@@ -34,10 +34,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model says.
+    """A model's outputs.
 
     Attributes:
-        version: that said all of it.
+        version: that computed them.
         signature: that was called.
         outputs: name to array.
     """
@@ -48,10 +48,10 @@ class Answer:
 
 
 class Observation:
-    """What is known of a request so far, for metrics and the log.
+    """Facts about a request, for metrics and the log.
 
     Attributes:
-        signature: once it is known to exist: what a client makes up would make metrics grow without bound.
+        signature: set once it is known to exist: names made up by clients would let metrics grow without bound.
     """
 
     def __init__(self) -> None:
@@ -85,27 +85,27 @@ class Predictor:
         *,
         deadline: float | None,
         observed: Observation,
-        only: Sequence[str] = (),
+        output_names: Sequence[str] = (),
     ) -> Answer:
         """Returns a model's answer.
 
         Args:
             target: the model.
-            read: makes tensors of what was sent, by the signature.
+            read: reads the request's tensors for a signature.
             deadline: of time.monotonic.
-            observed: is told the signature.
-            only: outputs wanted; empty: all.
+            observed: receives the signature.
+            output_names: of the outputs to return; empty: all.
 
         Raises:
-            Refused: with the reason.
+            RequestError: with the reason.
         """
         self.check_name(target.name)
-        with self._admission.place(deadline):
+        with self._admission.slot(deadline):
             model = self.versions.ready(target.version)
             signature = model.signature(target.signature)
             observed.signature = signature.name
             self._check_allowed(signature)
-            _check_outputs(signature, only)
+            _check_outputs(signature, output_names)
             tensors = read(signature)
             num_rows = signature.num_rows(tensors)
             if num_rows > self._max_rows:
@@ -113,38 +113,38 @@ class Predictor:
                     f"inputs: too many rows (got {num_rows}); a request may have {self._max_rows} (--max-rows)"
                 )
             self.metrics.candidates.labels(signature.name).observe(num_rows)
-            outputs = (signature.nothing() if num_rows == 0 else None) or model.run(signature, tensors)
-            wanted = {name: outputs[name] for name in only} if only else outputs
-            return Answer(model.version, signature.name, wanted)
+            outputs = (signature.empty_outputs() if num_rows == 0 else None) or model.run(signature, tensors)
+            selected = {name: outputs[name] for name in output_names} if output_names else outputs
+            return Answer(model.version, signature.name, selected)
 
     def check_name(self, name: str) -> None:
         """Refuses requests for other models.
 
         Raises:
-            Refused: naming the one that is served.
+            RequestError: with the name of the served one.
         """
         if not name:
             raise invalid(f"model_spec.name: missing (got ''); this server serves {self.name}")
         if name != self.name:
-            raise Refused(Code.NOT_FOUND, f"model: unknown (got '{name}'); this server serves {self.name}")
+            raise RequestError(Code.NOT_FOUND, f"model: unknown (got '{name}'); this server serves {self.name}")
 
     @contextmanager
     def observe(self, api: str, method: str) -> Iterator[Observation]:
-        """Counts and times a request; logs it if it fails.
+        """Counts and times a request, and logs it if it fails.
 
         Raises:
-            Refused: whatever went wrong within.
+            RequestError: for any error within.
         """
         observed, start, code = Observation(), time.perf_counter(), "OK"
         try:
             try:
                 yield observed
-            except Refused:
+            except RequestError:
                 raise
             except Exception as error:
                 _LOG.exception("api=%s method=%s failed", api, method)
-                raise Refused(Code.INTERNAL, f"server: failed ({type(error).__name__}); see its log") from error
-        except Refused as refused:
+                raise RequestError(Code.INTERNAL, f"server: failed ({type(error).__name__}); see its log") from error
+        except RequestError as refused:
             code = refused.code.name
             took = (time.perf_counter() - start) * 1e3
             detail = refused.text[:_DETAIL_CHARACTERS].encode("unicode_escape").decode()
@@ -157,13 +157,13 @@ class Predictor:
 
     def _check_allowed(self, signature: Signature) -> None:
         if signature.is_update and not self._allow_updates:
-            raise Refused(
+            raise RequestError(
                 Code.PERMISSION_DENIED,
                 f"signature_name: changes the model (got '{signature.name}'); start the server with --allow-updates",
             )
 
 
-def _check_outputs(signature: Signature, only: Sequence[str]) -> None:
-    if unknown := sorted(set(only) - signature.outputs.keys()):
+def _check_outputs(signature: Signature, output_names: Sequence[str]) -> None:
+    if unknown := sorted(set(output_names) - signature.outputs.keys()):
         known = ", ".join(sorted(signature.outputs))
         raise invalid(f"output_filter: {', '.join(unknown)} unknown; signature {signature.name} gives {known}")

@@ -52,7 +52,7 @@ def serve(options: Options) -> int:
     serving = Serving(options)
     try:
         serving.start()
-        while not stopped.is_set() and not serving.versions.tried(0.1):
+        while not stopped.is_set() and not serving.versions.wait_for_first(0.1):
             pass
         if not stopped.is_set():
             if not serving.versions.is_ready() and (options.directory / folders.MODEL_FILE).is_file():

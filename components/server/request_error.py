@@ -1,4 +1,4 @@
-"""What is said to a client whose request is not answered, in the codes of gRPC and of HTTP."""
+"""The error of a refused request, with its gRPC and HTTP codes."""
 
 from typing import TypeAlias
 
@@ -16,16 +16,16 @@ HTTP_STATUS = {
     Code.UNAVAILABLE: 503,
     Code.DEADLINE_EXCEEDED: 504,
 }
-"""The codes that this server answers with."""
+"""The codes that this server uses."""
 
 
-class Refused(Exception):
-    """A request that gets no answer.
+class RequestError(Exception):
+    """A request was refused.
 
     Attributes:
         code: of gRPC.
         text: `<place>: <what is wrong> (got <value>); <what is allowed>`, for the client.
-        http_status: where it is not the code's own.
+        http_status: by default that of the code.
     """
 
     def __init__(self, code: Code, text: str, http_status: int | None = None):
@@ -34,6 +34,6 @@ class Refused(Exception):
         self.http_status = http_status or HTTP_STATUS[code]
 
 
-def invalid(text: str) -> Refused:
-    """Returns the refusal of a request that cannot be right, whatever the server's state."""
-    return Refused(Code.INVALID_ARGUMENT, text)
+def invalid(text: str) -> RequestError:
+    """Returns the error of a request that is invalid whatever the server's state."""
+    return RequestError(Code.INVALID_ARGUMENT, text)

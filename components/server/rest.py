@@ -1,4 +1,4 @@
-"""The REST interface of TensorFlow Serving, and what probes and Prometheus ask for; runs in a thread of its own."""
+"""The REST interface of TensorFlow Serving, and the pages for probes and Prometheus; runs in its own thread."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from components.server import json_values
 from components.server.connections import ClientGone, Connection, Connections
 from components.server.predictor import Observation, Predictor, Target
-from components.server.request_error import Code, Refused, invalid
+from components.server.request_error import Code, RequestError, invalid
 from components.server.statuses import metadata, model_status
 
 _API = "rest"
@@ -24,13 +24,13 @@ _START_TIMEOUT_S = 30
 _ABORT_S = 1.0
 _BACKLOG = 1024
 _SPARE_REQUESTS = 64
-"""Requests that have arrived, beyond those that run or wait: each holds a body in memory."""
+"""Complete requests besides those that run or wait, each with a body in memory."""
 _MAX_ARRIVING_BODIES = 8
-"""Of the largest size: what all bodies that have not yet arrived may hold together."""
+"""Bodies of the largest size whose memory all incomplete bodies together may take."""
 
 
 class RestServer:
-    """The server; listens once it is made.
+    """The REST server; it listens once it is constructed.
 
     Attributes:
         port: that it listens on.
@@ -46,10 +46,10 @@ class RestServer:
         timeout_s: float,
         max_connections: int,
     ):
-        """Listens on host and port, 0 for any port; a request may take `timeout_s` to arrive and wait for its turn.
+        """Listens on host and port, 0 for any port; a request may take `timeout_s` to arrive and get a slot.
 
         Raises:
-            OSError: when it cannot listen there.
+            OSError: if it cannot listen there.
         """
         self._predictor, self._timeout_s = predictor, timeout_s
         self._is_draining = False
@@ -69,11 +69,11 @@ class RestServer:
         self.port: int = asyncio.run_coroutine_threadsafe(self._listen(host, port), self._loop).result(_START_TIMEOUT_S)
 
     def set_draining(self) -> None:
-        """Says in /readyz that no more requests are wanted."""
+        """Makes /readyz report that the server is stopping."""
         self._is_draining = True
 
     def stop(self, grace_s: float) -> None:
-        """Takes no new request, and waits for those running until the grace period ends."""
+        """Accepts no new request, and waits for the running ones until the grace period ends."""
         stopping = asyncio.run_coroutine_threadsafe(self._stop(grace_s), self._loop)
         futures.wait([stopping], grace_s + _ABORT_S)
 
@@ -112,7 +112,7 @@ class RestServer:
             self._connections.arrived(request.protocol)
         try:
             return await handler(request)
-        except web.HTTPException as error:  # Of aiohttp itself: no such path, wrong method.
+        except web.HTTPException as error:  # Raised by aiohttp: no such path, wrong method.
             text = f"{request.method} {request.path}: {error.reason}; see /v1/models/{self._predictor.name}"
             return _json({"error": text}, error.status)
         finally:
@@ -134,7 +134,7 @@ class RestServer:
 
     async def _not_offered(self, request: web.Request) -> web.Response:
         def refuse(*_: Any) -> bytes:
-            raise Refused(Code.UNIMPLEMENTED, f"{request.path}: not offered by this server; :predict is")
+            raise RequestError(Code.UNIMPLEMENTED, f"{request.path}: not offered by this server; :predict is")
 
         return await self._answer(request, request.match_info["method"].lstrip(":").title(), refuse)
 
@@ -146,7 +146,7 @@ class RestServer:
             return web.Response(text="stopping\n", status=503)
         try:
             version = self._predictor.versions.ready().version
-        except Refused as refused:
+        except RequestError as refused:
             return web.Response(text=f"{refused.text}\n", status=503)
         return web.Response(text=f"ready {self._predictor.name} {version}\n")
 
@@ -157,13 +157,13 @@ class RestServer:
     async def _answer(
         self, request: web.Request, method: str, work: Callable[[bytes, Observation, float], bytes]
     ) -> web.Response:
-        """Does the work on the body in a worker thread, once it has arrived; answers with JSON, errors too."""
+        """Handles the request in a worker thread once its body has arrived; errors are JSON too."""
         deadline = time.monotonic() + self._timeout_s
-        refused: Refused | None = None
+        refused: RequestError | None = None
         body = b""
         try:
             body = await self._read(request, deadline)
-        except Refused as error:
+        except RequestError as error:
             refused = error
         except ClientGone:
             return web.Response()
@@ -175,22 +175,24 @@ class RestServer:
                 return work(body, observed, deadline)
 
         try:
-            if refused is not None:  # At once: the worker threads are for those that are not.
+            if refused is not None:  # At once: worker threads are for other requests.
                 return _response(observed_work(), 200)
             self._num_arrived += 1
             try:
                 return _response(await self._loop.run_in_executor(self._workers, observed_work), 200)
             finally:
                 self._num_arrived -= 1
-        except Refused as error:
+        except RequestError as error:
             return _json({"error": error.text}, error.http_status)
 
     async def _read(self, request: web.Request, deadline: float) -> bytes:
         if self._is_draining:
-            raise Refused(Code.UNAVAILABLE, "server: is being stopped; ask another replica")
+            raise RequestError(Code.UNAVAILABLE, "server: is stopping; use another replica")
         body = await self._connections.body(request, deadline)
         if self._num_arrived >= self._max_arrived:
-            raise Refused(Code.RESOURCE_EXHAUSTED, f"server: busy (got {self._num_arrived} requests); try again later")
+            raise RequestError(
+                Code.RESOURCE_EXHAUSTED, f"server: busy (got {self._num_arrived} requests); try again later"
+            )
         return body
 
     def _run(self, request: web.Request, raw: bytes, observed: Observation, deadline: float) -> bytes:
@@ -212,22 +214,22 @@ class RestServer:
         self._predictor.check_name(name)
         model = self._predictor.versions.ready(version)
         spec = {"name": name, "signature_name": "", "version": str(model.version)}
-        declared = json_format.MessageToDict(
+        signature_def = json_format.MessageToDict(
             metadata(model), including_default_value_fields=True, preserving_proto_field_name=True
         )
-        return _encode({"model_spec": spec, "metadata": {"signature_def": declared}})
+        return _encode({"model_spec": spec, "metadata": {"signature_def": signature_def}})
 
 
 def _parse(raw: bytes) -> dict[str, Any]:
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise invalid(f"body: no JSON (got {type(error).__name__}: {error}); give an object") from None
+        raise invalid(f"body: is not JSON (got {type(error).__name__}: {error}); give an object") from None
     if not isinstance(body, dict) or ("instances" in body) == ("inputs" in body):
         got = sorted(body) if isinstance(body, dict) else type(body).__name__
         raise invalid(f"body: needs either instances or inputs (got {got}); rows or columns")
     if not isinstance(body.get("signature_name", ""), str):
-        raise invalid(f"signature_name: no string (got {body['signature_name']!r}); give a signature's name")
+        raise invalid(f"signature_name: is not a string (got {body['signature_name']!r}); give a signature's name")
     return body
 
 

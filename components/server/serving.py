@@ -1,4 +1,4 @@
-"""The parts of a server, put together."""
+"""Assembles the parts of a server."""
 
 import logging
 from pathlib import Path
@@ -17,7 +17,7 @@ from components.server.versions import Versions
 
 _LOG = logging.getLogger("components.server")
 _ABORT_S = 1.0
-"""For calls to be aborted in, after the grace period."""
+"""Time to abort calls after the grace period."""
 
 
 class Serving:
@@ -31,7 +31,7 @@ class Serving:
     """
 
     def __init__(self, options: Options):
-        """Binds both ports, loads nothing yet."""
+        """Binds both ports, without loading a version."""
         tf.config.set_visible_devices([], "GPU")
         tf.config.threading.set_intra_op_parallelism_threads(options.threads_per_request)
         tf.config.threading.set_inter_op_parallelism_threads(options.num_threads)
@@ -66,12 +66,12 @@ class Serving:
         )
 
     def start(self) -> None:
-        """Starts to listen, to load and to watch."""
+        """Starts to answer requests, and to load and watch versions."""
         self.grpc.start()
         self.versions.start()
 
     def stop(self, grace_s: float) -> None:
-        """Says that it is not ready, takes no new requests, and waits for those that run."""
+        """Reports that it is not ready, accepts no new requests, and waits for the running ones."""
         self.versions.stop()
         self.grpc.set_ready(False)
         self.rest.set_draining()
@@ -84,12 +84,12 @@ class Serving:
 
 
 def _name_of(directory: Path) -> str:
-    """Returns what the newest model calls itself, or else the folder of versions."""
+    """Returns the name in the newest model's ranker.json, or else the name of the folder of versions."""
     directory = directory.resolve()
-    there = folders.versions(directory)
-    model = directory / there[-1] if there else directory
+    versions = folders.versions(directory)
+    model = directory / versions[-1] if versions else directory
     try:
         name = ranker_name(model)
     except NotServable:
-        name = None  # Said when it is loaded.
+        name = None  # Reported when it is loaded.
     return name or (directory.parent.name if directory.name.isdecimal() else directory.name)

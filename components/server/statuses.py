@@ -1,10 +1,10 @@
-"""What is told of a model: the state of its versions, and its signatures; messages of TensorFlow Serving."""
+"""Messages of TensorFlow Serving on a model: the states of its versions, and its signatures."""
 
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from components.server.model import LoadedModel
 from components.server.predictor import Predictor
-from components.server.request_error import Code, Refused
+from components.server.request_error import Code, RequestError
 
 Status = get_model_status_pb2.ModelVersionStatus
 _OK, _FAILED_PRECONDITION = 0, 9
@@ -12,16 +12,16 @@ _OK, _FAILED_PRECONDITION = 0, 9
 
 
 def model_status(predictor: Predictor, name: str, version: int | None) -> get_model_status_pb2.GetModelStatusResponse:
-    """Returns the states of all versions that are there, newest first, or of one.
+    """Returns the states of all versions, newest first, or of one.
 
     Raises:
-        Refused: if there is no such model or version.
+        RequestError: if there is no such model or version.
     """
     predictor.check_name(name)
     states = predictor.versions.states()
     if version is not None and version not in states:
         known = ", ".join(str(number) for number in states) or "none"
-        raise Refused(Code.NOT_FOUND, f"version: unknown (got {version}); model {name} has {known}")
+        raise RequestError(Code.NOT_FOUND, f"version: unknown (got {version}); model {name} has {known}")
     response = get_model_status_pb2.GetModelStatusResponse()
     for number, state in states.items():
         if version in (None, number):
@@ -34,6 +34,6 @@ def model_status(predictor: Predictor, name: str, version: int | None) -> get_mo
 def metadata(model: LoadedModel) -> get_model_metadata_pb2.SignatureDefMap:
     """Returns the signatures of a model."""
     signatures = get_model_metadata_pb2.SignatureDefMap()
-    for name, declared in model.signature_defs().items():
-        signatures.signature_def[name].CopyFrom(declared)
+    for name, signature_def in model.signature_defs().items():
+        signatures.signature_def[name].CopyFrom(signature_def)
     return signatures

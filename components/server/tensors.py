@@ -1,4 +1,4 @@
-"""Between `TensorProto`, the form of tensors in gRPC messages, and tensors: without a loop over rows in Python."""
+"""Converts between `TensorProto`, the form of tensors in gRPC messages, and tensors, without loops over rows."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from tensorflow.core.framework import tensor_pb2, types_pb2
 from components.server.request_error import invalid
 from components.server.signature import Input
 
-# The field of TensorProto that holds values of a type, as TensorFlow Serving writes answers: readable in grpcurl.
+# TensorProto's field for values of a type, which TensorFlow Serving uses in responses: readable in grpcurl.
 _FIELDS = {
     types_pb2.DT_FLOAT: "float_val",
     types_pb2.DT_DOUBLE: "double_val",
@@ -22,35 +22,35 @@ _FIELDS = {
 }
 
 
-def to_tensor(wanted: Input, proto: tensor_pb2.TensorProto, max_bytes: int) -> Any:
+def to_tensor(expected: Input, proto: tensor_pb2.TensorProto, max_bytes: int) -> Any:
     """Returns an input of a request as a tensor of the signature's type and shape.
 
     Args:
-        wanted: the input.
-        proto: may hold anything: it comes from outside.
-        max_bytes: of the tensor. A message may say "one value, a billion times" in a few bytes.
+        expected: the input.
+        proto: untrusted.
+        max_bytes: of the tensor. A message can express "one value, a billion times" in a few bytes.
 
     Raises:
-        Refused: naming the input.
+        RequestError: with the input's name.
     """
-    name = wanted.name
-    if proto.dtype != wanted.number:
-        raise invalid(f"inputs.{name}: wrong type (got {_type_name(proto.dtype)}); {wanted.dtype.name} is needed")
+    name = expected.name
+    if proto.dtype != expected.number:
+        raise invalid(f"inputs.{name}: wrong type (got {_type_name(proto.dtype)}); {expected.dtype.name} is needed")
     if proto.tensor_shape.unknown_rank:
         raise invalid(f"inputs.{name}: no shape (got unknown_rank); give the length of each dimension")
     shape = [dim.size for dim in proto.tensor_shape.dim]
     if shape and min(shape) < 0:
         raise invalid(f"inputs.{name}: wrong shape (got {shape}); lengths are 0 or more")
-    wanted.check_shape(shape)
+    expected.check_shape(shape)
     size = math.prod(shape)
-    if size * wanted.value_bytes > max_bytes:
+    if size * expected.value_bytes > max_bytes:
         raise invalid(f"inputs.{name}: too large (got shape {shape}); a tensor may have {max_bytes} bytes")
-    # Shaped here: given a shape, tf.constant runs an operation of TensorFlow.
-    return tf.constant(_values(wanted, proto, size, max_bytes).reshape(shape), wanted.dtype)
+    # Reshaped by NumPy: given a shape, tf.constant runs an operation of TensorFlow.
+    return tf.constant(_values(expected, proto, size, max_bytes).reshape(shape), expected.dtype)
 
 
 def write(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
-    """Writes an output as TensorFlow Serving does: values in the field of their type."""
+    """Writes an output like TensorFlow Serving: values in the field of their type."""
     _describe(proto, array, tf.as_dtype(tf.string if array.dtype.kind == "O" else array.dtype))
     if field := _FIELDS.get(proto.dtype):
         getattr(proto, field).extend(array.ravel().tolist())
@@ -59,7 +59,7 @@ def write(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
 
 
 def pack(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
-    """Writes an array into a request as it is carried fastest: its bytes as they are; strings as a list."""
+    """Writes an array into a request in the fastest form: raw bytes, or a list of strings."""
     is_string = array.dtype.kind in "OSU"
     _describe(proto, array, tf.string if is_string else tf.as_dtype(array.dtype))
     if is_string:
@@ -68,7 +68,7 @@ def pack(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
         values = array.ravel().tolist()
         try:
             proto.string_val.extend(values)
-        except TypeError:  # Some are text.
+        except TypeError:  # Some are str.
             del proto.string_val[:]
             proto.string_val.extend([tf.compat.as_bytes(value) for value in values])
     else:
@@ -76,7 +76,7 @@ def pack(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
 
 
 def unpack(proto: tensor_pb2.TensorProto) -> NDArray[Any]:
-    """Returns what `write` has written; tf.make_ndarray, which reads all that there is, takes five times as long."""
+    """Reads the output of `write`; tf.make_ndarray, which reads all forms, takes five times as long."""
     shape, field = [dim.size for dim in proto.tensor_shape.dim], _FIELDS.get(proto.dtype)
     values = list(getattr(proto, field)) if field else []
     if proto.tensor_content or len(values) != math.prod(shape):
@@ -92,32 +92,32 @@ def _describe(proto: tensor_pb2.TensorProto, array: NDArray[Any], dtype: Any) ->
         proto.tensor_shape.dim.add().size = length
 
 
-def _values(wanted: Input, proto: tensor_pb2.TensorProto, size: int, max_bytes: int) -> NDArray[Any]:
-    """Returns the values, flat; a message may leave out the end if it is all the same value."""
-    name, dtype = wanted.name, wanted.numpy_dtype
+def _values(expected: Input, proto: tensor_pb2.TensorProto, size: int, max_bytes: int) -> NDArray[Any]:
+    """Returns the values, flat; a message may leave out repetitions of the last value."""
+    name, dtype = expected.name, expected.numpy_dtype
     if proto.tensor_content:
-        found = len(proto.tensor_content)
-        if wanted.is_string or found != size * dtype.itemsize:
-            mend = "give string_val" if wanted.is_string else "mend the shape"
+        size_bytes = len(proto.tensor_content)
+        if expected.is_string or size_bytes != size * dtype.itemsize:
+            hint = "give string_val" if expected.is_string else "mend the shape"
             raise invalid(
-                f"inputs.{name}: tensor_content does not fit the shape (got {found} bytes for {size} values of "
-                f"{wanted.dtype.name}); {mend}"
+                f"inputs.{name}: tensor_content does not fit the shape (got {size_bytes} bytes for {size} values of "
+                f"{expected.dtype.name}); {hint}"
             )
         return np.frombuffer(proto.tensor_content, dtype)
-    field = _FIELDS.get(wanted.number)
-    given = list(getattr(proto, field)) if field else []
-    if len(given) == size:
-        return np.array(given, dtype)
-    if not given or len(given) > size:
+    field = _FIELDS.get(expected.number)
+    values = list(getattr(proto, field)) if field else []
+    if len(values) == size:
+        return np.array(values, dtype)
+    if not values or len(values) > size:
         raise invalid(
-            f"inputs.{name}: number of values does not fit the shape (got {len(given)} values for {size} places); "
-            f"give {size} in {field or 'tensor_content'}, or fewer if the last one stands for the rest"
+            f"inputs.{name}: number of values does not fit the shape (got {len(values)} values, for a size of {size}); "
+            f"give {size} in {field or 'tensor_content'}, or fewer if the last one is repeated"
         )
-    if wanted.is_string and len(given[-1]) * (size - len(given)) > max_bytes:
+    if expected.is_string and len(values[-1]) * (size - len(values)) > max_bytes:
         raise invalid(
-            f"inputs.{name}: too large (got a string {size - len(given)} times); give {max_bytes} bytes at most"
+            f"inputs.{name}: too large (got a string {size - len(values)} times); give {max_bytes} bytes at most"
         )
-    return np.array(given + given[-1:] * (size - len(given)), dtype)
+    return np.array(values + values[-1:] * (size - len(values)), dtype)
 
 
 def _type_name(number: int) -> str:

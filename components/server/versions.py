@@ -1,4 +1,4 @@
-"""Which version is served: watches the folder, loads a new version aside, and puts it in the place of the old one."""
+"""Watches the folder of versions, loads a new version beside the served one, and swaps the two."""
 
 import gc
 import logging
@@ -11,24 +11,24 @@ from pathlib import Path
 from components.registry import versions as folders
 from components.server.metrics import Metrics
 from components.server.model import LoadedModel, NotServable
-from components.server.request_error import Code, Refused
+from components.server.request_error import Code, RequestError
 
 _LOG = logging.getLogger("components.server")
 LOADING, AVAILABLE, END = "LOADING", "AVAILABLE", "END"
 """States of a version, by the names of tensorflow.serving.ModelVersionStatus.State."""
 _WITHDRAWN, _CHANGED = "withdrawn", "changed"
-_NOBODYS_FAULT = (_WITHDRAWN, _CHANGED)
+_EXPECTED_REASONS = (_WITHDRAWN, _CHANGED)
 _MAX_DIGITS = 18
 Fingerprint = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True)
 class State:
-    """What became of a version.
+    """The state of a version.
 
     Attributes:
-        state: one of LOADING, AVAILABLE and END.
-        problem: why it cannot be served; empty if nothing is wrong.
+        state: LOADING, AVAILABLE or END.
+        problem: why it cannot be served; empty if it can.
         reason: the same in one word.
     """
 
@@ -38,110 +38,110 @@ class State:
 
 
 class Versions:
-    """The served version and those tried.
+    """The served version, and the states of others.
 
-    What was loaded is looked at once more at the moment of the swap: it may have been withdrawn meanwhile.
+    Before the swap, a loaded version's files are checked again: it may have been withdrawn meanwhile.
 
-    One thread changes it; requests read `ready` once and keep what they got, so that each runs wholly on one version,
-    and a version that was replaced is freed when its last request ends.
+    One thread swaps versions; a request calls `ready` once and keeps the result, so that it uses a single version, and
+    a replaced version is freed when its last request ends.
     """
 
     def __init__(self, *, name: str, folder: Path, poll_s: float, metrics: Metrics, changed: Callable[[], None]):
-        """Takes a folder of versions, or of one SavedModel; `changed` is called after each swap."""
+        """Takes a folder of versions, or one SavedModel; `changed` is called after each swap."""
         self._name, self._folder, self._poll_s = name, folder, poll_s
         self._metrics, self._changed = metrics, changed
         self._served: LoadedModel | None = None
         self._states: dict[int, State] = {}
         self._refused: dict[int, Fingerprint] = {}
-        self._described: set[int] = set()
+        self._verified: set[int] = set()
         self._stopped = threading.Event()
-        self._tried = threading.Event()
+        self._first_checked = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="versions", daemon=True)
 
     def start(self) -> None:
-        """Starts to load and to watch."""
+        """Starts the thread that watches the folder."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops watching; a load that is under way is not waited for."""
+        """Stops watching, without waiting for a version that is loading."""
         self._stopped.set()
 
-    def tried(self, seconds: float) -> bool:
-        """Waits until a first version is served or all that are there were refused; says whether that came."""
-        return self._tried.wait(seconds)
+    def wait_for_first(self, seconds: float) -> bool:
+        """Waits until a first version is served or all were refused; returns False after `seconds`."""
+        return self._first_checked.wait(seconds)
 
     def states(self) -> dict[int, State]:
-        """Returns what became of each version, newest first."""
+        """Returns the states of all versions, newest first."""
         return dict(sorted(self._states.copy().items(), reverse=True))
 
     def is_ready(self) -> bool:
-        """Whether a version is served."""
+        """Says whether a version is served."""
         return self._served is not None
 
     def ready(self, version: int | None = None) -> LoadedModel:
         """Returns the served version.
 
         Raises:
-            Refused: when there is none, or another one is wanted.
+            RequestError: if there is none, or the request is for another one.
         """
         served = self._served
         if served is None:
             problems = "; ".join(
                 f"{number}: {state.problem}" for number, state in self.states().items() if state.problem
             )
-            raise Refused(
+            raise RequestError(
                 Code.UNAVAILABLE, f"model {self._name}: no version is ready (got {problems or 'none'}); try later"
             )
         if version is not None and version != served.version:
-            raise Refused(
+            raise RequestError(
                 Code.NOT_FOUND, f"version: not served (got {version}); model {self._name} serves {served.version}"
             )
         return served
 
     def _watch(self) -> None:
-        # What was imported stays for ever: the collections after each swap need not look at it.
+        # Imported modules stay for ever: the collections after each swap need not examine them.
         gc.collect()
         gc.freeze()
         while not self._stopped.is_set():
             try:
-                self._look()
-            except Exception:  # noqa: BLE001 What is served goes on, and the next look may do better.
-                _LOG.exception("model=%s folder=%s could not be looked at", self._name, self._folder)
-            self._tried.set()
+                self._check()
+            except Exception:  # noqa: BLE001 The served version stays, and the next check may succeed.
+                _LOG.exception("model=%s folder=%s could not be checked", self._name, self._folder)
+            self._first_checked.set()
             self._stopped.wait(self._poll_s)
 
-    def _look(self) -> None:
-        """Serves the newest version that can be; keeps the served one where nothing else can."""
-        there = self._there()
-        for gone in [number for number in self._states if number not in there and not self._is_served(number)]:
-            self._forget(gone)
-        for number, folder in sorted(there.items(), reverse=True):
+    def _check(self) -> None:
+        """Serves the newest version that can be served; keeps the current one if there is no other."""
+        available = self._available()
+        for number_ in [number for number in self._states if number not in available and not self._is_served(number)]:
+            self._forget(number_)
+        for number, folder in sorted(available.items(), reverse=True):
             if self._is_served(number):
                 return
             if self._refused.get(number) == _fingerprint(folder):
                 continue
-            if self._try(number, folder):
+            if self._load(number, folder):
                 return
 
-    def _there(self) -> dict[int, Path]:
+    def _available(self) -> dict[int, Path]:
         if (self._folder / folders.MODEL_FILE).is_file():
             name = self._folder.name
             return {int(name) if name.isdecimal() and len(name) <= _MAX_DIGITS else 1: self._folder}
         return {int(number): self._folder / number for number in folders.versions(self._folder)}
 
-    def _try(self, number: int, folder: Path) -> bool:
+    def _load(self, number: int, folder: Path) -> bool:
         before = _fingerprint(folder)
         self._forget(number)
         self._states[number] = State(LOADING)
         start = time.monotonic()
-        is_described = folders.is_verified(folder)
+        is_verified = folders.is_verified(folder)
         try:
-            if not is_described and number in self._described:
+            if not is_verified and number in self._verified:
                 raise NotServable("damaged", f"{folder}: its {folders.MANIFEST_FILE}, which it had, is gone")
-            if is_described:
-                self._described.add(number)
-            if found := folders.damage(folder):
-                raise NotServable("damaged", f"{folder}: damaged ({found})")
+            if is_verified:
+                self._verified.add(number)
+            if problem := folders.damage(folder):
+                raise NotServable("damaged", f"{folder}: damaged ({problem})")
             verified = time.monotonic()
             model = LoadedModel(folder, number)
             loaded = time.monotonic()
@@ -159,14 +159,14 @@ class Versions:
             self._name,
             number,
             old or "none",
-            str(is_described).lower(),
+            str(is_verified).lower(),
             *times,
             num_warm,
         )
         return True
 
     def _swap(self, model: LoadedModel) -> int | None:
-        """Puts a loaded version in the place of the old one; returns the old one's number."""
+        """Replaces the served version by a loaded one; returns the number of the old one."""
         old = self._served
         self._states[model.version] = State(AVAILABLE)
         self._served = model
@@ -178,7 +178,7 @@ class Versions:
         self._changed()
         number = old.version if old else None
         del old
-        # Loaded functions refer to each other in circles, which only a collection frees.
+        # Loaded functions form reference cycles, which only a collection frees.
         gc.collect()
         return number
 
@@ -187,7 +187,7 @@ class Versions:
         self._states[number] = State(END, str(error), error.reason)
         self._metrics.refused_version.labels(self._name, str(number), error.reason).set(1)
         kept = self._served.version if self._served else "none"
-        level = logging.WARNING if error.reason in _NOBODYS_FAULT else logging.ERROR
+        level = logging.WARNING if error.reason in _EXPECTED_REASONS else logging.ERROR
         _LOG.log(level, "model=%s version=%d refused=%s served=%s: %s", self._name, number, error.reason, kept, error)
 
     def _forget(self, number: int) -> None:
@@ -201,20 +201,20 @@ class Versions:
 
 
 def _check_unchanged(folder: Path, before: Fingerprint) -> None:
-    """Refuses a version whose files are no longer those that were verified and loaded."""
+    """Refuses a version whose files have changed since they were verified and loaded."""
     if not folder.is_dir():
         raise NotServable(_WITHDRAWN, f"{folder}: withdrawn or removed while it was loaded")
     if _fingerprint(folder) != before:
-        raise NotServable(_CHANGED, f"{folder}: its files changed while it was loaded; the next look tries it again")
+        raise NotServable(_CHANGED, f"{folder}: its files changed while it was loaded; the next check tries it again")
 
 
 def _fingerprint(folder: Path) -> Fingerprint:
-    """Returns what changes when a file does: a version that was refused is tried again after that."""
-    # Of links themselves: one may be what it was refused for.
-    described = []
+    """Returns a value that changes with any file: a refused version is tried again after that."""
+    # lstat: a link may be the reason of the refusal.
+    entries = []
     for path in sorted(folder.rglob("*")):
         try:
-            described.append((path, path.lstat()))
+            entries.append((path, path.lstat()))
         except FileNotFoundError:  # Removed since it was listed.
             continue
-    return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in described)
+    return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in entries)

@@ -91,10 +91,10 @@ def test_a_call_without_a_deadline_waits_for_its_place(in_background: Any) -> No
 
     def ask() -> str:
         # What grpc says is left to a call that has no deadline.
-        with admission.place(time.monotonic() + 9.3e9):
+        with admission.slot(time.monotonic() + 9.3e9):
             return "ran"
 
-    with admission.place(None):
+    with admission.slot(None):
         answer = in_background(ask)
         wait_until(lambda: answer.done() or admission.num_waiting == 1, "the call waits")
     assert answer.result(10) == "ran"

@@ -53,15 +53,15 @@ def test_not_a_number_is_written_as_tensorflow_serving_does(server: Running) -> 
 @pytest.mark.parametrize(
     ("body", "place", "value"),
     [
-        (b"{", "body", "no JSON"),
-        (b"[" * 100_000, "body", "no JSON"),
-        (b"\xff\xfe", "body", "no JSON"),
+        (b"{", "body", "not JSON"),
+        (b"[" * 100_000, "body", "not JSON"),
+        (b"\xff\xfe", "body", "not JSON"),
         ([1], "body", "instances or inputs (got list)"),
         ({"instances": [], "inputs": {}}, "body", "instances or inputs"),
         ({"signature_name": 3, "instances": []}, "signature_name", "(got 3)"),
         ({"instances": {"a": 1}}, "instances", "(got dict)"),
         ({"instances": ["text"], "signature_name": "rank"}, "instances", "(got bare values)"),
-        ({"instances": [{"examples": {"b64": "!"}}]}, "inputs.examples", "no Base64"),
+        ({"instances": [{"examples": {"b64": "!"}}]}, "inputs.examples", "not Base64"),
         ({"instances": [{"examples": {"b64": 3}}]}, "inputs.examples", "(got dict)"),
         ({"instances": [{"examples": None}]}, "inputs.examples", "(got NoneType)"),
         (
@@ -91,7 +91,7 @@ def test_not_a_number_is_written_as_tensorflow_serving_does(server: Running) -> 
         ),
         ({"inputs": {**COLUMNS, "price": ["1"]}, "signature_name": "rank"}, "inputs.price", "(got string)"),
         ({"inputs": {**COLUMNS, "price": [None]}, "signature_name": "rank"}, "inputs.price", "(got null"),
-        ({"inputs": {**COLUMNS, "topics": [[1], [1, 2]]}, "signature_name": "rank"}, "inputs.topics", "no tensor"),
+        ({"inputs": {**COLUMNS, "topics": [[1], [1, 2]]}, "signature_name": "rank"}, "inputs.topics", "not a tensor"),
     ],
 )
 def test_wrong_bodies_are_refused_by_name(server: Running, body: Any, place: str, value: str) -> None:

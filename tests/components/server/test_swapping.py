@@ -174,7 +174,7 @@ def test_a_replaced_version_answers_to_the_end_and_is_then_freed(models: dict[in
     versions = Versions(name="feed", folder=tmp_path, poll_s=0.05, metrics=Metrics(), changed=swapped.set)
     versions.start()
     try:
-        assert versions.tried(30)
+        assert versions.wait_for_first(30)
         old = versions.ready()
         freed = weakref.ref(old)
         swapped.clear()
@@ -216,7 +216,7 @@ def test_what_is_withdrawn_or_loses_its_manifest_while_it_is_loaded_answers_noth
     versions = Versions(name="feed", folder=tmp_path, poll_s=0.02, metrics=Metrics(), changed=lambda: None)
     versions.start()
     try:
-        assert versions.tried(30)
+        assert versions.wait_for_first(30)
         (tmp_path / ".tmp-2").rename(tmp_path / "2")
         assert loaded.wait(30)
         loaded.clear()
@@ -234,7 +234,7 @@ def test_a_version_that_lost_its_manifest_is_named(models: dict[int, Path], tmp_
     versions = Versions(name="feed", folder=tmp_path, poll_s=0.02, metrics=Metrics(), changed=lambda: None)
     versions.start()
     try:
-        assert versions.tried(30)
+        assert versions.wait_for_first(30)
         put(models[2], tmp_path, 2)
         wait_until(lambda: versions.ready().version == 2, "the new version is served")
         for number in (1, 2):

@@ -175,7 +175,8 @@ def test_a_server_that_another_model_would_not_help_is_an_error(
 
     made = make(tmp_path)
     monkeypatch.setattr(
-        "components.steps.infra_validator.server_process.MODULE", "tests.components.steps.infra_validator.fake_killed_server"
+        "components.steps.infra_validator.server_process.MODULE",
+        "tests.components.steps.infra_validator.fake_killed_server",
     )
     with pytest.raises(UserError, match=place_and_value("infra_validator", "(got SIGKILL)")):
         judged_made(made, SERVING, tmp_path / "log")
