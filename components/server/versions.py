@@ -137,7 +137,7 @@ class Versions:
         is_verified = folders.is_verified(folder)
         try:
             if not is_verified and number in self._verified:
-                raise NotServable("damaged", f"{folder}: its {folders.MANIFEST_FILE}, which it had, is gone")
+                raise NotServable("damaged", f"{folder / folders.MANIFEST_FILE}: is gone; the version had one before")
             if is_verified:
                 self._verified.add(number)
             if problem := folders.damage(folder):

@@ -39,9 +39,9 @@ def described() -> Any:
     tables = {name: StockTable(group, "float32", none) for name, group in model.groups.items()}
     served = ServedRanker(model, analyzed(INPUTS, ROWS)[1], model.weights.initial(seed=1), tables)
     signatures = served.signatures()
-    said = description(model.declared, "digest", served, signatures)
+    said = description(model.spec, "digest", served, signatures)
     found = rows_module.Description(
-        ranker=model.declared,
+        ranker=model.spec,
         columns={name: rows_module.ServedColumn.model_validate(column) for name, column in said["columns"].items()},
         signatures=frozenset(signatures),
     )
