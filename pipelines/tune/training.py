@@ -67,6 +67,8 @@ class Training:
             needed.mkdir(parents=True, exist_ok=True)
         job_file = folder / JOB_FILE
         write_job(job_file, self._job)
+        # An interrupted search that is continued has lost no process.
+        self._job.losses_file.unlink(missing_ok=True)
         self._group = ProcessGroup([launcher, str(job_file), str(os.getpid())], log=self._log)
 
     def is_running(self) -> bool:

@@ -20,6 +20,7 @@ REPORT_FILE = "training.json"
 EXPORT_REPORT_FILE = "export.json"
 PROGRESS_FILE = "progress.jsonl"
 FAILURE_FILE = "failure.txt"
+LOSSES_FILE = "losses"
 _REMEDY = (
     "another version has written it: run the training again with this one, on Kubernetes with the images of the "
     "pipeline and of the trainer from one build"
@@ -110,6 +111,11 @@ class TrainJob(FrozenModel):
     def failure_file(self) -> Path:
         """The error with which the whole job failed."""
         return Path(self.log_dir) / FAILURE_FILE
+
+    @property
+    def losses_file(self) -> Path:
+        """How many processes the job has lost; exists while it runs."""
+        return Path(self.log_dir) / LOSSES_FILE
 
     def heartbeat_file(self, rank: int) -> Path:
         """Touched by a rank whenever it makes progress."""

@@ -20,6 +20,9 @@ from schemas.spec.kubernetes_names import (
 )
 from schemas.spec.serving import Size
 
+MAX_RETRIES = 10
+"""Also the fixed limit of restarts of a killed launcher and, on Kubernetes, of pods and jobs: never below `retries`."""
+
 
 class Cluster(FrozenModel):
     """Processes and limits of a training job. Nothing here changes what the model means."""
@@ -29,8 +32,9 @@ class Cluster(FrozenModel):
     threads_per_rank: PositiveInt = 1
     data_workers: Annotated[int, Field(ge=0)] = 2
     """tf.data service worker processes; 0: every rank reads its own examples, in a fixed order."""
-    retries: Annotated[int, Field(ge=0)] = 2
-    """Lost processes that a job survives: a data worker is replaced; for a rank all ranks restart."""
+    retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 2
+    """Lost processes that a job survives. A data worker is replaced; after the loss of a rank, a host, the launcher or
+    the coordinator, training resumes from the last checkpoint."""
     deadline_s: PositiveInt = 6 * 3600
     """Training that takes longer is stopped and fails."""
     heartbeat_timeout_s: PositiveInt = 300

@@ -26,7 +26,15 @@ Train = Callable[[int, Deadline], None]
 """One attempt: (its number from 0, by when) -> trained; after a JobFailedError no process of the attempt runs."""
 
 
-def conclude(job_file: Path, job: TrainJob, losses: Losses, train: Train, *, export_module: str = EXPORT_MODULE) -> int:
+def conclude(
+    job_file: Path,
+    job: TrainJob,
+    losses: Losses,
+    train: Train,
+    *,
+    leader: str,
+    export_module: str = EXPORT_MODULE,
+) -> int:
     """Trains and exports; writes a failure to `failure.txt` in the log folder.
 
     Args:
@@ -34,6 +42,7 @@ def conclude(job_file: Path, job: TrainJob, losses: Losses, train: Train, *, exp
         job: its content.
         losses: counts lost processes.
         train: makes one attempt.
+        leader: what this process is: "launcher" or "coordinator".
         export_module: started with the job file.
 
     Returns:
@@ -44,19 +53,22 @@ def conclude(job_file: Path, job: TrainJob, losses: Losses, train: Train, *, exp
         for directory in (job.log_dir, job.output_dir, job.checkpoint_dir, Path(job.final_checkpoint).parent):
             Path(directory).mkdir(parents=True, exist_ok=True)
         failure_file.unlink(missing_ok=True)
+        losses.begin(leader)
         _run(job_file, job, losses, train, export_module)
     except (JobFailedError, UserError) as error:
         failure_file.write_text(str(error))
+        losses.end()
         _LOG.error("%s", error)
         return ExitCode.MISTAKE if isinstance(error, UserError) or error.cause == "mistake" else ExitCode.FAILED
     except Stopped:
         _LOG.info("stopped by SIGTERM")
         return ExitCode.TERMINATED
+    losses.end()
     return ExitCode.DONE
 
 
 def _run(job_file: Path, job: TrainJob, losses: Losses, train: Train, export_module: str) -> None:
-    """Trains; resumes from the last checkpoint when a process is lost, up to `cluster.retries` times."""
+    """Trains and exports; resumes from the last checkpoint when a process is lost and `losses` allows it."""
     deadline = Deadline(job)
     for attempt in itertools.count():
         try:

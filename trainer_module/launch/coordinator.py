@@ -128,7 +128,14 @@ def main(*, export_module: str = EXPORT_MODULE) -> int:
         ) as rendezvous:
             _LOG.info("start spec_digest=%s port=%d", job.spec_digest, rendezvous.port)
             coordinator = Coordinator(job, hosts, rendezvous)
-            code = conclude(arguments.job_file, job, Losses(job), coordinator.train, export_module=export_module)
+            code = conclude(
+                arguments.job_file,
+                job,
+                Losses(job),
+                coordinator.train,
+                leader="coordinator",
+                export_module=export_module,
+            )
             coordinator.part(code)
             return code
     except UserError as error:

@@ -61,8 +61,9 @@ def main(job_file: str, parent_pid: str) -> int:
     keep_children_on_loopback()
     _LOG.info("start spec_digest=%s", job.spec_digest)
     losses = Losses(job)
-    losses.begin()
-    return conclude(path, job, losses, lambda attempt, deadline: _train(path, job, losses, attempt, deadline))
+    return conclude(
+        path, job, losses, lambda attempt, deadline: _train(path, job, losses, attempt, deadline), leader="launcher"
+    )
 
 
 if __name__ == "__main__":

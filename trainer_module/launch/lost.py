@@ -1,9 +1,11 @@
 """Counts the processes that a job loses, and reports each."""
 
+import contextlib
 import logging
 from pathlib import Path
 
 from schemas.contracts.training_job import TrainJob
+from schemas.files import write_whole
 from trainer_module.checkpoint.folder import published, step_of
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.progress import newest_lines, say
@@ -21,18 +23,37 @@ class GivenUpError(JobFailedError):
 
 
 class Losses:
-    """Counts a job's lost processes of any kind; up to `cluster.retries` of them are restarted."""
+    """Counts the lost processes of a job and enforces `cluster.retries`; nothing else does.
+
+    While the job runs, the count is in a file: a new launcher or coordinator continues it and adds its predecessor.
+    """
 
     def __init__(self, job: TrainJob):
         self._job, self._allowed = job, job.ranker.cluster.retries
         self._count = 0
 
-    def begin(self) -> None:
-        """Reports where a launcher resumes that replaces another."""
-        if self._job.progress_file.exists():
-            # Killed, or stopped by a user who has started the same training again.
-            says = f"the launcher was ended{self._at_step()}; restarting from {self._resumed_step()}"
-            say(self._job.progress_file, says)
+    def begin(self, leader: str) -> None:
+        """Counts the previous launcher or coordinator as lost, if there was one and it did not end by itself.
+
+        Args:
+            leader: "launcher" or "coordinator".
+
+        Raises:
+            JobFailedError: that was one loss too many.
+        """
+        file, resumes = self._job.losses_file, f"restarting from {self._resumed_step()}"
+        if file.exists():
+            self._count = int(file.read_text())
+            self._make_good(JobFailedError("lost", f"training: the {leader} was ended"), resumes)
+        else:
+            self._keep()
+            if self._job.progress_file.exists():
+                # It was stopped by a user, who has started the same training again.
+                say(self._job.progress_file, f"the {leader} was ended{self._at_step()}; {resumes}")
+
+    def end(self) -> None:
+        """Removes the count, since the job has ended by itself."""
+        self._job.losses_file.unlink(missing_ok=True)
 
     def restart(self, error: JobFailedError) -> None:
         """Reports that all ranks are restarted.
@@ -66,10 +87,16 @@ class Losses:
                 f"cluster.retries allows; the same command resumes from {self._resumed_step()}\n{error}",
             ) from error
         self._count += 1
+        self._keep()
         says = f"{error.brief}{self._at_step()}; {remedy} (attempt {self._count + 1} of {self._allowed + 1})"
         _LOG.warning("retry=%d of=%d after: %s\n%s", self._count, self._allowed, says, error)
         reason = str(error).splitlines()[0]
         say(self._job.progress_file, says, retry=self._count, of=self._allowed, reason=reason)
+
+    def _keep(self) -> None:
+        # A full disk must not end a training that does without it.
+        with contextlib.suppress(OSError):
+            write_whole(self._job.losses_file, str(self._count))
 
     def _at_step(self) -> str:
         steps = (line["step"] for line in newest_lines(self._job.progress_file) if isinstance(line.get("step"), int))

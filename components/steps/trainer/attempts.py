@@ -9,8 +9,9 @@ import signal
 from pathlib import Path
 
 from components.processes.group import run_group
-from schemas.contracts.training_job import FAILURE_FILE
+from schemas.contracts.training_job import FAILURE_FILE, LOSSES_FILE
 from schemas.errors import UserError
+from schemas.spec.cluster import MAX_RETRIES
 
 _LOG = logging.getLogger(__name__)
 _LAUNCHER = "trainer_module.launch.launcher"
@@ -22,28 +23,31 @@ class TrainingFailed(UserError):
     is_mistake = False
 
 
-def run_to_the_end(job_file: Path, log_dir: Path, *, retries: int, launcher: str = _LAUNCHER) -> None:
+def run_to_the_end(job_file: Path, log_dir: Path, *, launcher: str = _LAUNCHER) -> None:
     """Trains and exports.
+
+    Each launcher counts the ones that were killed before it as losses, and gives up after `cluster.retries`.
 
     Args:
         job_file: of the job.
         log_dir: of the job.
-        retries: how many times a killed launcher is started again.
         launcher: module that runs a job file.
 
     Raises:
         TrainingFailed: when the launcher gave up, or was killed once too often.
     """
     failure = log_dir / FAILURE_FILE
-    for attempt in range(retries + 1):
+    (log_dir / LOSSES_FILE).unlink(missing_ok=True)
+    # The limit is for a launcher that is killed before it can count.
+    for restart in range(MAX_RETRIES + 1):
         failure.unlink(missing_ok=True)
         code = run_group([launcher, str(job_file), str(os.getpid())], log=log_dir / "launch.log")
         if code == 0:
             return
         killer = _killer(code)
-        if failure.exists() or killer is None or attempt == retries:
+        if failure.exists() or killer is None or restart == MAX_RETRIES:
             break
-        _LOG.warning("event=launcher_killed by=%s attempt=%d retries=%d", killer, attempt + 1, retries)
+        _LOG.warning("event=launcher_killed by=%s restart=%d", killer, restart + 1)
     how = f"was ended by {killer}" if killer else f"ended with code {code}"
     reason = failure.read_text() if failure.exists() else f"training: the launcher {how}"
     raise TrainingFailed(f"{reason}\nAll logs: {log_dir}")

@@ -89,7 +89,7 @@ def _run_processes(
     begin(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
     job_file = log_dir / JOB_FILE
     write_job(job_file, job)
-    run_to_the_end(job_file, log_dir, retries=ranker.cluster.retries)
+    run_to_the_end(job_file, log_dir)
     return job
 
 

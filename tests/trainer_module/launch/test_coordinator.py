@@ -56,7 +56,7 @@ def _nothing_runs(job: ClusterJob) -> Callable[[], bool]:
 
 
 def test_a_job_ends_well_though_each_of_its_processes_is_killed_once(tmp_path: Path) -> None:
-    with ClusterJob(_job(tmp_path), hosts=2) as job:
+    with ClusterJob(_job(tmp_path, retries=3), hosts=2) as job:
         hosts = [job.host(0), job.host(1)]  # They wait for their coordinator.
         first = job.coordinator()
         ranks = _train(job)
@@ -75,9 +75,10 @@ def test_a_job_ends_well_though_each_of_its_processes_is_killed_once(tmp_path: P
         _train(job, but=ranks)
         _end(job)
         assert [process.wait(20) for process in (second, *hosts)] == [0, 0, 0]
-        killed_rank, replaced_host = _retries(job)
+        killed_rank, replaced_host, coordinator = _retries(job)
         assert mentions(killed_rank, f"training: rank-1 on host 1 ... SIGKILL ... {tmp_path}/logs/rank-1.log")
         assert mentions(replaced_host, "training: host 1 ... replaced")
+        assert mentions(coordinator, "training: ... coordinator")
         assert "[rank-1] start rank=1" in job.log("host-1")
         assert Path(read_job(job.job_file).model_dir).is_dir()
         assert processes_of(job.job_file) == []
@@ -91,10 +92,10 @@ def test_a_model_without_its_report_is_what_a_killed_export_has_left_and_is_writ
     end_training(job)
     Path(job.model_dir).mkdir()
     export = "tests.trainer_module.launch.fake_export"
-    assert conclude(job_file, job, Losses(job), _unexpected, export_module=export) == 0
+    assert conclude(job_file, job, Losses(job), _unexpected, leader="coordinator", export_module=export) == 0
     assert job.export_file.exists()
     job.export_file.write_text("of the first")
-    assert conclude(job_file, job, Losses(job), _unexpected, export_module=export) == 0
+    assert conclude(job_file, job, Losses(job), _unexpected, leader="coordinator", export_module=export) == 0
     assert job.export_file.read_text() == "of the first"
 
 

@@ -57,13 +57,36 @@ def test_each_loss_is_told_with_its_step_the_step_to_go_on_from_and_the_attempt(
     assert mentions(worker, "data worker 0 lost (signal 9) ... step 2,763 ... 3 of 3")
 
 
-def test_a_launcher_that_replaces_a_lost_one_says_so(job: TrainJob) -> None:
-    Losses(job).begin()
+def test_a_job_that_is_begun_again_says_from_where_it_goes_on(job: TrainJob) -> None:
+    Losses(job).begin("launcher")
     [said] = _said(job)
     assert mentions(said, "launcher ... step 2,763 ... step 2,600")
+
+
+def test_a_job_that_begins_says_nothing(job: TrainJob) -> None:
     job.progress_file.unlink()
-    Losses(job).begin()
+    Losses(job).begin("launcher")
     assert not job.progress_file.exists()
+
+
+def test_a_lost_leader_counts_as_one_more_loss(job: TrainJob) -> None:
+    job.progress_file.unlink()
+    first = Losses(job)
+    first.begin("coordinator")
+    first.restart(_lost())
+    Losses(job).begin("coordinator")
+    assert mentions(_said(job)[-1], "coordinator ... step 2,600 ... 3 of 3")
+    with pytest.raises(JobFailedError, match=r"coordinator .* 2 .*cluster.retries"):
+        Losses(job).begin("coordinator")
+
+
+def test_a_job_that_has_ended_by_itself_begins_with_a_new_count(job: TrainJob) -> None:
+    for _ in range(5):
+        losses = Losses(job)
+        losses.begin("launcher")
+        losses.restart(_lost())
+        losses.restart(_lost())
+        losses.end()
 
 
 def test_one_loss_too_many_is_one_clear_error_that_says_how_to_go_on(job: TrainJob) -> None:

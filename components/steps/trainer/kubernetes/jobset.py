@@ -20,6 +20,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from components.steps.trainer.kubernetes.conditions import JobCondition
 from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
 from components.steps.trainer.kubernetes.training_pods import coordinator, host
+from schemas.spec.cluster import MAX_RETRIES
 
 _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _SECONDS_AFTER_FINISHED = 3600
@@ -111,6 +112,7 @@ class JobSet(NamespacedResourceG, JobSetFields):
 
 def jobset(run: TrainingRun) -> JobSet:
     """Returns the set, suspended until the objects that its pods need exist."""
+    # The coordinator enforces cluster.retries. The limits of Kubernetes are fixed, and never reached before that one.
     # Without a matching rule, all Jobs are created again, up to maxRestarts times
     # (kubernetes-sigs/jobset, pkg/controllers/failure_policy.go).
     rules = [
@@ -120,7 +122,7 @@ def jobset(run: TrainingRun) -> JobSet:
     return JobSet(
         metadata=ObjectMeta(name=run.name, labels=run.selector),
         spec=JobSetSpec(
-            failurePolicy=FailurePolicy(maxRestarts=run.cluster.retries, rules=rules),
+            failurePolicy=FailurePolicy(maxRestarts=MAX_RETRIES, rules=rules),
             # Hosts find the coordinator by its Service, and send it their addresses.
             network=Network(enableDNSHostnames=False),
             replicatedJobs=[
@@ -145,7 +147,7 @@ def _coordinator_job(run: TrainingRun) -> JobTemplateSpec:
     return JobTemplateSpec(
         spec=JobSpec(
             activeDeadlineSeconds=run.cluster.deadline_s,
-            backoffLimit=run.cluster.retries,
+            backoffLimit=MAX_RETRIES,
             podFailurePolicy=PodFailurePolicy(rules=[final, _preempted()]),
             template=coordinator(run, restart_policy="Never"),
         )
@@ -155,8 +157,8 @@ def _coordinator_job(run: TrainingRun) -> JobTemplateSpec:
 def _host_job(run: TrainingRun) -> JobTemplateSpec:
     return JobTemplateSpec(
         spec=JobSpec(
-            # The coordinator counts the attempts; a Job counts the pods of all hosts.
-            backoffLimit=run.num_hosts * (run.cluster.retries + 1),
+            # A Job counts the pods of all hosts.
+            backoffLimit=run.num_hosts * MAX_RETRIES,
             completionMode="Indexed",
             completions=run.num_hosts,
             parallelism=run.num_hosts,

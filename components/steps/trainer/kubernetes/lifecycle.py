@@ -1,8 +1,9 @@
 """Runs a training job in pods: creates it, watches it, restarts it, and always removes it."""
 
 import asyncio
+import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from components.steps.trainer.kubernetes.status_log import StatusLogger
 from components.steps.trainer.kubernetes.trouble import component_of
 from components.steps.trainer.kubernetes.verdict import End, coordinator_job, ended_job, failure
 from components.steps.trainer.kubernetes.waiting import stopped, within
-from schemas.contracts.training_job import FAILURE_FILE
+from schemas.contracts.training_job import FAILURE_FILE, LOSSES_FILE
 from schemas.errors import UserError
+from schemas.spec.cluster import MAX_RETRIES
 
 _LOG = logging.getLogger(__name__)
 _LAST_LINES_S = 5.0
@@ -45,18 +47,25 @@ async def run_job(api: Api, run: TrainingRun, log_dir: Path) -> None:
     loop = asyncio.get_running_loop()
     until = loop.time() + run.cluster.deadline_s + api.timing.started_s
     try:
-        for attempt in range(run.cluster.retries + 1):
-            if attempt:
+        for restart in range(MAX_RETRIES + 1):
+            if restart:
                 await _removed(objects, run)
-            job = await objects.start(before=lambda: (log_dir / FAILURE_FILE).unlink(missing_ok=True))
+            # A job that replaces one of this step continues its count of lost processes.
+            stale = (FAILURE_FILE,) if restart else (FAILURE_FILE, LOSSES_FILE)
+            job = await objects.start(before=functools.partial(_remove, log_dir, stale))
             end = await _Watcher(api, run, job, log_dir).wait(until)
             if end.outcome == "done":
                 return
-            if end.outcome == "failed" or attempt == run.cluster.retries:
+            if end.outcome == "failed" or restart == MAX_RETRIES:
                 raise TrainingFailed(_failure_text(end, log_dir))
-            _LOG.warning("event=retry attempt=%d of=%d after=%r", attempt + 1, run.cluster.retries, end.reason)
+            _LOG.warning("event=job_restarted after=%r", end.reason)
     finally:
         await _removed(objects, run)
+
+
+def _remove(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
 
 
 async def _removed(objects: Objects, run: TrainingRun) -> None:

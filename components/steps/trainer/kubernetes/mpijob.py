@@ -13,6 +13,7 @@ from lightkube.models.meta_v1 import ObjectMeta, Time
 from components.steps.trainer.kubernetes.conditions import JobCondition
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.training_pods import coordinator, host
+from schemas.spec.cluster import MAX_RETRIES
 
 # The operator's label of Workers, and the suffix of the batch/v1 Job of the Launcher:
 # kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go (newWorker, newLauncherJob).
@@ -109,7 +110,8 @@ def mpijob(run: TrainingRun) -> MPIJob:
             ),
             runPolicy=RunPolicy(
                 activeDeadlineSeconds=run.cluster.deadline_s,
-                backoffLimit=run.cluster.retries,
+                # The coordinator enforces cluster.retries; this limit is fixed, and never reached before that one.
+                backoffLimit=MAX_RETRIES,
                 cleanPodPolicy="All",
                 suspend=True,
                 ttlSecondsAfterFinished=_SECONDS_AFTER_FINISHED,

@@ -12,6 +12,7 @@ import pytest
 from components.steps.trainer.attempts import TrainingFailed, run_to_the_end
 from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
 from schemas.loading import load_spec
+from schemas.spec.cluster import MAX_RETRIES
 from tests.paths import SPECS
 
 RANKER = load_spec(SPECS / "short_video.yaml").ranker()
@@ -31,12 +32,11 @@ def write_job(folder: Path, **settings: Any) -> None:
     (folder / "job.json").write_text(json.dumps(written))
 
 
-def run(folder: Path, retries: int, **settings: Any) -> None:
+def run(folder: Path, **settings: Any) -> None:
     write_job(folder, **settings)
     run_to_the_end(
         folder / "job.json",
         folder,
-        retries=retries,
         launcher="tests.components.steps.trainer.fake_launcher",
     )
 
@@ -47,20 +47,20 @@ def attempts(folder: Path) -> int:
 
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM", "SIGSEGV"])
 def test_a_killed_launcher_is_started_again(tmp_path: Path, signal: str) -> None:
-    run(tmp_path, retries=2, kills=2, signal=signal)
+    run(tmp_path, kills=2, signal=signal)
     assert json.loads((tmp_path / "model" / "attempt.json").read_text()) == 2
 
 
 def test_a_launcher_that_is_killed_once_too_often_fails_the_training(tmp_path: Path) -> None:
     with pytest.raises(TrainingFailed, match=r"training: .*SIGKILL\nAll logs: "):
-        run(tmp_path, retries=1, kills=2)
-    assert attempts(tmp_path) == 2
+        run(tmp_path, kills=99)
+    assert attempts(tmp_path) == MAX_RETRIES + 1
 
 
 def test_a_job_that_its_launcher_gave_up_is_not_tried_again(tmp_path: Path) -> None:
     (tmp_path / "failure.txt").write_text("of another training")
     with pytest.raises(TrainingFailed, match=r"training: rank-1 .*code 1\nAll logs: "):
-        run(tmp_path, retries=2, kills=1, gives_up=True)
+        run(tmp_path, kills=1, gives_up=True)
     assert attempts(tmp_path) == 2
 
 

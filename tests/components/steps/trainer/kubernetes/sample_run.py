@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from components.steps.trainer.kubernetes.connection import connect
 from components.steps.trainer.kubernetes.launch import run_pods
 from components.steps.trainer.kubernetes.lifecycle import run_job
@@ -33,7 +35,13 @@ QUICK = Timing(
 )  # fmt: skip
 
 
-def training_run(kind: str = "jobset", *, retries: int = 2, launcher: dict[str, Any] | None = None) -> TrainingRun:
+def limit_restarts(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """Lowers the limits of pods and jobs."""
+    for module in ("lifecycle", "mpijob", "jobset"):
+        monkeypatch.setattr(f"components.steps.trainer.kubernetes.{module}.MAX_RETRIES", limit)
+
+
+def training_run(kind: str = "jobset", *, launcher: dict[str, Any] | None = None) -> TrainingRun:
     declared = {
         "launcher": {"kind": kind, **(launcher or {})},
         "image": "registry.example/trainer@sha256:" + "0" * 64,
@@ -41,7 +49,7 @@ def training_run(kind: str = "jobset", *, retries: int = 2, launcher: dict[str, 
     }
     launch = Launch.model_validate_json(json.dumps(declared))
     name = run_name("short_video", "0123456789abcdef")
-    return TrainingRun(name, launch, Cluster(retries=retries), "/data/training/job.json")
+    return TrainingRun(name, launch, Cluster(), "/data/training/job.json")
 
 
 @dataclass

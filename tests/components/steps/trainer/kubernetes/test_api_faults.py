@@ -10,6 +10,7 @@ import pytest
 
 from components.steps.trainer.kubernetes.api import Api
 from components.steps.trainer.kubernetes.connection import connect
+from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from tests.components.steps.trainer.kubernetes.sample_run import (
     DONE,
@@ -185,10 +186,10 @@ def test_the_role_allows_what_is_used_and_nothing_else(tmp_path: Path, monkeypat
     for kind in ("mpijob", "jobset"):
         lives = {"host": [Life(is_evicted=True), Life(waits=("ContainerCreating", "")), Life()]}
         with world(tmp_path, monkeypatch, **lives) as cluster:
-            cluster.start(training_run(kind, retries=0))  # and is killed
+            cluster.start(training_run(kind))  # and is killed
             threading.Thread(target=_end, args=(cluster,), daemon=True).start()
-            with pytest.raises(UserError, match="code 9"):
-                cluster.launch(training_run(kind, retries=0))
+            with pytest.raises(UserError, match="code 1"):
+                cluster.launch(training_run(kind))
             used |= cluster.api.used
     assert used == granted(ROLE)
 
@@ -196,7 +197,7 @@ def test_the_role_allows_what_is_used_and_nothing_else(tmp_path: Path, monkeypat
 def _end(cluster: World) -> None:
     wait_until(lambda: ("", "events", "list") in cluster.api.used, "a look at the events")
     [pod] = [name for name in cluster.created("pods") if "launcher" in name or "coordinator" in name]
-    finish(cluster.store, pod, 9)
+    finish(cluster.store, pod, ExitCode.FAILED)
 
 
 def test_an_event_that_cannot_be_read_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from components.steps.trainer.attempts import TrainingFailed
-from tests.components.steps.trainer.kubernetes.sample_run import DONE, NAME, World, training_run, wait_until, world
+from schemas.contracts.training_job import LOSSES_FILE
+from tests.components.steps.trainer.kubernetes.sample_run import (
+    DONE,
+    NAME,
+    World,
+    limit_restarts,
+    training_run,
+    wait_until,
+    world,
+)
 from tests.errors import place_and_value, tells
 from tests.fakes.kubernetes_controllers import Life, finish, set_condition
 
@@ -75,27 +85,41 @@ def test_a_preempted_coordinator_is_replaced_within_the_job(
         assert cluster.left() == []
 
 
-def test_a_job_that_was_preempted_to_its_end_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with world(tmp_path, monkeypatch, coordinator=[PREEMPTED, PREEMPTED, DONE]) as cluster:
-        cluster.launch(training_run("mpijob", retries=1))
+def test_a_job_that_was_preempted_to_its_end_is_made_anew_and_knows_its_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_restarts(monkeypatch, 1)
+    (tmp_path / LOSSES_FILE).write_text("of an earlier run")
+    known: list[bool] = []
+
+    def counts(_: str) -> None:
+        known.append((tmp_path / LOSSES_FILE).exists())
+        (tmp_path / LOSSES_FILE).write_text("1")
+
+    first, second = (replace(PREEMPTED, does=counts) for _ in range(2))
+    with world(tmp_path, monkeypatch, coordinator=[first, second, replace(DONE, does=counts)]) as cluster:
+        cluster.launch(training_run("mpijob"))
         assert len(cluster.created("mpijobs")) == 2
         assert cluster.left() == []
+    assert known == [False, True, True]
 
 
 def test_a_job_that_is_preempted_once_too_often_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_restarts(monkeypatch, 1)
     with world(tmp_path, monkeypatch, coordinator=[PREEMPTED] * 9) as cluster:
         with pytest.raises(TrainingFailed, match=r"BackoffLimitExceeded: .*\npod .* code 143"):
-            cluster.launch(training_run("mpijob", retries=1))
+            cluster.launch(training_run("mpijob"))
         assert len(cluster.created("mpijobs")) == 2
         assert cluster.left() == []
 
 
 @KINDS
 def test_memory_that_is_too_small_is_no_preemption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    limit_restarts(monkeypatch, 1)
     killed = Life(says=("exports",), code=137, reason="OOMKilled")
     with world(tmp_path, monkeypatch, coordinator=[killed] * 9) as cluster:
         with pytest.raises(TrainingFailed) as failed:
-            cluster.launch(training_run(kind, retries=1))
+            cluster.launch(training_run(kind))
         assert cluster.left() == []
         assert len(cluster.created(f"{kind}s")) == 1
     assert "code 137 (OOMKilled): raise cluster.launcher.coordinator.memory" in str(failed.value)

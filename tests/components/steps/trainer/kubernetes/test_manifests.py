@@ -191,7 +191,7 @@ def test_without_data_workers_there_is_no_pool() -> None:
 
 
 def test_what_is_declared_decides_the_digest() -> None:
-    declared = [{"ranks": 4, "retries": 2}, {"ranks": 8, "retries": 2}, {"ranks": 4, "retries": 3}]
+    declared = [{"ranks": 4}, {"ranks": 8}, {"ranks": 4, "deadline_s": 60}]
     digests = {render(run_of("short_video", **cluster)).digest for cluster in declared}
     assert len(digests) == 3
     assert render(run_of("short_video")).digest == render(run_of("short_video")).digest
