@@ -1,4 +1,4 @@
-"""Runs the step's process to its end, and ends it when this one is asked to stop."""
+"""Runs the step's process to its end, and ends it when a signal stops this one."""
 
 import tempfile
 from pathlib import Path

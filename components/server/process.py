@@ -30,10 +30,10 @@ def serve(options: Options) -> int:
     """Serves until SIGTERM, SIGINT or the parent's end.
 
     Returns:
-        The exit code: FAILED when the one model that was given cannot be served.
+        The exit code: FAILED if the single model of the directory cannot be served.
 
     Raises:
-        UserError: if it cannot listen where it was told to.
+        UserError: if it cannot listen on the given address.
     """
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -43,8 +43,8 @@ def serve(options: Options) -> int:
     _check_ports(options)
     _quieten()
     if options.host not in _LOOPBACK:
-        _LOG.warning("host=%s: whoever reaches this address may ask: there is no authentication", options.host)
-    # Loading a version computes in Python for seconds; by default a request would wait 5 ms for each of its turns.
+        _LOG.warning("host=%s: anybody who reaches this address may send requests: no authentication", options.host)
+    # Loading a version takes seconds of Python; by default a request would wait 5 ms whenever it needs the interpreter.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
     from components.server.serving import Serving  # TensorFlow reads its environment when it is imported.
@@ -56,7 +56,7 @@ def serve(options: Options) -> int:
             pass
         if not stopped.is_set():
             if not serving.versions.is_ready() and (options.directory / folders.MODEL_FILE).is_file():
-                return ExitCode.FAILED  # The log has said why; no other version will come.
+                return ExitCode.FAILED  # The log has the reason; there will be no other version.
             _announce(options, serving)
         stopped.wait()
         return ExitCode.DONE
@@ -90,7 +90,7 @@ def _announce(options: Options, serving: "Serving") -> None:
 
 
 def _check_ports(options: Options) -> None:
-    """Refuses a taken port at once, rather than after TensorFlow's import."""
+    """Refuses a port in use at once, not only after TensorFlow's import."""
     for name in ("grpc_port", "rest_port"):
         address = options.address(getattr(options, name))
         try:

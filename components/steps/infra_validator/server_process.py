@@ -1,4 +1,4 @@
-"""A server in a process of its own, for as long as somebody asks it."""
+"""Runs the server under test as a separate process."""
 
 import json
 import os
@@ -37,14 +37,14 @@ _NOT_THE_MODELS_FAULT = (
     "to bind",
 )
 _REFUSAL = re.compile(r" refused=\w+ served=\w+: (.*)")
-"""What the server logs of a model that it cannot serve."""
+"""The server's log line on a model that it cannot serve."""
 
 
 class Server:
     """A server that is ready.
 
     Attributes:
-        load_s: from its start until it was ready.
+        load_s: from the start until it was ready.
     """
 
     def __init__(self, process: ProcessGroup, log: "_Log", address: str, load_s: float, timeout_s: float):
@@ -60,7 +60,7 @@ class Server:
             def ask(signature: str, tensors: Tensors) -> Tensors:
                 try:
                     outputs = client.predict(signature, tensors, self._time_for_a_request())
-                    # A message keeps its outputs in no order; sentences about them should have one.
+                    # Outputs of a message are unordered; messages about them should be in a fixed order.
                     return dict(sorted(outputs.items()))
                 except grpc.RpcError as error:
                     raise self._failure(error) from error
@@ -94,7 +94,7 @@ class _Log:
         return read_end(self.path, 65536, start=self._start)
 
     def refusal(self) -> str:
-        """Returns the server's last word on a model that it cannot serve; empty if there is none."""
+        """Returns the server's last log line on a model that it cannot serve; empty if there is none."""
         found = _REFUSAL.findall(self.text())
         return in_short(found[-1], 600) if found else ""
 
@@ -105,7 +105,7 @@ class _Log:
 
 @contextmanager
 def serve(model_dir: Path, *, log: Path, load: Load, timeout_s: float) -> Iterator[Server]:
-    """Starts a server on ports that the kernel chooses, and leaves nothing of it behind.
+    """Starts a server on ports that the kernel chooses, and ends it afterwards.
 
     A server whose parent is killed is killed by the kernel.
 
@@ -116,8 +116,8 @@ def serve(model_dir: Path, *, log: Path, load: Load, timeout_s: float) -> Iterat
         timeout_s: for the server to be ready; and again for all requests.
 
     Raises:
-        Unfit: when the server cannot serve this model.
-        UserError: when it could not serve any.
+        Unfit: if the server cannot serve this model.
+        UserError: if it could not serve any model.
     """
     with tempfile.TemporaryDirectory(prefix="sangam-serving-check-") as scratch:
         address_file, started = Path(scratch) / "address.json", time.monotonic()
@@ -158,7 +158,7 @@ def _wait(process: ProcessGroup, address_file: Path, log: _Log, timeout_s: float
 
 
 def _raise_if_killed(code: int, log: _Log) -> None:
-    """Raises for an end that another model would have met too: no memory, no port, no room, a fault of the server's."""
+    """Raises if the server would have ended with any model: no memory, port or disk space, or a fault of the server."""
     text = log.text()
     found = next((word for word in _NOT_THE_MODELS_FAULT if word in text), None)
     # A model can make the server refuse it, or TensorFlow crash. SIGKILL is most often the kernel's, out of memory.

@@ -1,6 +1,6 @@
-"""Runs the launcher of a training job, again if something has killed it: it goes on from the last checkpoint.
+"""Runs the launcher of a training job, and again if it was killed: it continues from the last checkpoint.
 
-Within a job the launcher itself replaces lost processes. A job that it gives up on is not tried again.
+Within a job the launcher itself replaces lost processes. If it gives up, the job is not tried again.
 """
 
 import logging
@@ -34,7 +34,7 @@ def run_to_the_end(job_file: Path, log_dir: Path, *, launcher: str = _LAUNCHER) 
         launcher: module that runs a job file.
 
     Raises:
-        TrainingFailed: when the launcher gave up, or was killed once too often.
+        TrainingFailed: if the launcher gave up, or was killed too often.
     """
     failure = log_dir / FAILURE_FILE
     (log_dir / LOSSES_FILE).unlink(missing_ok=True)
@@ -54,7 +54,7 @@ def run_to_the_end(job_file: Path, log_dir: Path, *, launcher: str = _LAUNCHER) 
 
 
 def _killer(code: int) -> str | None:
-    """Returns the signal that ended a process, also one that it caught; None if it ended by itself."""
+    """Returns the signal that ended a process, even if it caught it; None if it ended by itself."""
     number = -code if code < 0 else code - 128
     try:
         return signal.Signals(number).name

@@ -125,7 +125,7 @@ def test_sangam_serve_tells_where_it_listens_and_names_the_model_by_its_descript
         process.terminate()
         _, log = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert "there is no authentication" in log
+    assert "no authentication" in log
     assert "version=20240307001" in log
 
 
