@@ -65,8 +65,8 @@ def refuse_changed(folder: str, sealed: str, remedy: str = REMAKE) -> None:
     Raises:
         UserError: with the file that differs.
     """
-    if found := _change(Path(folder), sealed):
-        raise UserError(f"{folder}: is not what was written there (got {found}); {remedy}")
+    if change := _change(Path(folder), sealed):
+        raise UserError(f"{folder}: is not what was written there (got {change}); {remedy}")
 
 
 def difference(folder: Path) -> str | None:

@@ -39,7 +39,7 @@ class Metrics:
             "sangam_candidates", "Rows of a request.", ("signature",), buckets=_ROWS, registry=self.registry
         )
         self.in_flight = Gauge("sangam_requests_in_flight", "Requests running.", registry=self.registry)
-        self.waiting = Gauge("sangam_requests_waiting", "Requests waiting for a place.", registry=self.registry)
+        self.waiting = Gauge("sangam_requests_waiting", "Requests waiting for a slot.", registry=self.registry)
         self.connections = Gauge("sangam_rest_connections", "REST connections open.", registry=self.registry)
         self.dropped_connections = Counter(
             "sangam_dropped_connections",

@@ -95,8 +95,8 @@ class _Log:
 
     def refusal(self) -> str:
         """Returns the server's last log line on a model that it cannot serve; empty if there is none."""
-        found = _REFUSAL.findall(self.text())
-        return in_short(found[-1], 600) if found else ""
+        refusals = _REFUSAL.findall(self.text())
+        return in_short(refusals[-1], 600) if refusals else ""
 
     def tail(self) -> str:
         """Returns the last lines in one."""
@@ -160,14 +160,14 @@ def _wait(process: ProcessGroup, address_file: Path, log: _Log, timeout_s: float
 def _raise_if_killed(code: int, log: _Log) -> None:
     """Raises if the server would have ended with any model: no memory, port or disk space, or a fault of the server."""
     text = log.text()
-    found = next((word for word in _NOT_THE_MODELS_FAULT if word in text), None)
+    cause = next((word for word in _NOT_THE_MODELS_FAULT if word in text), None)
     # A model can make the server refuse it, or TensorFlow crash. SIGKILL is most often the kernel's, out of memory.
     is_the_models_fault = log.refusal() if code > 0 else code != -signal.SIGKILL
-    if is_the_models_fault and found is None:
+    if is_the_models_fault and cause is None:
         return
     raise UserError(
-        f"infra_validator: the server could not work here (got {found or _how(code)}); this says nothing of the model: "
-        f"see the log, give the machine more room if it needs it, and run again. Log: {log.path}, which ends with: "
+        f"infra_validator: the server could not work here (got {cause or _how(code)}); the model is not the cause: "
+        f"see the log, give the machine more memory or disk if needed, and run again. Log: {log.path}, which ends with: "
         f"{log.tail()}"
     )
 

@@ -150,8 +150,8 @@ def _ndcg(groups: Groups, k: int) -> Floats:
 
 def _recall(groups: Groups, k: int) -> Floats:
     """Returns the share of a list's positives that rank among its first k; of equal scores, the share that fits."""
-    found = _at_places(groups, k, np.arange(k + 1, dtype=np.float64))
-    return ratio(found, groups.per_group(groups.positives_T))
+    positives_in_k = _at_places(groups, k, np.arange(k + 1, dtype=np.float64))
+    return ratio(positives_in_k, groups.per_group(groups.positives_T))
 
 
 def _at_places(groups: Groups, k: int, worth: Floats) -> Floats:

@@ -35,7 +35,7 @@ class WeightedTotals:
 
     def metrics(self) -> dict[str, Floats]:
         """Returns each metric as it is and per replicate, [R]; NaN where it is undefined."""
-        return self.plain.metrics() | {WEIGHTED + name: found for name, found in self.by_weight.metrics().items()}
+        return self.plain.metrics() | {WEIGHTED + name: values for name, values in self.by_weight.metrics().items()}
 
     def report(self) -> dict[str, float]:
         """Returns counts and means, including those of the weights."""

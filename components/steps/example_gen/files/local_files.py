@@ -34,8 +34,8 @@ class LocalStorage:
         with ThreadPoolExecutor(THREADS) as threads:
             names = list(threads.map(lambda pattern: list(self._names("", pattern.split("/"))), patterns))
             listed = threads.map(self._listed, [name for of_pattern in names for name in of_pattern])
-            found = [[next(listed) for _ in of_pattern] for of_pattern in names]
-        return [sorted(filter(None, of_pattern), key=lambda each: each.path) for of_pattern in found]
+            by_pattern = [[next(listed) for _ in of_pattern] for of_pattern in names]
+        return [sorted(filter(None, of_pattern), key=lambda each: each.path) for of_pattern in by_pattern]
 
     def _names(self, folder: str, parts: Sequence[str]) -> Iterator[str | Listed]:
         """Yields the paths below a folder that match, and folders that cannot be listed."""
@@ -45,16 +45,16 @@ class LocalStorage:
         if not parts:
             yield folder
             return
-        matches = re.compile(fnmatch.translate(parts[0])).match
+        is_match = re.compile(fnmatch.translate(parts[0])).match
         try:
             with self._scan(folder or ".") as entries:
-                found = [entry for entry in entries if matches(entry.name)]
+                matching = [entry for entry in entries if is_match(entry.name)]
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             yield Listed(folder, None, f"cannot be listed (got: {error.strerror}); check its permissions")
             return
-        for entry in found:
+        for entry in matching:
             path = posixpath.join(folder, entry.name)
             if len(parts) == 1:
                 yield path

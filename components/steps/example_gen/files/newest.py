@@ -17,8 +17,8 @@ def newest_day(logs: DayLogs, data_root: str, storage: Storage) -> Day | None:
     anything = pattern
     for name, digits in zip(DAY_FIELDS, (4, 2, 2), strict=True):
         anything = anything.replace(name, "[0-9]" * digits)
-    [found] = storage.match([posixpath.join(glob.escape(data_root), anything)])
-    days = (_day_of("/".join(each.path.split("/")[-last - 1 :]), pattern) for each in found)
+    [matches] = storage.match([posixpath.join(glob.escape(data_root), anything)])
+    days = (_day_of("/".join(each.path.split("/")[-last - 1 :]), pattern) for each in matches)
     return max((day for day in days if day), default=None)
 
 

@@ -130,9 +130,9 @@ def is_complete(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bo
     return logs.arrival is None or _is_marked(storage.match([_pattern(logs.arrival.marker, day, data_root)])[0])
 
 
-def _is_marked(found: Sequence[Listed]) -> bool:
+def _is_marked(matches: Sequence[Listed]) -> bool:
     # A file only: a folder may be incomplete.
-    return any(each.facts for each in found)
+    return any(each.facts for each in matches)
 
 
 def marker_path(arrival: Arrival, day: Day, data_root: str) -> str:
@@ -232,10 +232,10 @@ def _listed_days(logs: DayLogs, days: Sequence[Day], data_root: str, storage: St
     """Returns the files of each day; none for a day without its marker, which may be incomplete."""
     patterns = [_pattern(logs.pattern, day, data_root) for day in days]
     markers = [_pattern(logs.arrival.marker, day, data_root) for day in days] if logs.arrival else []
-    found = storage.match([*patterns, *markers])
-    listed = [_visible(of_day, logs.pattern) for of_day in found[: len(days)]]
+    matches = storage.match([*patterns, *markers])
+    listed = [_visible(of_day, logs.pattern) for of_day in matches[: len(days)]]
     if logs.arrival:
-        listed = [of_day if _is_marked(mark) else [] for of_day, mark in zip(listed, found[len(days) :], strict=True)]
+        listed = [of_day if _is_marked(mark) else [] for of_day, mark in zip(listed, matches[len(days) :], strict=True)]
     return listed
 
 
@@ -282,12 +282,12 @@ def _resolve_splits(logs: SplitLogs, data_root: str, storage: Storage) -> Files:
     return Files(date=None, splits=names, files=tuple(all_files))
 
 
-def _visible(found: Iterable[Listed], pattern: str) -> list[Listed]:
-    return [each for each in found if not _is_hidden(each.path, pattern)]
+def _visible(listed: Iterable[Listed], pattern: str) -> list[Listed]:
+    return [each for each in listed if not _is_hidden(each.path, pattern)]
 
 
-def _require_regular(found: Iterable[Listed]) -> None:
-    problems = [f"{each.path}: {each.problem}" for each in found if each.problem]
+def _require_regular(listed: Iterable[Listed]) -> None:
+    problems = [f"{each.path}: {each.problem}" for each in listed if each.problem]
     if problems:
         raise UserError("\n".join(first_problems(problems)))
 
