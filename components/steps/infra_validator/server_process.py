@@ -167,7 +167,7 @@ def _raise_if_killed(code: int, log: _Log) -> None:
         return
     raise UserError(
         f"infra_validator: the server could not work here (got {cause or _how(code)}); the model is not the cause: "
-        f"see the log, give the machine more memory or disk if needed, and run again. Log: {log.path}, which ends with: "
+        f"see the log, give the machine more memory or disk if needed, and run again. Log: {log.path}, ending with: "
         f"{log.tail()}"
     )
 
