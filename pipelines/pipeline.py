@@ -1,4 +1,4 @@
-"""The DAG of a ranker on one page: the local run and the KFP compile both use it."""
+"""The pipeline of a ranker on one page, for local runs and for Kubeflow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ RuntimeString = Any
 
 @dataclass(frozen=True)
 class Placement:
-    """Where and for when a pipeline runs: never part of the spec or of its digest.
+    """Where a pipeline runs, and for which date: never part of the spec or of its digest.
 
     Attributes:
-        date: YYYY-MM-DD; empty: yesterday (UTC) at the time of the run, or nothing for logs without dates.
+        date: YYYY-MM-DD; empty: the day (UTC) before the run, or none for logs without dates.
         data_root: folder that the spec's file patterns are relative to.
         pipeline_root: folder of everything that outlives a run: artifacts, blessings, pushed models.
         git_commit: of the code, for the manifest of the pushed model; empty if it is not known.
-        trainer_image: of the pods of a training job; empty where there are no pods, as in a local run.
+        trainer_image: image of a training job's pods; empty for a local run.
     """
 
     date: RuntimeString
@@ -47,7 +47,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class _Data:
-    """The steps up to the data that is learned from, and what they leave to the others."""
+    """The steps up to the transformed examples, and the outputs that later steps use."""
 
     steps: list[Any]
     examples: Any
@@ -89,20 +89,20 @@ def _data(spec: Spec, placement: Placement) -> _Data:
     ).with_id("statistics_gen")
     statistics = statistics_gen.outputs["statistics"]
     example_validator = ExampleValidator(spec=spec, statistics=statistics, schema=schema).with_id("example_validator")
-    # Transform's default splits are the right ones: statistics over `train` alone, applied to every split.
+    # Transform's default splits fit: statistics over `train` alone, applied to every split.
     transform = Transform(
         inputs=spec,
         preprocessing_fn=PREPROCESSING_FN,
         examples=examples,
         schema=schema,
     ).with_id("transform")
-    # Nothing flows from the validator, but nothing may be learned from data that it has not passed.
+    # Transform uses no output of the validator, but must wait: no model may be trained on invalid data.
     transform.add_upstream_node(example_validator)
     return _Data([example_gen, schema_gen, statistics_gen, example_validator, transform], examples, transform)
 
 
 def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
-    """Returns the steps from the data to a model that both gates have blessed, pushed."""
+    """Returns the steps from the transformed examples to a model that is blessed and pushed."""
     root = placement.pipeline_root
     trainer = Trainer(
         spec=spec,
@@ -120,7 +120,7 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
         training=training,
         pipeline_root=root,
     ).with_id("evaluator")
-    # Beside the evaluator, not after it: whoever mends a refused model wants to know all that is wrong with it.
+    # Parallel to the evaluator: a rejected model should be reported with everything that is wrong with it.
     infra_validator = InfraValidator(spec=spec, model=model, training=training).with_id("infra_validator")
     pusher = Pusher(
         spec=spec,
@@ -138,7 +138,7 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
 
 
 def _launch(spec: Spec, placement: Placement) -> str:
-    """Returns what the trainer step has to start: "" for processes of its own."""
+    """Returns the training job that the trainer step starts, as JSON; "" for local processes."""
     launcher = spec.cluster.launcher
     if isinstance(launcher, LocalLauncher) or not placement.trainer_image:
         return ""
@@ -147,7 +147,7 @@ def _launch(spec: Spec, placement: Placement) -> str:
 
 
 def _storage(pipeline_root: RuntimeString) -> dict[str, Any]:
-    """Returns where artifacts and metadata lie: below a local root; on KFP the backend decides."""
+    """Returns where artifacts and metadata are kept: below a local root; on Kubeflow the backend decides."""
     if not isinstance(pipeline_root, str):
         return {"pipeline_root": "unused"}
     connection = metadata.sqlite_metadata_connection_config(f"{pipeline_root}/{METADATA}")

@@ -1,18 +1,18 @@
-"""Which code ran."""
+"""The version and commit of the code."""
 
 import subprocess
 from pathlib import Path
 
 VERSION = "0.1.0"
-"""Of Sangam; pyproject.toml says the same, which a test holds."""
+"""The version of Sangam; a test keeps it equal to pyproject.toml."""
 
 _TIMEOUT_S = 20.0
 
 
 def git_commit(folder: Path) -> str | None:
-    """Returns the commit of the repository whose top is `folder`, with `-dirty` after uncommitted changes.
+    """Returns the commit of the repository at `folder`, with `-dirty` after it if there are uncommitted changes.
 
-    None without git, or where the folder is not the top of a repository (installed code inside another project's).
+    None without git, or if the folder is not the top of a repository, as with an installed package.
     """
     try:
         if Path(_git(folder, "rev-parse", "--show-toplevel")).resolve() != folder.resolve():

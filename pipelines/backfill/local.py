@@ -195,4 +195,4 @@ def _value(value: MetricValue) -> str:
 
 def _trained_on(done: DateRecord) -> str:
     days = f"{done.num_train_days} day{'s' if done.num_train_days != 1 else ''}"
-    return f"{days} after {done.base_last_day}" if done.base_last_day else f"{days} from scratch"
+    return f"{days} after {done.base_last_day}" if done.base_last_day else f"{days} from nothing"

@@ -32,7 +32,7 @@ def tune(
 ) -> None:
     """Searches the ranges in section `tune` of a spec for the model that does best on the validation split.
 
-    The logs are ingested, validated and transformed once; every trial trains from scratch and exports nothing. The
+    The logs are ingested, validated and transformed once; every trial trains from nothing and exports nothing. The
     evaluation split is never used. After a stop the same command resumes the search, and a larger --trials extends a
     finished one; a changed spec starts a new one. The best spec, a table and a plot of all trials are in
     ROOT/tune/NAME.

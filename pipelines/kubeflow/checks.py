@@ -1,4 +1,4 @@
-"""What a spec declares and a backend cannot do: said when a pipeline is compiled, with the reason, never ignored."""
+"""Refuses settings of a spec that a backend does not support, when a pipeline is compiled: none is ignored."""
 
 import re
 from collections.abc import Iterator
@@ -29,10 +29,10 @@ _VERTEX_ROOT = re.compile(r"^/gcs/[a-z0-9][a-z0-9._-]{1,220}(/[A-Za-z0-9_.-]+)+$
 
 
 def check(spec: Spec, target: Target) -> None:
-    """Refuses what the target cannot do.
+    """Refuses a spec that the target does not support.
 
     Raises:
-        UserError: with every reason, one a line.
+        UserError: every reason, one per line.
     """
     problems = [*_caching(spec), *_retries(spec), *_timeouts(spec, target)]
     problems += _kubeflow(spec, target) if target.flavour == "kubeflow" else _vertex(spec, target)
@@ -41,15 +41,15 @@ def check(spec: Spec, target: Target) -> None:
 
 
 def _steps(spec: Spec) -> Iterator[tuple[str, StepName, Step]]:
-    """Yields the place where a step is declared, its name, and what it is given."""
+    """Yields of every step the path of its settings in the spec, its name, and its settings."""
     for name in get_args(StepName):
-        declared = name in spec.cluster.steps
-        yield (f"cluster.steps.{name}" if declared else "cluster.default"), name, spec.cluster.step(name)
+        has_own = name in spec.cluster.steps
+        yield (f"cluster.steps.{name}" if has_own else "cluster.default"), name, spec.cluster.step(name)
 
 
 def _place(spec: Spec, name: StepName, field: str) -> str:
-    declared = spec.cluster.steps.get(name)
-    own = declared is not None and field in declared.model_fields_set
+    step = spec.cluster.steps.get(name)
+    own = step is not None and field in step.model_fields_set
     return f"cluster.steps.{name}.{field}" if own else f"cluster.default.{field}"
 
 

@@ -1,4 +1,4 @@
-"""Compiles the DAG of a spec to one file: YAML for Kubeflow Pipelines v2 (spec 2.1), JSON for Vertex AI."""
+"""Compiles the pipeline of a spec to one file: YAML for Kubeflow Pipelines v2 (spec 2.1), JSON for Vertex AI."""
 
 import dataclasses
 from typing import Any
@@ -19,10 +19,10 @@ from schemas.spec.data import DayLogs
 
 
 def compile_pipeline(spec: Spec, target: Target) -> str:
-    """Returns the pipeline's text. Logs by day make `date` a parameter; `data_root` and `pipeline_root` always are.
+    """Returns the compiled text. `data_root` and `pipeline_root` are parameters; for logs by day, so is `date`.
 
     Raises:
-        UserError: for what the target cannot do.
+        UserError: the target does not support a setting of the spec.
     """
     if target.flavour == "vertex":
         target = dataclasses.replace(target, pipeline_root=mounted_root(target.pipeline_root))

@@ -23,13 +23,13 @@ def finish(ir: Json, spec: Spec, target: Target) -> Json:
 
     Args:
         ir: the `pipelineSpec` of TFX's compiler; not changed.
-        spec: what is declared.
+        spec: of the ranker.
         target: where it is to run.
     """
     defaults = {DATE: target.date, DATA_ROOT: target.data_root, PIPELINE_ROOT: target.pipeline_root}
     parameters = ir["root"]["inputDefinitions"]["parameters"]
     # TFX drops the defaults.
-    parameters = {name: {**declared, "defaultValue": defaults[name]} for name, declared in parameters.items()}
+    parameters = {name: {**parameter, "defaultValue": defaults[name]} for name, parameter in parameters.items()}
     executors = {
         label: {**executor, "container": container(executor["container"], steps_by_label(ir)[label], spec, target)}
         for label, executor in ir["deploymentSpec"]["executors"].items()

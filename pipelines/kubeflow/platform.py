@@ -96,7 +96,7 @@ def platform_document(cluster: SpecCluster, labels: dict[StepName, str]) -> dict
     """Returns the document; None if there is nothing to say.
 
     Args:
-        cluster: what is declared.
+        cluster: section of the spec.
         labels: of the executors, by the names of the steps.
     """
     configs = {

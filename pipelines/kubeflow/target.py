@@ -1,4 +1,4 @@
-"""What a compiled pipeline runs in, and the defaults of its parameters."""
+"""The target of a compiled pipeline: backend, images, and defaults of its parameters."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,11 +14,11 @@ class Target:
 
     Attributes:
         image: container image of every step.
-        trainer_image: of the trainer step and of the pods of a training job; `image` when empty.
+        trainer_image: image of the trainer step and of a training job's pods; empty: `image`.
         pipeline_root: default folder of everything that outlives a run: on a volume, on Vertex AI
             /gcs/<bucket>/<folder> or gs://<bucket>/<folder>.
         data_root: default folder of the logs.
-        date: default of `date`; empty means yesterday (UTC) at the time of the run. Only for logs by day.
+        date: default of `date`; empty: the day (UTC) before the run. Only for logs by day.
         git_commit: of the code that was compiled; empty if it is not known.
         flavour: `kubeflow`: the open-source backend; `vertex`: Vertex AI Pipelines.
     """
@@ -39,7 +39,7 @@ def check_image(option: str, name: str) -> None:
         UserError: it contains whitespace.
     """
     if any(character.isspace() for character in name):
-        raise UserError(f"{option}: is no name of an image (got '{name}'); for example registry.example/sangam:1")
+        raise UserError(f"{option}: is not the name of an image (got '{name}'); for example registry.example/sangam:1")
 
 
 def image_warning(option: str, name: str) -> str | None:

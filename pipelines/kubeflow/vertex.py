@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 _MOUNT = "/gcs/"
-"""Cloud Storage is mounted there in every container of Vertex AI."""
+"""Mount point of Cloud Storage in every container of Vertex AI."""
 _SCHEME = "gs://"
 
 
 def mounted_root(pipeline_root: str) -> str:
-    """Returns the path of a root that is given as a path or as a URI of Cloud Storage."""
+    """Returns the mounted path of a root, given as a path or as a URI of Cloud Storage."""
     return pipeline_root.replace(_SCHEME, _MOUNT, 1) if pipeline_root.startswith(_SCHEME) else pipeline_root
 
 

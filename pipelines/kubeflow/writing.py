@@ -1,4 +1,4 @@
-"""Texts of YAML documents and files of them, such that people can read the changes."""
+"""YAML text whose differences are easy to review."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from schemas.files import write_whole
 
 
 def yaml_text(*documents: dict[str, Any]) -> str:
-    """Returns the documents, parted by `---`."""
+    """Returns the documents, separated by `---`."""
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=True, width=120)
 
 
@@ -20,7 +20,7 @@ def write_compiled(text: str, output: Path) -> None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as such, and what occurs twice twice."""
+    """Writes multi-line texts as blocks, and no anchors or aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         del data

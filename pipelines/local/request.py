@@ -23,7 +23,7 @@ class RunRequest:
     """One run of one spec.
 
     Attributes:
-        spec: what is declared.
+        spec: of the ranker.
         date: the day to run for; None for logs without dates.
         data_root: absolute folder of the logs.
         root: absolute folder of everything the run leaves.

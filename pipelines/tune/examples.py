@@ -1,7 +1,7 @@
-"""The examples of a search: the pipeline's steps from the logs to Transform, run once, in a process of their own.
+"""The examples of a search: the pipeline's steps from the logs to Transform, run once, in a child process.
 
-`python -m pipelines.tune.examples SPEC DATE DATA ROOT OUTPUT`; what earlier runs on the root have made is taken from
-there, as in any run.
+`python -m pipelines.tune.examples SPEC DATE DATA ROOT OUTPUT`; unchanged steps come from the root's cache, as in any
+run.
 """
 
 import os
@@ -41,7 +41,7 @@ class ExamplesFailed(Exception):
 
 
 def read_examples(path: Path) -> Examples | None:
-    """Returns the examples that a search was begun with, as long as they are there."""
+    """Returns the examples that a search started with; None if any of their files is gone."""
     if not path.exists():
         return None
     found = Examples.model_validate_json(path.read_bytes())
@@ -53,12 +53,12 @@ def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSi
 
     Args:
         request: the search.
-        spec: copy of the spec that does not change on the way.
-        output: file that is to name the examples.
+        spec: the search's own copy of the spec.
+        output: file to write the paths of the examples to.
         stop: entered by the caller.
 
     Raises:
-        ExamplesFailed: they came to no examples.
+        ExamplesFailed: the steps made no examples.
         Stopped: after a signal.
     """
     log = output.with_suffix(".log")

@@ -26,8 +26,8 @@ def draw_trials(path: Path, trials: Sequence[Trial], objective: Objective, range
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, _PANELS_A_ROW, squeeze=False).ravel()
     _history(panels[0], measured, objective)
-    for panel, (place, declared) in zip(panels[1:], ranges.items(), strict=False):
-        _slice(panel, measured, objective, place, declared)
+    for panel, (key, searched) in zip(panels[1:], ranges.items(), strict=False):
+        _slice(panel, measured, objective, key, searched)
     for panel in panels[1 + len(ranges) :]:
         panel.set_visible(False)
     failed = sum(trial.state == "failed" for trial in trials)
@@ -52,20 +52,20 @@ def _history(panel: Axes, trials: Sequence[Trial], objective: Objective) -> None
     panel.legend(fontsize=7)
 
 
-def _slice(panel: Axes, trials: Sequence[Trial], objective: Objective, place: str, declared: Range) -> None:
-    trials = [trial for trial in trials if place in trial.values]
-    if isinstance(declared, Choice):
-        choices = [json.dumps(value, sort_keys=True) for value in declared.values]
-        where = [float(choices.index(json.dumps(trial.values[place], sort_keys=True))) for trial in trials]
+def _slice(panel: Axes, trials: Sequence[Trial], objective: Objective, key: str, searched: Range) -> None:
+    trials = [trial for trial in trials if key in trial.values]
+    if isinstance(searched, Choice):
+        choices = [json.dumps(value, sort_keys=True) for value in searched.values]
+        where = [float(choices.index(json.dumps(trial.values[key], sort_keys=True))) for trial in trials]
         labels = [text if len(text) <= _LABEL_LETTERS else f"{text[: _LABEL_LETTERS - 1]}…" for text in choices]
         panel.set_xticks(range(len(labels)), labels, fontsize=7, rotation=20, ha="right")
         panel.set_xlim(-0.5, len(labels) - 0.5)
     else:
-        where = [float(trial.values[place]) for trial in trials]
-        if declared.log:
+        where = [float(trial.values[key]) for trial in trials]
+        if searched.log:
             panel.set_xscale("log")
     _points(panel, trials, objective, where)
-    panel.set_xlabel(place, fontsize=8)
+    panel.set_xlabel(key, fontsize=8)
 
 
 def _points(panel: Axes, trials: Sequence[Trial], objective: Objective, where: Sequence[float]) -> None:

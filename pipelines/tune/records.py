@@ -1,4 +1,4 @@
-"""What is known of each trial of a search: Optuna's record, in Sangam's words."""
+"""The trials of a search, read from Optuna's study."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Validation = Mapping[str, Mapping[str, float]]
 """{task: {metric: value}} of the validation split after an epoch."""
 
 VALUES, VALIDATION, EPOCH, SECONDS, STARTS, REASON = "values", "validation", "epoch", "seconds", "starts", "reason"
-"""Names under which Optuna keeps what it does not know of itself."""
+"""User attributes of Optuna's trials."""
 IS_SPEC = "is_spec"
 
 _STATES: dict[optuna.trial.TrialState, State] = {
@@ -28,12 +28,7 @@ _STATES: dict[optuna.trial.TrialState, State] = {
 
 @dataclass(frozen=True)
 class Objective:
-    """What trials are compared by.
-
-    Attributes:
-        tasks: whose metric counts; the mean of several.
-        metric: `auc` or `rmse`.
-    """
+    """What trials are compared by: the metric of a task, or its mean over several tasks."""
 
     tasks: tuple[str, ...]
     metric: Literal["auc", "rmse"]
@@ -45,7 +40,7 @@ class Objective:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name that is printed."""
         return f"{self.tasks[0]} {self.metric}" if len(self.tasks) == 1 else f"mean {self.metric}"
 
     def value(self, validation: Validation) -> float:
@@ -66,16 +61,16 @@ class Trial:
 
     Attributes:
         number: from 0, in the order in which trials began.
-        state: `done`; `pruned`: ended early, as no good; `failed`, with the reason; `unfinished`: runs, or ran when the
-            search was interrupted.
-        values: tried, by path.
-        objective: of the model; of a pruned trial of its last epoch; None where there is none.
-        validation: every task's metric, of the same epoch.
-        epoch: which, counted from 1.
-        seconds: of the last start.
+        state: `done`; `pruned`: ended early, because it was not promising; `failed`, with the reason; `unfinished`: it
+            runs, or ran when the search was interrupted.
+        values: the values it tries, by path in the spec.
+        objective: its value; for a pruned trial, after its last epoch; None if there is none.
+        validation: every task's metrics, of the same epoch.
+        epoch: the epoch of the model, counted from 1.
+        seconds: duration since the last start.
         starts: more than one after interruptions.
-        reason: of a failure.
-        is_spec: the spec as it is.
+        reason: why it failed.
+        is_spec: it tries the spec unchanged.
     """
 
     number: int

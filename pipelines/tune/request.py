@@ -1,4 +1,4 @@
-"""What a search is asked to do, checked before anything heavy is loaded, and what makes it this search and no other."""
+"""The request for a search, checked before anything heavy is imported, and the search's identity."""
 
 import hashlib
 import json
@@ -25,9 +25,9 @@ class SearchRequest:
     Attributes:
         spec_path: as the user gave it.
         parsed: the spec, as it was read.
-        tune: its section of that name, with the number of trials asked for.
-        run: of the steps that make the examples.
-        identity: all that its trials have in common, by dotted path: another spec, other ranges or other code are
+        tune: its section `tune`, with the requested number of trials.
+        run: the run of the steps that make the examples.
+        identity: everything that its trials share, by dotted path: another spec, other ranges or other code make
             another search.
         jobs: trials at a time.
     """
@@ -57,7 +57,7 @@ def check_tune(
     """Returns the search, or says what is wrong with it.
 
     Raises:
-        UserError: a spec without ranges, and all that a run refuses.
+        UserError: the spec has no section `tune`, or a run would refuse the request.
     """
     parsed = parse_spec(spec_path)
     tune = parsed.spec.tune
@@ -68,7 +68,7 @@ def check_tune(
         )
     if trials is not None:
         tune = tune.model_copy(update={"trials": trials})
-    # Trials start from nothing, so their examples are those of all days; and a search sends no alerts.
+    # Trials train from nothing, so they need the examples of all days; and a search sends no alerts.
     training = parsed.spec.training.model_copy(update={"mode": "full"})
     spec = parsed.spec.model_copy(update={"training": training, "alerts": None})
     run = check_request(spec, date, data, root)
@@ -89,7 +89,7 @@ def _identity(spec: Spec, tune: Tuning, run: RunRequest) -> dict[str, Any]:
 
 
 def what_is_new(request: SearchRequest) -> list[str]:
-    """Returns what differs from the last search of this ranker, a place each; nothing where there is none."""
+    """Returns the paths that differ from the last search of this ranker; empty if there is none."""
     others = sorted(request.searches.glob(f"*/{IDENTITY_FILE}"), key=lambda path: path.stat().st_mtime)
     if not others:
         return []

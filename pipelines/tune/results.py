@@ -1,4 +1,4 @@
-"""What a search leaves for people: the best spec, and all trials as a table."""
+"""The results of a search: the best spec, and all trials as a table and a page."""
 
 import copy
 import csv
@@ -38,7 +38,7 @@ def write_best(request: SearchRequest, best: Trial, objective: Objective) -> Pat
     head = f"# Trial {best.number} of `sangam tune` on {request.spec_path.name}: {value}.\n"
     path = request.folder / BEST_FILE
     write_whole(path, head + text.getvalue())
-    # A file that `sangam run` would refuse must not be left for the best.
+    # Fail here if `sangam run` would refuse the file.
     load_spec(path)
     return path
 
@@ -106,7 +106,7 @@ def metrics_of(trial: Trial) -> dict[str, float]:
 
 
 def shown(value: Any) -> str:
-    """Returns a value for people."""
+    """Returns a value as it is printed."""
     return f"{value:.4g}" if isinstance(value, float) else _value(value)
 
 

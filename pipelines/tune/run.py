@@ -1,4 +1,4 @@
-"""A search as the terminal sees it, from its folder to the best spec."""
+"""A search on the terminal, from its folder to the best spec."""
 
 import contextlib
 import json
@@ -26,22 +26,16 @@ from schemas.errors import UserError
 _SHOWN_CHANGES = 5
 
 Launch = Callable[[Path, Examples], Start]
-"""From the search's folder and examples to what starts a trial."""
+"""Makes what starts a trial from the search's folder and examples."""
 
 
 def launch_trainings(folder: Path, examples: Examples) -> Start:
-    """Returns what starts a trial as a training of its own, in `trials/<number>` of the search's folder."""
+    """Returns what starts a trial as a training job, in `trials/<number>` of the search's folder."""
     return lambda number, spec: Training(trial_folder(folder, number), spec, examples)
 
 
 def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_trainings) -> int:
-    """Runs a search, or what is left of it, and returns the exit code.
-
-    Args:
-        request: the search.
-        console: for its lines.
-        launch: trains.
-    """
+    """Starts or resumes a search, and returns the exit code."""
     objective = objective_of(request.parsed.spec)
     _open(request, objective, console)
     with contextlib.ExitStack() as stack:
@@ -60,7 +54,7 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
         if is_hopeless(begun):
             pass
         elif len(begun) >= request.tune.trials and not interrupted:
-            say(f"the search has its {len(begun)} trials; a larger --trials goes on", console)
+            say(f"the search has its {len(begun)} trials; a larger --trials extends it", console)
         else:
             _say_how_it_goes_on(begun, interrupted, console)
             try:
@@ -74,13 +68,13 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
                 say(str(failed), console)
                 return failed.code
             except Stopped as stopped:
-                say(f"{stopped}; the same command goes on from there", console)
+                say(f"{stopped}; the same command resumes", console)
                 code = stopped.exit_code
         return _conclude(request, trials_of(study), objective, console) or code
 
 
 def _open(request: SearchRequest, objective: Objective, console: Console) -> None:
-    """Makes the search's folder, and says what is searched, and how it differs from the last one."""
+    """Creates the search's folder, and prints what is searched and how it differs from the last search."""
     ranges = len(request.tune.ranges)
     say(
         f"tune {request.parsed.spec.name}: {request.tune.trials} trials over {ranges} range{'s'[: ranges > 1]} by "
@@ -93,13 +87,13 @@ def _open(request: SearchRequest, objective: Objective, console: Console) -> Non
         more = f" and {len(changes) - _SHOWN_CHANGES} more" if len(changes) > _SHOWN_CHANGES else ""
         say(f"a new search: {', '.join(changes[:_SHOWN_CHANGES])}{more} changed since the last one", console)
     request.folder.mkdir(parents=True, exist_ok=True)
-    # What is searched must not change on the way.
+    # A copy: edits of the spec during the search must not change it.
     shutil.copyfile(request.spec_path, request.folder / "spec.yaml")
     (request.folder / IDENTITY_FILE).write_text(json.dumps(request.identity, indent=2) + "\n")
 
 
 def _tidy(folder: Path, begun: Sequence[Trial]) -> None:
-    """Removes the checkpoints of trials that have ended: a search that was killed just then has left them."""
+    """Removes the checkpoints of finished trials, which a search leaves behind if it is killed at that moment."""
     for trial in begun:
         if trial.state != "unfinished":
             remove_checkpoints(trial_folder(folder, trial.number))
@@ -128,7 +122,7 @@ def _examples(request: SearchRequest, stop: StopSignals, console: Console) -> Ex
 def _watcher(
     request: SearchRequest, objective: Objective, study_trials: Callable[[], list[Trial]], console: Console
 ) -> Iterator[Watcher]:
-    """Yields a watcher that prints a line for each trial that ends and, on a terminal, a live one meanwhile."""
+    """Yields a watcher that prints a line for each finished trial and, on a terminal, a live line meanwhile."""
     with console.status("") if console.is_terminal else contextlib.nullcontext() as status:
 
         def ended(trial: Trial) -> None:
@@ -153,7 +147,7 @@ def _line(trial: Trial, trials: Sequence[Trial], objective: Objective) -> str:
 
 
 def _write(request: SearchRequest, trials: Sequence[Trial], objective: Objective) -> Path | None:
-    """Writes table and page, and the best spec where there is one, and returns its path."""
+    """Writes table, page and best spec; returns the path of the best spec, if there is one."""
     write_table(request.folder, trials, objective)
     write_page(request, trials, objective)
     best = best_of(trials, objective)
@@ -161,7 +155,7 @@ def _write(request: SearchRequest, trials: Sequence[Trial], objective: Objective
 
 
 def _conclude(request: SearchRequest, trials: Sequence[Trial], objective: Objective, console: Console) -> int:
-    """Says what the search has come to; returns 1 if nothing but failures."""
+    """Prints the result of the search; returns 1 if every trial failed."""
     path = _write(request, trials, objective)
     draw_trials(request.folder / PLOT_FILE, trials, objective, request.tune.ranges)
     best = best_of(trials, objective)
@@ -169,13 +163,13 @@ def _conclude(request: SearchRequest, trials: Sequence[Trial], objective: Object
         if failed := [trial for trial in trials if trial.state == "failed"]:
             end = f"; after {HOPELESS_AFTER} of them the search ends" if is_hopeless(trials) else ""
             say(f"all trials failed{end}; the first: {failed[0].reason}", console)
-            say(f"mend it; to search anew, remove {request.folder}", console)
+            say(f"fix the cause; to search again, remove {request.folder}", console)
             return ExitCode.FAILED
         return ExitCode.DONE
     own = next((trial.objective for trial in trials if trial.is_spec and trial.objective is not None), None)
     beside = f" (the spec as it is: {own:.5f})" if own is not None and not best.is_spec else ""
     say(f"best: trial {best.number}, {objective.name} {best.objective:.5f}{beside}", console)
-    for place, value in best.values.items():
-        say(f"  {place}: {shown(value)}", console)
+    for path_in_spec, value in best.values.items():
+        say(f"  {path_in_spec}: {shown(value)}", console)
     say(f"best spec: {path}\nall trials: {request.folder}/trials.csv, trials.md and trials.png", console)
     return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""The search itself: draws trials, starts them, watches their epochs, and records what they came to."""
+"""The search itself: samples trials, starts them, follows their epochs, and records their results."""
 
 import math
 import time
@@ -30,7 +30,7 @@ from schemas.spec import Spec
 from schemas.spec.tuning import Tuning
 
 HOPELESS_AFTER = 5
-"""A search whose first trials have all failed, so many of them, ends: the mistake is in what they share."""
+"""A search ends when this many trials have failed and none has succeeded: the mistake is in what they share."""
 _POLL_S = 0.2
 _State = optuna.trial.TrialState
 
@@ -52,11 +52,11 @@ Start = Callable[[int, Spec], Running]
 
 @dataclass(frozen=True)
 class Watcher:
-    """Is told of a search as it goes on.
+    """Callbacks of a search.
 
     Attributes:
-        ended: a trial has ended.
-        running: now and then, of every trial under way: its number, and how far it is.
+        ended: called for every finished trial.
+        running: called now and then with the number and the progress of every running trial.
     """
 
     ended: Callable[[Trial], None] = lambda trial: None
@@ -73,27 +73,21 @@ class _Started:
 
 
 class Search:
-    """A search whose every decision is in Optuna's record, so that it goes on wherever it was interrupted."""
+    """A search that keeps every decision in Optuna's study, so that it can resume wherever it was interrupted."""
 
     def __init__(self, parsed: Parsed, tune: Tuning, objective: Objective, study: optuna.Study):
-        """Takes the spec, its section `tune`, what trials are compared by, and the record."""
+        """Takes the spec, its section `tune`, the objective, and Optuna's study."""
         self._document = {key: value for key, value in parsed.document.items() if key != "tune"}
         self._defaults = whole(parsed.spec)
         self._tune, self._objective, self._study = tune, objective, study
         if not study.get_trials(deepcopy=False):
             own, outside = own_values(parsed, tune)
             if not outside:
-                # The first trial is the spec as it is: the others must be better.
+                # The first trial is the unchanged spec, for comparison.
                 study.enqueue_trial(own, user_attrs={IS_SPEC: True})
 
     def run(self, start: Start, watcher: Watcher, *, jobs: int) -> None:
-        """Runs trials until there are `tune.trials` of them, or time is up, or all of the first have failed.
-
-        Args:
-            start: starts a trial's training.
-            watcher: is told.
-            jobs: trials at a time.
-        """
+        """Runs trials, `jobs` at a time, until there are `tune.trials`, time is up, or the first ones all failed."""
         until = math.inf if self._tune.timeout_s is None else time.monotonic() + self._tune.timeout_s
         interrupted = [trial.number for trial in trials_of(self._study) if trial.state == "unfinished"]
         running: list[_Started] = []
@@ -124,11 +118,11 @@ class Search:
     def _again(self, number: int) -> optuna.trial.Trial:
         self._study.sampler = sampler_of(self._tune.seed, number)
         [found] = [trial for trial in self._study.get_trials(deepcopy=False) if trial.number == number]
-        # With its id Optuna gives the trial back as it was, the values that it has drawn included.
+        # By its id, Optuna returns the trial as it was, with the values that it had sampled.
         return optuna.trial.Trial(self._study, found._trial_id)
 
     def _begin(self, trial: optuna.trial.Trial, start: Start, watcher: Watcher) -> _Started | None:
-        """Starts a trial's training; None if it has failed already, because its values contradict each other."""
+        """Starts a trial's training; None if its values make no valid spec, and the trial has failed."""
         values = draw(trial, self._tune.ranges)
         trial.set_user_attr(VALUES, values)
         trial.set_user_attr(STARTS, trial.user_attrs.get(STARTS, 0) + 1)
@@ -139,9 +133,9 @@ class Search:
         return _Started(trial, spec, start(trial.number, spec))
 
     def _has_ended(self, started: _Started, watcher: Watcher) -> bool:
-        """Takes note of what a training has come to since the last time; says whether its trial has ended."""
+        """Records new epochs of a training; returns whether its trial has ended."""
         trial, training = started.trial, started.training
-        # Asked first: what a training writes before its end has been written by then.
+        # Asked first: everything that a finished training wrote is then visible below.
         is_running = training.is_running()
         for validation in training.epochs()[len(started.epochs) :]:
             started.epochs.append(validation)
@@ -164,7 +158,7 @@ class Search:
         return self._told(started, watcher)
 
     def _is_no_good(self, started: _Started) -> bool:
-        """Tells the pruner of the last epoch; returns whether it would spare the epochs that are left."""
+        """Reports the last epoch to the pruner; returns whether it would skip the remaining epochs."""
         epoch = len(started.epochs) - 1
         value = self._objective.value(started.epochs[-1])
         if self._tune.pruning is None or math.isnan(value):
@@ -200,16 +194,16 @@ class Search:
 
 
 def is_hopeless(trials: Sequence[Trial]) -> bool:
-    """Says whether enough trials have ended to see that none ever goes well."""
+    """Tells whether enough trials have failed, and none has succeeded, to give up."""
     ended = [trial for trial in trials if trial.state != "unfinished"]
     return len(ended) >= HOPELESS_AFTER and all(trial.state == "failed" for trial in ended)
 
 
 def open_study(file: Path | None, name: str, tune: Tuning, objective: Objective) -> optuna.Study:
-    """Opens the record of a search, which is made where there is none.
+    """Opens Optuna's study of a search, created if there is none.
 
     Args:
-        file: SQLite, whose transactions outlive a kill -9 at any time; None: the record is kept in memory.
+        file: SQLite, whose transactions survive a kill -9 at any time; None: keep the study in memory.
         name: of the ranker.
         tune: what is searched.
         objective: what trials are compared by.

@@ -1,4 +1,4 @@
-"""From declared ranges to the values that a trial tries."""
+"""Samples the values of a trial from the ranges of a spec."""
 
 import json
 from collections.abc import Mapping
@@ -19,21 +19,21 @@ Values = dict[str, Any]
 
 def draw(trial: optuna.trial.Trial, ranges: Mapping[str, Range]) -> Values:
     """Returns a trial's values. Those that it has drawn already, before it was interrupted, stay."""
-    return {path: _drawn(trial, path, declared) for path, declared in ranges.items()}
+    return {path: _drawn(trial, path, range_) for path, range_ in ranges.items()}
 
 
-def _drawn(trial: optuna.trial.Trial, path: str, declared: Range) -> Any:
-    match declared:
+def _drawn(trial: optuna.trial.Trial, path: str, range_: Range) -> Any:
+    match range_:
         case FloatRange():
-            return trial.suggest_float(path, declared.low, declared.high, log=declared.log)
+            return trial.suggest_float(path, range_.low, range_.high, log=range_.log)
         case IntRange():
-            return trial.suggest_int(path, declared.low, declared.high, step=declared.step, log=declared.log)
+            return trial.suggest_int(path, range_.low, range_.high, step=range_.step, log=range_.log)
         case Choice():
             # Optuna knows numbers and texts; a choice may be a list or a mapping, whose keys keep their order.
-            by_text = {_text(value): value for value in declared.values}
+            by_text = {_text(value): value for value in range_.values}
             return by_text[trial.suggest_categorical(path, list(by_text))]
         case _:
-            assert_never(declared)
+            assert_never(range_)
 
 
 def sampler_of(seed: int, number: int) -> optuna.samplers.BaseSampler:
@@ -52,27 +52,27 @@ def own_values(parsed: Parsed, tune: Tuning) -> tuple[Values, list[str]]:
     defaults = whole(parsed.spec)
     own = digest(parsed.spec.ranker())
     found: Values = {}
-    for path, declared in tune.ranges.items():
-        match declared:
+    for path, range_ in tune.ranges.items():
+        match range_:
             case FloatRange() | IntRange():
                 value = value_at(defaults, path)
-                if _lies_in(declared, value):
+                if _lies_in(range_, value):
                     found[path] = value
             case Choice():
-                for value in declared.values:
+                for value in range_.values:
                     spec = check_document(with_values(document, defaults, {path: value}))
                     if not isinstance(spec, list) and digest(spec.ranker()) == own:
                         found[path] = _text(value)
             case _:
-                assert_never(declared)
+                assert_never(range_)
     return found, [path for path in tune.ranges if path not in found]
 
 
-def _lies_in(declared: FloatRange | IntRange, value: Any) -> bool:
+def _lies_in(range_: FloatRange | IntRange, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    is_step = isinstance(declared, FloatRange) or (value - declared.low) % declared.step == 0
-    return declared.low <= value <= declared.high and is_step
+    is_step = isinstance(range_, FloatRange) or (value - range_.low) % range_.step == 0
+    return range_.low <= value <= range_.high and is_step
 
 
 def _text(value: Any) -> str:

@@ -10,7 +10,7 @@ from schemas.spec.alerts import Alerts
 
 
 def event_of(summary: Summary) -> Event | None:
-    """Returns what there is to tell of a run that has ended; None where it went well, or somebody stopped it."""
+    """Returns the alert of a finished run; None if it succeeded and was blessed, or was stopped."""
     if summary.status == "failed":
         kind, step, reason = "failed", summary.failed_step or "", summary.error or "unknown"
     elif summary.status == "succeeded" and summary.blessed is False:
@@ -32,7 +32,7 @@ def event_of(summary: Summary) -> Event | None:
 
 
 def alert(spec: Spec, summary: Summary) -> str | None:
-    """Sends what there is to tell of a run, where the spec asks for it; returns why it could not be sent, if so."""
+    """Sends the alert of a run, if the spec has `alerts` and there is one; returns why it could not be sent, if so."""
     event = event_of(summary) if spec.alerts else None
     return send(spec.alerts, event, os.environ) if spec.alerts and event else None
 

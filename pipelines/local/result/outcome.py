@@ -1,6 +1,6 @@
-"""From the steps of a run to its summary.
+"""Makes the summary of a run from its steps.
 
-Nothing here imports TensorFlow: a run that could not even load that must get its summary too, and at once.
+Nothing here imports TensorFlow: a run that could not even import it must get its summary too, and at once.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,6 @@ class RunEnd:
     """How a run ended.
 
     Attributes:
-        status: of the run.
         error: the text for the user; None after success.
         seconds: wall time of the run.
     """
@@ -49,7 +48,7 @@ class RunEnd:
 def summarize(
     request: RunRequest, run_folder: Path, steps: Sequence[Step], ending: RunEnd, git_commit: str | None
 ) -> Summary:
-    """Returns the summary of a run, reading what its finished steps have left."""
+    """Returns the summary of a run, read from the outputs of its finished steps."""
     by_node = {step.node: step for step in steps}
     ingested, judged = _ingested(by_node.get("example_gen")), _judged(by_node.get("evaluator"))
     serving = _served(by_node.get("infra_validator"))
@@ -87,7 +86,7 @@ def summarize(
 
 
 def live(request: RunRequest, pushed: PushedSummary | None) -> LiveSummary | None:
-    """Returns which version the folder that the spec pushes to has servers take."""
+    """Returns the version that servers take from the folder that the spec pushes to; None if it pushes to none."""
     push = request.spec.push
     if not isinstance(push, DirectoryPush):
         return None
@@ -137,7 +136,7 @@ def _ingested(step: Step | None) -> dict[str, Any]:
 
 
 def _note(step: Step | None, output: str) -> list[str]:
-    """Returns what a step has noted on an output, a line each."""
+    """Returns a step's notes on an output, one per line."""
     artifact = step.outputs.get(output) if step else None
     note = artifact.properties.get("note") if artifact else None
     return str(note).splitlines() if note else []
@@ -177,7 +176,7 @@ def _served(step: Step | None) -> ServingVerdict | None:
 
 
 def _both(*blessings: bool | None) -> bool | None:
-    """Returns False once one gate has refused, True when all have blessed, and None while one has not spoken."""
+    """Returns False if any verdict is a rejection, None if one is missing, else True."""
     if False in blessings:
         return False
     return None if None in blessings else True

@@ -1,4 +1,4 @@
-"""The table at the end of a run."""
+"""The report that is printed at the end of a run."""
 
 from collections.abc import Sequence
 
@@ -13,15 +13,15 @@ from schemas.quantities import shown_bytes
 from schemas.spec.data import VALIDATION
 
 MAX_TABLES = 12
-"""Tables with a line of their own: the largest."""
+"""Only the largest tables get a line."""
 UNDECLARED = frozenset({"output", "finite"})
-"""Kinds of gates that every model has to hold; they have a line only where one does not."""
+"""Kinds of gates that every model must pass; they are shown only if they fail."""
 
 
 def print_report(summary: Summary, console: Console) -> None:
-    """Prints what training came to, every task's metric, each gate's verdict and reason, and where the model is.
+    """Prints the results of training, every task's metric, each gate's verdict and reason, and where the model is.
 
-    Of the serving check it prints the numbers, and the reason of each check that failed.
+    Of the serving check it prints the measurements, and the reason of each failed check.
     """
     if summary.training:
         _print_training(summary.training, summary.days.get(VALIDATION, []), console)
@@ -42,7 +42,7 @@ def print_report(summary: Summary, console: Console) -> None:
 
 
 def _pushed(summary: Summary) -> str:
-    """Returns what the run's model was pushed as, and why it is not what is live where it is not."""
+    """Returns the version that the run's model was pushed as, and why it is not the live one if it is not."""
     pushed, live = summary.pushed, summary.live
     if pushed is None:
         return "nothing"

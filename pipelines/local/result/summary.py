@@ -21,9 +21,9 @@ class _Record(BaseModel):
 
 
 class RowsSummary(_Record):
-    """Rows of a split: read, written, dropped by reason, and negatives that were left out on purpose.
+    """Rows of a split: read, written, dropped by reason, and negatives that sampling left out.
 
-    `ignored`: values taken for missing, clipped or cut off, by reason and column.
+    `ignored`: values treated as missing, clipped or truncated, by reason and column.
     """
 
     read: int
@@ -34,7 +34,7 @@ class RowsSummary(_Record):
 
 
 class TaskSummary(_Record):
-    """What the evaluator says of a task, over all evaluation examples."""
+    """Metrics and gates of a task, over all evaluation examples."""
 
     auc: float | None
     rmse: float | None
@@ -44,16 +44,16 @@ class TaskSummary(_Record):
 
 
 class ServingSummary(_Record):
-    """What the serving check says of the model.
+    """The result of the serving check.
 
     Attributes:
         blessed: every check passed.
-        model_bytes: of all its files.
-        load_s: until a server was ready; None if none ever was.
-        p50_ms: under the load; None if it was not measured.
+        model_bytes: size of all files.
+        load_s: time until a server was ready; None if none ever was.
+        p50_ms: latency under load; None if it was not measured.
         p99_ms: likewise.
-        load: that the latency was measured at.
-        checks: every one with its reason.
+        load: the load of the measurement.
+        checks: every check with its reason.
     """
 
     blessed: bool
@@ -66,7 +66,7 @@ class ServingSummary(_Record):
 
 
 def serving_summary(verdict: ServingVerdict) -> ServingSummary:
-    """Returns the part of the verdict that a run's summary holds; notes go to the run's."""
+    """Returns the part of the verdict that a run's summary holds; its notes join the run's."""
     return ServingSummary(
         blessed=verdict.blessed,
         model_bytes=verdict.model_bytes,
@@ -86,12 +86,12 @@ class PushedSummary(_Record):
 
 
 class LiveSummary(_Record):
-    """What servers find at the end of a run.
+    """The version that servers take at the end of a run.
 
     Attributes:
         version: the newest in the folder; null if there is none.
-        folder: of versions.
-        withdrawn: why the version that this run's model was pushed as is served no more; null if it was not withdrawn.
+        folder: the folder of versions.
+        withdrawn: why the version of this run's model was withdrawn; null if it was not.
     """
 
     version: str | None
@@ -100,7 +100,7 @@ class LiveSummary(_Record):
 
 
 class TableSummary(BaseModel):
-    """What training has made of a table, over all ranks; counts are of this training.
+    """A table after training, over all ranks; the counts are of this training.
 
     `load_max_over_mean` is the fullest rank's rows over the mean, `unique_share` unique ids over all ids of a batch.
     """
@@ -118,7 +118,7 @@ class TableSummary(BaseModel):
 
 
 class WarmStartSummary(BaseModel):
-    """What training has taken from the base: tables and weights by name, weights in parts where only parts fit."""
+    """What training loaded from the base: tables and weights by name; parts of weights if only parts fit."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -129,7 +129,7 @@ class WarmStartSummary(BaseModel):
 
 
 class EarlyStoppingSummary(BaseModel):
-    """Which epoch's model it is, and by what it was the best."""
+    """The epoch that the model is of, and the metric by which it was the best."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -140,7 +140,7 @@ class EarlyStoppingSummary(BaseModel):
 
 
 class CheckpointSummary(BaseModel):
-    """What became of the checkpoints on the way: those that the disk would not have in time, and damaged ones."""
+    """Checkpoints that were given up because the disk was full, and damaged ones that were skipped."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -149,7 +149,7 @@ class CheckpointSummary(BaseModel):
 
 
 class RefitSummary(BaseModel):
-    """The validation days that the model has learned from after its epoch was chosen, and how often."""
+    """The validation days that the model was trained on after its epoch was chosen, and the number of passes."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -158,7 +158,7 @@ class RefitSummary(BaseModel):
 
 
 class TrainingSummary(BaseModel):
-    """How training went; all of it, however often it was resumed. Read from training.json."""
+    """The whole training, however often it was resumed. Read from training.json."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -184,12 +184,11 @@ class StepSummary(_Record):
 
 
 class Summary(_Record):
-    """A run, whichever way it ended. What a failed run did not come to is null or empty.
+    """A run, however it ended. What a failed run did not reach is null or empty.
 
-    `base` is the checkpoint that training started from, if any, and `base_last_day` the last day that it knows; `days`
-    then has the days of this run alone. `live`: null
-    where the spec pushes nothing. `blessed`: by the quality gates and the serving check; null while one of them
-    has not spoken and none has refused.
+    `base` is the checkpoint that training started from, if any, and `base_last_day` the last day that it was trained
+    on; `days` then has the days of this run alone. `live` is null if the spec pushes nothing. `blessed` is the verdict
+    of the quality gates and the serving check; null if one of them is missing and none rejected the model.
     """
 
     run: str
@@ -220,7 +219,7 @@ class Summary(_Record):
 
 
 def reserve(run_folder: Path) -> None:
-    """Takes the room for a summary: a run that fails because the disk is full has to say so."""
+    """Reserves disk space for the summary: a run that fails on a full disk must be able to report it."""
     with (run_folder / _RESERVED_FILE).open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, _RESERVED_BYTES)
 
@@ -234,12 +233,12 @@ def write_summary(summary: Summary) -> Path:
 
 
 def exit_code(summary: Summary, stop_code: int, *, is_mistake: bool = False) -> int:
-    """Returns how a run has ended.
+    """Returns the exit code of a run.
 
     Args:
         summary: of the run.
-        stop_code: of the signal that has stopped it, if one has.
-        is_mistake: it failed because something given is wrong, bad logs among it.
+        stop_code: exit code of a run that was stopped by a signal.
+        is_mistake: a failed run failed because the spec, an option or the logs are wrong.
     """
     match summary.status:
         case "succeeded":
