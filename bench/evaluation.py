@@ -21,6 +21,7 @@ from tfx.utils import json_utils, proto_utils
 from components.steps.evaluator.eval_config import eval_config
 from components.steps.evaluator.slices.extractors import custom_extractors
 from pipelines.beam import BEAM_ARGS
+from schemas.contracts.export import SERVE
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation
 
@@ -126,7 +127,7 @@ def _export(path: Path, noise: float) -> None:
         score = tf.sigmoid(parsed["x"] + noise * parsed["noise"] - 2)
         return {task: score for task in _INPUTS["tasks"]}
 
-    tf.saved_model.save(module, str(path), signatures={"serving_default": serve})
+    tf.saved_model.save(module, str(path), signatures={SERVE: serve})
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from bench.large_requests import HISTORY, requests
 from pipelines.beam import BEAM_ARGS
+from schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
 from schemas.contracts.statistics import Statistics, completed, to_analyze
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import columns
@@ -168,9 +169,9 @@ def _feature(values: np.ndarray) -> tf.train.Feature:
 def _write_scores(job: TrainJob, output: Path) -> None:
     """Writes the scores that the export must give again, from rows that were never saved."""
     raw = list(tf.data.TFRecordDataset(job.check_files[0]).as_numpy_iterator())
-    (output / "check_examples.tfrecord").write_bytes(Path(job.check_files[0]).read_bytes())
+    (output / CHECK_EXAMPLES_FILE).write_bytes(Path(job.check_files[0]).read_bytes())
     served = served_ranker(job, job.ranker.export.model_copy(update={"form": "stock", "rows": "float32"}))
-    np.savez(output / "check_scores.npz", **{t: s.numpy() for t, s in served.serve_examples(tf.constant(raw)).items()})
+    np.savez(output / CHECK_SCORES_FILE, **{t: s.numpy() for t, s in served.serve_examples(tf.constant(raw)).items()})
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ started = time.perf_counter()
 import tensorflow as tf  # noqa: E402
 
 from bench.large_requests import OF_ONE_USER, requests  # noqa: E402
+from schemas.contracts.export import RANK, TABLE_SIZE  # noqa: E402
 
 _CANDIDATES, _REQUESTS = 200, 60
 
@@ -35,7 +36,7 @@ def _load(model: str, num_rows: int) -> dict[str, object]:
     begun = time.perf_counter()
     loaded = tf.saved_model.load(model)
     given = {name: tf.constant(values) for name, values in requests(_CANDIDATES, num_rows).items()}
-    rank = loaded.signatures["rank"]
+    rank = loaded.signatures[RANK]
     rank(**given)
     load_s = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -43,7 +44,7 @@ def _load(model: str, num_rows: int) -> dict[str, object]:
     return {
         "load_s": load_s,
         "loaded_peak_bytes": peak,
-        "size": {name: int(size) for name, size in loaded.signatures["table_size"]().items()},
+        "size": {name: int(size) for name, size in loaded.signatures[TABLE_SIZE]().items()},
         "one_user_ms": _median_ms(lambda: rank(**one_user)),
         "full_rows_ms": _median_ms(lambda: rank(**given)),
     }

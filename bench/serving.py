@@ -26,9 +26,10 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from components.server.client import Client, connect
+from schemas.contracts.export import EXTRAS_FOLDER, RANK
 
 Arrays = Mapping[str, NDArray[Any]]
-_NAME, _SIGNATURE = "ranker", "rank"
+_NAME = "ranker"
 _START_TIMEOUT_S, _TIMEOUT_S = 120, 60
 _MOST = 2.0
 """The most that a request may take, in calls of the bare model."""
@@ -63,7 +64,7 @@ class Bare:
 
     def __init__(self, model: Path):
         self._loaded = tf.saved_model.load(str(model))
-        self._call = self._loaded.signatures[_SIGNATURE]
+        self._call = self._loaded.signatures[RANK]
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -77,12 +78,12 @@ class Bare:
 def save_changed(model: Path, folder: Path) -> None:
     """Saves a version that scores otherwise: each of its weights a quarter larger."""
     changed = tf.saved_model.load(str(model))
-    for variable in changed.signatures[_SIGNATURE].variables:
+    for variable in changed.signatures[RANK].variables:
         if variable.dtype.is_floating:
             variable.assign(variable * 1.25)
     tf.saved_model.save(changed, str(folder), signatures=dict(changed.signatures))
-    if (model / "assets.extra").exists():
-        shutil.copytree(model / "assets.extra", folder / "assets.extra")
+    if (model / EXTRAS_FOLDER).exists():
+        shutil.copytree(model / EXTRAS_FOLDER, folder / EXTRAS_FOLDER)
 
 
 def request_for(inputs: Mapping[str, Any], *, context: set[str], candidates: int, seed: int) -> dict[str, NDArray[Any]]:
@@ -127,7 +128,7 @@ def measure(client: Client, models: Mapping[int, Bare], requests: list[Arrays], 
     expected = [{version: model(arrays) for version, model in models.items()} for arrays in requests]
     found, bare = Measured(), models[min(models)]
     for number in range(_WARM_CALLS):
-        client.predict(_SIGNATURE, requests[number % len(requests)], _TIMEOUT_S)
+        client.predict(RANK, requests[number % len(requests)], _TIMEOUT_S)
         bare(requests[number % len(requests)])
     start, number, is_swapped = time.perf_counter(), 0, False
     while (now := time.perf_counter()) - start < seconds:
@@ -137,7 +138,7 @@ def measure(client: Client, models: Mapping[int, Bare], requests: list[Arrays], 
         arrays = requests[number % len(requests)]
         before = time.perf_counter()
         try:
-            answer = client.predict(_SIGNATURE, arrays, _TIMEOUT_S)
+            answer = client.predict(RANK, arrays, _TIMEOUT_S)
         except Exception as error:  # noqa: BLE001 Whatever it is, it counts.
             found.errors.append(str(error))
             continue

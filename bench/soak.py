@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from bench.serving import Arrays, Bare, request_for, save_changed, server
 from components.server.client import Client, connect
+from schemas.contracts.export import RANK
 
-_NAME, _SIGNATURE = "ranker", "rank"
+_NAME = "ranker"
 _CANDIDATES, _NUM_REQUESTS = 50, 8
 _SAMPLE_S, _SWAP_S = 5.0, 30.0
 _PAUSE_S = {"grpc": 0.05, "rest": 0.1, "broken": 0.2}
@@ -122,13 +123,13 @@ class Soak:
         with connect(self._addresses["grpc"], _NAME) as client:
             for number in self._turns(_PAUSE_S["grpc"]):
                 arrays = self._requests[number % _NUM_REQUESTS]
-                self._check("grpc", number, lambda arrays=arrays: client.predict(_SIGNATURE, arrays, _TIMEOUT_S))
+                self._check("grpc", number, lambda arrays=arrays: client.predict(RANK, arrays, _TIMEOUT_S))
 
     def _ask_rest(self) -> None:
         with httpx.Client(timeout=_TIMEOUT_S) as client:
             for number in self._turns(_PAUSE_S["rest"]):
                 inputs = {name: _plain(values) for name, values in self._requests[number % _NUM_REQUESTS].items()}
-                body = {"signature_name": _SIGNATURE, "inputs": inputs}
+                body = {"signature_name": RANK, "inputs": inputs}
                 self._check("rest", number, lambda body=body: _outputs(client.post(self._url(), json=body)))
 
     def _check(self, kind: str, number: int, ask: Callable[[], Arrays]) -> None:
@@ -190,9 +191,9 @@ def _break_call(client: Client, arrays: Arrays, number: int) -> None:
     with contextlib.suppress(Exception):  # To be refused is what it is for.
         match number % 3:
             case 0:  # Given up at once.
-                client.predict(_SIGNATURE, arrays, 0.001)
+                client.predict(RANK, arrays, 0.001)
             case 1:
-                client.predict(_SIGNATURE, dict(list(arrays.items())[1:]), _TIMEOUT_S)
+                client.predict(RANK, dict(list(arrays.items())[1:]), _TIMEOUT_S)
             case _:
                 client.predict(f"unknown_{number}", arrays, _TIMEOUT_S)
 

@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
 from schemas.contracts.training_job import TrainJob
 from trainer_module.input.batch import Batch, Layout
 from trainer_module.input.local_reader import records
 
 NUM_CHECKED = 512
-_EXAMPLES, _SCORES = "check_examples.tfrecord", "check_scores.npz"
 
 
 def write_check(job: TrainJob, rank: int, predict: Callable[[Batch | None], dict[str, NDArray[Any]]]) -> None:
@@ -29,16 +29,16 @@ def write_check(job: TrainJob, rank: int, predict: Callable[[Batch | None], dict
     raw = [] if rank else list(records(job.check_files).take(NUM_CHECKED).as_numpy_iterator())
     scores = predict(_transformed(job, raw) if raw else None)
     if rank == 0:
-        with tf.io.TFRecordWriter(str(Path(job.output_dir) / _EXAMPLES)) as writer:
+        with tf.io.TFRecordWriter(str(Path(job.output_dir) / CHECK_EXAMPLES_FILE)) as writer:
             for example in raw:
                 writer.write(example)
-        np.savez(Path(job.output_dir) / _SCORES, **scores)
+        np.savez(Path(job.output_dir) / CHECK_SCORES_FILE, **scores)
 
 
 def read_check(output_dir: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
     """Returns the raw examples and the ranks' scores of them: {task: [n, 1]}."""
-    raw = list(tf.data.TFRecordDataset(str(output_dir / _EXAMPLES)).as_numpy_iterator())
-    with np.load(output_dir / _SCORES) as stored:
+    raw = list(tf.data.TFRecordDataset(str(output_dir / CHECK_EXAMPLES_FILE)).as_numpy_iterator())
+    with np.load(output_dir / CHECK_SCORES_FILE) as stored:
         return raw, dict(stored)
 
 

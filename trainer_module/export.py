@@ -8,7 +8,6 @@ of ours.
 and loads the model as a server does.
 """
 
-import json
 import logging
 import os
 import shutil
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from schemas.contracts.export import SERVE, SERVED_SCORES_FILE, ExportReport, TaskLoss
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.files import write_whole
 from trainer_module.check_scores import read_check
@@ -29,8 +29,6 @@ from trainer_module.serving.reduction import labels_of, reductions
 from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of
 
 _LOG = logging.getLogger("trainer_module.export")
-SERVED_SCORES = "served_scores.npz"
-_SERVE = "serving_default"
 
 
 def export(job: TrainJob) -> None:
@@ -64,31 +62,31 @@ def check(job: TrainJob, started: float) -> None:
     except BaseException:
         shutil.rmtree(job.model_dir, ignore_errors=True)
         raise
-    report["seconds"] = round(time.time() - started, 3)
-    _LOG.info("exported %s", " ".join(f"{name}={value}" for name, value in report.items()))
-    write_whole(job.export_file, json.dumps(report, indent=2) + "\n")
+    report = report.model_copy(update={"seconds": round(time.time() - started, 3)})
+    _LOG.info("exported %s", " ".join(f"{name}={value}" for name, value in report.model_dump().items()))
+    write_whole(job.export_file, report.model_dump_json(indent=2) + "\n")
 
 
-def _checked(job: TrainJob) -> dict[str, Any]:
+def _checked(job: TrainJob) -> ExportReport:
     """Returns the report of a model that scores as the ranks did."""
     model, output_dir, spec = Path(job.model_dir), Path(job.output_dir), job.ranker.export
     size = sum(path.stat().st_size for path in model.rglob("*") if path.is_file())
-    report: dict[str, Any] = {"form": spec.form, "rows": spec.rows, "model_bytes": size, "tasks": {}}
+    losses: dict[str, TaskLoss] = {}
     if job.check_files:
         load_operations(spec.form)
         loaded = tf.saved_model.load(str(model))
         raw, expected = read_check(output_dir)
-        served = scores_of(loaded.signatures[_SERVE], [tf.constant(raw, tf.string)])
-        np.savez(output_dir / SERVED_SCORES, **served)
+        served = scores_of(loaded.signatures[SERVE], [tf.constant(raw, tf.string)])
+        np.savez(output_dir / SERVED_SCORES_FILE, **served)
         if spec.rows == "float32":
             refuse_difference(served, expected)
         else:
-            report["tasks"] = _reductions(job, loaded.signatures[_SERVE])
+            losses = _reductions(job, loaded.signatures[SERVE])
         loaded.release()
-    return report
+    return ExportReport(form=spec.form, rows=spec.rows, model_bytes=size, tasks=losses, seconds=0.0)
 
 
-def _reductions(job: TrainJob, serve: Any) -> dict[str, dict[str, Any]]:
+def _reductions(job: TrainJob, serve: Any) -> dict[str, TaskLoss]:
     with np.load(full_scores_file(job)) as stored:
         full = dict(stored)
     full_scores_file(job).unlink()

@@ -8,9 +8,8 @@ import os
 import shutil
 from pathlib import Path
 
+from schemas.contracts.export import MODEL_FILE
 from schemas.files import sync
-
-MODEL_FILE = "saved_model.pb"
 
 
 def move_in(source: Path, target: Path, *, but: str = "") -> None:

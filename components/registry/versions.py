@@ -16,10 +16,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from components.registry import moving, seal
+from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
 from schemas.files import write_whole
 
-MODEL_FILE, MANIFEST_FILE, WITHDRAWN = moving.MODEL_FILE, seal.MANIFEST_FILE, "withdrawn"
+MANIFEST_FILE, WITHDRAWN = seal.MANIFEST_FILE, "withdrawn"
 # TensorFlow Serving reads versions as 64-bit integers.
 _NUMBER = re.compile(r"[0-9]{1,18}")
 

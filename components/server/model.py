@@ -1,6 +1,5 @@
 """One version of a model in memory: loaded, warmed up, ready to answer."""
 
-import json
 import logging
 import os
 import re
@@ -14,15 +13,13 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from tensorflow.python.framework import ops
 from tensorflow_serving.apis import prediction_log_pb2
 
-from components.registry.versions import MODEL_FILE
 from components.server.request_error import Code, RequestError, invalid
-from components.server.signature import DEFAULT, Signature, Tensors, signatures_of
+from components.server.signature import Signature, Tensors, signatures_of
 from components.server.tensors import to_tensor
+from schemas.contracts.export import CUSTOM_OPS, DESCRIPTION_FILE, MODEL_FILE, SERVE, WARM_UP_FILE, Header, read_header
+from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
-WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
-RANKER_FILE = "assets.extra/ranker.json"
-_CUSTOM_OPS = "tensorflow_recommenders_addons"
 # As TensorFlow Serving's.
 # https://github.com/tensorflow/serving/blob/2.16.1/tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h
 _MAX_WARMUP_REQUESTS = 1000
@@ -78,7 +75,7 @@ class LoadedModel:
         Raises:
             RequestError: if there is none of this name.
         """
-        signature = self.signatures.get(name or DEFAULT)
+        signature = self.signatures.get(name or SERVE)
         if signature is None:
             known = ", ".join(sorted(self.signatures))
             raise invalid(f"signature_name: unknown (got '{name}'); version {self.version} has {known}")
@@ -110,7 +107,7 @@ class LoadedModel:
         Raises:
             NotServable: if a recorded request fails.
         """
-        path, recorded = self._folder / WARMUP_FILE, []
+        path, recorded = self._folder / WARM_UP_FILE, []
         if path.exists():
             try:
                 for record in tf.data.TFRecordDataset(str(path)).take(_MAX_WARMUP_REQUESTS).as_numpy_iterator():
@@ -138,7 +135,7 @@ class LoadedModel:
         request = log.predict_log.request
         signature = self.signature(request.model_spec.signature_name)
         signature.check_names(request.inputs)
-        limit = os.path.getsize(self._folder / WARMUP_FILE) + 2**24
+        limit = os.path.getsize(self._folder / WARM_UP_FILE) + 2**24
         inputs = signature.inputs
         self.run(signature, {name: to_tensor(inputs[name], proto, limit) for name, proto in request.inputs.items()})
         return [signature.name]
@@ -182,33 +179,29 @@ def _release(loaded: Any) -> None:
 
 def ranker_name(folder: Path) -> str | None:
     """Returns the name in a model's ranker.json, if any."""
-    name = _read_ranker(folder).get("name")
-    return name if isinstance(name, str) and name else None
+    return _header(folder).name or None
 
 
 def _register_custom_ops(folder: Path) -> None:
-    custom_ops = _read_ranker(folder).get("custom_ops")
-    if custom_ops is None:
+    if not _header(folder).custom_ops:
         return
-    # A model's files must not decide which module is imported here.
-    if custom_ops != _CUSTOM_OPS:
-        raise NotServable("cannot_load", f"{folder}: needs custom operations (got {custom_ops}); known: {_CUSTOM_OPS}")
     try:
         import tensorflow_recommenders_addons  # noqa: F401
     except ImportError as error:
         raise NotServable(
-            "cannot_load", f"{folder}: needs {_CUSTOM_OPS} (got {error}); install it, or export form: stock"
+            "cannot_load", f"{folder}: needs {CUSTOM_OPS} (got {error}); install it, or export form: stock"
         ) from error
 
 
-def _read_ranker(folder: Path) -> dict[str, Any]:
+def _header(folder: Path) -> Header:
+    """Returns what a model says of itself that loading depends on; nothing of a model that is none of ours."""
+    file = folder / DESCRIPTION_FILE
     try:
-        read = json.loads((folder / RANKER_FILE).read_bytes())
+        return read_header(str(file), file.read_bytes())
     except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise NotServable("cannot_load", f"{folder / RANKER_FILE}: cannot be read ({error})") from error
-    return read if isinstance(read, dict) else {}
+        return Header()
+    except (OSError, UserError) as error:
+        raise NotServable("cannot_load", str(error)) from error
 
 
 def _one_line(error: Exception) -> str:

@@ -12,9 +12,9 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
-from components.registry import versions as folders
 from components.server.options import Options, flag
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
 from schemas.files import write_whole
 
@@ -55,7 +55,7 @@ def serve(options: Options) -> int:
         while not stopped.is_set() and not serving.versions.wait_for_first(0.1):
             pass
         if not stopped.is_set():
-            if not serving.versions.is_ready() and (options.directory / folders.MODEL_FILE).is_file():
+            if not serving.versions.is_ready() and (options.directory / MODEL_FILE).is_file():
                 return ExitCode.FAILED  # The log has the reason; there will be no other version.
             _announce(options, serving)
         stopped.wait()

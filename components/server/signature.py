@@ -1,6 +1,5 @@
 """The inputs and outputs of a loaded model's signature, and checks of a request's tensors."""
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +9,8 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 from components.server.request_error import invalid
+from schemas.contracts.export import RANK, changes_rows
 
-DEFAULT = "serving_default"
-RANK = "rank"
-_UPDATE = re.compile(r"^(upsert|remove)(_|$)")
 _STRING_BYTES = 8
 Tensors = Mapping[str, Any]
 """Name to tf.Tensor."""
@@ -90,7 +87,7 @@ class Signature:
     @property
     def is_update(self) -> bool:
         """Says whether it changes the model."""
-        return _UPDATE.match(self.name) is not None
+        return changes_rows(self.name)
 
     def check_names(self, given: Collection[str]) -> None:
         """Refuses missing and unknown inputs.

@@ -12,6 +12,7 @@ from components.registry import versions as folders
 from components.server.metrics import Metrics
 from components.server.model import LoadedModel, NotServable
 from components.server.request_error import Code, RequestError
+from schemas.contracts.export import MODEL_FILE
 
 _LOG = logging.getLogger("components.server")
 LOADING, AVAILABLE, END = "LOADING", "AVAILABLE", "END"
@@ -124,7 +125,7 @@ class Versions:
                 return
 
     def _available(self) -> dict[int, Path]:
-        if (self._folder / folders.MODEL_FILE).is_file():
+        if (self._folder / MODEL_FILE).is_file():
             name = self._folder.name
             return {int(name) if name.isdecimal() and len(name) <= _MAX_DIGITS else 1: self._folder}
         return {int(number): self._folder / number for number in folders.versions(self._folder)}

@@ -15,6 +15,7 @@ from typing import Any
 from pipelines.local.lock import locked
 from pipelines.local.request import ARTIFACTS, METADATA
 from pipelines.local.result.summary import SUMMARY_FILE
+from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
 
 FOLDER = "manual_blessing"
@@ -186,7 +187,7 @@ def _overridable(run: str, steps: Mapping[str, Any]) -> Any:
             "model and run again"
         )
     model = path_utils.serving_model_path(steps["trainer"].outputs["model"].uri)
-    if not (Path(model) / "saved_model.pb").is_file():
+    if not (Path(model) / MODEL_FILE).is_file():
         raise UserError(f"{run}: its model is gone (got {model}); run it again")
     return verdict
 

@@ -7,7 +7,9 @@ from typing import Literal
 import tensorflow as tf
 from typing_extensions import assert_never
 
-_PACKAGE, _LIBRARY = "tensorflow_recommenders_addons", "dynamic_embedding/core/_cuckoo_hashtable_ops.so"
+from schemas.contracts.export import CUSTOM_OPS
+
+_LIBRARY = "dynamic_embedding/core/_cuckoo_hashtable_ops.so"
 
 
 def load_operations(form: Literal["stock", "tfra"]) -> None:
@@ -19,9 +21,9 @@ def load_operations(form: Literal["stock", "tfra"]) -> None:
         case "stock":
             pass
         case "tfra":
-            package = find_spec(_PACKAGE)
+            package = find_spec(CUSTOM_OPS)
             if package is None or package.origin is None:
-                raise ModuleNotFoundError(f"{_PACKAGE} is not installed; a model of the form tfra needs it")
+                raise ModuleNotFoundError(f"{CUSTOM_OPS} is not installed; a model of the form tfra needs it")
             tf.load_op_library(str(Path(package.origin).parent / _LIBRARY))
         case _:
             assert_never(form)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
+from schemas.contracts.export import TaskLoss
 from schemas.derived.columns import task_columns
 from schemas.spec import Inputs
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
@@ -40,7 +41,7 @@ def _labels(spec: Inputs, task: str, values: Mapping[str, NDArray[Any]]) -> NDAr
     return np.where(counts, labels, np.nan)
 
 
-def reductions(spec: Inputs, labels: Scores, full: Scores, reduced: Scores) -> dict[str, dict[str, Any]]:
+def reductions(spec: Inputs, labels: Scores, full: Scores, reduced: Scores) -> dict[str, TaskLoss]:
     """Returns for each task its metric with float32 rows and with smaller ones, and what is lost.
 
     A number is None where it is undefined: without positives, or without negatives.
@@ -52,17 +53,17 @@ def reductions(spec: Inputs, labels: Scores, full: Scores, reduced: Scores) -> d
     return results
 
 
-def _reduction(task: Task, labels: NDArray[Any], full: NDArray[Any], reduced: NDArray[Any]) -> dict[str, Any]:
+def _reduction(task: Task, labels: NDArray[Any], full: NDArray[Any], reduced: NDArray[Any]) -> TaskLoss:
     match task:
         case BinaryTask():
             before, after = auc(labels.ravel(), full.ravel()), auc(labels.ravel(), reduced.ravel())
             loss = None if before is None or after is None else before - after
-            return {"metric": "auc", "full": before, "reduced": after, "loss": loss}
+            return TaskLoss(metric="auc", full=before, reduced=after, loss=loss)
         case RegressionTask() | WatchTimeTask():
             before, after = rmse(labels, full), rmse(labels, reduced)
             # Relative to an error of 0, any rise is infinite.
             loss = None if not before or after is None else after / before - 1.0
-            return {"metric": "rmse", "full": before, "reduced": after, "loss": loss}
+            return TaskLoss(metric="rmse", full=before, reduced=after, loss=loss)
         case _:
             assert_never(task)
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from numpy.typing import NDArray
 
+from schemas.contracts.export import KNOWN_IDS, RANK, REMOVE, SERVE, TABLE_SIZE, UPSERT, of_group
 from schemas.derived.columns import Column, feature_columns, is_bias, serving_columns
 from trainer_module.input.batch import Columns
 from trainer_module.ranker import Ranker
@@ -15,7 +16,6 @@ from trainer_module.serving.candidates import candidate_logits
 from trainer_module.serving.raw_columns import TYPES, input_specs, inputs_of, sparse_columns, with_candidates
 from trainer_module.serving.table import ServedTable
 
-DEFAULT, RANK = "serving_default", "rank"
 _EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
 _KEYS = tf.TensorSpec([None], tf.int64, name="keys")
 
@@ -66,20 +66,16 @@ class ServedRanker(tf.Module):
     def signatures(self) -> dict[str, Signature]:
         """Returns all signatures by name.
 
-        A ranker without ids has none for rows. With several groups of tables, `upsert` and `remove` end with the
-        group's name.
+        A ranker without ids has none for rows.
         """
-        signatures: dict[str, Signature] = {DEFAULT: self.serve_examples, RANK: self._rank()}
+        signatures: dict[str, Signature] = {SERVE: self.serve_examples, RANK: self._rank()}
         if self._ranker.layout.all_ids:
-            signatures["known_ids"] = _signature(self._known_ids, _EXAMPLES)
+            signatures[KNOWN_IDS] = _signature(self._known_ids, _EXAMPLES)
         if self.tables:
-            signatures["table_size"] = _signature(
-                lambda: {name: table.num_rows() for name, table in self.tables.items()}
-            )
+            signatures[TABLE_SIZE] = _signature(lambda: {name: table.num_rows() for name, table in self.tables.items()})
         for name, table in self.tables.items():
-            suffix = "" if len(self.tables) == 1 else f"_{name}"
-            signatures[f"upsert{suffix}"] = _upsert(table)
-            signatures[f"remove{suffix}"] = _remove(table)
+            signatures[of_group(UPSERT, name, len(self.tables))] = _upsert(table)
+            signatures[of_group(REMOVE, name, len(self.tables))] = _remove(table)
         return signatures
 
     def rank_inputs(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:

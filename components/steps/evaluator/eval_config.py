@@ -12,12 +12,11 @@ from typing_extensions import assert_never
 from components.steps.evaluator.metrics import tfma_metrics as metrics
 from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE
 from components.steps.evaluator.metrics.settings import Settings, new_id_features, settings_of, slices_of
+from schemas.contracts.export import SERVE
 from schemas.spec import Inputs
 from schemas.spec.metrics import new_id_slice
 from schemas.spec.release import Evaluation, Gate
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
-
-SIGNATURE = "serving_default"
 
 
 def eval_config(
@@ -71,7 +70,7 @@ def _model_spec(name: str, inputs: Inputs, tasks: list[str]) -> tfma.ModelSpec:
         name=name,
         # Without it TFMA would load the whole model as a Keras model to find out.
         model_type=tfma.TF_GENERIC,
-        signature_name=SIGNATURE,
+        signature_name=SERVE,
         label_keys={task: inputs.label_of(task) for task in tasks},
     )
 

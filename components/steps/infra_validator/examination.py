@@ -11,9 +11,6 @@ from components.steps.infra_validator.hostile import CLEAN_CODES, HostileRequest
 from components.steps.infra_validator.load import Connect, measure
 from components.steps.infra_validator.predict import Ask, RequestFailed
 from components.steps.infra_validator.rows import (
-    EXAMPLES,
-    RANK,
-    TABLE_SIZE,
     Description,
     Rows,
     Tensors,
@@ -27,6 +24,7 @@ from components.steps.infra_validator.rows import (
     with_once,
 )
 from components.steps.infra_validator.scores import Scores, not_finite, scores_check, wrong_outputs
+from schemas.contracts.export import RANK, SERVE, TABLE_SIZE
 from schemas.spec.serving import Serving
 
 _LOG = logging.getLogger(__name__)
@@ -77,7 +75,7 @@ class Examination:
     def run(self) -> None:
         """Runs all checks."""
         stages: dict[str, Callable[[Ask], Iterator[Check]]] = {
-            EXAMPLES: self._examples,
+            SERVE: self._examples,
             RANK: self._rank,
             "broadcast": self._broadcast,
             "hostile requests": self._hostile,
@@ -100,9 +98,9 @@ class Examination:
 
     def _examples(self, ask: Ask) -> Iterator[Check]:
         reference = self.reference
-        served = ask(EXAMPLES, example_inputs(reference.examples))
-        yield from self._scored(EXAMPLES, served, len(reference.examples))
-        what = f"{EXAMPLES}'s scores of {len(reference.examples)} evaluation examples"
+        served = ask(SERVE, example_inputs(reference.examples))
+        yield from self._scored(SERVE, served, len(reference.examples))
+        what = f"{SERVE}'s scores of {len(reference.examples)} evaluation examples"
         yield scores_check("scores", what, served, reference.scores, reference.whose)
 
     def _rank(self, ask: Ask) -> Iterator[Check]:
@@ -192,7 +190,7 @@ class Examination:
         yield Check(name=f"{signature} finite", passed=not bad, reason=reason)
 
     def _ordinary(self, ask: Ask) -> Scores:
-        return ask(EXAMPLES, example_inputs(self.reference.examples[:HOSTILE_ROWS]))
+        return ask(SERVE, example_inputs(self.reference.examples[:HOSTILE_ROWS]))
 
     def _table_sizes(self, ask: Ask) -> dict[str, int] | None:
         if TABLE_SIZE not in self.description.signatures:

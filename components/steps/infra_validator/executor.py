@@ -21,14 +21,13 @@ from components.steps.infra_validator.examination import Examination, Reference
 from components.steps.infra_validator.rows import Unfit, read_description
 from components.steps.infra_validator.scores import Scores, difference
 from components.steps.infra_validator.server_process import serve
+from schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE, SERVED_SCORES_FILE
 from schemas.errors import UserError
 from schemas.spec.release import Evaluation
 from schemas.spec.serving import Serving
 
 _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
-CHECK_EXAMPLES, CHECK_SCORES, SERVED_SCORES = "check_examples.tfrecord", "check_scores.npz", "served_scores.npz"
-"""Files in the folder of the training report."""
 
 Artifacts = dict[str, list[Any]]
 
@@ -119,16 +118,16 @@ def read_reference(training_dir: Path, rows: str) -> Reference:
         rows: type of the model's rows. Scores from float16 or int8 rows differ from the trainer's, which are from full
             rows, by more than 1e-5, and are compared with the export's own.
     """
-    path = training_dir / CHECK_EXAMPLES
+    path = training_dir / CHECK_EXAMPLES_FILE
     if not path.exists():
         raise UserError(f"{path}: no such file; this training wrote no scores to compare with: train again")
     examples = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
     if not examples:
         raise UserError(f"{path}: contains no examples (got 0); the eval split must contain rows")
-    trained = _read_scores(training_dir / CHECK_SCORES)
+    trained = _read_scores(training_dir / CHECK_SCORES_FILE)
     if rows == "float32":
         return Reference(examples, trained, "the trainer's")
-    exported = _read_scores(training_dir / SERVED_SCORES)
+    exported = _read_scores(training_dir / SERVED_SCORES_FILE)
     _, gap = difference(exported, trained)
     whose = f"the export's own (from {rows} rows; they differ from the trainer's, from full rows, by {gap:.2g})"
     return Reference(examples, exported, whose)

@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 
 from components.steps.infra_validator.rows import (
-    EXAMPLES,
-    RANK,
     Description,
     Rows,
-    ServedColumn,
     Tensors,
     example_inputs,
     num_rows,
     rank_inputs,
     to_examples,
 )
+from schemas.contracts.export import RANK, SERVE, ServedColumn
 
 CLEAN_CODES = frozenset(
     {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "NOT_FOUND", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED"}
@@ -84,7 +82,7 @@ def _vectors(description: Description) -> dict[str, int]:
 def _both(
     kind: str, rows: Rows, columns: Mapping[str, ServedColumn], *, must_score: bool = False
 ) -> Iterator[HostileRequest]:
-    yield HostileRequest(kind, EXAMPLES, example_inputs(to_examples(rows, columns)), must_score)
+    yield HostileRequest(kind, SERVE, example_inputs(to_examples(rows, columns)), must_score)
     yield HostileRequest(kind, RANK, rank_inputs(rows, columns), must_score)
 
 
@@ -98,7 +96,7 @@ def _unknown(values: list[list[Any]], column: ServedColumn) -> list[list[Any]]:
 
 
 def _missing(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:
-    yield HostileRequest("missing features", EXAMPLES, example_inputs([b""]))
+    yield HostileRequest("missing features", SERVE, example_inputs([b""]))
     tensors = rank_inputs(rows, columns)
     yield HostileRequest("missing features", RANK, {})
     yield HostileRequest("missing features", RANK, {name: tensors[name] for name in sorted(tensors)[1:]})
@@ -128,8 +126,8 @@ def _wrong_length(rows: Rows, description: Description) -> Iterator[HostileReque
 
 
 def _wrong_type(rows: Rows, columns: Mapping[str, ServedColumn]) -> Iterator[HostileRequest]:
-    yield HostileRequest("wrong type", EXAMPLES, {"examples": np.array([1, 2], np.int64)})
-    yield HostileRequest("wrong type", EXAMPLES, example_inputs([b"\xffno tf.Example"]))
+    yield HostileRequest("wrong type", SERVE, {"examples": np.array([1, 2], np.int64)})
+    yield HostileRequest("wrong type", SERVE, example_inputs([b"\xffno tf.Example"]))
     swapped = {
         name: values.astype(np.object_) if values.dtype != np.object_ else np.zeros(values.shape, np.float32)
         for name, values in rank_inputs(rows, columns).items()

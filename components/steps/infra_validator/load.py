@@ -10,7 +10,8 @@ import numpy as np
 
 from components.reports.serving import Latency
 from components.steps.infra_validator.predict import Ask
-from components.steps.infra_validator.rows import RANK, Tensors
+from components.steps.infra_validator.rows import Tensors
+from schemas.contracts.export import RANK
 from schemas.spec.serving import Load
 
 WARM_UP_REQUESTS = 5

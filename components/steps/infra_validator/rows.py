@@ -1,25 +1,22 @@
 """Rows of raw examples, and the requests for them: as serialized examples, or as a tensor for each column."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pydantic
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.contracts import export
+from schemas.contracts.export import DESCRIPTION_FILE, ServedColumn
 from schemas.derived.columns import Column, ColumnType, serving_columns
 from schemas.derived.rank_inputs import LENGTH, MISSING
+from schemas.errors import UserError
 from schemas.spec import RankerSpec
 from schemas.spec.features import AgeFeature, MatchFeature, SequenceFeature, TimeFeature
 from schemas.spec.release import Evaluation
-
-DESCRIPTION_FILE = "assets.extra/ranker.json"
-EXAMPLES, RANK, TABLE_SIZE = "serving_default", "rank", "table_size"
-"""Signatures that the checks call."""
 
 Values = list[Any]
 """The values of one column of one example: bytes, int or float; empty if missing."""
@@ -33,22 +30,6 @@ _ENCODED: dict[ColumnType, str] = {"string": "bytes_list", "int": "int64_list", 
 
 class Unfit(Exception):
     """The model cannot be served; the message says why."""
-
-
-class ServedColumn(pydantic.BaseModel):
-    """A column that the model reads.
-
-    Attributes:
-        type: of a value.
-        is_list: it has any number of values.
-        input: name of its input of `rank`.
-    """
-
-    model_config = pydantic.ConfigDict(extra="ignore", frozen=True)
-
-    type: ColumnType
-    is_list: bool
-    input: str
 
 
 @dataclass(frozen=True)
@@ -110,18 +91,13 @@ def read_description(model_dir: Path) -> Description:
     Raises:
         Unfit: if it is missing or not in this version's format.
     """
-    path = model_dir / DESCRIPTION_FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return Description(
-            ranker=RankerSpec.model_validate_json(json.dumps(document["ranker"])),
-            columns={name: ServedColumn.model_validate(column) for name, column in document["columns"].items()},
-            signatures=frozenset(document["signatures"]),
-        )
+        document = export.read_description(DESCRIPTION_FILE, (model_dir / DESCRIPTION_FILE).read_bytes())
     except FileNotFoundError:
         raise Unfit(f"{DESCRIPTION_FILE} is missing: the columns of the model are not known") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Unfit(f"{DESCRIPTION_FILE} cannot be read ({type(error).__name__}: {error})") from None
+    except UserError as error:
+        raise Unfit(str(error)) from None
+    return Description(document.ranker, document.columns, frozenset(document.signatures))
 
 
 def read_rows(examples: Iterable[bytes], columns: Mapping[str, ServedColumn]) -> Rows:

@@ -13,6 +13,7 @@ from pathlib import Path
 from components.registry import moving, versions
 from components.steps.pusher import manifest
 from components.steps.pusher.manifest import FileEntry, Manifest, Provenance
+from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
 from schemas.files import sync
 
@@ -70,8 +71,8 @@ def push(*, model: Path, target: Path, day: str, provenance: Provenance, card: C
         UserError: if a version with the same files was withdrawn.
     """
     files = manifest.list_files(model)
-    if manifest.MODEL_FILE not in files:
-        raise UserError(f"{model}: is not a SavedModel (got no {manifest.MODEL_FILE}); the trainer must export one")
+    if MODEL_FILE not in files:
+        raise UserError(f"{model}: is not a SavedModel (got no {MODEL_FILE}); the trainer must export one")
     target.mkdir(parents=True, exist_ok=True)
     with versions.locked(target):
         versions.finish_moves(target)
@@ -110,14 +111,14 @@ def _remove_half_moved(leftover: Path, target: Path) -> None:
         version = (leftover / _CLAIM).read_text(encoding="utf-8")
     except FileNotFoundError:
         return
-    if re.fullmatch(r"\d{11}", version) and not (target / version / manifest.MODEL_FILE).exists():
+    if re.fullmatch(r"\d{11}", version) and not (target / version / MODEL_FILE).exists():
         shutil.rmtree(target / version, ignore_errors=True)
 
 
 def _find(target: Path, day: str, files: dict[str, FileEntry]) -> Pushed | None:
     for version in manifest.reusable_versions(day, versions.versions(target)):
         path = target / version
-        if not (path / manifest.MODEL_FILE).is_file():
+        if not (path / MODEL_FILE).is_file():
             continue  # A copy in progress.
         try:
             pushed_manifest = Manifest.model_validate_json((path / manifest.FILE_NAME).read_bytes())

@@ -2,7 +2,6 @@
 
 import datetime
 import functools
-import json
 import logging
 import os
 import posixpath
@@ -31,6 +30,7 @@ from components.steps.pusher import directory, manifest, object_store
 from components.steps.pusher.directory import Pushed
 from components.steps.pusher.manifest import Provenance
 from components.steps.pusher.model_card import CardFacts, Rows, model_card
+from schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
 from schemas.spec.data import VALIDATION
 from schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
 
@@ -158,14 +158,13 @@ def _require_agreement(blessing: Any, blessed: bool, in_verdict: bool) -> None:
         raise RuntimeError(f"{blessing.uri}: blessed={blessed} contradicts the verdict blessed={in_verdict}")
 
 
-def _description(model: str) -> dict[str, Any]:
+def _description(model: str) -> Description | None:
     """Returns the model's description; the serving gate has refused a model without one."""
-    path = os.path.join(model, "assets.extra", "ranker.json")
+    path = os.path.join(model, DESCRIPTION_FILE)
     if not fileio.exists(path):
-        return {}
+        return None
     with fileio.open(path, "rb") as file:
-        description: dict[str, Any] = json.loads(file.read())
-    return description
+        return read_description(path, file.read())
 
 
 def _read(artifacts: list[Any], name: str) -> bytes:

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict
 from components.registry import versions
 from components.registry.seal import FileEntry as FileEntry
 from components.registry.seal import list_files as list_files
+from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
 
 FILE_NAME = versions.MANIFEST_FILE
-MODEL_FILE = versions.MODEL_FILE
 CARD_FILE = "MODEL_CARD.md"
 _MAX_PER_DAY = 999
 

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from components.reports.evaluation import TaskVerdict, Verdict
 from components.reports.serving import ServingVerdict
 from components.steps.pusher.manifest import Provenance
+from schemas.contracts.export import Description
 from schemas.quantities import shown_bytes
 from schemas.spec.release import Evaluation
 
@@ -39,7 +40,7 @@ class CardFacts:
         serving: of the serving gate.
         evaluation: how the metrics were computed.
         intended_use: from the spec; may be empty.
-        model: the exported model's description with `form`, `rows` and `versions`; may be empty.
+        model: the exported model's description; None if it has none.
     """
 
     provenance: Provenance
@@ -48,7 +49,7 @@ class CardFacts:
     serving: ServingVerdict
     evaluation: Evaluation
     intended_use: str
-    model: Mapping[str, object]
+    model: Description | None
 
 
 def model_card(version: str, facts: CardFacts) -> str:
@@ -168,13 +169,11 @@ def _not_judged(facts: CardFacts) -> Iterator[str]:
 
 def _origin(facts: CardFacts) -> Iterator[str]:
     provenance, model = facts.provenance, facts.model
-    versions = model.get("versions")
-    libraries = versions.items() if isinstance(versions, Mapping) else ()
     lines = [
         f"- spec digest: `{provenance.spec_digest}`",
         f"- git commit of the code: {f'`{provenance.git_commit}`' if provenance.git_commit else 'not known'}",
-        *([f"- form: {model['form']}, rows: {model['rows']}"] if {"form", "rows"} <= set(model) else []),
-        *(f"- {library} {number}" for library, number in libraries if number),
+        *([f"- form: {model.form}, rows: {model.rows}"] if model else []),
+        *(f"- {library} {number}" for library, number in (model.versions if model else {}).items()),
     ]
     yield "\n".join(lines)
     yield "Checksums of all files, this one included, are in `manifest.json`."

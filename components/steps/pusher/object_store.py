@@ -16,6 +16,7 @@ from components.registry.versions import WITHDRAWN
 from components.steps.pusher import manifest
 from components.steps.pusher.directory import Card, Pushed
 from components.steps.pusher.manifest import Manifest, Provenance
+from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ def _listed(folder: str) -> list[str]:
 
 def _manifest(path: str) -> Manifest | None:
     """Returns a version's manifest; None for an incomplete push, as saved_model.pb is written last."""
-    if not (fileio.exists(f"{path}/{manifest.MODEL_FILE}") and fileio.exists(f"{path}/{manifest.FILE_NAME}")):
+    if not (fileio.exists(f"{path}/{MODEL_FILE}") and fileio.exists(f"{path}/{manifest.FILE_NAME}")):
         return None
     return Manifest.model_validate_json(_read(f"{path}/{manifest.FILE_NAME}"))
 

@@ -260,4 +260,4 @@ def test_a_model_with_custom_operations_brings_its_module(tmp_path: Path, scratc
         (unknown / "assets.extra" / "ranker.json").write_text('{"custom_ops": "os"}')
         unknown.rename(tmp_path / "feed" / "2")
         wait_until(lambda: server.client.status().get(2, "").startswith("END"), "the unknown module is refused")
-        assert "(got os); known: tensorflow_recommenders_addons" in server.client.status()[2]
+        assert "(got 'os'); known is tensorflow_recommenders_addons" in server.client.status()[2]

@@ -2,33 +2,10 @@
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
 from components.reports.evaluation import GateVerdict
+from schemas.contracts.export import ExportReport, TaskLoss
 from schemas.spec.serving import Export
 from schemas.spec.tasks import BinaryTask, Task
-
-
-class TaskLoss(BaseModel):
-    """A task's metric with full and with reduced rows; None where undefined.
-
-    Attributes:
-        full: AUC of a binary task, RMSE of a regression, on the evaluation split.
-        reduced: the same metric with the exported rows.
-        loss: decrease of the AUC, or relative increase of the RMSE.
-    """
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    full: float | None
-    reduced: float | None
-    loss: float | None
-
-
-class _Report(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    tasks: dict[str, TaskLoss] = {}
 
 
 @dataclass(frozen=True)
@@ -53,7 +30,7 @@ def reduced_rows(export: Export, report: bytes | None) -> ReducedRows | None:
     """
     if export.rows == "float32":
         return None
-    return ReducedRows(export, _Report.model_validate_json(report).tasks if report else {})
+    return ReducedRows(export, ExportReport.model_validate_json(report).tasks if report else {})
 
 
 def rows_verdict(rows: ReducedRows, task: str, spec: Task) -> GateVerdict:

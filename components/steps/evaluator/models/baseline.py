@@ -11,6 +11,7 @@ from tfx.utils import path_utils
 from components.registry import seal
 from components.steps.evaluator.judge.judge import Baseline
 from components.steps.evaluator.models import probe
+from schemas.contracts.export import MODEL_FILE
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ def usable_baseline(uri: str | None, *, sealed: str, wanted: Collection[str], ex
     if not uri or not wanted:
         return NO_BASELINE
     path = path_utils.serving_model_path(uri)
-    if not fileio.exists(os.path.join(path, "saved_model.pb")):
+    if not fileio.exists(os.path.join(path, MODEL_FILE)):
         return Baseline(uri=None, tasks=frozenset(), problem=f"the blessed model {uri} is gone")
     if sealed:
         seal.refuse_changed(path, sealed, _FIX)

@@ -11,8 +11,8 @@ from tfx.dsl.io import fileio
 from tfx.utils import path_utils
 
 from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
-from components.steps.evaluator.eval_config import SIGNATURE
 from components.steps.evaluator.models import probe
+from schemas.contracts.export import MODEL_FILE, SERVE
 
 
 def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str) -> dict[str, str]:
@@ -25,8 +25,8 @@ def output_problems(uri: str, *, tasks: Iterable[str], examples: Any, split: str
         split: of the examples.
     """
     path = path_utils.serving_model_path(uri)
-    if not fileio.exists(os.path.join(path, "saved_model.pb")):
-        return dict.fromkeys(tasks, "there is no saved_model.pb")
+    if not fileio.exists(os.path.join(path, MODEL_FILE)):
+        return dict.fromkeys(tasks, f"there is no {MODEL_FILE}")
     records = probe.first_examples(examples, split)
     if not records:
         return {}  # `judge` refuses an evaluation without examples.
@@ -54,7 +54,7 @@ def refusal(problems: Mapping[str, str], tasks: Iterable[str]) -> Verdict:
 
 def _problem(task: str, shapes: Mapping[str, tuple[tuple[int, ...], str]], rows: int) -> str:
     if task not in shapes:
-        return f"the signature {SIGNATURE} has no output of this name (got {', '.join(sorted(shapes)) or 'none'})"
+        return f"the signature {SERVE} has no output of this name (got {', '.join(sorted(shapes)) or 'none'})"
     shape, dtype = shapes[task]
     if shape != (rows, 1) or dtype != "float32":
         return f"its scores of {rows} examples are {dtype}{list(shape)}, not float32[{rows}, 1]"
@@ -62,4 +62,4 @@ def _problem(task: str, shapes: Mapping[str, tuple[tuple[int, ...], str]], rows:
 
 
 def _refused(problem: str) -> GateVerdict:
-    return GateVerdict(kind="output", metric=SIGNATURE, bound=0.0, value=None, passed=False, reason=problem)
+    return GateVerdict(kind="output", metric=SERVE, bound=0.0, value=None, passed=False, reason=problem)

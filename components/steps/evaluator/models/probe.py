@@ -2,7 +2,6 @@
 
 import gc
 import importlib
-import json
 import os
 from typing import Any
 
@@ -10,7 +9,8 @@ import tensorflow as tf
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 
-from components.steps.evaluator.eval_config import SIGNATURE
+from schemas.contracts.export import DESCRIPTION_FILE, SERVE, read_header
+from schemas.errors import UserError
 
 MISFITS = (
     tf.errors.DataLossError,
@@ -23,9 +23,6 @@ MISFITS = (
 """Errors of a model that does not fit the examples. Any other, such as unreachable storage or too little memory, may be
 transient and must not let a worse model through: it ends the run."""
 _PROBE_EXAMPLES = 64
-_DESCRIPTION = os.path.join("assets.extra", "ranker.json")
-_CUSTOM_OPS = ("tensorflow_recommenders_addons",)
-"""Packages of operations that a model may require: a name in a file must not import anything else."""
 
 
 def first_examples(examples: Any, split: str) -> list[bytes]:
@@ -53,7 +50,7 @@ def score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
 
 def _score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
     loaded = tf.saved_model.load(path)
-    signature = loaded.signatures[SIGNATURE]
+    signature = loaded.signatures[SERVE]
     (argument,) = signature.structured_input_signature[1]
     outputs: dict[str, tf.Tensor] = signature(**{argument: tf.constant(records, tf.string)})
     if hasattr(loaded, "release"):
@@ -68,16 +65,17 @@ def load_custom_ops(path: str) -> None:
     Raises:
         ValueError: for a package that no export of Sangam needs.
     """
-    description = os.path.join(path, _DESCRIPTION)
+    description = os.path.join(path, DESCRIPTION_FILE)
     if not fileio.exists(description):
         return
     with fileio.open(description, "rb") as file:
-        package = json.loads(file.read()).get("custom_ops")
-    if not package:
-        return
-    if package not in _CUSTOM_OPS:
-        raise ValueError(f"{description}: unknown package of operations (got {package!r}); one of: {_CUSTOM_OPS}")
-    importlib.import_module(package)
+        content = file.read()
+    try:
+        header = read_header(description, content)
+    except UserError as error:
+        raise ValueError(str(error)) from error
+    if header.custom_ops:
+        importlib.import_module(header.custom_ops)
 
 
 def in_short(error: Exception) -> str:

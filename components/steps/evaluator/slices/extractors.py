@@ -22,7 +22,8 @@ from components.steps.evaluator.metrics.settings import Settings
 from components.steps.evaluator.metrics.tfma_metrics import binary_tasks, settings_in
 from components.steps.evaluator.metrics.totals_histogram import Floats
 from components.steps.evaluator.models.probe import load_custom_ops
-from components.steps.evaluator.slices.new_ids import KNOWN_IDS, features_with_known_ids
+from components.steps.evaluator.slices.new_ids import features_with_known_ids
+from schemas.contracts.export import KNOWN_IDS
 from schemas.spec.metrics import new_id_slice
 
 SliceSpecs = list[dict[str, str | None]]

@@ -8,14 +8,13 @@ import os
 from tensorflow.core.protobuf import saved_model_pb2
 from tfx.dsl.io import fileio
 
-KNOWN_IDS = "known_ids"
-"""Signature from serialized examples to {feature: whether its id has a row}; also the extracts' key of its outputs."""
+from schemas.contracts.export import KNOWN_IDS, MODEL_FILE
 
 
 def features_with_known_ids(model_path: str) -> frozenset[str]:
     """Returns the features for which a SavedModel says which ids it knows; none without the signature."""
     saved_model = saved_model_pb2.SavedModel()
-    with fileio.open(os.path.join(model_path, "saved_model.pb"), "rb") as file:
+    with fileio.open(os.path.join(model_path, MODEL_FILE), "rb") as file:
         saved_model.ParseFromString(file.read())
     return frozenset(
         name

@@ -16,6 +16,7 @@ from components.registry import seal
 from components.reports.evaluation import Verdict
 from components.steps.evaluator.executor import Executor
 from pipelines.beam import BEAM_ARGS
+from schemas.contracts.export import ExportReport
 from schemas.spec import Inputs
 from schemas.spec.release import Gate
 from schemas.spec.serving import Export
@@ -166,10 +167,10 @@ def model_artifact(uri: Path) -> Any:
     return artifact
 
 
-def _training_artifact(uri: Path, report: dict[str, Any] | None) -> Any:
+def _training_artifact(uri: Path, report: ExportReport | None) -> Any:
     uri.mkdir(parents=True)
     if report is not None:
-        (uri / "export.json").write_text(json.dumps(report))
+        (uri / "export.json").write_text(report.model_dump_json())
     artifact = standard_artifacts.ModelRun()
     artifact.uri = str(uri)
     return artifact
@@ -185,7 +186,7 @@ def evaluate(
     inputs: Inputs = INPUTS,
     evaluation_config: dict[str, Any] | None = None,
     export: Export | None = None,
-    report: dict[str, Any] | None = None,
+    report: ExportReport | None = None,
 ) -> Judged:
     """Runs the evaluator's executor, outputs in `folder`, registry in `root`.
 

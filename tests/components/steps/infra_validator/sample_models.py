@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
+from schemas.contracts.export import Description, ServedColumn, StoredRows
 from schemas.spec import RankerSpec
 
 Defect = Literal[
@@ -141,7 +142,7 @@ def _absent(dtype: Any) -> Any:
     return {tf.string: b"", tf.int64: tf.constant(0, tf.int64), tf.float32: np.nan}[dtype]
 
 
-def make(folder: Path, defect: Defect = "none", *, rows: str = "float32") -> Made:
+def make(folder: Path, defect: Defect = "none", *, rows: StoredRows = "float32") -> Made:
     """Writes a model with a defect, and the scores that a trainer without it gives."""
     made = Made(folder / "model" / "Format-Serving", folder / "training")
     made.training.mkdir(parents=True)
@@ -172,20 +173,22 @@ def _save(model: TinyModel, folder: Path) -> None:
     tf.saved_model.save(model, str(folder), signatures=signatures)
 
 
-def _describe(folder: Path, rows: str) -> None:
-    ranker = json.loads(RANKER.model_dump_json())
-    ranker["export"]["rows"] = rows
-    document = {
-        "name": "tiny",
-        "ranker": ranker,
-        "columns": COLUMNS,
-        "signatures": ["serving_default", "rank", "table_size"],
-        "form": "stock",
-        "rows": rows,
-        "versions": {"tensorflow": tf.__version__},
-    }
+def _describe(folder: Path, rows: StoredRows) -> None:
+    export = RANKER.export.model_copy(update={"rows": rows})
+    described = Description(
+        name="tiny",
+        spec_digest="",
+        ranker=RANKER.model_copy(update={"export": export}),
+        tasks={},
+        signatures=("serving_default", "rank", "table_size"),
+        form="stock",
+        rows=rows,
+        versions={"tensorflow": tf.__version__},
+        columns={name: ServedColumn.model_validate(column) for name, column in COLUMNS.items()},
+        groups={},
+    )
     (folder / "assets.extra").mkdir(exist_ok=True)
-    (folder / "assets.extra" / "ranker.json").write_text(json.dumps(document))
+    (folder / "assets.extra" / "ranker.json").write_text(described.text())
 
 
 def _examples() -> list[bytes]:

@@ -42,7 +42,7 @@ def described() -> Any:
     said = description(model.spec, "digest", served, signatures)
     found = rows_module.Description(
         ranker=model.spec,
-        columns={name: rows_module.ServedColumn.model_validate(column) for name, column in said["columns"].items()},
+        columns=said.columns,
         signatures=frozenset(signatures),
     )
     rows = {

@@ -9,6 +9,7 @@ from components.steps.pusher.manifest import Provenance
 from components.steps.pusher.model_card import CardFacts, Rows, model_card
 from schemas.spec.release import Confidence, Evaluation
 from schemas.spec.serving import Load
+from tests.schemas.sample_exports import sample_description
 
 GATES = [
     GateVerdict(kind="value", metric="auc", bound=0.6, value=0.75, passed=True, reason="auc 0.7500 is at least 0.6000"),
@@ -77,7 +78,7 @@ FACTS = CardFacts(
     ),
     evaluation=Evaluation(confidence=Confidence(replicates=100, by="user")),
     intended_use="Ranks the home feed.",
-    model={"form": "stock", "rows": "float32", "versions": {"tensorflow": "2.16.2"}},
+    model=sample_description(),
 )
 
 CARD = r"""# tiny, version 20240305001
@@ -170,7 +171,7 @@ def test_what_is_not_known_is_said() -> None:
         verdict=Verdict(blessed=True, baseline=None, notes=[], tasks={"like": bare}),
         serving=FACTS.serving.model_copy(update={"load_s": None, "latency": None, "notes": []}),
         intended_use="",
-        model={},
+        model=None,
     )
     for said in (
         "Not stated: the spec has no `intended_use`.",

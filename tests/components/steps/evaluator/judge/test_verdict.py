@@ -7,6 +7,7 @@ import pytest
 from components.reports.evaluation import Verdict
 from components.steps.evaluator.judge.judge import judge
 from components.steps.evaluator.judge.reduced_rows import reduced_rows, rows_verdict
+from schemas.contracts.export import TaskLoss
 from schemas.spec.release import Evaluation, Gate
 from schemas.spec.serving import Export
 from tests.components.steps.evaluator.judge.sample_measurements import (
@@ -19,6 +20,7 @@ from tests.components.steps.evaluator.judge.sample_measurements import (
     slice_of,
 )
 from tests.errors import mentions
+from tests.schemas.sample_exports import sample_report
 
 INT8 = Export(rows="int8", max_auc_loss=0.001)
 
@@ -76,12 +78,9 @@ def test_a_verdict_of_before_intervals_is_read() -> None:
     ("like", "watch", "blessed"), [(0.0004, 0.0009, True), (0.002, 0.0, False), (0.0, 0.002, False), (None, 0.0, False)]
 )
 def test_reduced_rows_may_cost_no_more_than_is_declared(like: float | None, watch: float, blessed: bool) -> None:
-    report = {
-        "rows": "int8",
-        "tasks": {
-            "like": {"full": 0.75, "reduced": None if like is None else 0.75 - like, "loss": like},
-            "watch": {"full": 1.0, "reduced": 1.0 + watch, "loss": watch},
-        },
+    losses = {
+        "like": TaskLoss(metric="auc", full=0.75, reduced=None if like is None else 0.75 - like, loss=like),
+        "watch": TaskLoss(metric="rmse", full=1.0, reduced=1.0 + watch, loss=watch),
     }
     verdict = judge(
         inputs=INPUTS,
@@ -89,7 +88,7 @@ def test_reduced_rows_may_cost_no_more_than_is_declared(like: float | None, watc
         gates=(Gate(task="like", metric="auc", at_least=0.7),),
         baseline=NO_BASELINE,
         measured={"": slice_of()},
-        rows=reduced_rows(INT8, json.dumps(report).encode()),
+        rows=reduced_rows(INT8, sample_report(losses).model_dump_json().encode()),
     )
     assert verdict.blessed is blessed
     rows = {task: judged.gates[1] for task, judged in verdict.tasks.items()}

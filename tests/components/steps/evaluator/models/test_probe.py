@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
+from schemas.contracts.export import TaskLoss
 from tests.errors import mentions
+from tests.schemas.sample_exports import sample_report
 
 pytestmark = pytest.mark.slow
 
@@ -144,14 +146,14 @@ def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded
 def test_rows_that_cost_more_than_is_declared_are_refused(world: Any, examples: Path, tmp_path: Path) -> None:
     from schemas.spec.serving import Export
 
-    loss = {"full": 0.75, "reduced": 0.747, "loss": 0.003}
-    small = {"full": 1.0, "reduced": 1.0001, "loss": 0.0001}
+    loss = TaskLoss(metric="auc", full=0.75, reduced=0.747, loss=0.003)
+    small = TaskLoss(metric="auc", full=1.0, reduced=1.0001, loss=0.0001)
     verdict = refuse(
         world,
         tmp_path,
         examples,
         export=Export(rows="int8", max_auc_loss=0.001),
-        report={"form": "stock", "rows": "int8", "tasks": {"like": loss, "download": small, "watch": small}},
+        report=sample_report({"like": loss, "download": small, "watch": small}),
     )
     assert tells_of(
         verdict, ("like", "rows", "int8 ... auc ... 0.747000 ... 0.750000 ... 0.003000 ... max_auc_loss 0.001")

@@ -1,0 +1,222 @@
+"""What an exported model holds beside its graph: names of signatures and files, and what `ranker.json` says."""
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from schemas.contracts.formats import refuse_other_format
+from schemas.derived.columns import ColumnType
+from schemas.errors import UserError
+from schemas.spec import RankerSpec
+from schemas.spec.base import FrozenModel
+
+SERVE = "serving_default"
+"""Serialized tf.Examples in, a prediction of every task out."""
+RANK = "rank"
+"""Columns of the candidates of one request in, a prediction of every task out."""
+KNOWN_IDS = "known_ids"
+TABLE_SIZE = "table_size"
+UPSERT, REMOVE = "upsert", "remove"
+
+MODEL_FILE = "saved_model.pb"
+"""Written last: a model is whole where this file is."""
+EXTRAS_FOLDER = "assets.extra"
+DESCRIPTION_FILE = f"{EXTRAS_FOLDER}/ranker.json"
+WARM_UP_FILE = f"{EXTRAS_FOLDER}/tf_serving_warmup_requests"
+CUSTOM_OPS = "tensorflow_recommenders_addons"
+"""The one package of operations that a model may need beside TensorFlow's."""
+
+CHECK_EXAMPLES_FILE = "check_examples.tfrecord"
+"""A few raw examples of the evaluation split, beside the report of training."""
+CHECK_SCORES_FILE = "check_scores.npz"
+"""The ranks' own scores of them."""
+SERVED_SCORES_FILE = "served_scores.npz"
+"""The exported model's."""
+
+FORMAT: Literal[2] = 2
+"""Of `ranker.json`. 1 had no number, and other names in the spec that it holds."""
+
+
+Form = Literal["stock", "tfra"]
+StoredRows = Literal["float32", "float16", "int8"]
+
+
+def of_group(signature: str, group: str, num_groups: int) -> str:
+    """Returns the name of `upsert` or `remove` for the rows of a group: there is one of each per group."""
+    return signature if num_groups == 1 else f"{signature}_{group}"
+
+
+def changes_rows(signature: str) -> bool:
+    """Says whether a signature changes the model."""
+    return any(signature == name or signature.startswith(f"{name}_") for name in (UPSERT, REMOVE))
+
+
+class ServedTask(FrozenModel):
+    """A task that the model predicts.
+
+    Attributes:
+        kind: as in the spec.
+        label: column of the logs that it learned from.
+    """
+
+    kind: str
+    label: str
+
+
+class ServedColumn(FrozenModel):
+    """A column that the model reads.
+
+    Attributes:
+        type: of a value.
+        is_list: any number of values.
+        input: its name among the inputs of `rank`.
+    """
+
+    type: ColumnType
+    is_list: bool
+    input: str
+
+
+class ServedGroup(FrozenModel):
+    """Tables that share their rows' storage.
+
+    Attributes:
+        dim: of a row.
+        tables: to the tag that their keys have.
+    """
+
+    dim: int
+    tables: dict[str, int]
+
+
+class Description(FrozenModel):
+    """What an exported model says of itself, in `ranker.json`.
+
+    Attributes:
+        format: of the file.
+        name: of the ranker.
+        spec_digest: of the ranker's part of the spec.
+        ranker: that part.
+        tasks: by name.
+        signatures: names.
+        form: of the export.
+        rows: how they are stored.
+        versions: of the packages that the model was made with.
+        columns: that it reads, by name.
+        groups: of tables, by name.
+        custom_ops: package of operations that it needs; None: TensorFlow's own do.
+    """
+
+    format: Literal[2] = FORMAT
+    name: str
+    spec_digest: str
+    ranker: RankerSpec
+    tasks: dict[str, ServedTask]
+    signatures: tuple[str, ...]
+    form: Form
+    rows: StoredRows
+    versions: dict[str, str]
+    columns: dict[str, ServedColumn]
+    groups: dict[str, ServedGroup]
+    custom_ops: str | None = None
+
+    def text(self) -> str:
+        """Returns the file's contents."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def read_description(file: str, content: bytes) -> Description:
+    """Reads all of `ranker.json`.
+
+    Args:
+        file: names it in errors.
+        content: of the file.
+
+    Raises:
+        UserError: it has another format, or is damaged.
+    """
+    remedy = "another version has written it: train and export the model again with this one"
+    try:
+        refuse_other_format(file, json.loads(content), FORMAT, remedy)
+        return Description.model_validate_json(content)
+    except ValueError as error:  # Also pydantic's.
+        raise UserError(f"{file}: cannot be read (got {error}); train and export the model again") from error
+
+
+class Header(BaseModel):
+    """What it takes to load a model, the same in every format so far: a server goes on with what it has served.
+
+    Attributes:
+        format: of the file.
+        name: of the ranker; empty: unknown.
+        custom_ops: package of operations that the model needs; None: TensorFlow's own do.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    format: int = 1
+    name: str = ""
+    custom_ops: str | None = None
+
+
+def read_header(file: str, content: bytes) -> Header:
+    """Reads what it takes to load a model from `ranker.json`.
+
+    Args:
+        file: names it in errors.
+        content: of the file.
+
+    Raises:
+        UserError: it has a newer format, needs operations that are unknown here, or is damaged.
+    """
+    try:
+        header = Header.model_validate_json(content)
+    except ValidationError as error:
+        raise UserError(f"{file}: cannot be read (got {error}); export the model again") from error
+    if header.format > FORMAT:
+        raise UserError(
+            f"{file}: format is newer than {FORMAT} (got {header.format}); load the model with the version of Sangam "
+            "that exported it, or a later one"
+        )
+    # The name of a module in a model's files must not decide what is imported.
+    if header.custom_ops not in (None, "", CUSTOM_OPS):
+        raise UserError(
+            f"{file}: needs unknown operations (got {header.custom_ops!r}); known is {CUSTOM_OPS}: use a model "
+            "that this pipeline exported"
+        )
+    return header
+
+
+class TaskLoss(FrozenModel):
+    """A task's metric with full rows and with reduced ones; None where undefined.
+
+    Attributes:
+        metric: auc of a binary task, rmse of a regression.
+        full: on the evaluation split.
+        reduced: the same of the exported rows.
+        loss: AUC lost; of the RMSE the relative rise.
+    """
+
+    metric: Literal["auc", "rmse"]
+    full: float | None
+    reduced: float | None
+    loss: float | None
+
+
+class ExportReport(FrozenModel):
+    """`export.json`, beside the report of training: how the export went.
+
+    Attributes:
+        form: as declared.
+        rows: as declared.
+        model_bytes: size of the model.
+        tasks: what reduced rows cost, by task; empty for full rows.
+        seconds: that it took.
+    """
+
+    form: Form
+    rows: StoredRows
+    model_bytes: int
+    tasks: dict[str, TaskLoss]
+    seconds: float
