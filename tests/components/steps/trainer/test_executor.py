@@ -134,7 +134,7 @@ def test_a_graph_or_a_base_that_was_changed_is_refused_before_anything_starts(tm
     blessed = base.model_copy(update={"checkpoint_sha256": sha256_of_manifest(base.checkpoint_uri)})
     _refuse_changed(report(blessed), inputs)
     checkpoint.write_text("{ }")
-    with pytest.raises(UserError, match=place_and_value(base.checkpoint_uri, "(got sha256")):
+    with pytest.raises(UserError, match=place_and_value(f"{base.checkpoint_uri}/checkpoint", "(got sha256")):
         _refuse_changed(report(blessed), inputs)
     with Path(graph.uri, FILE_NAME).open("a") as file:
         file.write(" ")

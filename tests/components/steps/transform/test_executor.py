@@ -220,7 +220,9 @@ def test_statistics_are_taken_from_the_graph_of_the_blessed_base_alone(first: Pa
     assert "hour" in found.kept
     path = tmp_path / "graph" / "transform_fn" / "saved_model.pb"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with pytest.raises(UserError, match=place_and_value("...graph", "(got transform_fn/saved_model.pb: ...) ... anew")):
+    with pytest.raises(
+        UserError, match=place_and_value("...graph", "(got transform_fn/saved_model.pb: ...) ... again")
+    ):
         _comparison(INPUTS, given, "c")
     shutil.rmtree(tmp_path / "graph")
     found = _comparison(INPUTS, given, "c")
