@@ -18,7 +18,7 @@ from components.steps.statistics_gen.component import StatisticsGen
 from components.steps.trainer.component import Trainer
 from components.steps.transform.code import PREPROCESSING_FN
 from components.steps.transform.component import Transform
-from pipelines.local.request import ARTIFACTS, METADATA
+from schemas.contracts.root import Root
 from schemas.spec import Spec, digest
 from schemas.spec.cluster import Launch, LocalLauncher
 
@@ -150,5 +150,6 @@ def _storage(pipeline_root: RuntimeString) -> dict[str, Any]:
     """Returns where artifacts and metadata are kept: below a local root; on Kubeflow the backend decides."""
     if not isinstance(pipeline_root, str):
         return {"pipeline_root": "unused"}
-    connection = metadata.sqlite_metadata_connection_config(f"{pipeline_root}/{METADATA}")
-    return {"pipeline_root": f"{pipeline_root}/{ARTIFACTS}", "metadata_connection_config": connection}
+    root = Root(pipeline_root)
+    connection = metadata.sqlite_metadata_connection_config(str(root.metadata))
+    return {"pipeline_root": str(root.artifacts), "metadata_connection_config": connection}

@@ -16,12 +16,7 @@ from components.registry.versions import WITHDRAWN
 from schemas.errors import UserError
 from schemas.files import write_whole
 
-__all__ = ["BlessedModel", "baseline_for", "folder", "read_all", "record"]
-
-
-def folder(pipeline_root: str, name: str) -> str:
-    """Returns the folder of the blessings of the ranker `name`."""
-    return os.path.join(pipeline_root, "blessed", name)
+__all__ = ["BlessedModel", "baseline_for", "read_all", "record"]
 
 
 def read_all(directory: str) -> list[BlessedModel]:

@@ -18,7 +18,6 @@ from pipelines.backfill.record import RECORD_FILE, DateRecord, MetricValue, iden
 from pipelines.console import say, table
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.request import RunRequest, check_request
-from pipelines.local.result.summary import SUMMARY_FILE
 from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day
 from schemas.errors import UserError
@@ -49,7 +48,7 @@ class Backfill:
     @property
     def folder(self) -> Path:
         """Folder of the record and the runs' logs."""
-        return self.request.root / "backfill" / self.request.spec.name
+        return self.request.layout.backfill(self.request.spec.name)
 
 
 class DateFailed(Exception):
@@ -112,11 +111,10 @@ def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date:
         note = f"{text} has no logs to evaluate a model on"
         return DateRecord(date=text, state="skipped", identity=identity, notes=[note])
     log = backfill.folder / f"{text}.log"
-    runs = request.root / "runs"
-    known = set(runs.glob("*"))
+    known = request.layout.run_folders()
     arguments = ["run", str(spec), "--date", text, "--data", str(request.data_root), "--root", str(request.root)]
     code = run_date(arguments, log, stop)
-    summaries = [run / SUMMARY_FILE for run in set(runs.glob("*")) - known if (run / SUMMARY_FILE).exists()]
+    summaries = [run.summary for run in request.layout.run_folders() - known if run.summary.exists()]
     if code not in (ExitCode.DONE, ExitCode.REJECTED) or not summaries:
         raise DateFailed(
             f"{text} failed with exit code {code}; fix the cause, then give the same command again to resume. "

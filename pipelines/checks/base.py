@@ -14,6 +14,7 @@ from components.registry.base import base_for
 from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
 from components.registry.versions import WITHDRAWN
 from components.steps.transform.code import transform_code
+from schemas.contracts.root import Root, RunFolder
 from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analyzed
 from schemas.contracts.training_job import JOB_FILE, read_job
 from schemas.derived.weights import dense_weights
@@ -23,7 +24,7 @@ from trainer_module.checkpoint.fit import Fit, fit
 from trainer_module.checkpoint.layout import weight_layouts
 from trainer_module.checkpoint.manifest import MANIFEST, Manifest, read_manifest
 
-_BLESSED, _CHECKPOINT, _SUMMARY = "blessed", "checkpoint", "summary.json"
+_CHECKPOINT = "checkpoint"
 _AFTER_ALL_DAYS = "9999-12-31"
 
 
@@ -59,9 +60,9 @@ def find_base(folder: Path, name: str) -> Base:
     Raises:
         UserError: the folder is neither, or holds no base.
     """
-    if (folder / _SUMMARY).is_file():
+    if RunFolder(folder).summary.is_file():
         return _base_of_run(folder)
-    records = folder / _BLESSED / name
+    records = Path(Root(str(folder)).blessed(name))
     if not records.is_dir():
         raise UserError(
             f"--base: holds no blessed model of '{name}' (got {folder}); give the root of runs of {name}, or the "

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.local.lock import locked
-from pipelines.local.request import ARTIFACTS, METADATA
-from pipelines.local.result.summary import SUMMARY_FILE
 from schemas.contracts.export import MODEL_FILE
+from schemas.contracts.root import SUMMARY_FILE, Root, RunFolder
 from schemas.errors import UserError
 
 FOLDER = "manual_blessing"
@@ -89,13 +88,13 @@ def _run_folder(run: Path) -> Path:
     allowed = f"give a folder ROOT/runs/<run>, or the {SUMMARY_FILE} in it"
     if not folder.is_dir():
         raise UserError(f"RUN: no such run (got {run}); {allowed}")
-    if folder.parent.name != "runs" or not (folder.parent.parent / METADATA).is_file():
+    if RunFolder(folder).root is None:
         raise UserError(f"RUN: is not a run of a root (got {run}); {allowed}")
     return folder
 
 
 def _check_summary(folder: Path) -> None:
-    path = folder / SUMMARY_FILE
+    path = RunFolder(folder).summary
     try:
         summary = json.loads(path.read_bytes())
         status, step, error = summary["status"], summary["failed_step"], summary["error"]
@@ -116,14 +115,17 @@ def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) 
     from components.steps.evaluator.judge import manual
     from pipelines.local.recorded_run import read_run
 
-    with metadata.Metadata(metadata.sqlite_metadata_connection_config(str(root / METADATA))) as handle:
+    layout = Root(str(root))
+    with metadata.Metadata(metadata.sqlite_metadata_connection_config(str(layout.metadata))) as handle:
         found = read_run(handle, run)
         if found is None:
-            raise UserError(f"{run}: {METADATA} has no such run (got {root}); give the folder that it ran in")
+            raise UserError(
+                f"{run}: {layout.metadata.name} has no such run (got {root}); give the folder that it ran in"
+            )
         verdict = _overridable(run, found.steps)
         model = found.steps["trainer"].outputs["model"]
         earlier = manual.find(handle, run)
-        blessings = registry.folder(str(root), str(found.steps["pusher"].properties["name"]))
+        blessings = layout.blessed(str(found.steps["pusher"].properties["name"]))
         if earlier is None:
             _refuse_blessed(run, model.uri, registry.read_all(blessings))
         given = (
@@ -132,7 +134,7 @@ def _bless(root: Path, run: str, because: str, by: str, now: datetime.datetime) 
             else manual.ManualBlessing(reason=because, who=by, when=now.isoformat(timespec="seconds"), run=run)
         )
         amended = verdict.blessed_by_hand(because=given.reason, by=given.who, when=given.when)
-        written = _write(root / ARTIFACTS / FOLDER / run, amended, model)
+        written = _write(layout.artifacts / FOLDER / run, amended, model)
         recorded = earlier or manual.record(
             handle,
             given,

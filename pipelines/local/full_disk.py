@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pipelines.local.request import ARTIFACTS, RunRequest
+from pipelines.local.request import RunRequest
 from pipelines.local.steps import Step
 from schemas.quantities import shown_bytes
 
@@ -61,7 +61,7 @@ def full_disk(error: BaseException, request: RunRequest, steps: Sequence[Step], 
     unwritable = _path_of(error, request.root)
     if unwritable is None and watch.least_free > _FULL_BELOW_BYTES:
         return None
-    path = unwritable or str(request.root if watch.node == _NO_STEP else request.root / ARTIFACTS / watch.node)
+    path = unwritable or str(request.root if watch.node == _NO_STEP else request.layout.artifacts / watch.node)
     needed, on = _needed_bytes(request, steps, watch.node), _existing(Path(path))
     if on.stat().st_dev == request.root.stat().st_dev:
         # The step used all that was free, and had not finished.
@@ -102,7 +102,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _needed_bytes(request: RunRequest, steps: Sequence[Step], node: str) -> int:
     """Estimates what a step writes: as much as in an earlier run, or else as its largest possible input."""
     executions: dict[str, int] = {}
-    for output in (request.root / ARTIFACTS / node).glob("[!.]*/*"):
+    for output in (request.layout.artifacts / node).glob("[!.]*/*"):
         executions[output.name] = executions.get(output.name, 0) + _size(output)
     if executions:
         return max(executions.values())

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from schemas.contracts.root import LOCK_FILE
 from schemas.errors import UserError
-
-LOCK_FILE = ".lock"
 
 
 @contextlib.contextmanager

@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.alerts import target_of
+from schemas.contracts.root import Root
 from schemas.derived.days import Day, parse_day, window
 from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
 from schemas.spec import Spec, digest
 from schemas.spec.data import DayLogs
 from trainer_module.launch.memory import available_bytes
-
-ARTIFACTS = "artifacts"
-METADATA = "metadata.sqlite"
-"""What the root holds, beside `runs`, the blessings and the pushed models."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +30,11 @@ class RunRequest:
     date: Day | None
     data_root: Path
     root: Path
+
+    @property
+    def layout(self) -> Root:
+        """Where everything lies below the root."""
+        return Root(str(self.root))
 
 
 def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRequest:

@@ -21,12 +21,13 @@ from pipelines.local.full_disk import DiskWatch, full_disk
 from pipelines.local.lock import locked
 from pipelines.local.logs import check_logs
 from pipelines.local.progress import TerminalProgress
-from pipelines.local.request import ARTIFACTS, RunRequest, run_id
+from pipelines.local.request import RunRequest, run_id
 from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
 from pipelines.local.steps import Observer, Step
 from pipelines.local.watched import RunJournal
 from pipelines.provenance import code_folder, git_commit
+from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
 from schemas.spec import digest
 
@@ -93,7 +94,7 @@ def run_locally(
     with locked(request.root), StopSignals() as stop:
         started = time.monotonic()
         run_folder = _new_run_folder(request)
-        logs = run_folder / "logs"
+        logs = RunFolder(run_folder).logs
         journal = journal or RunJournal()
         reserve(run_folder)
         journal.opened(run_folder)
@@ -125,7 +126,7 @@ def run_locally(
 
 def _open_run(request: RunRequest, run_folder: Path) -> str | None:
     """Sends all output to the run's folder, and returns the code's commit."""
-    logs = run_folder / "logs"
+    logs = RunFolder(run_folder).logs
     logs.mkdir()
     output.send_output_to(logs / RUN_LOG)
     output.log_to_stderr()
@@ -166,14 +167,14 @@ def _run(
             absl.logging.set_verbosity(absl.logging.INFO)
         with doing("building the pipeline"):
             pipeline = build()
-            recover(metadata_of(pipeline), request.root / ARTIFACTS)
+            recover(metadata_of(pipeline), request.layout.artifacts)
     try:
         with stop.raised():
             run_pipeline(pipeline, run, observers)
     except BaseException:
         # TFX cleans up after an exception in an executor, but not in a driver, nor after a stop.
         kill_descendants()
-        recover(metadata_of(pipeline), request.root / ARTIFACTS)
+        recover(metadata_of(pipeline), request.layout.artifacts)
         raise
 
 
@@ -204,7 +205,7 @@ def _user_error(error: BaseException | None) -> UserError | None:
 
 def _new_run_folder(request: RunRequest) -> Path:
     """Creates the run's folder. If a run of the spec started in the same second, waits for the next second."""
-    runs = request.root / "runs"
+    runs = request.layout.runs
     runs.mkdir(exist_ok=True)
     while True:
         folder = runs / run_id(request.spec, datetime.datetime.now(datetime.timezone.utc))

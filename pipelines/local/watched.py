@@ -22,9 +22,10 @@ from components.processes.parent import adopt_orphans, end_with_parent
 from components.processes.stopping import Stopped, kill_descendants
 from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import RunEnd, summarize
-from pipelines.local.result.summary import SUMMARY_FILE, Summary, write_summary
+from pipelines.local.result.summary import Summary, write_summary
 from pipelines.local.steps import Artifact, Step
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.root import RunFolder
 
 STOP_S = 1.0
 """Time from the first signal until whatever still runs is killed; the next run cleans up."""
@@ -182,12 +183,12 @@ def watched(
     folder = journal.run_folder
     if folder is None:
         return InterruptedRun(stopped.exit_code, None, Path(), Path()) if stopped else code
-    if (folder / SUMMARY_FILE).exists():
+    if RunFolder(folder).summary.exists():
         return stopped.exit_code if stopped and code < 0 else code
     seconds = time.monotonic() - started
     ending = RunEnd("stopped", str(stopped), seconds) if stopped else RunEnd("failed", _how(code, journal), seconds)
     summary = summarize(request, folder, journal.steps_until(time.time(), ending), ending, journal.commit)
-    log = folder / "logs" / f"{journal.current[0] if journal.current else 'run'}.log"
+    log = RunFolder(folder).logs / f"{journal.current[0] if journal.current else 'run'}.log"
     return InterruptedRun(stopped.exit_code if stopped else ExitCode.FAILED, summary, write_summary(summary), log)
 
 

@@ -13,9 +13,9 @@ from components.alerts import Event, send
 from components.processes.stopping import Stopped, StopSignals
 from pipelines.console import say
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
-from pipelines.local.result.summary import SUMMARY_FILE
 from pipelines.times import date_of
 from schemas.contracts.exit_codes import WELL_ENDED, ExitCode, as_exit_code
+from schemas.contracts.root import Root
 from schemas.files import tail
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs
@@ -58,7 +58,7 @@ class Daily:
     @property
     def folder(self) -> Path:
         """Folder of this ranker's scheduled logs."""
-        return self.root / "schedule" / self.spec.name
+        return Root(str(self.root)).schedule(self.spec.name)
 
 
 def outcome(code: int) -> str:
@@ -89,16 +89,16 @@ def run_daily(daily: Daily, now: datetime.datetime, console: Console, run: RunCh
     """
     daily.folder.mkdir(parents=True, exist_ok=True)
     log = daily.folder / f"{now:%Y%m%dT%H%M%S}-{os.getpid()}-{daily.date or 'splits'}.log"
-    runs = daily.root / "runs"
-    known = set(runs.glob("*"))
+    root = Root(str(daily.root))
+    known = root.run_folders()
     with StopSignals(grace_s=2 * CHILD_GRACE_S) as stop:
         try:
             code = run(_arguments(daily), log, stop)
         except Stopped as stopped:
             code = stopped.exit_code
     code = as_exit_code(code)
-    new = set(runs.glob("*")) - known
-    is_alerted = code != ExitCode.ROOT_IN_USE and any((folder / SUMMARY_FILE).exists() for folder in new)
+    new = root.run_folders() - known
+    is_alerted = code != ExitCode.ROOT_IN_USE and any(run.summary.exists() for run in new)
     say(f"{daily.spec.name} {daily.date or ''}: {outcome(code)}; log: {log}", console)
     if code not in WELL_ENDED:
         end = tail(log, _TAIL_LINES)

@@ -42,7 +42,7 @@ class SearchRequest:
     @property
     def searches(self) -> Path:
         """Folder of all searches of this ranker."""
-        return self.run.root / "tune" / self.parsed.spec.name
+        return self.run.layout.tune(self.parsed.spec.name)
 
     @property
     def folder(self) -> Path:

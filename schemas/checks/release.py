@@ -3,6 +3,7 @@
 import posixpath
 from collections.abc import Iterator, Mapping
 
+from schemas.contracts.root import NAMES
 from schemas.derived.columns import feature_columns, features_of_new_ids
 from schemas.problems import Loc, Problem, listed
 from schemas.spec import Spec
@@ -11,22 +12,6 @@ from schemas.spec.features import IdFeature
 from schemas.spec.metrics import at_k, direction, fits, largest, metrics_of, needs_weights, without_weights
 from schemas.spec.release import Confidence, DirectoryPush, Gate, Grouping, Listing
 
-OF_THE_ROOT = frozenset(
-    {
-        ".lock",
-        "artifacts",
-        "backfill",
-        "blessed",
-        "checkpoints",
-        "ingestion",
-        "metadata.sqlite",
-        "runs",
-        "schedule",
-        "training",
-        "tune",
-    }
-)
-"""Names that Sangam uses in a pipeline root, besides the pushed models."""
 _BOUNDS = ("at_least", "at_most", "max_drop", "max_rise", "min_gain")
 
 
@@ -273,7 +258,7 @@ def _push(spec: Spec) -> Iterator[Problem]:
     if not isinstance(spec.push, DirectoryPush):
         return
     top = posixpath.normpath(spec.push.path).split("/")[0]
-    if top in OF_THE_ROOT or top == ".":
+    if top in NAMES or top == ".":
         what = "is the pipeline root itself" if top == "." else "is in a folder that Sangam uses in the pipeline root"
         yield Problem(
             ("push", "path"), f"{what} (got '{spec.push.path}')", f"a folder of its own, such as serving/{spec.name}"

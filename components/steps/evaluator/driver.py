@@ -3,8 +3,9 @@
 from tfx.orchestration.portable import data_types
 
 from components.caching.driver import AddingDriver
-from components.registry.blessed import baseline_for, folder, read_all
+from components.registry.blessed import baseline_for, read_all
 from components.steps.evaluator.models.baseline_days import evaluation_days
+from schemas.contracts.root import Root
 
 
 class Driver(AddingDriver):
@@ -13,7 +14,7 @@ class Driver(AddingDriver):
     def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, str]:
         """Looks up the baseline in the registry."""
         properties = execution_info.exec_properties
-        models = read_all(folder(properties["pipeline_root"], properties["name"]))
+        models = read_all(Root(properties["pipeline_root"]).blessed(properties["name"]))
         inputs = execution_info.input_dict
         baseline = baseline_for(inputs["model"][0].uri, models, evaluation_days(inputs["examples"][0]))
         return {"baseline_uri": baseline or ""}

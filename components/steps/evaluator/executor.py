@@ -13,7 +13,7 @@ from tfx.types import standard_component_specs as keys
 from tfx.utils import json_utils, path_utils, proto_utils
 
 from components.registry import seal
-from components.registry.blessed import BlessedModel, baseline_for, folder, read_all
+from components.registry.blessed import BlessedModel, baseline_for, read_all
 from components.reports.evaluation import FILE_NAME, TEXT_FILE, Verdict
 from components.steps.evaluator.eval_config import eval_config
 from components.steps.evaluator.judge import blessing
@@ -25,6 +25,7 @@ from components.steps.evaluator.models.baseline import usable_baseline
 from components.steps.evaluator.models.baseline_days import evaluation_days
 from components.steps.evaluator.slices.extractors import custom_extractors
 from components.steps.evaluator.slices.new_ids import features_with_known_ids
+from schemas.contracts.root import Root
 from schemas.contracts.training_job import EXPORT_REPORT_FILE
 from schemas.spec import Inputs
 from schemas.spec.data import EVAL
@@ -70,7 +71,7 @@ class Executor(tfx_executor.Executor):
         evaluation = Evaluation.model_validate_json(exec_properties["evaluation_config"])
         gates = _GATES.validate_json(exec_properties["gates"])
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
-        models = read_all(folder(exec_properties["pipeline_root"], exec_properties["name"]))
+        models = read_all(Root(exec_properties["pipeline_root"]).blessed(exec_properties["name"]))
         uri = _baseline_uri(models, input_dict, exec_properties)
         baseline = usable_baseline(
             uri,

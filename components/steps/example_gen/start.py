@@ -5,11 +5,12 @@ import datetime
 from pydantic import BaseModel, ConfigDict
 
 from components.registry.base import INCREMENTAL, Base, base_for
-from components.registry.blessed import folder, read_all
+from components.registry.blessed import read_all
 from components.registry.checkpoint import exists as checkpoint_exists
 from components.steps.example_gen.files.listing import Storage
 from components.steps.example_gen.files.resolve import days_of_window, days_with_files
 from components.steps.example_gen.request import Request
+from schemas.contracts.root import Root
 from schemas.derived.days import Day, parse_day
 from schemas.spec.data import TRAIN, DayLogs
 
@@ -49,7 +50,7 @@ def starting_point(request: Request, storage: Storage) -> Start:
     if not present:
         return Start()  # Listing the files will report what is missing.
     newest = present[-1]
-    blessings = read_all(folder(request.pipeline_root, request.name))
+    blessings = read_all(Root(request.pipeline_root).blessed(request.name))
     choice = base_for(blessings, before=newest.isoformat(), exists=checkpoint_exists)
     if choice.base is None:
         return Start(notes=choice.notes)

@@ -9,9 +9,10 @@ from tfx.orchestration.portable import data_types
 
 from components.caching.driver import AddingDriver
 from components.registry import versions
-from components.registry.blessed import BlessedModel, folder, read_all
+from components.registry.blessed import BlessedModel, read_all
 from components.steps.pusher.directory import target_folder
 from components.steps.pusher.manifest import is_of_later_day
+from schemas.contracts.root import Root
 from schemas.spec.release import DirectoryPush, Push
 
 # Any: with a warm cache mypy takes an annotated union for a value, with a cold one for a type.
@@ -31,7 +32,7 @@ class Driver(AddingDriver):
             uri, path = execution_info.input_dict["model"][0].uri, posixpath.normpath(push.path)
             pushes_of_model = [
                 model
-                for model in read_all(folder(root, properties["name"]))
+                for model in read_all(Root(root).blessed(properties["name"]))
                 if model.model_uri == uri and posixpath.dirname(model.pushed) == path
             ]
             pushes = pushes_before(pushes_of_model, versions.versions(target_folder(root, push.path)))

@@ -31,6 +31,7 @@ from components.steps.pusher.directory import Pushed
 from components.steps.pusher.manifest import Provenance
 from components.steps.pusher.model_card import CardFacts, Rows, model_card
 from schemas.contracts.export import DESCRIPTION_FILE, Description, read_description
+from schemas.contracts.root import Root
 from schemas.spec.data import VALIDATION
 from schemas.spec.release import DirectoryPush, Evaluation, NoPush, Push
 
@@ -89,7 +90,7 @@ def _register(input_dict: Artifacts, verdict: Verdict, exec_properties: dict[str
     when = datetime.datetime.fromisoformat(verdict.when) if verdict.when else None  # Only of manual blessings.
     model = artifact_utils.get_single_instance(input_dict["model"])
     registry.record(
-        registry.folder(exec_properties["pipeline_root"], exec_properties["name"]),
+        Root(exec_properties["pipeline_root"]).blessed(exec_properties["name"]),
         registry.BlessedModel(
             model_uri=model.uri,
             model_sha256=model.get_string_custom_property(seal.SHA256),

@@ -20,6 +20,7 @@ from components.steps.trainer.attempts import run_to_the_end
 from components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_shared_job
 from components.steps.trainer.kubernetes.run import TrainingRun, run_name
 from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
+from schemas.contracts.root import Root
 from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
 from schemas.errors import UserError
 from schemas.spec import RankerSpec, digest
@@ -106,7 +107,7 @@ def _run_pods(
     job = _job(ranker, report, input_dict, output_dict, exec_properties, Path(root))
     # The same training has the same checkpoints, logs and pod names in every try of the step.
     identity = Path(job.checkpoint_dir).name
-    log_dir = Path(root) / "training" / ranker.name / identity
+    log_dir = Root(root).training(ranker.name, identity)
     job = job.model_copy(update={"log_dir": str(log_dir)})
     refuse_unshared(launch, job)
     log_dir.mkdir(parents=True, exist_ok=True)

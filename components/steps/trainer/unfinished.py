@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from schemas.contracts.root import Root
 from schemas.spec import RankerSpec, digest
 from schemas.spec.serving import Export
 
@@ -39,7 +40,7 @@ def checkpoint_dir(pipeline_root: str, *, ranker: RankerSpec, code: str, train_f
     # The export does not affect training.
     trained = ranker.model_copy(update={"export": Export()})
     identity = json.dumps([digest(trained), code, files, base])
-    return Path(pipeline_root) / "checkpoints" / ranker.name / hashlib.sha256(identity.encode()).hexdigest()[:32]
+    return Root(pipeline_root).checkpoints(ranker.name) / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 def begin(directory: Path, *, longest_s: float) -> None:

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict
 from components.reports.evaluation import GateVerdict, Intervals
 from components.reports.serving import Check, ServingVerdict
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.root import SUMMARY_FILE
 from schemas.files import write_whole
 from schemas.spec.serving import Load
 
-SUMMARY_FILE = "summary.json"
 _RESERVED_FILE, _RESERVED_BYTES = ".reserved", 256 * 1024
 
 

@@ -16,8 +16,8 @@ from components.registry import seal
 from components.registry.checkpoint import RankerCheckpoint
 from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
 from components.reports.serving import Check, ServingVerdict
-from pipelines.local.request import ARTIFACTS, METADATA
 from pipelines.local.runner import run_pipeline
+from schemas.contracts.root import Root
 from schemas.loading import load_spec
 from schemas.spec.release import DirectoryPush
 from schemas.spec.serving import Load
@@ -112,11 +112,11 @@ def judged_run(
     ).with_id("pusher")
     folder = root / "runs" / run
     folder.mkdir(parents=True)
-    config = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(root / METADATA))
+    config = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(Root(str(root)).metadata))
     steps: list[Any] = [ingested, trained, judged, *([checked, pusher] if with_serving_check else [])]
     pipeline = tfx.dsl.Pipeline(
         pipeline_name="tiny",
-        pipeline_root=str(root / ARTIFACTS),
+        pipeline_root=str(Root(str(root)).artifacts),
         components=steps,
         enable_cache=True,
         metadata_connection_config=config,

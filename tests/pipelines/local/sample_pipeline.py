@@ -11,7 +11,7 @@ from tfx import v1 as tfx
 from tfx.types.standard_artifacts import ModelRun
 from tfx.v1.dsl.components import InputArtifact, OutputArtifact, Parameter, component
 
-from pipelines.local.request import ARTIFACTS, METADATA, RunRequest
+from pipelines.local.request import RunRequest
 from schemas.errors import UserError
 
 
@@ -50,10 +50,10 @@ def build_tiny(request: RunRequest, commit: str | None) -> Any:
     del commit
     start = first(number=int(os.environ.get("TINY_NUMBER", "1"))).with_id("first")
     end = second(read=start.outputs["written"]).with_id("second")
-    config = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(request.root / METADATA))
+    config = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(request.layout.metadata))
     return tfx.dsl.Pipeline(
         pipeline_name="tiny",
-        pipeline_root=str(request.root / ARTIFACTS),
+        pipeline_root=str(request.layout.artifacts),
         components=[start, end],
         enable_cache=True,
         metadata_connection_config=config,

@@ -44,9 +44,9 @@ class Root:
         from ml_metadata.proto import metadata_store_pb2 as mlmd
         from tfx import v1 as tfx
 
-        from pipelines.local.request import METADATA
+        from schemas.contracts.root import Root
 
-        config: Any = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(self._root / METADATA))
+        config: Any = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(Root(str(self._root)).metadata))
         store = MetadataStore(config)
         (kind,) = [kind.name for kind in store.get_execution_types() if kind.name.endswith("Pusher")]
         last = max(store.get_executions_by_type(kind), key=lambda found: found.id)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.local.logs import check_logs
-from pipelines.local.request import ARTIFACTS, METADATA, RunRequest, check_request, run_id
-from schemas.checks.release import OF_THE_ROOT
+from pipelines.local.request import RunRequest, check_request, run_id
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec, digest
@@ -100,10 +99,6 @@ def test_logs_that_are_waited_for_are_not_looked_for(by_day: Spec, data: Path) -
     looked(waits, data, today="2024-03-08")
     with pytest.raises(UserError, match=place_and_value("data.pattern: ...", "_SUCCESS")):
         looked(waits, data, *DAYS, today="2024-03-09")
-
-
-def test_no_model_is_pushed_over_what_a_run_keeps() -> None:
-    assert {ARTIFACTS, METADATA} < OF_THE_ROOT
 
 
 def test_a_date_has_no_effect_on_named_splits(by_split: Spec, data: Path, tmp_path: Path) -> None:

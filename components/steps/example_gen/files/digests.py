@@ -15,13 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from components.steps.example_gen.files.listing import THREADS, FileFacts, first_problems
 from components.steps.example_gen.files.resolve import DataFile
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 from schemas.files import write_whole
 
 _LOG = logging.getLogger(__name__)
 
-CACHE_FILE = Path("ingestion", "digests.json")
-"""Below the pipeline root."""
 _MOST_KEPT = 200_000
 _SETTLED_NS = 2 * 10**9
 """Digests of files modified more recently are not cached: where times are coarse, the next change may have the same."""
@@ -48,7 +47,7 @@ def digests_of(
     Raises:
         UserError: for files that cannot be read or are being written (the first ten).
     """
-    cache = Path(pipeline_root) / CACHE_FILE
+    cache = Root(pipeline_root).digests
     cached = _read(cache)
     digests = {file.path: digest for file in files if (digest := _known(cached, file))}
     rest = [file for file in files if file.path not in digests]
@@ -72,7 +71,7 @@ def digests_of(
 
 def forget(pipeline_root: Path) -> None:
     """Removes the cache, so that the next run reads every file."""
-    (pipeline_root / CACHE_FILE).unlink(missing_ok=True)
+    Root(str(pipeline_root)).digests.unlink(missing_ok=True)
 
 
 def _known(known: _Kept, file: DataFile) -> str:

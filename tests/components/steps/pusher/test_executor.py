@@ -9,6 +9,7 @@ import pytest
 from components.registry import seal, versions
 from components.reports.evaluation import TaskVerdict, Verdict
 from components.reports.serving import Check, ServingVerdict
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 from schemas.spec.serving import Load
 from tests.errors import place_and_value
@@ -120,7 +121,7 @@ def registered(folder: Path) -> list[Any]:
     """Returns the models that are baselines of later ones."""
     from components.registry import blessed
 
-    return blessed.read_all(blessed.folder(str(folder), "tiny"))
+    return blessed.read_all(Root(str(folder)).blessed("tiny"))
 
 
 @pytest.mark.parametrize("push", [None, {"kind": "none"}])

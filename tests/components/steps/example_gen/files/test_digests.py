@@ -8,9 +8,10 @@ from typing import BinaryIO
 
 import pytest
 
-from components.steps.example_gen.files.digests import CACHE_FILE, digests_of, forget
+from components.steps.example_gen.files.digests import digests_of, forget
 from components.steps.example_gen.files.listing import FileFacts
 from components.steps.example_gen.files.resolve import DataFile
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 from tests.errors import tells
 
@@ -64,7 +65,7 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1}', b"\xff"])
 def test_a_cache_that_is_half_written_is_made_anew(tmp_path: Path, content: bytes) -> None:
-    cache = tmp_path / CACHE_FILE
+    cache = Root(str(tmp_path)).digests
     cache.parent.mkdir()
     cache.write_bytes(content)
     file, reading = written(tmp_path, "a", b"one"), Reading()
@@ -98,7 +99,7 @@ def test_files_that_cannot_be_read_or_grow_meanwhile_are_named_together(tmp_path
     first, second = str(error.value).splitlines()
     assert tells(first, gone.path, "(got: ")
     assert tells(second, grows.path, "(got 5 bytes, listed with 3)")
-    assert not (tmp_path / CACHE_FILE).exists()
+    assert not (Root(str(tmp_path)).digests).exists()
 
 
 def test_a_root_that_cannot_be_written_to_costs_only_time(tmp_path: Path) -> None:

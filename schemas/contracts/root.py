@@ -1,0 +1,106 @@
+"""What lies below a pipeline root, and where. docs/runs.md describes it for users."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_ARTIFACTS, _METADATA, _RUNS, _BLESSED = "artifacts", "metadata.sqlite", "runs", "blessed"
+_CHECKPOINTS, _TRAINING, _INGESTION = "checkpoints", "training", "ingestion"
+_BACKFILL, _SCHEDULE, _TUNE = "backfill", "schedule", "tune"
+LOCK_FILE = ".lock"
+SUMMARY_FILE = "summary.json"
+NAMES = frozenset(
+    {LOCK_FILE, _ARTIFACTS, _METADATA, _RUNS, _BLESSED, _CHECKPOINTS, _TRAINING, _INGESTION}
+    | {_BACKFILL, _SCHEDULE, _TUNE}
+)
+"""What Sangam itself keeps in a pipeline root, beside the pushed models."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What one run leaves beside the outputs of its steps.
+
+    Attributes:
+        path: of the folder; its name is the run's.
+    """
+
+    path: Path
+
+    @property
+    def summary(self) -> Path:
+        """The summary; written last."""
+        return self.path / SUMMARY_FILE
+
+    @property
+    def logs(self) -> Path:
+        """Folder of one log per step and of the trainer's processes, with the training job's file."""
+        return self.path / "logs"
+
+    @property
+    def root(self) -> "Root | None":
+        """The root that a folder of this path is a run of; None: of none."""
+        root = Root(str(self.path.parent.parent))
+        return root if self.path.parent.name == _RUNS and root.metadata.is_file() else None
+
+
+@dataclass(frozen=True)
+class Root:
+    """A pipeline root.
+
+    Attributes:
+        uri: path of a local folder, or an address in an object store. What is a `Path` below is on a disk alone.
+    """
+
+    uri: str
+
+    @property
+    def path(self) -> Path:
+        """The folder itself."""
+        return Path(self.uri)
+
+    @property
+    def artifacts(self) -> Path:
+        """Folder of the outputs of steps: `<step>/<output>/<execution>`."""
+        return self.path / _ARTIFACTS
+
+    @property
+    def metadata(self) -> Path:
+        """Database of ML Metadata."""
+        return self.path / _METADATA
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the runs' own folders."""
+        return self.path / _RUNS
+
+    def run_folders(self) -> set[RunFolder]:
+        """Returns the folders of all runs so far."""
+        return {RunFolder(path) for path in self.runs.glob("*")}
+
+    def blessed(self, ranker: str) -> str:
+        """Returns the folder, or address, of a ranker's blessings."""
+        return f"{self.uri.rstrip('/')}/{_BLESSED}/{ranker}"
+
+    def checkpoints(self, ranker: str) -> Path:
+        """Returns the folder of a ranker's unfinished trainings."""
+        return self.path / _CHECKPOINTS / ranker
+
+    def training(self, ranker: str, identity: str) -> Path:
+        """Returns the folder of the logs of a training in pods."""
+        return self.path / _TRAINING / ranker / identity
+
+    @property
+    def digests(self) -> Path:
+        """The sha256 of every log file that was read, with its size and time."""
+        return self.path / _INGESTION / "digests.json"
+
+    def backfill(self, ranker: str) -> Path:
+        """Returns the folder of a ranker's backfills."""
+        return self.path / _BACKFILL / ranker
+
+    def schedule(self, ranker: str) -> Path:
+        """Returns the folder of the logs of runs that a timer started."""
+        return self.path / _SCHEDULE / ranker
+
+    def tune(self, ranker: str) -> Path:
+        """Returns the folder of a ranker's searches."""
+        return self.path / _TUNE / ranker
