@@ -6,10 +6,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from schemas.contracts.formats import refuse_other_format
-from schemas.derived.columns import ColumnType
 from schemas.errors import UserError
 from schemas.spec import RankerSpec
 from schemas.spec.base import FrozenModel
+from schemas.spec.features import ColumnType
 
 SERVE = "serving_default"
 """Serialized tf.Examples in, a prediction of every task out."""

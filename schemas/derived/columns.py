@@ -11,6 +11,7 @@ from schemas.spec.features import (
     AgeFeature,
     BiasFeature,
     BucketsFeature,
+    ColumnType,
     CrossFeature,
     IdFeature,
     IdsFeature,
@@ -28,7 +29,6 @@ EVENT_TIME = "_event_time"
 WEIGHTS, SERVING, EXAMPLE_WEIGHT = "/weights", "/serving", "/example_weight"
 """Suffixes of a feature's or a task's name among Transform's outputs."""
 
-ColumnType = Literal["float", "int", "string"]
 
 TimeKind = Literal["event", "other"]
 """Of a column of seconds since 1970: the time of the event, which is in the days of the logs, or any other time."""

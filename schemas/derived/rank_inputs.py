@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable
 from keyword import iskeyword
 
-from schemas.derived.columns import Column, ColumnType
+from schemas.derived.columns import Column
+from schemas.spec.features import ColumnType
 
 LENGTH = "_length"
 """Suffix of the input with the number of values in each row of a list column."""

@@ -8,6 +8,8 @@ from schemas.spec.base import ColumnName, FrozenModel, Name, PositiveInt
 from schemas.spec.encoders import Encoder, MeanEncoder
 
 IdType = Literal["string", "int"]
+ColumnType = Literal["float", "int", "string"]
+"""Of a value in the logs."""
 NumberType = Literal["float", "int"]
 Normalization = Literal["none", "zscore", "minmax"]
 Clip = Annotated[tuple[float, float], Field(min_length=2, max_length=2)]

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from schemas.derived.columns import Column, ColumnType
+from schemas.derived.columns import Column
 from schemas.derived.rank_inputs import LENGTH, MISSING, clashes, input_names
+from schemas.spec.features import ColumnType
 
 TYPES: dict[ColumnType, tf.DType] = {"string": tf.string, "int": tf.int64, "float": tf.float32}
 """TensorFlow's type of a column's values."""

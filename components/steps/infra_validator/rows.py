@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from schemas.contracts import export
 from schemas.contracts.export import DESCRIPTION_FILE, ServedColumn
-from schemas.derived.columns import Column, ColumnType, serving_columns
+from schemas.derived.columns import Column, serving_columns
 from schemas.derived.rank_inputs import LENGTH, MISSING
 from schemas.errors import UserError
 from schemas.spec import RankerSpec
-from schemas.spec.features import AgeFeature, MatchFeature, SequenceFeature, TimeFeature
+from schemas.spec.features import AgeFeature, ColumnType, MatchFeature, SequenceFeature, TimeFeature
 from schemas.spec.release import Evaluation
 
 Values = list[Any]

@@ -3,7 +3,8 @@
 import pyarrow as pa
 from typing_extensions import assert_never
 
-from schemas.derived.columns import Column, ColumnType
+from schemas.derived.columns import Column
+from schemas.spec.features import ColumnType
 
 TARGET: dict[ColumnType, pa.DataType] = {"int": pa.int64(), "float": pa.float32(), "string": pa.binary()}
 """Types of the values in a tf.Example."""

@@ -19,9 +19,10 @@ import pyarrow.csv as pacsv
 
 from components.steps.example_gen.readers.batches import Inspection, Rows
 from components.steps.example_gen.readers.column_types import TARGET
-from schemas.derived.columns import Column, ColumnType
+from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.problems import listed
+from schemas.spec.features import ColumnType
 
 _BLOCK_BYTES = 4 * 2**20
 _BAD_VALUE = re.compile(
