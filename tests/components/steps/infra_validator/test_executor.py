@@ -236,7 +236,7 @@ def test_the_executor_writes_the_verdict_and_tfxs_marks(tmp_path: Path, monkeypa
     verdict = json.loads((Path(blessing.uri) / "infra_verdict.json").read_text())
     assert not verdict["blessed"]
     assert [check["name"] for check in verdict["checks"] if not check["passed"]] == ["size"]
-    assert "serving.max_p99_ms is not declared" in verdict["notes"][0]
+    assert "serving.max_p99_ms" in verdict["notes"][0]
     assert blessing.get_string_custom_property("model_uri") == model.uri
     assert "serving candidate: gRPC 127.0.0.1:" in (tmp_path / "logs" / "serving_check.log").read_text()
 
