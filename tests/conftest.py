@@ -23,3 +23,12 @@ def repository() -> Path:
 def demo_spec_path(repository: Path) -> Path:
     """The spec of the demo."""
     return repository / "pipelines" / "specs" / "short_video.yaml"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the files with the longest tests first, so that at the end no worker waits for the other's last file."""
+    ranks: dict[Path, int] = {}
+    for item in items:
+        rank = next((rank for rank, name in enumerate(("e2e", "slow")) if item.get_closest_marker(name)), 2)
+        ranks[item.path] = min(rank, ranks.get(item.path, 2))
+    items.sort(key=lambda item: ranks[item.path])
