@@ -96,7 +96,7 @@ def test_a_failed_run_that_told_so_itself_is_not_told_twice(place: Place) -> Non
     ("how", "given", "code", "words"),
     [
         ("nothing", 1, 1, "failed"),
-        ("nothing", 2, 2, "are wrong"),
+        ("nothing", 2, 2, "failed: the spec, an option or the logs are wrong"),
         ("kill", 0, 137, "killed by SIGKILL"),
     ],
 )
