@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from components.registry import seal
-from components.registry.blessed import BlessedModel, folder, record
+from components.registry.blessed import BlessedModel, record
 from pipelines.beam import BEAM_ARGS
+from schemas.contracts.root import Root
 from schemas.loading import load_spec
 from tests.paths import SPECS
 
@@ -66,7 +67,7 @@ def register(root: Path, model: Path) -> None:
     """Does what the pusher does after both blessings; a second time nothing."""
     now = datetime.datetime.now(datetime.timezone.utc)
     entry = BlessedModel(model_uri=str(model), ranker_digest="d", blessed_at=now, metrics={})
-    record(folder(str(root / "pipeline"), "short_video"), entry)
+    record(Root(str(root / "pipeline")).blessed("short_video"), entry)
 
 
 def evaluations(root: Path) -> list[str]:
