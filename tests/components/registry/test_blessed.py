@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from components.registry import versions
+from schemas.contracts.root import Root
 from tests.errors import place_and_value
 
 pytestmark = pytest.mark.slow
@@ -31,17 +32,17 @@ def make(uri: str, *days: str, **more: Any) -> Any:
 
 def push(root: Path, uri: str, version: str, *, pushes: int = 0) -> None:
     """Registers a model as the pusher does, with a version of its own in the folder that servers look into."""
-    from components.registry.blessed import folder, record
+    from components.registry.blessed import record
 
     (root / "serving" / version).mkdir(parents=True)
     (root / "serving" / version / "saved_model.pb").write_text(uri)
-    record(folder(str(root), "tiny"), make(uri, pushed=f"serving/{version}", pushes=pushes))
+    record(Root(str(root)).blessed("tiny"), make(uri, pushed=f"serving/{version}", pushes=pushes))
 
 
 def baseline(root: Path, candidate: str = "new") -> str | None:
-    from components.registry.blessed import baseline_for, folder, read_all
+    from components.registry.blessed import baseline_for, read_all
 
-    return baseline_for(candidate, read_all(folder(str(root), "tiny")))
+    return baseline_for(candidate, read_all(Root(str(root)).blessed("tiny")))
 
 
 def register(directory: str, *uris: str) -> None:
@@ -52,9 +53,9 @@ def register(directory: str, *uris: str) -> None:
 
 
 def test_blessings_are_read_back_in_order(tmp_path: Path) -> None:
-    from components.registry.blessed import folder, read_all
+    from components.registry.blessed import read_all
 
-    directory = folder(str(tmp_path), "tiny")
+    directory = Root(str(tmp_path)).blessed("tiny")
     register(directory, "a", "b")
     assert read_all(directory) == [make("a"), make("b")]
     assert sorted(path.name for path in Path(directory).iterdir()) == ["00000001.json", "00000002.json"]
@@ -176,7 +177,6 @@ def test_driver_puts_the_baseline_into_the_exec_properties(tmp_path: Path) -> No
     from tfx.orchestration.portable.data_types import ExecutionInfo
     from tfx.types import standard_artifacts
 
-    from components.registry.blessed import folder
     from components.steps.evaluator.driver import Driver
 
     def resolved(uri: str) -> str:
@@ -189,7 +189,7 @@ def test_driver_puts_the_baseline_into_the_exec_properties(tmp_path: Path) -> No
         return str(output.exec_properties["baseline_uri"].string_value)
 
     assert resolved("new") == ""
-    register(folder(str(tmp_path), "tiny"), "a", "b")
+    register(Root(str(tmp_path)).blessed("tiny"), "a", "b")
     assert [resolved("new"), resolved("b"), resolved("a")] == ["b", "a", ""]
     for number, uri in enumerate("cd", start=1):
         push(tmp_path, uri, f"2024010700{number}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
@@ -37,9 +38,9 @@ def store_of(root: Path) -> Any:
 
 
 def registered(root: Path) -> Any:
-    from components.registry.blessed import folder, read_all
+    from components.registry.blessed import read_all
 
-    return read_all(folder(str(root), "short_video"))
+    return read_all(Root(str(root)).blessed("short_video"))
 
 
 @pytest.fixture(scope="module")

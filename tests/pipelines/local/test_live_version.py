@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from components.registry.versions import versions, withdraw
+from schemas.contracts.root import Root
 
 pytestmark = pytest.mark.slow
 
 
-class Root:
+class LiveRoot:
     """A root in which a pipeline runs whose trainer gives the model that it is told to."""
 
     def __init__(self, root: Path):
@@ -34,17 +35,15 @@ class Root:
 
     def baseline(self) -> str:
         """Returns what is in the model that a new one is compared with."""
-        from components.registry.blessed import baseline_for, folder, read_all
+        from components.registry.blessed import baseline_for, read_all
 
-        uri = baseline_for("new", read_all(folder(str(self._root), "short_video")))
+        uri = baseline_for("new", read_all(Root(str(self._root)).blessed("short_video")))
         return (Path(str(uri)) / "Format-Serving" / "saved_model.pb").read_text()
 
     def _last_push(self) -> tuple[str, str]:
         from ml_metadata import MetadataStore
         from ml_metadata.proto import metadata_store_pb2 as mlmd
         from tfx import v1 as tfx
-
-        from schemas.contracts.root import Root
 
         config: Any = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(Root(str(self._root)).metadata))
         store = MetadataStore(config)
@@ -60,7 +59,7 @@ class Root:
 
 
 def test_a_model_that_another_took_the_place_of_is_served_again_after_its_rerun(tmp_path: Path) -> None:
-    root = Root(tmp_path)
+    root = LiveRoot(tmp_path)
     assert root.run("a") == ("20240307001", "COMPLETE")
     assert root.run("a") == ("20240307001", "CACHED")
     assert root.run("b") == ("20240307002", "COMPLETE")
@@ -73,7 +72,7 @@ def test_a_model_that_another_took_the_place_of_is_served_again_after_its_rerun(
 
 
 def test_a_version_that_was_deleted_by_hand_is_pushed_again_each_time(tmp_path: Path) -> None:
-    root = Root(tmp_path)
+    root = LiveRoot(tmp_path)
     for _ in range(2):
         assert root.run("a") == ("20240307001", "COMPLETE")
         assert root.run("a") == ("20240307001", "CACHED")

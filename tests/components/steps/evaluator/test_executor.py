@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
+from schemas.contracts.root import Root
 from tests.errors import mentions, place_and_value
 
 pytestmark = pytest.mark.slow
@@ -48,16 +49,19 @@ def models(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bless(root: Path, uri: Path) -> None:
     import datetime
 
-    from components.registry.blessed import BlessedModel, folder, record
+    from components.registry.blessed import BlessedModel, record
 
     now = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
-    record(folder(str(root), "tiny"), BlessedModel(model_uri=str(uri), ranker_digest="d0", blessed_at=now, metrics={}))
+    record(
+        Root(str(root)).blessed("tiny"),
+        BlessedModel(model_uri=str(uri), ranker_digest="d0", blessed_at=now, metrics={}),
+    )
 
 
 def blessed_uris(root: Path) -> list[str]:
-    from components.registry.blessed import folder, read_all
+    from components.registry.blessed import read_all
 
-    return [model.model_uri for model in read_all(folder(str(root), "tiny"))]
+    return [model.model_uri for model in read_all(Root(str(root)).blessed("tiny"))]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 
 from components.registry.versions import withdraw
 from components.steps.example_gen.files.local_files import LocalStorage
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 from tests.components.steps.example_gen.sample_logs import INPUTS, ROWS, day_logs, write_days
 from tests.errors import place_and_value
@@ -21,7 +22,7 @@ DATE = DAYS[-1]
 
 def blessed(root: Path, name: str, *days: str, version: str = "") -> Path:
     """Registers a model of these days, with a checkpoint, and its version if it was pushed."""
-    from components.registry.blessed import BlessedModel, folder, record
+    from components.registry.blessed import BlessedModel, record
 
     checkpoint = root / name
     (checkpoint / "checkpoint").mkdir(parents=True)
@@ -41,7 +42,7 @@ def blessed(root: Path, name: str, *days: str, version: str = "") -> Path:
     if version:
         (root / "serving" / version).mkdir(parents=True)
         (root / "serving" / version / "saved_model.pb").write_text(name)
-    record(folder(str(root), "tiny"), model)
+    record(Root(str(root)).blessed("tiny"), model)
     return checkpoint
 
 
