@@ -6,14 +6,13 @@ resolver runs, as on Kubeflow Pipelines.
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from pydantic import ValidationError
 from tfx.dsl.io import fileio
 
-from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
+from components.registry.record import ENTRY, BlessedModel, mark_withdrawn, read_record
 from components.registry.versions import WITHDRAWN
-from schemas.errors import UserError
 from schemas.files import write_whole
 
 __all__ = ["BlessedModel", "baseline_for", "read_all", "record"]
@@ -25,7 +24,8 @@ def read_all(directory: str) -> list[BlessedModel]:
     Raises:
         UserError: for an unreadable record: another baseline could let a worse model pass.
     """
-    records = [_read(os.path.join(directory, name)) for name in _entries(directory)]
+    paths = [os.path.join(directory, name) for name in _entries(directory)]
+    records = [read_record(path, partial(_read, path)) for path in paths]
     models = [model for model in records if model is not None]
     root = os.path.dirname(os.path.dirname(directory))
     return mark_withdrawn(models, lambda target: _listed(os.path.join(root, target, WITHDRAWN)))
@@ -78,18 +78,10 @@ def _entries(directory: str) -> list[str]:
     return sorted(name for name in fileio.listdir(directory) if ENTRY.match(name))
 
 
-def _read(path: str) -> BlessedModel | None:
-    """Returns a record; None for an empty file: its writer is about to replace it, or was killed."""
-    try:
-        with fileio.open(path, "rb") as file:
-            content = file.read()
-        return BlessedModel.model_validate_json(content) if content else None
-    except (OSError, ValidationError) as error:
-        first_line = str(error).splitlines()[0]
-        raise UserError(
-            f"{path}: is not a readable blessing (got {first_line}); restore it from a backup, or move "
-            "it away to use the blessing before it"
-        ) from error
+def _read(path: str) -> bytes:
+    with fileio.open(path, "rb") as file:
+        content: bytes = file.read()
+    return content
 
 
 def _write_new(path: str, text: str) -> None:

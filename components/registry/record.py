@@ -1,20 +1,29 @@
 """The record of one blessing. Loads without TFX: `sangam validate --base` reads it."""
 
 import datetime
+import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from schemas.contracts.formats import refuse_other_format
+from schemas.errors import UserError
+
 ENTRY = re.compile(r"^(\d{8})\.json$")
 """Name of a record's file."""
+FORMAT: Literal[1] = 1
+"""Records from before the number have this format too."""
+_REMEDY = "restore it from a backup, or move it away to use the blessing before it"
 
 
 class BlessedModel(BaseModel):
     """One blessing.
 
     Attributes:
+        format: of the file.
         model_uri: of the model artifact.
         ranker_digest: of the part of the spec that the model depends on.
         blessed_at: UTC.
@@ -36,6 +45,7 @@ class BlessedModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
+    format: Literal[1] = FORMAT
     model_uri: str
     ranker_digest: str
     blessed_at: datetime.datetime
@@ -52,6 +62,28 @@ class BlessedModel(BaseModel):
     pushed: str = ""
     pushes: int = 0
     is_withdrawn: bool = Field(default=False, exclude=True)
+
+
+def read_record(path: str, read: Callable[[], bytes]) -> BlessedModel | None:
+    """Returns a record; None for an empty file: its writer is about to replace it, or was killed.
+
+    Args:
+        path: names it in errors.
+        read: returns its content.
+
+    Raises:
+        UserError: it is of another format, damaged or unreadable.
+    """
+    try:
+        content = read()
+        if not content:
+            return None
+        newer = f"use the version of Sangam that wrote it, or a later one; else {_REMEDY}"
+        refuse_other_format(path, json.loads(content), FORMAT, newer, absent=FORMAT)
+        return BlessedModel.model_validate_json(content)
+    except (OSError, ValueError) as error:  # Also pydantic's.
+        first_line = str(error).splitlines()[0]
+        raise UserError(f"{path}: is not a readable blessing (got {first_line}); {_REMEDY}") from error
 
 
 def mark_withdrawn(models: Sequence[BlessedModel], listed: Callable[[str], Iterable[str]]) -> list[BlessedModel]:

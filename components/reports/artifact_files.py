@@ -8,7 +8,7 @@ from tfx.dsl.io import fileio
 from components.reports.ingestion import FILE_NAME as INGESTION_FILE
 from components.reports.ingestion import IngestionReport
 from schemas.contracts.statistics import FILE_NAME as STATISTICS_FILE
-from schemas.contracts.statistics import Statistics
+from schemas.contracts.statistics import Statistics, parse_statistics
 from schemas.errors import UserError
 
 
@@ -49,17 +49,10 @@ def read_statistics(graph_uri: str) -> tuple[Statistics | None, str]:
     """Returns the statistics of a graph; or None and why there are none.
 
     Raises:
-        UserError: for a file with other content: guessed statistics would not fit the trained weights.
+        UserError: for a damaged file.
     """
     path = posixpath.join(graph_uri, STATISTICS_FILE)
     if not fileio.exists(path):
         return None, f"the statistics of the features are gone ({path})"
     with fileio.open(path, "rb") as file:
-        text = file.read()
-    try:
-        return Statistics.model_validate_json(text), ""
-    except pydantic.ValidationError as error:
-        raise UserError(
-            f"{path}: is not a statistics file of this version (got {str(error).splitlines()[0]}); restore the file "
-            "from a backup, or train from scratch with mode: full"
-        ) from error
+        return parse_statistics(path, file.read())

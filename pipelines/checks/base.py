@@ -8,14 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from components.registry.base import base_for
-from components.registry.record import ENTRY, BlessedModel, mark_withdrawn
+from components.registry.record import ENTRY, mark_withdrawn, read_record
 from components.registry.versions import WITHDRAWN
 from components.steps.transform.code import transform_code
 from schemas.contracts.root import Root, RunFolder
-from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analyzed
+from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analyzed, parse_statistics
 from schemas.contracts.training_job import JOB_FILE, read_job
 from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
@@ -68,7 +66,8 @@ def find_base(folder: Path, name: str) -> Base:
             f"--base: holds no blessed model of '{name}' (got {folder}); give the root of runs of {name}, or the "
             "folder of one run, ROOT/runs/RUN"
         )
-    read = [model for file in sorted(records.iterdir()) if ENTRY.match(file.name) and (model := _read(file))]
+    files = [file for file in sorted(records.iterdir()) if ENTRY.match(file.name)]
+    read = [model for file in files if (model := read_record(str(file), file.read_bytes))]
     models = mark_withdrawn(read, lambda target: (path.name for path in (folder / target).glob(f"{WITHDRAWN}/*")))
     choice = base_for(models, before=_AFTER_ALL_DAYS, exists=lambda uri: Path(uri, _CHECKPOINT, MANIFEST).is_file())
     if choice.base is None:
@@ -86,15 +85,6 @@ def _base_of_run(folder: Path) -> Base:
         )
     job = read_job(jobs[-1])
     return Base(Path(job.final_checkpoint), Path(job.transform_graph))
-
-
-def _read(file: Path) -> BlessedModel | None:
-    """Returns a record; None for one that another process is still writing: its file is empty."""
-    try:
-        content = file.read_bytes()
-        return BlessedModel.model_validate_json(content) if content else None
-    except (OSError, ValidationError) as error:
-        raise UserError(f"{file}: not a readable record of a blessed model (got {error}); restore it") from error
 
 
 def difference(spec: Spec, base: Base) -> Difference:
@@ -115,12 +105,7 @@ def difference(spec: Spec, base: Base) -> Difference:
 def _statistics(file: Path) -> tuple[Statistics | None, str]:
     if not file.is_file():
         return None, f"the statistics of the features are gone ({file})"
-    try:
-        return Statistics.model_validate_json(file.read_bytes()), ""
-    except ValidationError as error:
-        raise UserError(
-            f"{file}: is damaged, or of another version (got {error}); train with training.mode: full"
-        ) from error
+    return parse_statistics(str(file), file.read_bytes())
 
 
 def lines(spec: Spec, changes: Difference) -> Iterator[str]:

@@ -4,18 +4,23 @@ A later training keeps the statistics of every feature that has not changed, bec
 one scale, and rows for buckets of one range.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from schemas.contracts.formats import refuse_other_format
+from schemas.errors import UserError
 from schemas.problems import listed
 from schemas.spec import Inputs
 from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
 
 FILE_NAME = "statistics.json"
 """In the folder of the Transform graph."""
+FORMAT: Literal[2] = 2
+"""1 had no number, and `normalise` instead of `normalize`."""
 
 _INPUT_FIELDS: dict[str, tuple[str, ...]] = {
     "numeric": ("clip", "log", "normalize", "missing"),
@@ -64,14 +69,40 @@ class Statistics(_Found):
     """All features that are made of numbers.
 
     Attributes:
+        format: of the file.
         code: digest of the code that analyzed them.
         features: by name.
         changed: features of the base whose values now mean something else, so that what was learned of them is void.
     """
 
+    format: Literal[2] = FORMAT
     code: str
     features: dict[str, FeatureStatistics]
     changed: tuple[str, ...] = ()
+
+
+def parse_statistics(file: str, content: bytes) -> tuple[Statistics | None, str]:
+    """Returns the statistics in a file; or None and why another format has none for this version.
+
+    Args:
+        file: names it in errors.
+        content: of the file.
+
+    Raises:
+        UserError: it is damaged: guessed statistics would not fit the trained weights.
+    """
+    try:
+        document = json.loads(content)
+        if isinstance(document, dict):
+            refuse_other_format(file, document, FORMAT, "another version of Sangam wrote it")
+        return Statistics.model_validate_json(content), ""
+    except UserError as error:
+        return None, f"the statistics of the features cannot be used ({error})"
+    except ValueError as error:  # Also pydantic's.
+        raise UserError(
+            f"{file}: is damaged (got {str(error).splitlines()[0]}); restore it from a backup, or train from scratch "
+            "with training.mode: full"
+        ) from error
 
 
 @dataclass(frozen=True)

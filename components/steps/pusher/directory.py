@@ -121,7 +121,8 @@ def _find(target: Path, day: str, files: dict[str, FileEntry]) -> Pushed | None:
         if not (path / MODEL_FILE).is_file():
             continue  # A copy in progress.
         try:
-            pushed_manifest = Manifest.model_validate_json((path / manifest.FILE_NAME).read_bytes())
+            file = path / manifest.FILE_NAME
+            pushed_manifest = manifest.read_manifest(str(file), file.read_bytes())
         except (OSError, ValueError):
             continue  # Not pushed by Sangam; its number stays in use.
         if pushed_manifest.model_files == files:
@@ -133,8 +134,8 @@ def _refuse_withdrawn(target: Path, files: dict[str, FileEntry]) -> None:
     """Refuses the files of a withdrawn version."""
     for version, withdrawal in reversed(versions.withdrawn(target).items()):
         try:
-            text = (target / versions.WITHDRAWN / version / manifest.FILE_NAME).read_bytes()
-            if Manifest.model_validate_json(text).model_files != files:
+            file = target / versions.WITHDRAWN / version / manifest.FILE_NAME
+            if manifest.read_manifest(str(file), file.read_bytes()).model_files != files:
                 continue
         except (OSError, ValueError):
             continue  # Its files are not known.

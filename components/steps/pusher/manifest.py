@@ -2,8 +2,10 @@
 
 import datetime
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,10 +13,13 @@ from components.registry import versions
 from components.registry.seal import FileEntry as FileEntry
 from components.registry.seal import list_files as list_files
 from schemas.contracts.export import MODEL_FILE
+from schemas.contracts.formats import refuse_other_format
 from schemas.errors import UserError
 
 FILE_NAME = versions.MANIFEST_FILE
 CARD_FILE = "MODEL_CARD.md"
+FORMAT: Literal[1] = 1
+"""Manifests from before the number have this format too."""
 _MAX_PER_DAY = 999
 
 
@@ -54,11 +59,13 @@ class Manifest(Provenance):
     """The manifest.
 
     Attributes:
+        format: of the file.
         version: YYYYMMDD and a number of three digits.
         created: UTC.
         files: size and sha256 by path below the version's folder, without the manifest itself.
     """
 
+    format: Literal[1] = FORMAT
     version: str
     created: datetime.datetime
     files: dict[str, FileEntry]
@@ -77,6 +84,18 @@ class Manifest(Provenance):
     def text(self) -> str:
         """Returns the file's contents."""
         return self.model_dump_json(indent=2) + "\n"
+
+
+def read_manifest(path: str, content: bytes) -> Manifest:
+    """Reads the manifest of a pushed version.
+
+    Raises:
+        UserError: it has another format.
+        ValueError: it is no manifest of a push.
+    """
+    remedy = "push with the version of Sangam that wrote it, or a later one, or push to another folder"
+    refuse_other_format(path, json.loads(content), FORMAT, remedy, absent=FORMAT)
+    return Manifest.model_validate_json(content)
 
 
 def day_of_version(days: dict[str, list[str]], today: datetime.date) -> str:

@@ -74,7 +74,8 @@ def _manifest(path: str) -> Manifest | None:
     """Returns a version's manifest; None for an incomplete push, as saved_model.pb is written last."""
     if not (fileio.exists(f"{path}/{MODEL_FILE}") and fileio.exists(f"{path}/{manifest.FILE_NAME}")):
         return None
-    return Manifest.model_validate_json(_read(f"{path}/{manifest.FILE_NAME}"))
+    file = f"{path}/{manifest.FILE_NAME}"
+    return manifest.read_manifest(file, _read(file))
 
 
 def _copy(local: Path, path: str, described: Manifest) -> None:

@@ -145,6 +145,22 @@ def test_a_record_of_before_checkpoints_is_read(tmp_path: Path) -> None:
     assert (model.checkpoint_uri, model.days) == ("", ())
 
 
+def test_a_record_without_a_number_has_the_present_format_and_another_is_refused(tmp_path: Path) -> None:
+    from components.registry.blessed import read_all
+    from schemas.errors import UserError
+
+    directory = Root(str(tmp_path)).blessed("tiny")
+    register(directory, "a")
+    file = Path(directory, "00000001.json")
+    document = json.loads(file.read_text())
+    assert document.pop("format") == 1
+    file.write_text(json.dumps(document))
+    assert read_all(directory) == [make("a")]
+    file.write_text(json.dumps(document | {"format": 2, "new": 0}))
+    with pytest.raises(UserError, match=place_and_value(str(file), "(got 2)")):
+        read_all(directory)
+
+
 def test_without_blessings_there_is_no_baseline(tmp_path: Path) -> None:
     from components.registry.blessed import baseline_for, read_all
 

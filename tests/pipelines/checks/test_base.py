@@ -1,6 +1,7 @@
 """`sangam validate --base`: what a change of the spec would keep of a base, told from plain data."""
 
 import datetime
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from schemas.derived.weights import dense_weights
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
-from tests.errors import mentions, place_and_value
+from tests.errors import mentions, place_and_value, tells
 from tests.paths import REPOSITORY, SPECS
 from tests.schemas.sample_jobs import sample_job
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
@@ -128,6 +129,19 @@ def test_other_code_is_told_and_keeps_no_statistics(root: Path) -> None:
     assert "code of Transform" in found["note"]
     assert "keeps statistics" not in found
     assert found["analyzes statistics"] == "duration_s, post_age_h, author_followers, network_mbps, hour"
+
+
+def test_statistics_of_another_format_are_not_kept(root: Path) -> None:
+    file = root / "graph" / "statistics.json"
+    document = json.loads(file.read_bytes())
+    del document["format"]
+    file.write_text(json.dumps(document))
+    found = told(SPEC, root)
+    assert tells(found["note"], str(file), "(got none)")
+    assert "keeps statistics" not in found
+    file.write_text("[]")
+    with pytest.raises(UserError, match=place_and_value(str(file), "(got")):
+        told(SPEC, root)
 
 
 def test_a_runs_folder_is_a_base_too_and_what_is_none_is_told(root: Path, tmp_path: Path) -> None:

@@ -4,22 +4,27 @@ A change that keeps size and time goes unnoticed until `sangam run --reread` rea
 """
 
 import hashlib
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel
 
 from components.steps.example_gen.files.listing import THREADS, FileFacts, first_problems
 from components.steps.example_gen.files.resolve import DataFile
+from schemas.contracts.formats import refuse_other_format
 from schemas.contracts.root import Root
 from schemas.errors import UserError
 from schemas.files import write_whole
 
 _LOG = logging.getLogger(__name__)
+
+FORMAT: Literal[2] = 2
+"""Of the cache. 1 had no number, and only the rows."""
 
 _MOST_KEPT = 200_000
 _SETTLED_NS = 2 * 10**9
@@ -27,7 +32,11 @@ _SETTLED_NS = 2 * 10**9
 _CHUNK_BYTES = 2**18
 
 _Kept = dict[str, tuple[int, int, str]]
-_KEPT = TypeAdapter(_Kept)
+
+
+class _Cache(BaseModel):
+    format: Literal[2] = FORMAT
+    files: _Kept
 
 
 def digests_of(
@@ -99,10 +108,12 @@ def _digest(file: DataFile, open_file: Callable[[str], BinaryIO]) -> tuple[str, 
 
 def _read(cache: Path) -> _Kept:
     try:
-        return _KEPT.validate_json(cache.read_bytes())
+        document = json.loads(cache.read_bytes())
+        refuse_other_format(cache, document, FORMAT, "every file is read again")
+        return _Cache.model_validate(document).files
     except FileNotFoundError:
         return {}
-    except (OSError, ValidationError) as error:
+    except (OSError, ValueError, UserError) as error:
         # It is only a cache: missing files are read again.
         _LOG.warning("event=digests_unreadable path=%s error=%s", cache, str(error).splitlines()[0])
         return {}
@@ -115,6 +126,6 @@ def _keep(cache: Path, new: Mapping[str, tuple[int, int, str]]) -> None:
     kept = dict(list(kept.items())[-_MOST_KEPT:])
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(cache, _KEPT.dump_json(kept))
+        write_whole(cache, _Cache(files=kept).model_dump_json().encode())
     except OSError as error:
         _LOG.warning("event=digests_not_kept path=%s error=%s", cache, error)

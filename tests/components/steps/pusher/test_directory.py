@@ -66,6 +66,7 @@ def test_version_holds_the_model_a_card_and_a_manifest_of_both(model: Path, targ
     assert {name: entry for name, entry in files.items() if name != CARD_FILE} == list_files(model)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest == json.loads(PROVENANCE.model_dump_json()) | {
+        "format": 1,
         "version": "20111130001",
         "created": "2024-01-02T03:04:05Z",
         "files": {name: entry.model_dump() for name, entry in files.items()},
@@ -79,6 +80,19 @@ def test_the_same_model_again_is_the_same_version(model: Path, target: Path) -> 
     first = pushed(model, target)
     assert pushed(model, target) == first
     assert os.listdir(target) == ["20111130001"]
+
+
+def test_a_manifest_without_a_number_has_the_present_format_and_another_is_refused(model: Path, target: Path) -> None:
+    first = pushed(model, target)
+    file = Path(first.path, "manifest.json")
+    document = json.loads(file.read_text())
+    del document["format"]
+    file.write_text(json.dumps(document))
+    assert pushed(model, target) == first
+    file.write_text(json.dumps(document | {"format": 2}))
+    with pytest.raises(UserError, match=place_and_value(str(file), "(got 2)")):
+        pushed(model, target)
+    assert [path.name for path in target.iterdir() if path.is_dir() and path.name.isdigit()] == ["20111130001"]
 
 
 def test_another_model_gets_the_next_version_and_leaves_the_first_alone(

@@ -12,7 +12,7 @@ from schemas.contracts.statistics import Boundaries, Scale, Statistics
 from schemas.errors import UserError
 from schemas.spec import Inputs
 from tests.components.steps.example_gen.sample_logs import ROWS, Row, day_logs, write_days
-from tests.errors import mentions, place_and_value
+from tests.errors import mentions, place_and_value, tells
 
 pytestmark = pytest.mark.slow
 
@@ -204,6 +204,22 @@ def test_where_nothing_can_be_kept_all_is_analyzed_anew_and_told(
     assert "half, hour, removed, until_ten" in note
     assert set(statistics(tmp_path).changed) == {"half", "hour", "removed", "until_ten"}
     assert sum(hours(tmp_path)) == pytest.approx(0, abs=1e-4)
+
+
+def test_statistics_of_another_format_are_not_kept(first: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from components.steps.transform.executor import _comparison
+
+    shutil.copytree(first / "graph", tmp_path / "graph")
+    file = tmp_path / "graph" / "statistics.json"
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | {"format": 1}))
+    found = _comparison(INPUTS, base(tmp_path), "c")
+    assert found is not None
+    assert not found.kept
+    [note] = found.notes(INPUTS)
+    assert tells(note, str(file), "(got 1)")
+    assert mentions(note, "half, hour")
 
 
 def test_statistics_are_taken_from_the_graph_of_the_blessed_base_alone(first: Path, tmp_path: Path) -> None:

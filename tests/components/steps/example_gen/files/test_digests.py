@@ -63,7 +63,7 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
         assert len(reading.opened) == times
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1}', b"\xff", b'{"format": 3, "files": {}}'])
 def test_a_cache_that_is_half_written_is_made_anew(tmp_path: Path, content: bytes) -> None:
     cache = Root(str(tmp_path)).digests
     cache.parent.mkdir()
