@@ -30,12 +30,12 @@ _INPUT_FIELDS: dict[str, tuple[str, ...]] = {
 """The fields of the spec that a feature's floats or buckets depend on, besides its column; not the table's name."""
 
 
-class _Found(BaseModel):
+class _Closed(BaseModel):
     # The mean of a column without numbers is NaN.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True, ser_json_inf_nan="constants")
 
 
-class Scale(_Found):
+class Scale(_Closed):
     """Subtracts `offset`, then divides by `width`: mean and deviation, or minimum and range."""
 
     kind: Literal["scale"] = "scale"
@@ -43,29 +43,29 @@ class Scale(_Found):
     width: float
 
 
-class Boundaries(_Found):
+class Boundaries(_Closed):
     """The lowest number of each bucket except the first, ascending."""
 
     kind: Literal["boundaries"] = "boundaries"
     lowest: tuple[float, ...]
 
 
-Found = Annotated[Scale | Boundaries, Field(discriminator="kind")]
+Analyzed = Annotated[Scale | Boundaries, Field(discriminator="kind")]
 
 
-class FeatureStatistics(_Found):
+class FeatureStatistics(_Closed):
     """One feature.
 
     Attributes:
-        declared: the part of its spec that its values depend on.
-        found: statistics over the training rows; None for a number that is not normalized.
+        spec: the part of its spec that its values depend on.
+        analyzed: statistics over the training rows; None for a number that is not normalized.
     """
 
-    declared: dict[str, Any]
-    found: Found | None = None
+    spec: dict[str, Any]
+    analyzed: Analyzed | None = None
 
 
-class Statistics(_Found):
+class Statistics(_Closed):
     """All features that are made of numbers.
 
     Attributes:
@@ -140,7 +140,7 @@ class Comparison:
         return tuple(notes)
 
 
-def declared_of(inputs: Inputs, name: str) -> dict[str, Any] | None:
+def spec_of(inputs: Inputs, name: str) -> dict[str, Any] | None:
     """Returns the part of a feature's spec that its values depend on, or None for a feature not made of numbers."""
     feature = inputs.features[name]
     if not isinstance(feature, NumericFeature | AgeFeature | BucketsFeature):
@@ -160,16 +160,16 @@ def is_analyzed(inputs: Inputs, name: str) -> bool:
 
 def without_analysis(inputs: Inputs) -> dict[str, FeatureStatistics]:
     """Returns the features made of numbers, without statistics."""
-    declared = {name: declared_of(inputs, name) for name in inputs.features}
-    return {name: FeatureStatistics(declared=fields) for name, fields in declared.items() if fields is not None}
+    specs = {name: spec_of(inputs, name) for name in inputs.features}
+    return {name: FeatureStatistics(spec=fields) for name, fields in specs.items() if fields is not None}
 
 
 def completed(
-    inputs: Inputs, known: Mapping[str, FeatureStatistics], found: Mapping[str, Found]
+    inputs: Inputs, known: Mapping[str, FeatureStatistics], analyzed: Mapping[str, Analyzed]
 ) -> dict[str, FeatureStatistics]:
     """Returns all features made of numbers: the known ones, and the others with their new statistics."""
     features = without_analysis(inputs) | dict(known)
-    new = {name: FeatureStatistics(declared=features[name].declared, found=each) for name, each in found.items()}
+    new = {name: FeatureStatistics(spec=features[name].spec, analyzed=each) for name, each in analyzed.items()}
     return features | new
 
 
@@ -199,10 +199,10 @@ def compared(inputs: Inputs, base: Statistics | None, *, code: str, lost: str = 
         before = base.features.get(name)
         if before is None:
             new.append(name)
-        elif before.declared == feature.declared:
+        elif before.spec == feature.spec:
             kept[name] = before
         else:
-            changed[name] = _difference(before.declared, feature.declared)
+            changed[name] = _difference(before.spec, feature.spec)
     return Comparison(kept, tuple(new), changed, tuple(sorted(set(base.features) - set(now))))
 
 

@@ -131,7 +131,7 @@ def _numbers(
     """Returns features with statistics, all of a kind at once, and the scalars of those with `at_serving`."""
     made: dict[str, tf.Tensor] = {}
     at_serving: dict[str, tf.Tensor] = {}
-    results = {name: feature.found for name, feature in statistics.features.items()}
+    results = {name: feature.analyzed for name, feature in statistics.features.items()}
     if scaled := _scaled(features):
         scales = {name: scale for name, scale in results.items() if isinstance(scale, Scale)}
         stacked = numbers.Numbers(scaled, _rows(scaled, columns))

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 
-from schemas.contracts.statistics import Boundaries, Found, Scale
+from schemas.contracts.statistics import Analyzed, Boundaries, Scale
 from schemas.derived.columns import columns, feature_columns
 from schemas.spec import Inputs
 from schemas.spec.features import BucketsFeature
@@ -32,7 +32,7 @@ def analyzed(
     inputs: Inputs,
     names: Sequence[str],
     directory: str,
-) -> dict[str, Found]:
+) -> dict[str, Analyzed]:
     """Runs a pipeline over the training split and returns the statistics of each feature.
 
     Args:
@@ -53,7 +53,7 @@ def analyzed(
     return _read(result, inputs, names)
 
 
-def _read(directory: str, inputs: Inputs, names: Sequence[str]) -> dict[str, Found]:
+def _read(directory: str, inputs: Inputs, names: Sequence[str]) -> dict[str, Analyzed]:
     """Returns the results of an analysis: they are the same for every row, so an empty one gives them."""
     types = {column.name: _TYPES[column.type] for column in columns(inputs)}
     row = {
@@ -64,7 +64,7 @@ def _read(directory: str, inputs: Inputs, names: Sequence[str]) -> dict[str, Fou
     return {name: _found(inputs, name, [float(x) for x in saved[name][0].numpy()]) for name in names}
 
 
-def _found(inputs: Inputs, name: str, values: list[float]) -> Found:
+def _found(inputs: Inputs, name: str, values: list[float]) -> Analyzed:
     if isinstance(inputs.features[name], BucketsFeature):
         return Boundaries(lowest=tuple(values))
     offset, width = values

@@ -18,7 +18,7 @@ from components.registry.base import Base
 from components.reports.artifact_files import read_ingestion, read_statistics, write_statistics
 from components.steps.transform.analysis import StatisticsFn, analyzed, read_columns
 from components.steps.transform.mapping import map_examples
-from schemas.contracts.statistics import Comparison, Found, Statistics, compared, completed, to_analyze
+from schemas.contracts.statistics import Analyzed, Comparison, Statistics, compared, completed, to_analyze
 from schemas.spec import Inputs
 from schemas.spec.data import TRAIN
 
@@ -85,7 +85,7 @@ class Executor(tfx_executor.Executor):
         input_dict: Artifacts,
         graph: str,
         exec_properties: dict[str, Any],
-    ) -> dict[str, Found]:
+    ) -> dict[str, Analyzed]:
         """Computes the statistics of these features over the training split."""
         raw = os.path.join(artifact_utils.get_split_uri(input_dict[keys.EXAMPLES_KEY], TRAIN), "*")
         source = TFExampleRecord(raw, schema=_schema(input_dict), telemetry_descriptors=["Transform"])

@@ -62,7 +62,7 @@ def root(tmp_path: Path) -> Path:
     (checkpoint / "checkpoint" / "manifest.json").write_bytes(encode(manifest))
     found = Scale(offset=1.0, width=2.0)
     features = {
-        name: FeatureStatistics(declared=each.declared, found=found) for name, each in without_analysis(spec).items()
+        name: FeatureStatistics(spec=each.spec, analyzed=found) for name, each in without_analysis(spec).items()
     }
     statistics = Statistics(code=transform_code(), features=features)
     (graph / "statistics.json").write_text(statistics.model_dump_json())

@@ -34,7 +34,7 @@ FOUND = {"price": Scale(offset=2.5, width=0.1), "cut": Boundaries(lowest=(1.0,))
 BASE = Statistics(
     code="c",
     features={
-        name: FeatureStatistics(declared=each.declared, found=FOUND.get(name))
+        name: FeatureStatistics(spec=each.spec, analyzed=FOUND.get(name))
         for name, each in without_analysis(BASE_INPUTS).items()
     },
 )
@@ -117,8 +117,8 @@ def test_the_file_holds_every_float_exactly_and_those_that_are_no_numbers() -> N
     odd = Statistics(
         code="c",
         features={
-            "none": FeatureStatistics(declared={"clip": None}, found=Scale(offset=math.inf, width=-math.inf)),
-            "far": FeatureStatistics(declared={}, found=Boundaries(lowest=(0.1 + 2**-30, 3.4028234663852886e38))),
+            "none": FeatureStatistics(spec={"clip": None}, analyzed=Scale(offset=math.inf, width=-math.inf)),
+            "far": FeatureStatistics(spec={}, analyzed=Boundaries(lowest=(0.1 + 2**-30, 3.4028234663852886e38))),
         },
     )
     assert Statistics.model_validate_json(odd.model_dump_json(indent=2)) == odd

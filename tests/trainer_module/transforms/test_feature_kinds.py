@@ -329,7 +329,7 @@ def _num_operations(times: int) -> int:
     statistics = Statistics(
         code="",
         features={
-            name: FeatureStatistics(declared=each.declared, found=found[name.split("_")[0]])
+            name: FeatureStatistics(spec=each.spec, analyzed=found[name.split("_")[0]])
             for name, each in without_analysis(declared).items()
         },
     )

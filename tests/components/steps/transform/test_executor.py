@@ -162,9 +162,9 @@ def test_the_statistics_stand_beside_the_graph_as_plain_data(first: Path) -> Non
     found = statistics(first)
     assert (found.code, found.changed) == ("c", ())
     # Twice 8, 9, 10, 11: of mean 9.5 and variance 1.25.
-    assert found.features["hour"].found == Scale(offset=9.5, width=float(np.float32(1.25**0.5)))
-    assert found.features["half"].found == Boundaries(lowest=(10.0,))
-    assert found.features["removed"].found == Scale(offset=8.0, width=3.0)
+    assert found.features["hour"].analyzed == Scale(offset=9.5, width=float(np.float32(1.25**0.5)))
+    assert found.features["half"].analyzed == Boundaries(lowest=(10.0,))
+    assert found.features["removed"].analyzed == Scale(offset=8.0, width=3.0)
     assert set(found.features) == {"hour", "half", "until_ten", "removed"}
 
 
@@ -180,8 +180,8 @@ def test_features_that_did_not_change_are_what_they_were_to_the_last_bit(first: 
 
 def test_new_and_changed_features_are_analyzed_over_the_new_days(second: tuple[Path, str]) -> None:
     found = statistics(second[0]).features
-    assert found["until_ten"].found == Scale(offset=109.5, width=float(np.float32(1.25**0.5)))
-    assert found["fresh"].found == Boundaries(lowest=(109.0, 110.0))
+    assert found["until_ten"].analyzed == Scale(offset=109.5, width=float(np.float32(1.25**0.5)))
+    assert found["fresh"].analyzed == Boundaries(lowest=(109.0, 110.0))
     assert "removed" not in found
 
 
