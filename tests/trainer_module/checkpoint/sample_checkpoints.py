@@ -54,7 +54,7 @@ def contents(owners: dict[str, np.ndarray], *, rank: int, ranks: int, step: int 
     generator = np.random.default_rng(5)
     groups = {}
     for name in GROUPS:
-        keys, rows = all_rows(name)
+        keys, rows = all_rows(name, len(owners[name]))
         mine = owners[name] == rank
         extra = {
             "count_admitted": np.array([0, rank + 1, 10]),
@@ -86,11 +86,11 @@ def by_key(held: RowsSnapshot | RowsOnDisk) -> RowsSnapshot:
     return RowsSnapshot(keys[order], rows[order], held.extra)
 
 
-def spread(ranks: int) -> dict[str, np.ndarray]:
+def spread(ranks: int, num_rows: int = 500) -> dict[str, np.ndarray]:
     """Returns the true owner of each of `all_rows`, by group."""
     from trainer_module.embedding.hashing import owner_of
 
-    return {name: owner_of(all_rows(name)[0], ranks).numpy() for name in GROUPS}
+    return {name: owner_of(all_rows(name, num_rows)[0], ranks).numpy() for name in GROUPS}
 
 
 def write_all(target: Path, owners: dict[str, np.ndarray], *, ranks: int, step: int = 7, job: str = "job") -> None:

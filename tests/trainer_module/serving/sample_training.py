@@ -179,8 +179,16 @@ def embeddings() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def write_checkpoint(target: Path, ranker: RankerSpec) -> None:
-    """Writes what two ranks would have left."""
+def write_checkpoint(
+    target: Path, ranker: RankerSpec, learned: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
+) -> None:
+    """Writes what two ranks would have left.
+
+    Args:
+        target: folder.
+        ranker: whose dense weights are made up.
+        learned: keys and embeddings by group; None: `embeddings()`.
+    """
     from trainer_module.ranker import Ranker
 
     model = Ranker(ranker)
@@ -191,7 +199,7 @@ def write_checkpoint(target: Path, ranker: RankerSpec) -> None:
     }
     for rank in reversed(range(RANKS)):
         parts = {}
-        for name, (keys, vectors) in embeddings().items():
+        for name, (keys, vectors) in (learned or embeddings()).items():
             mine = owner_of(tf.constant(keys), RANKS).numpy() == rank
             slots = np.full([int(mine.sum()), model.groups[name].width - vectors.shape[1]], 7.0, np.float32)
             parts[name] = RowsSnapshot(keys[mine], np.concatenate([vectors[mine], slots], axis=1))

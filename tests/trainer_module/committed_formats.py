@@ -1,0 +1,168 @@
+"""A checkpoint and an exported model of every format so far, which this version and later ones must still read.
+
+`python -m tests.trainer_module.committed_formats` writes those of the present formats, once, where none are committed:
+run it after a format number is raised. Folders of older formats are never written again.
+"""
+
+import base64
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schemas.contracts.export import FORMAT as EXPORT_FORMAT
+from schemas.spec import RankerSpec
+from tests.golden_files import FOLDER as GOLDEN
+from trainer_module.checkpoint.manifest import FORMAT as CHECKPOINT_FORMAT
+
+FOLDER = GOLDEN / "formats"
+CHECKPOINT, MODEL = "checkpoint", "model"
+EXPECTED_STATE, EXPECTED_SCORES = "expected.npz", "expected.json"
+
+_NUM_ROWS = 24
+_USERS = ["ann", "bob", "cid"]
+_TAGS = [f"t{number}" for number in range(4)]
+
+
+def checkpoint_folders() -> list[Path]:
+    """Returns the folders of checkpoints, one for each format."""
+    return sorted(FOLDER.glob("checkpoint-*"))
+
+
+def export_folders() -> list[Path]:
+    """Returns the folders of exported models, one for each format."""
+    return sorted(FOLDER.glob("export-*"))
+
+
+def state_of(checkpoint: Path, *, ranks: int) -> dict[str, np.ndarray]:
+    """Returns what some ranks restore: dense weights and moments by name, and the bits of rows in their keys' order."""
+    from tests.trainer_module.checkpoint.sample_checkpoints import by_key
+    from trainer_module.checkpoint.manifest import read_manifest
+    from trainer_module.checkpoint.restore import read_snapshot
+
+    manifest = read_manifest(checkpoint)
+    parts = [read_snapshot(checkpoint, manifest, rank=rank, ranks=ranks) for rank in range(ranks)]
+    state = {f"dense/{name}": array for name, array in parts[0].dense.items()}
+    for group, layout in manifest.groups.items():
+        held = [by_key(part.groups[group]) for part in parts]
+        keys = np.concatenate([part.keys for part in held])
+        rows = np.concatenate([part.rows for part in held])
+        order = np.argsort(keys)
+        assert rows.shape[1] == layout.width
+        state[f"keys/{group}"], state[f"rows/{group}"] = keys[order], rows[order].view(np.uint32)
+    return state
+
+
+def _write_checkpoint(folder: Path) -> None:
+    from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, spread, write_all
+
+    write_all(folder / CHECKPOINT, spread(2, _NUM_ROWS), ranks=2)
+    state = state_of(folder / CHECKPOINT, ranks=1)
+    for group in GROUPS:
+        # What was written, not what the reader makes of it.
+        keys, rows = all_rows(group, _NUM_ROWS)
+        np.testing.assert_array_equal(state[f"rows/{group}"], rows[np.argsort(keys)].view(np.uint32))
+    np.savez_compressed(folder / EXPECTED_STATE, **state)
+
+
+def _ranker() -> RankerSpec:
+    """Returns the smallest ranker with an id, a list, a number and a task."""
+    document = {
+        "name": "tiny",
+        "tables": {"users": {"dim": 2}, "tags": {"dim": 2}},
+        "features": {
+            "user": {"kind": "id", "type": "string", "table": "users"},
+            "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean", "max_values": 3},
+            "age": {"kind": "numeric", "missing": 40.0},
+        },
+        "tasks": {"like": {"kind": "binary"}},
+        "model": {"kind": "single_task", "tower_units": [2]},
+        "training": {
+            "batch_size_per_rank": 64,
+            "dense_optimizer": {"kind": "adam", "learning_rate": 0.01},
+            "embedding_optimizer": {"kind": "adagrad", "learning_rate": 0.05},
+        },
+    }
+    return RankerSpec.model_validate_json(json.dumps(document))
+
+
+def _examples() -> tuple[list[dict[str, list[Any]]], list[bytes]]:
+    """Returns rows, unknown ids, empty lists and missing numbers among them, and the same as raw examples."""
+    import tensorflow as tf
+
+    generator, rows, raw = np.random.default_rng(3), [], []
+    for number in range(12):
+        row: dict[str, list[Any]] = {
+            "user": [str(generator.choice([*_USERS, "stranger"]))],
+            "tags": [str(tag) for tag in generator.choice([*_TAGS, "x"], number % 5)],
+            "age": [float(generator.integers(10, 80))] if number % 4 else [],
+            "like": [number % 2],
+        }
+        example = tf.train.Example()
+        for name in ("user", "tags"):
+            example.features.feature[name].bytes_list.value.extend(value.encode() for value in row[name])
+        if row["age"]:
+            example.features.feature["age"].float_list.value.extend(row["age"])
+        rows.append(row)
+        raw.append(example.SerializeToString(deterministic=True))
+    return rows, raw
+
+
+def _write_export(folder: Path) -> None:
+    import tensorflow as tf
+
+    from schemas.contracts.export import SERVE
+    from schemas.contracts.training_job import TrainJob
+    from schemas.derived.groups import groups_of
+    from schemas.spec import digest
+    from tests.trainer_module.serving.sample_training import write_checkpoint
+    from tests.trainer_module.transforms.analysis import analyzed
+    from trainer_module.serving.writing import write
+    from trainer_module.transforms.keys import id_keys
+
+    ranker, (rows, raw) = _ranker(), _examples()
+    generator, ids, learned = np.random.default_rng(4), {"users": _USERS, "tags": _TAGS}, {}
+    for name, group in groups_of(ranker).items():
+        keys = np.concatenate([id_keys(tag, tf.constant(ids[table])).numpy() for table, tag in group.tags.items()])
+        learned[name] = keys, generator.normal(size=[len(keys), group.dim]).astype(np.float32)
+    _, transform = analyzed(ranker.inputs(), rows)
+    with tempfile.TemporaryDirectory() as directory:
+        write_checkpoint(Path(directory, "checkpoint"), ranker, learned)
+        job = TrainJob(
+            ranker=ranker,
+            spec_digest=digest(ranker),
+            train_files=(),
+            transform_graph=str(Path(transform.transform_savedmodel_dir).parent),
+            model_dir=str(folder / MODEL),
+            output_dir=directory,
+            final_checkpoint=f"{directory}/checkpoint",
+            checkpoint_dir=f"{directory}/checkpoints",
+            log_dir=f"{directory}/logs",
+        )
+        write(job, Path(job.model_dir))
+    answer = tf.saved_model.load(job.model_dir).signatures[SERVE](examples=tf.constant(raw))
+    expected = {
+        "examples": [base64.b64encode(example).decode() for example in raw],
+        "scores": {task: scores.numpy()[:, 0].tolist() for task, scores in answer.items()},
+    }
+    (folder / EXPECTED_SCORES).write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Writes the folders of the present formats that are not there yet."""
+    present = ((f"checkpoint-{CHECKPOINT_FORMAT}", _write_checkpoint), (f"export-{EXPORT_FORMAT}", _write_export))
+    for name, write in present:
+        if (FOLDER / name).exists():
+            print(f"{FOLDER / name}: is there already, left as it is")
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            write(Path(directory))
+            shutil.copytree(directory, FOLDER / name)
+        print(f"{FOLDER / name}: written; commit it")
+
+
+if __name__ == "__main__":
+    main()
