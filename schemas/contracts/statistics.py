@@ -20,7 +20,7 @@ from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
 FILE_NAME = "statistics.json"
 """In the folder of the Transform graph."""
 FORMAT: Literal[2] = 2
-"""1 had no number, and `normalise` instead of `normalize`."""
+"""1 had no number, and other names: `declared`, `found` and `normalise`."""
 
 _INPUT_FIELDS: dict[str, tuple[str, ...]] = {
     "numeric": ("clip", "log", "normalize", "missing"),
@@ -82,7 +82,7 @@ class Statistics(_Closed):
 
 
 def parse_statistics(file: str, content: bytes) -> tuple[Statistics | None, str]:
-    """Returns the statistics in a file; or None and why another format has none for this version.
+    """Returns the statistics in a file; None, and why, if it has another format.
 
     Args:
         file: names it in errors.
