@@ -1,6 +1,7 @@
 """What every test needs: an environment set before TensorFlow is imported anywhere, and the paths of this checkout."""
 
 import os
+import re
 
 from tests.paths import REPOSITORY
 
@@ -11,6 +12,8 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 from pathlib import Path
 
 import pytest
+
+_IS_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +26,13 @@ def repository() -> Path:
 def demo_spec_path(repository: Path) -> Path:
     """The spec of the demo."""
     return repository / "pipelines" / "specs" / "short_video.yaml"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files that are slow as a whole where slow tests are, so that nothing imports TensorFlow for them."""
+    if "not slow" in config.option.markexpr and collection_path.suffix == ".py":
+        return True if _IS_SLOW.search(collection_path.read_text(encoding="utf-8")) else None
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.components.server.server_process import Running, running
+if TYPE_CHECKING:
+    # It imports TensorFlow, as the client does.
+    from tests.components.server.server_process import Running
 
 
 @pytest.fixture(scope="session")
@@ -20,11 +23,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 
 @pytest.fixture(scope="module")
-def server(models: dict[int, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(models: dict[int, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
     """A server of one SavedModel, with the limits it has by default.
 
     For one module: a run that is stopped within this process, as other modules' tests do, ends all processes below it.
     """
+    from tests.components.server.server_process import running
+
     with running(models[1], tmp_path_factory.mktemp("server")) as found:
         yield found
 

@@ -6,6 +6,8 @@ from sklearn.metrics import mean_squared_error, roc_auc_score
 
 from trainer_module.loop.validation import Auc, Rmse
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("rate", [0.5, 0.002])
 def test_auc_over_batches_and_ranks_equals_scikit_learn(rate: float) -> None:
