@@ -88,7 +88,6 @@ def trained(root: Path, inputs: dict[str, list[Any]], declared: Spec) -> Path:
     from components.registry.checkpoint import RankerCheckpoint
     from components.reports.artifact_files import read_ingestion
     from components.steps.trainer.executor import _job
-    from schemas.contracts.training_job import TrainJob
     from trainer_module import collectives
     from trainer_module.loop.training import train
 
@@ -97,7 +96,7 @@ def trained(root: Path, inputs: dict[str, list[Any]], declared: Spec) -> Path:
     ranker = declared.ranker()
     report = read_ingestion(inputs["examples"][0].uri)
     properties = {"ranker": ranker.model_dump_json(), "pipeline_root": str(root), "code": "c"}
-    job = TrainJob.model_validate_json(json.dumps(_job(ranker, report, inputs, outputs, properties, root / "logs")))
+    job = _job(ranker, report, inputs, outputs, properties, root / "logs")
     for folder in (job.log_dir, job.output_dir, job.checkpoint_dir, Path(job.final_checkpoint).parent):
         Path(folder).mkdir(parents=True, exist_ok=True)
     collectives.start()
