@@ -106,7 +106,7 @@ def test_the_hash_keeps_every_rank_under_its_high_share() -> None:
 
 
 def test_a_store_holds_what_is_planned(tmp_path: Path) -> None:
-    measured = _measured(tmp_path, "fill_store", "1100000")
+    measured = _measured(tmp_path, "embedding.fill_store", "1100000")
     assert measured["rows"] >= 1_100_000
     # Just behind a doubling: room that is not written must not be resident.
     assert 0.8 * measured["planned_held"] < measured["held"] < measured["planned_held"] + _KEPT_BY_MALLOC
@@ -121,7 +121,7 @@ _KEPT_BY_MALLOC = 160e6
 def test_while_it_reads_its_rows_back_a_rank_takes_what_is_planned(tmp_path: Path, before: int) -> None:
     keys = np.random.default_rng(0).choice(2**40, ROWS_READ_BACK, replace=False)
     write_users(tmp_path / "c", keys, ranks=before)
-    measured = _measured(tmp_path, "restore_store", str(tmp_path / "c"), "1", "2")
+    measured = _measured(tmp_path, "checkpoint.restore_store", str(tmp_path / "c"), "1", "2")
     assert measured["rows"] == pytest.approx(ROWS_READ_BACK / 2, rel=0.01)
     assert measured["held"] == pytest.approx(measured["planned"], rel=0.15)
     assert measured["peak"] == pytest.approx(measured["planned"], rel=0.15)
