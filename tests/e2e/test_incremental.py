@@ -13,7 +13,7 @@ from tests.errors import mentions
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 FIRST, SECOND, THIRD = "2026-03-03", "2026-03-04", "2026-03-05"
-EPOCHS = 20
+EPOCHS = 10
 Changes = dict[tuple[str | int, ...], Any]
 INCREMENTAL: Changes = {("training", "mode"): "incremental", ("data", "train_days"): 2}
 REFUSING: Changes = {**INCREMENTAL, ("gates", 1, "at_least"): 0.999}
@@ -95,7 +95,11 @@ def test_a_rerun_of_a_day_finds_the_same_base_and_is_cached(world: World, first:
 @pytest.mark.timeout(1200)
 def test_a_backfill_that_was_killed_goes_on_in_the_midst_of_the_training(world: World) -> None:
     root = world.directory / "backfilled"
-    changes: Changes = {**INCREMENTAL, ("training", "epochs"): EPOCHS, ("training", "checkpoint"): {"every_steps": 20}}
+    changes: Changes = {
+        **INCREMENTAL,
+        ("training", "incremental_epochs"): EPOCHS,
+        ("training", "checkpoint"): {"every_steps": 20},
+    }
     # So many epochs on so few rows fit the day at hand; how well is no matter here.
     changes |= {("gates", number, "max_drop"): 1.0 for number in range(4)}
     command = ["backfill", str(world.spec("backfill", changes)), "--from", FIRST, "--to", SECOND]
