@@ -18,6 +18,8 @@ from tests.errors import tells
 from tests.fakes.webhook import Webhook, webhook
 from tests.paths import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 RUN = "minio://mlpipeline/v2/short-video/run-1"
 KEY = "0123456789abcdef0123"
 

@@ -16,6 +16,8 @@ from schemas.errors import UserError
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS
 
+pytestmark = pytest.mark.slow
+
 DATES = [f"2024-03-0{day}" for day in range(2, 7)]
 TOP = SPECS.parents[1]
 
