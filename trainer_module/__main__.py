@@ -9,8 +9,8 @@ import tensorflow as tf
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import read_job
 from schemas.errors import UserError
+from schemas.parent_process import end_with_parent
 from trainer_module import collectives
-from trainer_module.launch.processes import end_with_parent
 from trainer_module.loop.epoch import NotFiniteError
 from trainer_module.loop.training import train
 

@@ -22,8 +22,8 @@ import tensorflow as tf
 from schemas.contracts.export import SERVE, SERVED_SCORES_FILE, ExportReport, TaskLoss
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.files import write_whole
+from schemas.parent_process import end_with_parent
 from trainer_module.check_scores import read_check
-from trainer_module.launch.processes import end_with_parent
 from trainer_module.serving.operations import load_operations
 from trainer_module.serving.reduction import labels_of, reductions
 from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of

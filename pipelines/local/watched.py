@@ -18,7 +18,6 @@ from typing import Any
 
 from rich.console import Console
 
-from components.processes.parent import adopt_orphans, end_with_parent
 from components.processes.stopping import Stopped, kill_descendants
 from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import RunEnd, summarize
@@ -26,6 +25,7 @@ from pipelines.local.result.summary import Summary, write_summary
 from pipelines.local.steps import Artifact, Step
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import RunFolder
+from schemas.parent_process import adopt_orphans, end_with_parent
 
 STOP_S = 1.0
 """Time from the first signal until whatever still runs is killed; the next run cleans up."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas.files import write_whole
-from trainer_module.launch.processes import Stopped, end_with_parent, stop_on_sigterm
+from schemas.parent_process import end_with_parent
+from trainer_module.launch.processes import Stopped, stop_on_sigterm
 
 _HEARTBEAT_MS = 1000
 

@@ -16,13 +16,14 @@ from pathlib import Path
 
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.derived.plan import refuse_unfit
+from schemas.parent_process import end_with_parent
 from trainer_module.launch.attempts import POLL_S, conclude
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.loopback import keep_children_on_loopback
 from trainer_module.launch.lost import Losses
 from trainer_module.launch.memory import available_bytes
 from trainer_module.launch.pool import Pool
-from trainer_module.launch.processes import end_with_parent, stop_on_sigterm
+from trainer_module.launch.processes import stop_on_sigterm
 from trainer_module.launch.rank_group import RankGroup
 from trainer_module.launch.rendezvous import Rendezvous
 

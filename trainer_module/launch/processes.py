@@ -1,12 +1,9 @@
-"""Signals, parents and orphans of a job's processes."""
+"""Signals and orphans of a job's processes."""
 
-import ctypes
 import os
 import signal
 from collections.abc import Collection
 from types import FrameType
-
-_PR_SET_PDEATHSIG = 1
 
 
 class Stopped(BaseException):
@@ -24,18 +21,6 @@ def stop_on_sigterm() -> None:
         raise Stopped
 
     signal.signal(signal.SIGTERM, stop)
-
-
-def end_with_parent(parent_pid: int, signal_number: signal.Signals = signal.SIGKILL) -> None:
-    """Asks the kernel to signal this process when its parent dies, however it dies.
-
-    Args:
-        parent_pid: who started this process; if it is gone already, this process ends at once.
-        signal_number: SIGTERM where there is something to clean up.
-    """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)
-    if os.getppid() != parent_pid:
-        os._exit(1)
 
 
 def reap_strangers(own: Collection[int]) -> None:
