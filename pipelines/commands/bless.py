@@ -1,12 +1,12 @@
 """The command `sangam bless`."""
 
-import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pipelines.console import quieten, say
+from pipelines.times import utc_now
 
 EPILOG = 'Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"'
 
@@ -25,7 +25,7 @@ def bless(
     from pipelines.local.bless import bless as bless_run
     from pipelines.local.bless import current_user
 
-    done = bless_run(run, because=because, by=current_user(), now=datetime.datetime.now(datetime.timezone.utc))
+    done = bless_run(run, because=because, by=current_user(), now=utc_now())
     say(f"{'blessed already' if done.was_there else 'blessed'} {done.run} by {done.by}, because {done.because}")
     for sentence in done.overridden:
         say(f"overridden: {sentence}")

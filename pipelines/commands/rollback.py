@@ -1,6 +1,5 @@
 """The command `sangam rollback`."""
 
-import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from components.registry import versions as registry
 from pipelines.console import say
+from pipelines.times import utc_now
 from schemas.errors import UserError
 
 EPILOG = (
@@ -38,7 +38,7 @@ def rollback(
         registry.restore(directory, restore)
         say(f"restored {restore}; {_newest(directory)}")
         return
-    now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    now = utc_now().replace(microsecond=0)
     withdrawn = registry.withdraw(directory, because=because, now=now, to=to)
     say(f"withdrew {', '.join(withdrawn)}; {_newest(directory)}")
     say(f"to undo: sangam rollback {directory} --restore {withdrawn[-1]}")

@@ -1,7 +1,6 @@
 """The transport to the server: sends the requests of Kubeflow's own client, retries them where that is safe, and turns
 failures into one-line errors."""
 
-import datetime
 import json
 import re
 import ssl
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 
 from pipelines.deploy.errors import LOGIN, ApiError, Transient, of_answer, short
+from pipelines.times import utc_now
 from schemas.backoff import Backoff, retry_after_s
 from schemas.errors import UserError
 
@@ -217,4 +217,4 @@ def _said(response: httpx.Response) -> str:
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    return retry_after_s(response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.timezone.utc))
+    return retry_after_s(response.headers.get("Retry-After", ""), utc_now())

@@ -1,7 +1,6 @@
 """A run on this machine, from the lock on its root to its summary."""
 
 import contextlib
-import datetime
 import functools
 import logging
 import os
@@ -27,6 +26,7 @@ from pipelines.local.result.summary import Summary, exit_code, reserve, write_su
 from pipelines.local.steps import Observer, Step
 from pipelines.local.watched import RunJournal
 from pipelines.provenance import code_folder, git_commit
+from pipelines.times import utc_now
 from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
 from schemas.spec import digest
@@ -108,7 +108,7 @@ def run_locally(
         try:
             if build is None:
                 with stop.raised(), progress.doing("resolving the days"):
-                    check_logs(request, datetime.datetime.now(datetime.timezone.utc).date())
+                    check_logs(request, utc_now().date())
             _run(request, run_folder.name, make_pipeline, [journal, disk, record, progress], stop, progress.doing)
         except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
             # After a stop, other errors are its consequence.
@@ -208,7 +208,7 @@ def _new_run_folder(request: RunRequest) -> Path:
     runs = request.layout.runs
     runs.mkdir(exist_ok=True)
     while True:
-        folder = runs / run_id(request.spec, datetime.datetime.now(datetime.timezone.utc))
+        folder = runs / run_id(request.spec, utc_now())
         try:
             folder.mkdir()
         except FileExistsError:

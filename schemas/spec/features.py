@@ -167,13 +167,10 @@ class Key(FrozenModel):
     type: IdType
 
 
-EmbeddedFeature = IdFeature | IdsFeature | SequenceFeature
 ListFeature = IdsFeature | SequenceFeature
 """Any number of ids."""
 BiasFeature = NumericFeature | BucketsFeature | IdFeature
 """May have `at_serving`."""
-OneIdFeature = IdFeature | CrossFeature
-"""One id, always with a table. `BucketsFeature` and `TimeFeature` may have one."""
 Feature = Annotated[
     NumericFeature
     | BucketsFeature

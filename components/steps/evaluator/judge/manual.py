@@ -10,7 +10,6 @@ from tfx.orchestration.portable.mlmd import execution_lib
 EXECUTION_TYPE = "sangam.ManualBlessing"
 PUSHED_MODEL = "pushed_model"
 # mypy knows no members of these enums.
-_EVENT: Any = mlmd.Event
 _STATE: Any = mlmd.Execution
 _ARTIFACT: Any = mlmd.Artifact
 
