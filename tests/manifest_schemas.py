@@ -1,6 +1,10 @@
-"""Strict schemas of what a training job is made of: unknown fields are errors, in built-in and custom kinds alike."""
+"""Strict schemas of what a training job is made of: unknown fields are errors, in built-in and custom kinds alike.
+
+And what a pod may do that it should not.
+"""
 
 import copy
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -80,3 +84,35 @@ def closed(schema: Any) -> Any:
         for part in schema:
             closed(part)
     return schema
+
+
+def pod_specs(node: Any) -> Iterator[Manifest]:
+    """Yields every pod's spec within a manifest."""
+    if isinstance(node, dict):
+        if "containers" in node:
+            yield node
+        for child in node.values():
+            yield from pod_specs(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from pod_specs(child)
+
+
+def privileges(spec: Manifest) -> list[str]:
+    """Returns what a pod may beyond Pod Security `restricted` and a read-only root."""
+    own = spec.get("securityContext", {})
+    found = [key for key in ("hostNetwork", "hostPID", "hostIPC") if key in spec]
+    found += [key for key in ("runAsNonRoot",) if own.get(key) is not True]
+    found += ["seccompProfile"] if own.get("seccompProfile") != {"type": "RuntimeDefault"} else []
+    found += ["runAsUser"] if own.get("runAsUser") == 0 else []
+    for container in [*spec["containers"], *spec.get("initContainers", [])]:
+        context = container.get("securityContext", {})
+        wanted = {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        found += [f"{container['name']}: {key}" for key, value in wanted.items() if context.get(key) != value]
+        found += [f"{container['name']}: hostPort" for port in container.get("ports", []) if "hostPort" in port]
+    found += ["hostPath" for volume in spec.get("volumes", []) if "hostPath" in volume]
+    return found
