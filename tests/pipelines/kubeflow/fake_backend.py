@@ -1,4 +1,4 @@
-"""Runs a compiled KFP v2 pipeline without a cluster: each task as a process, with the command of its container.
+"""Runs a compiled KFP v2 pipeline: each task as a process, with the command of its container; tests/cluster makes pods.
 
 It does what the open-source backend's driver, Argo and launcher do: orders the tasks, gives out artifacts' addresses in
 its store, fills parameters and artifacts into an ExecutorInput, puts that into the container's command, sets the
@@ -81,6 +81,24 @@ class Backend:
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     tries: dict[str, int] = field(default_factory=dict)
     start: Start = as_process
+
+    def attempt(self, task: "Task", executor_input: dict[str, Any], folder: Path) -> None:
+        """Runs a task's command once.
+
+        Args:
+            task: of the DAG.
+            executor_input: what its placeholders stand for.
+            folder: of this attempt; `log.txt` in it gets what the command prints.
+
+        Raises:
+            TaskFailed: when it ends with another code than 0.
+        """
+        command, log = container_command(task, executor_input), folder / "log.txt"
+        assert command[0] == "python"
+        # This Python for the image's.
+        code = self.start([sys.executable, *command[1:]], container_environment(task, self), log, TASK_TIMEOUT_S)
+        if code:
+            raise TaskFailed(task.name, code, log.read_text(errors="replace"))
 
 
 @dataclass(frozen=True)
@@ -197,7 +215,7 @@ def _run_task(
         executor_input["outputs"]["outputFile"] = str(pod / "output_metadata.json")
         backend.tries[task.name] = attempt + 1
         try:
-            run_container(task, executor_input, pod / "log.txt", backend)
+            backend.attempt(task, executor_input, pod)
         except TaskFailed as failed:
             failure = failed
         else:
@@ -265,24 +283,10 @@ def _inputs(task: Task, produced: Mapping[str, dict[str, ArtifactJson]]) -> dict
     }
 
 
-def run_container(task: Task, executor_input: dict[str, Any], log: Path, backend: Backend) -> None:
-    """Runs a task's command.
-
-    Raises:
-        TaskFailed: when it ends with another code than 0.
-    """
-    command, environment = container_command(task, executor_input), container_environment(task, backend)
-    code = backend.start(command, environment, log, TASK_TIMEOUT_S)
-    if code:
-        raise TaskFailed(task.name, code, log.read_text(errors="replace"))
-
-
 def container_command(task: Task, executor_input: dict[str, Any]) -> list[str]:
-    """Returns the words of a task's command, with the placeholders filled in and this Python for the image's."""
+    """Returns the words of a task's command, with the placeholders filled in."""
     words = [*task.container["command"], *task.container.get("args", [])]
-    command = [substituted(word, executor_input) for word in words]
-    assert command[0] == "python"
-    return [sys.executable, *command[1:]]
+    return [substituted(word, executor_input) for word in words]
 
 
 def container_environment(task: Task, backend: Backend) -> dict[str, str]:
