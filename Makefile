@@ -38,9 +38,9 @@ test: setup ## all tests without a GPU or a cluster, end-to-end ones included; t
 test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
 	$(PYTEST) $(PARALLEL) -m "not slow and not e2e"
 
-.PHONY: itest-k8s
-itest-k8s: setup ## a training job's objects on a real kube-apiserver; skipped with a reason without its binary
-	$(BIN)/python -m tests.real_kubernetes
+.PHONY: test-cluster
+test-cluster: setup ## tests on a real Kubernetes of one node, made for them; needs Go, root, containerd; ARGS="-k NAME"
+	$(BIN)/python -m tests.cluster $(ARGS)
 
 .PHONY: bench
 bench: setup ## compare the engine with TFRA and Keras, as ratios within one run; 2 quiet cores, 15 minutes

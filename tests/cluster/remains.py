@@ -1,0 +1,108 @@
+"""What a cluster could leave on a machine: taken before and after, put back where that is possible, and compared."""
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_SYSCTLS = Path("/proc/sys")
+# Counters and states, which change by themselves.
+_VOLATILE = ("kernel/random/", "kernel/ns_last_pid", "kernel/pty/", "fs/dentry-state", "fs/inode-", "fs/file-nr")
+_FOLDERS = ("/run/containerd", "/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The parts of a machine's state that a cluster changes.
+
+    Attributes:
+        settings: kernel settings, by name.
+        things: mounts, links, iptables rules, control groups, folders, processes: each in words.
+    """
+
+    settings: dict[str, str]
+    things: frozenset[str]
+
+
+def machine(*marks: str) -> Machine:
+    """Returns the present state; mounts and processes are those with a mark in their path or command line."""
+    return Machine(
+        _settings(), frozenset([*_mounts(marks), *_links(), *_rules(), *_groups(), *_folders(), *_processes(marks)])
+    )
+
+
+def put_back(before: Machine) -> None:
+    """Undoes what namespaces do not undo: kernel settings, and the control groups of pods."""
+    for name, value in _settings().items():
+        if name in before.settings and before.settings[name] != value:
+            (_SYSCTLS / name).write_text(before.settings[name])
+    for group in _group_folders():
+        if f"control group {group}" not in before.things:
+            # Groups are removed leaves first; files in them are the kernel's.
+            for folder in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
+                folder.rmdir()
+            group.rmdir()
+
+
+def remains(before: Machine, after: Machine) -> list[str]:
+    """Returns in words what is there after but was not before, and what has another value."""
+    changed = [
+        f"kernel setting {name} is {after.settings[name]!r}, was {value!r}"
+        for name, value in before.settings.items()
+        if after.settings.get(name, value) != value
+    ]
+    return sorted(after.things - before.things) + changed
+
+
+def _settings() -> dict[str, str]:
+    found = {}
+    for folder, _, names in os.walk(_SYSCTLS):
+        for name in names:
+            path = Path(folder) / name
+            key = str(path.relative_to(_SYSCTLS))
+            if path.stat().st_mode & 0o200 and not key.startswith(_VOLATILE):
+                with suppress(OSError, UnicodeDecodeError):
+                    found[key] = path.read_text()
+    return found
+
+
+def _mounts(marks: tuple[str, ...]) -> list[str]:
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [f"mount {point}" for point in points if point.startswith((*marks, *_FOLDERS))]
+
+
+def _links() -> list[str]:
+    return [f"network link {path.name}" for path in Path("/sys/class/net").iterdir()]
+
+
+def _rules() -> list[str]:
+    if os.geteuid() != 0 or not shutil.which("iptables-save"):
+        return []
+    saved = subprocess.run(["iptables-save"], check=True, capture_output=True, text=True)
+    # Other lines are comments, and counters of packets.
+    return [f"iptables rule {line}" for line in saved.stdout.splitlines() if line.startswith("-A")]
+
+
+def _group_folders() -> list[Path]:
+    return [path for pattern in ("kubepods*", "*/kubepods*", "k8s.io", "*/k8s.io") for path in _CGROUPS.glob(pattern)]
+
+
+def _groups() -> list[str]:
+    return [f"control group {path}" for path in _group_folders()]
+
+
+def _folders() -> list[str]:
+    return [f"folder {name}" for name in _FOLDERS if Path(name).exists()]
+
+
+def _processes(marks: tuple[str, ...]) -> list[str]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if int(folder.name) != os.getpid() and any(mark in command for mark in marks):
+                found.append(f"process {folder.name} {command.strip()[:200]}")
+    return found
