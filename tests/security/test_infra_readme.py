@@ -152,6 +152,7 @@ def test_only_the_change_of_owner_is_root_and_it_can_do_no_more(prepare: dict[st
         context = container["securityContext"]
         assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
         assert context["capabilities"]["drop"] == ["ALL"]
+        assert context["runAsGroup"] == context["runAsUser"], "or the image decides on the group"
     roots = [found for found in _containers(prepare) if found["securityContext"]["runAsUser"] == 0]
     assert [(found["name"], found["command"][0]) for found in roots] == [("owner", "chown")]
     assert roots[0]["securityContext"]["capabilities"]["add"] == ["CHOWN"]

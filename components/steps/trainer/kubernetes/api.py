@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import httpx
 from lightkube import AsyncClient
-from lightkube.core.exceptions import ApiError
 from lightkube.core.resource import NamespacedResourceG
 from lightkube.types import CascadeType, PatchType
 from typing_extensions import Self
 
+from components.steps.trainer.kubernetes.refusals import code_of, refusal
 from components.steps.trainer.kubernetes.timing import Timing
 from components.steps.trainer.kubernetes.waiting import within
 from schemas.backoff import Backoff, retry_after_s
@@ -22,7 +22,6 @@ from schemas.errors import UserError
 _LOG = logging.getLogger(__name__)
 _CONFLICT, _GONE, _NOT_FOUND = 409, 410, 404
 _PASSING = {429, 500, 502, 503, 504}
-_ROLE = "infra/kubernetes/base/launcher-role.yaml"
 
 Resource = TypeVar("Resource", bound=NamespacedResourceG)
 Answer = TypeVar("Answer")
@@ -153,10 +152,10 @@ class _Failures:
         Raises:
             UserError: if the failure is permanent or has lasted too long.
         """
-        what = f"{self._verb} {self._resource._api_info.plural} in namespace {self._api.namespace}"
         code = code_of(error)
         if code is not None and code not in _PASSING:
-            raise UserError(_refusal(code, what, self._resource, str(error))) from error
+            raise UserError(refusal(error, self._verb, self._resource, self._api.namespace)) from error
+        what = f"{self._verb} {self._resource._api_info.plural} in namespace {self._api.namespace}"
         now = asyncio.get_running_loop().time()
         self._failing_since = now if self._failing_since is None else self._failing_since
         if now - self._failing_since > self._api.timing.patience_s:
@@ -170,35 +169,11 @@ class _Failures:
         await asyncio.sleep(wait_s)
 
 
-def code_of(error: Exception) -> int | None:
-    """Returns the HTTP code of a failed request, None if there was no response."""
-    if isinstance(error, ApiError) and error.status.code:
-        return int(error.status.code)
-    return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
-
-
 def _asked_s(error: Exception) -> float | None:
     """Returns how long the server wants to be left alone, None where it has not said so."""
     if not isinstance(error, httpx.HTTPStatusError):
         return None
     return retry_after_s(error.response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.timezone.utc))
-
-
-def _refusal(code: int, what: str, resource: type[NamespacedResourceG], message: str) -> str:
-    if code in (401, 403):
-        return (
-            f"training: the step's service account may not {what} (got {code}: {message}); "
-            f"bind the Role of {_ROLE} to it there"
-        )
-    if code == _NOT_FOUND:
-        definition = resource._api_info.resource
-        return (
-            f"training: cannot {what} (got 404: {message}); install {definition.kind} ({definition.api_version}) in "
-            "the cluster, and make sure that the namespace exists"
-        )
-    return (
-        f"training: the Kubernetes API refuses to {what} (got {code}: {message}); its version must support the objects"
-    )
 
 
 def _name(manifest: NamespacedResourceG) -> str:
