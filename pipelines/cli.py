@@ -28,6 +28,7 @@ from pipelines.commands import (
 )
 from pipelines.console import say_error
 from schemas.contracts.exit_codes import ExitCode
+from schemas.early_sigterm import exit_on
 from schemas.errors import UserError
 
 app = typer.Typer(
@@ -44,6 +45,8 @@ def main() -> None:
     """Runs the command line; the entry point of `sangam`."""
     # TensorFlow 2.16 picks its Keras when it is imported; children inherit the choice.
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    if os.getpid() == 1:
+        exit_on()  # The first process of a container has no default action of SIGTERM.
     try:
         app()
     except UserError as error:

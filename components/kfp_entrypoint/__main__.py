@@ -1,5 +1,10 @@
 """Runs one step on Kubeflow: `python -m components.kfp_entrypoint --pipeline NAME --step STEP [...] -- COMMAND`."""
 
+from schemas.early_sigterm import exit_on
+
+if __name__ == "__main__":
+    exit_on()  # Before the imports below, which take a second.
+
 import argparse
 import datetime
 import logging

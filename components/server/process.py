@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from components.server.options import Options, flag
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.export import MODEL_FILE
+from schemas.early_sigterm import exit_on
 from schemas.errors import UserError
 from schemas.files import write_whole
 
@@ -35,9 +36,7 @@ def serve(options: Options) -> int:
     Raises:
         UserError: if it cannot listen on the given address.
     """
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    exit_on(signal.SIGTERM, signal.SIGINT, code=ExitCode.DONE)
     if options.parent_pid:
         _stop_with(options.parent_pid)
     _check_ports(options)
@@ -49,6 +48,9 @@ def serve(options: Options) -> int:
 
     from components.server.serving import Serving  # TensorFlow reads its environment when it is imported.
 
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
     serving = Serving(options)
     try:
         serving.start()

@@ -5,6 +5,11 @@ repeats them when a rank or a host is lost, then exports. It may be killed and r
 training resumes from the last checkpoint. `trainer_module.launch.messages` defines the messages.
 """
 
+from schemas.early_sigterm import exit_on
+
+if __name__ == "__main__":
+    exit_on()  # Before the imports below, which take a second.
+
 import argparse
 import logging
 import sys
@@ -25,7 +30,7 @@ from trainer_module.launch.rendezvous import Rendezvous
 
 _LOG = logging.getLogger("trainer_module.launch.coordinator")
 _SAY_WHO_IS_MISSING_S = 30.0
-_FAREWELL_S = 10.0
+_FAREWELL_S = 8.0  # Less than the grace period of its pod.
 _ARRIVAL_S = 3.0
 
 
@@ -114,10 +119,10 @@ def _arguments() -> argparse.Namespace:
 
 def main(*, export_module: str = EXPORT_MODULE) -> int:
     """Runs a job on its hosts; returns the exit code."""
-    stop_on_sigterm()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     arguments = _arguments()
     try:
+        stop_on_sigterm()
         job = find_job(arguments.job_file)
         ranks = job.ranker.cluster.ranks
         if arguments.hosts < 1 or ranks % arguments.hosts:

@@ -1,8 +1,8 @@
 """One process of the tf.data service pool: `python -m trainer_module.launch.data_service dispatcher|worker ...`.
 
-Ends on SIGTERM. On one machine it takes any free port, writes its address to a file once it serves, and ends with its
-parent. In its own pod it serves on a given port; a dispatcher with a journal continues after a restart, and a worker is
-found again under the address that it advertises.
+SIGTERM ends it at once: its clients must handle lost workers anyway. On one machine it takes any free port, writes its
+address to a file once it serves, and ends with its parent. In its own pod it serves on a given port; a dispatcher with
+a journal continues after a restart, and a worker is found again under the address that it advertises.
 """
 
 import argparse
@@ -10,9 +10,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from schemas.early_sigterm import exit_on
 from schemas.files import write_whole
 from schemas.parent_process import end_with_parent
-from trainer_module.launch.processes import Stopped, stop_on_sigterm
 
 _HEARTBEAT_MS = 1000
 
@@ -30,8 +30,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _serve(arguments: argparse.Namespace) -> Any:
-    # Imported late: the first process of a container ignores SIGTERM until it has a handler.
-    import tensorflow as tf
+    import tensorflow as tf  # It takes seconds, in which SIGTERM must end the process too.
 
     service = tf.data.experimental.service
     if arguments.role == "worker":
@@ -58,18 +57,14 @@ def _serve(arguments: argparse.Namespace) -> Any:
 
 def main() -> None:
     """Serves until told to stop."""
+    exit_on()
     arguments = _arguments()
     if arguments.parent_pid is not None:
         end_with_parent(arguments.parent_pid)
-    stop_on_sigterm()
-    try:
-        server = _serve(arguments)
-        if arguments.address_file:
-            write_whole(arguments.address_file, server._address)
-        threading.Event().wait()
-    except Stopped:
-        # The process ends without telling its clients, which must handle lost workers anyway.
-        return
+    server = _serve(arguments)
+    if arguments.address_file:
+        write_whole(arguments.address_file, server._address)
+    threading.Event().wait()
 
 
 if __name__ == "__main__":

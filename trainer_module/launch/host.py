@@ -4,6 +4,11 @@ It applies the coordinator's commands, attempt after attempt, and watches its ra
 answers, it ends its ranks and waits for the coordinator's replacement. Its ranks end with it, however it ends.
 """
 
+from schemas.early_sigterm import exit_on
+
+if __name__ == "__main__":
+    exit_on()  # Before the imports below, which take a second.
+
 import argparse
 import http.client
 import logging
@@ -220,11 +225,11 @@ def _arguments() -> argparse.Namespace:
 
 def main(*, rank_module: str = RANK_MODULE) -> int:
     """Runs a host; returns the exit code."""
-    stop_on_sigterm()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    arguments = _arguments()
     host = None
     try:
-        arguments = _arguments()
+        stop_on_sigterm()
         job = find_job(arguments.job_file)
         _LOG.info("start host=%d spec_digest=%s", arguments.index, job.spec_digest)
         host = Host(

@@ -40,6 +40,8 @@ from schemas.spec.cluster import Pod
 
 USER = 10001
 """User and group of all processes, as in the images."""
+GRACE_S = 10
+"""From SIGTERM to SIGKILL. The slowest, a coordinator that waits until its hosts have ended their ranks, takes less."""
 _PORTS: dict[Component, int] = {
     "dispatcher": DISPATCHER_PORT,
     "data-worker": DATA_WORKER_PORT,
@@ -101,6 +103,7 @@ def pod_template(
             runAsUser=USER,
             seccompProfile=SeccompProfile(type="RuntimeDefault"),
         ),
+        terminationGracePeriodSeconds=GRACE_S,
         tolerations=[
             Toleration(key=each.key, operator=each.operator, value=each.value, effect=each.effect)
             for each in pod_spec.tolerations

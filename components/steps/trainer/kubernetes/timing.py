@@ -29,5 +29,6 @@ class Timing:
     pending_s: float = 60.0
     operator_s: float = 120.0
     removal_s: float = 15.0
-    """Kubernetes kills the step's pod 30 s after SIGTERM; the removal must be complete by then."""
+    """Longer than pods may take to end (`pods.GRACE_S`): the owners' removal and the kubelet's word take seconds too.
+    Kubernetes kills the step's pod 30 s after SIGTERM; the removal must be complete by then."""
     started_s: float = 600.0

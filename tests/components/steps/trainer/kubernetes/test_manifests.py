@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from components.kfp_entrypoint.process import GRACE_S
 from components.steps.trainer.kubernetes.manifests import as_dict, render
 from components.steps.trainer.kubernetes.run import TrainingRun, run_name
+from components.steps.trainer.kubernetes.timing import Timing
 from schemas.loading import load_spec
 from schemas.spec import Spec
 from schemas.spec.cluster import Launch
@@ -128,11 +130,14 @@ def test_no_pod_has_rights(name: str) -> None:
     assert len(specs) == 4
     for spec in specs:
         assert spec["automountServiceAccountToken"] is False
+        # The step waits for the end of its pods, and is itself killed after the grace of its process.
+        assert spec["terminationGracePeriodSeconds"] + 3 <= Timing().removal_s <= GRACE_S - 3
         assert (
             spec["securityContext"]
             | {
                 "runAsNonRoot": True,
                 "runAsUser": 10001,
+                "runAsGroup": 10001,
                 "fsGroup": 10001,
                 "seccompProfile": {"type": "RuntimeDefault"},
             }
