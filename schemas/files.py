@@ -25,6 +25,22 @@ def write_whole(path: Path, content: str | bytes) -> None:
         raise
 
 
+def write_first(path: Path, content: str) -> None:
+    """Writes a file unless there is one: of several writers the first one wins, and readers see its whole text."""
+    aside = path.with_name(f".tmp-{secrets.token_hex(4)}-{path.name}")
+    write_whole(aside, content)
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        return
+    except OSError:
+        # Mounted object stores have no links.
+        if not path.exists():
+            os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
 def sync(path: Path) -> None:
     """Waits until the disk has a file's bytes, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -11,18 +11,21 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from components.alerts import target_of
 from components.kfp_entrypoint.ending import Ending
 from components.kfp_entrypoint.invocation import artifact_paths, parse_command
 from components.kfp_entrypoint.notify import RunInfo, is_final, send_failure_alert, send_refusal_alert
-from components.kfp_entrypoint.step import Step, execute, prepare
+from components.kfp_entrypoint.step import Step, execute, prepare, reason_file
 from components.processes.stopping import StopSignals
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
+from schemas.files import write_whole
 from schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)
-_PUSHER = "pusher"
+_FIRST, _PUSHER = "example_gen", "pusher"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -37,13 +40,22 @@ def main(argv: Sequence[str]) -> int:
 def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals) -> int:
     alerts = Alerts.model_validate_json(options.alerts) if options.alerts else None
     step: Step | None = None
+    reason_at: Path | None = None
     try:
-        step = prepare(options.step, parse_command(command), datetime.datetime.now(datetime.timezone.utc))
+        parsed = parse_command(command)
+        reason_at = reason_file(options.step, parsed)
+        if alerts and options.step == _FIRST:
+            # Compiling cannot see the Secret. Said here, it costs no training whose end nobody would hear of.
+            target_of(alerts, os.environ)
+        step = prepare(options.step, parsed, datetime.datetime.now(datetime.timezone.utc))
         ending = execute(step, stop)
     except UserError as error:
         ending = Ending(ExitCode.MISTAKE, str(error), is_mistake=True)
-    if ending.reason:
-        print(f"error: {options.step}: {ending.reason.removeprefix(f'{options.step}: ')}", file=sys.stderr, flush=True)
+    reason = ending.reason.removeprefix(f"{options.step}: ")
+    if reason:
+        print(f"error: {options.step}: {reason}", file=sys.stderr, flush=True)
+    if reason_at:
+        _leave(reason, reason_at)
     if alerts:
         try:
             _send_alert(alerts, ending, step, options)
@@ -51,6 +63,18 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
             # A failed alert does not change the step's exit code.
             _LOG.error("event=alert_not_sent reason=%r", str(error))
     return ending.code
+
+
+def _leave(reason: str, file: Path) -> None:
+    """Leaves the reason of a failure for `sangam status`, and removes that of a try before."""
+    try:
+        if reason:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, f"{reason}\n")
+        else:
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        _LOG.error("event=reason_not_left file=%s reason=%r", file, str(error))
 
 
 def _send_alert(alerts: Alerts, ending: Ending, step: Step | None, options: argparse.Namespace) -> None:

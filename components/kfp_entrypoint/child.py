@@ -4,6 +4,7 @@ It is separate from its parent, so that the parent can still send an alert when 
 its memory.
 """
 
+import logging
 import runpy
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ from schemas.errors import UserError
 def main(report: Path, module: str, arguments: list[str]) -> int:
     """Runs a module as `python -m` does, and writes a report of its error, if any. Returns the exit code."""
     sys.argv = [module, *arguments]
+    for name in ("httpx", "httpcore"):
+        # TFX logs at INFO, and these log a line for every request: of a training in pods, several each second.
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         # Nothing interrupts the cleanup: the parent kills a process that takes too long.
         with StopSignals(repeat_s=GRACE_S) as stop, stop.raised():

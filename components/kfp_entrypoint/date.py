@@ -12,7 +12,8 @@ def resolve(*, given: str, noted: str, created: str, now: datetime.datetime) -> 
     Args:
         given: the parameter; empty: yesterday.
         noted: the date of an earlier step or try of this run; empty if this is the first.
-        created: when the run was created, RFC 3339. Backends up to 2.15 at least do not fill in the placeholder.
+        created: when the run was created, RFC 3339. Kubeflow Pipelines 2.16.1 makes the placeholder empty, others leave
+            it as it is.
         now: with a time zone.
 
     Raises:

@@ -7,7 +7,7 @@ which after midnight is another day, and every try would send an alert.
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.files import write_whole
+from schemas.files import write_first, write_whole
 
 _DATE, _TRIES, _ALERTED = "date", "tries", "alerted"
 
@@ -25,9 +25,12 @@ class Notes:
         except FileNotFoundError:
             return ""
 
-    def note_date(self, date: str) -> None:
-        """Notes the date that the run's first step has resolved."""
-        _write(self.folder / _DATE, date)
+    def fix_date(self, date: str) -> str:
+        """Notes the date of the run, and returns the one that it has from now on: that of whoever noted it first."""
+        path = self.folder / _DATE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_first(path, date)
+        return self.date()
 
     def count_try(self, step: str) -> int:
         """Counts a try of a step and returns its number, from 1."""

@@ -25,6 +25,7 @@ from components.kfp_entrypoint.notes import Notes
 from components.kfp_entrypoint.process import run
 from components.kfp_entrypoint.uris import UriMapping, artifact_base, run_folder
 from components.processes.stopping import StopSignals
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -101,6 +102,17 @@ def execute(step: Step, stop: StopSignals) -> Ending:
     return ending
 
 
+def reason_file(name: str, command: Command) -> Path | None:
+    """Returns where a failed step leaves its reason, for `sangam status`; None if the run or its root is not known."""
+    try:
+        executor_input = command.executor_input()
+        root = str(parameters(executor_input).get(ROOT, ""))
+        found = _run_folder(executor_input, name, UriMapping(artifact_base(root)))
+    except UserError:
+        return None
+    return Root(root).run(found[1]).failures / name if found else None
+
+
 def _run_folder(executor_input: dict[str, Any], name: str, uri_mapping: UriMapping) -> tuple[str, str] | None:
     """Returns the folder of the run and its id, derived from an output's URI; None if it contains neither."""
     uris = artifact_paths(executor_input, "outputs").values()
@@ -108,15 +120,15 @@ def _run_folder(executor_input: dict[str, Any], name: str, uri_mapping: UriMappi
 
 
 def _date(values: dict[str, Any], notes: Notes | None, now: datetime.datetime) -> str:
-    """Returns the run's date, and notes it if this step resolves it."""
+    """Returns the run's date; the first step that resolves it fixes it for all others."""
     noted = notes.date() if notes else ""
     if CREATED not in values:
         return noted
-    date = dates.resolve(given=str(values.get("date", "")), noted=noted, created=str(values[CREATED]), now=now)
-    _LOG.info("date=%s given=%r noted=%r created=%r", date, values.get("date", ""), noted, values[CREATED])
-    if notes and date != noted:
-        notes.note_date(date)
-    return date
+    given = str(values.get("date", ""))
+    date = dates.resolve(given=given, noted=noted, created=str(values[CREATED]), now=now)
+    _LOG.info("date=%s given=%r noted=%r created=%r", date, given, noted, values[CREATED])
+    fixed = notes.fix_date(date) if notes else date
+    return date if given else fixed
 
 
 def _fresh_outputs(step: Step) -> None:

@@ -1,13 +1,14 @@
 """A backfill on Kubeflow: one run per date, in order, each waited for, none started twice."""
 
 import datetime
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from components.processes.stopping import Stopped, StopSignals
 from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
 from pipelines.deploy.errors import Transient, short
 from pipelines.deploy.printing import duration
+from pipelines.deploy.reasons import log_command, pods_command, reason_of
 from pipelines.deploy.records import DATE_PARAMETER, Run
 from pipelines.deploy.release import Release, Say, publish
 from pipelines.times import Clock, Moment
@@ -18,6 +19,21 @@ from schemas.errors import UserError
 POLL_S = 20.0
 PATIENCE = datetime.timedelta(hours=1)
 """How long the server may be unreachable while a run is waited for: the run itself does not need it."""
+OTHERS_LIMIT = datetime.timedelta(hours=24)
+"""How long other runs of the ranker are waited for: the next daily one would be due by then."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The user's choices for a backfill.
+
+    Attributes:
+        retry_failed: start dates whose run failed again.
+        ignored_runs: ids of other runs that are not waited for.
+    """
+
+    retry_failed: bool = False
+    ignored_runs: frozenset[str] = frozenset()
 
 
 class DateFailed(Exception):
@@ -27,10 +43,10 @@ class DateFailed(Exception):
 class Backfill:
     """Runs dates in order. The names of the runs on the server are the only record of what is done."""
 
-    def __init__(self, api: Api, release: Release, launch: Launch, clock: Clock, say: Say, retry_failed: bool = False):
+    def __init__(self, api: Api, release: Release, launch: Launch, clock: Clock, say: Say, choices: Choices):
         """Takes what to run (`release`), what its runs are made of (`launch`), and the server (`api`)."""
         self._api, self._release, self._launch = api, release, launch
-        self._clock, self._say, self._retry_failed = clock, say, retry_failed
+        self._clock, self._say, self._choices = clock, say, choices
         self._current: Run | None = None
 
     def run(self, dates: tuple[Day, ...]) -> int:
@@ -38,6 +54,7 @@ class Backfill:
         with StopSignals() as stop:
             try:
                 with stop.raised():
+                    self._check_ignored()
                     for date in dates:
                         self._run(date)
             except DateFailed as failure:
@@ -50,6 +67,16 @@ class Backfill:
         self._say(f"all {len(dates)} dates have succeeded")
         return ExitCode.DONE
 
+    def _check_ignored(self) -> None:
+        if not self._choices.ignored_runs:
+            return
+        unfinished = {run.id for run in self._api.unfinished_runs(self._launch.pipeline_id)}
+        for run_id in sorted(self._choices.ignored_runs - unfinished):
+            raise UserError(
+                f"--ignore-run: is no unfinished run of the ranker (got {run_id}; unfinished: "
+                f"{', '.join(sorted(unfinished)) or 'none'}); leave it out"
+            )
+
     def _run(self, date: Day) -> None:
         name = names.backfill_name(self._release.spec.name, date, self._release.meaning())
         known = self._api.runs_named(name, self._launch.experiment_id)
@@ -61,7 +88,7 @@ class Backfill:
         run = self._api.settle(name, self._launch.experiment_id, ended)
         if run:
             self._say(f"{date} continues  run {run.id} ({run.state})")
-        elif known and not self._retry_failed:
+        elif known and not self._choices.retry_failed:
             raise DateFailed(self._failure(date, self._api.get_run(known[-1].id), "earlier: "))
         else:
             self._wait_for_others(date)
@@ -78,14 +105,26 @@ class Backfill:
         self._say(f"{date} succeeded  in {duration(seconds) if seconds is not None else 'an unknown time'}")
 
     def _wait_for_others(self, date: Day) -> None:
-        """Waits until no other run of the ranker is unfinished: two would train from the same base."""
+        """Waits until no other run of the ranker is unfinished: two would train from the same base.
+
+        Raises:
+            UserError: one has not ended within the limit. A run whose workflow was deleted never ends, such as one that
+                was retried after its schedule had been deleted (kubeflow/pipelines issue 5722).
+        """
         reported: set[str] = set()
-        while others := self._api.unfinished_runs(self._launch.pipeline_id):
+        since = self._clock.now()
+        while others := self._others():
             for other in others:
                 if other.id not in reported:
                     self._say(f"{date} waits for  run {other.id} ({other.name}, {other.state})")
                     reported.add(other.id)
+            if self._clock.now() - since > OTHERS_LIMIT:
+                raise UserError(_never_ends(date, others[0], self._api.namespace))
             self._clock.sleep(POLL_S)
+
+    def _others(self) -> list[Run]:
+        unfinished = self._api.unfinished_runs(self._launch.pipeline_id)
+        return [run for run in unfinished if run.id not in self._choices.ignored_runs]
 
     def _wait(self, run: Run, ended: frozenset[str]) -> Run:
         """Returns the run once it has finished, or the run of the same name that the server kept instead."""
@@ -108,16 +147,23 @@ class Backfill:
             self._clock.sleep(POLL_S)
 
     def _failure(self, date: Day, run: Run, when: str) -> str:
-        step = run.failed_step
-        why = (step.error if step else "") or run.error
+        step, reason = run.failed_step, short(reason_of(run))
+        why = reason or f"`{log_command(run.id, self._api.namespace)}` prints why"
         return (
-            f"{date} {when}{run.state:<9} run {run.id}{f', step {step.name}' if step else ''}"
-            f"{f': {short(why)}' if why else ''}; later dates build on it, so none was started. Fix the cause, then "
-            "give the same command with --retry-failed"
+            f"{date} {when}{run.state:<9} run {run.id}{f', step {step.name}' if step else ''}: {why}; later dates "
+            "build on it, so none was started. Fix the cause, then give the same command with --retry-failed"
         )
 
 
-def run_backfill(api: Api, release: Release, dates: tuple[Day, ...], say: Say, *, retry_failed: bool) -> int:
+def _never_ends(date: Day, other: Run, namespace: str) -> str:
+    return (
+        f"--on kfp: {date} waits for a run that does not end (got {other.id}, {other.name}, {other.state}, for "
+        f"{OTHERS_LIMIT.total_seconds() / 3600:.0f} h); if `{pods_command(other.id, namespace)}` shows no pod, its "
+        f"workflow is gone and it never will: give the same command with --ignore-run {other.id}"
+    )
+
+
+def run_backfill(api: Api, release: Release, dates: tuple[Day, ...], say: Say, choices: Choices) -> int:
     """Publishes a release, runs it for every date that has not succeeded, and returns the exit code."""
     launch = publish(api, release, say)
-    return Backfill(api, release, launch, Clock(), say, retry_failed).run(dates)
+    return Backfill(api, release, launch, Clock(), say, choices).run(dates)

@@ -59,6 +59,9 @@ def backfill(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="kfp: Start dates whose run failed again.")
     ] = False,
+    ignore_run: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="kfp: Do not wait for this unfinished run. Repeatable.")
+    ] = None,
 ) -> None:
     """Runs a spec for each date of a past period, in order and one at a time.
 
@@ -77,13 +80,14 @@ def backfill(
     }
     server = {"namespace": namespace or None, "ca_cert": ca_cert, "token_env": token_env, "token_file": token_file}
     if on == "local":
-        _refuse(on, {"host": host, **release, **server, "retry_failed": retry_failed or None})
+        choices = {"retry_failed": retry_failed or None, "ignore_run": ignore_run or None}
+        _refuse(on, {"host": host, **release, **server, **choices})
         _on_this_machine(spec, first, last, _required(on, "--data", data), _required(on, "--root", root))
     _refuse(on, {"data": data, "root": root})
     release["image"] = _required(on, "--image", image)
     options = ReleaseOptions(**{name: value for name, value in release.items() if value is not None})
     connection = Connection(_required(on, "--host", host), namespace, token_env, token_file, ca_cert)
-    _on_kubeflow(spec, first, last, options, connection, retry_failed)
+    _on_kubeflow(spec, first, last, options, connection, retry_failed, frozenset(ignore_run or ()))
 
 
 def _on_this_machine(spec: Path, first: str, last: str, data: Path, root: Path) -> None:
@@ -94,10 +98,16 @@ def _on_this_machine(spec: Path, first: str, last: str, data: Path, root: Path) 
 
 
 def _on_kubeflow(
-    spec: Path, first: str, last: str, options: ReleaseOptions, connection: Connection, retry_failed: bool
+    spec: Path,
+    first: str,
+    last: str,
+    options: ReleaseOptions,
+    connection: Connection,
+    retry_failed: bool,
+    ignored_runs: frozenset[str],
 ) -> None:
     from pipelines.backfill.dates import check_dates
-    from pipelines.backfill.kubeflow import run_backfill
+    from pipelines.backfill.kubeflow import Choices, run_backfill
     from pipelines.deploy.release_options import check_options, compile_for_kubeflow, make_release
     from schemas.loading import load_spec
 
@@ -107,7 +117,7 @@ def _on_kubeflow(
     with connect(connection) as api:
         say(f"compiling  {loaded.name}")
         release = make_release(loaded, options, compile_for_kubeflow)
-        raise typer.Exit(run_backfill(api, release, dates, say, retry_failed=retry_failed))
+        raise typer.Exit(run_backfill(api, release, dates, say, Choices(retry_failed, ignored_runs)))
 
 
 def _required(on: str, option: str, value: Value | None) -> Value:

@@ -35,6 +35,16 @@ CaCertOption = Annotated[
     typer.Option("--ca-cert", metavar="FILE", help="Certificate authority (PEM) that signed the server's certificate."),
 ]
 
+MountedRootOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        metavar="PATH",
+        help="Where this machine mounts the pipeline root, in which failed steps leave their reason. "
+        "[default: as in the pods]",
+    ),
+]
+
 ImageOption = Annotated[str, typer.Option("--image", help="Image of the steps, pinned: NAME@sha256:...")]
 TrainerImageOption = Annotated[
     str, typer.Option("--trainer-image", help="Image of the trainer, if it differs from --image.")

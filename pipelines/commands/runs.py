@@ -32,12 +32,13 @@ def runs(
 ) -> None:
     """Prints a ranker's runs on Kubeflow, newest first: date, state, duration and the step that failed."""
     from pipelines.deploy.printing import print_runs
+    from pipelines.deploy.reasons import reason_of
     from pipelines.deploy.state import recent_runs, run_document
     from pipelines.times import utc_now
 
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
         recent, now = recent_runs(api, name, limit), utc_now()
     if as_json:
-        print(json.dumps([run_document(run, name, now) for run in recent], indent=2))
+        print(json.dumps([run_document(run, name, now, reason_of(run)) for run in recent], indent=2))
     else:
         print_runs(recent, name, now, terminal())

@@ -8,6 +8,7 @@ from pipelines.commands.options import (
     CaCertOption,
     HostOption,
     JsonOption,
+    MountedRootOption,
     NameArgument,
     NamespaceOption,
     TokenEnvOption,
@@ -19,13 +20,15 @@ from pipelines.deploy.connection import Connection, connect
 EPILOG = (
     "Example: sangam status short_video --host http://localhost:8888\n\n"
     "Exit codes: 0 healthy; 1 the last run did not succeed; 2 an option is wrong, the ranker is not deployed, or the "
-    "server failed; 5 no schedule is enabled, or more than one; 6 the run that was due has not started."
+    "server failed; 5 no schedule is enabled, or more than one; 6 the run that was due has not started; 7 a pod of the "
+    "last run has waited for 15 minutes."
 )
 
 
 def status(
     name: NameArgument,
     host: HostOption,
+    root: MountedRootOption = None,
     namespace: NamespaceOption = "",
     ca_cert: CaCertOption = None,
     token_env: TokenEnvOption = None,
@@ -38,7 +41,7 @@ def status(
     from pipelines.times import utc_now
 
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
-        state = state_of(api, name, utc_now())
+        state = state_of(api, name, utc_now(), root)
     if as_json:
         print(json.dumps(state.document(), indent=2))
     else:

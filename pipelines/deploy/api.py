@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import kfp_server_api as generated
 
+from pipelines.deploy.columns import check_room
 from pipelines.deploy.errors import ApiError, Conflict, NotFound, Transient
 from pipelines.deploy.records import (
     FINISHED,
@@ -120,6 +121,11 @@ class Api:
             "Sangam needs a backend of version 2.0 or later"
         )
 
+    def server_version(self) -> str:
+        """Returns the release of Kubeflow Pipelines, such as 2.16.1; `unknown` if the server does not say."""
+        answer = self._transport.GET(f"{self.host}{_V2_HEALTH}")
+        return str(json.loads(answer.data or b"{}").get("tag_name") or "unknown")
+
     def find_pipeline(self, name: str) -> Pipeline | None:
         """Returns the pipeline of a name."""
         try:
@@ -129,6 +135,7 @@ class Api:
 
     def make_pipeline(self, name: str, description: str) -> tuple[Pipeline, bool]:
         """Returns the pipeline of a name, created if there is none, and whether it was created."""
+        check_room("pipeline", name=name)
         body = generated.V2beta1Pipeline(display_name=name, description=description, **self._in_namespace())
         return self._make_once(
             lambda: self.find_pipeline(name), lambda: pipeline_of(self._pipelines.create_pipeline(body))
@@ -152,6 +159,7 @@ class Api:
 
     def make_version(self, pipeline_id: str, name: str, description: str, compiled: str) -> tuple[Version, bool]:
         """Returns the version of a name, uploaded if there is none, and whether it was uploaded."""
+        check_room("pipeline version", name=name)
 
         def upload() -> Version:
             with tempfile.TemporaryDirectory() as folder:
@@ -166,6 +174,7 @@ class Api:
 
     def make_experiment(self, name: str) -> str:
         """Returns the id of the experiment of a name, created if there is none."""
+        check_room("experiment", name=name)
         body = generated.V2beta1Experiment(display_name=name, **self._in_namespace())
         return self._make_once(
             lambda: self.find_experiment(name), lambda: str(self._experiments.create_experiment(body).experiment_id)
@@ -196,6 +205,7 @@ class Api:
             description: for people.
             known: ids of recurring runs that exist already and must not be taken for the new one.
         """
+        check_room("recurring run", name=name, description=description, service_account=launch.service_account)
         body = generated.V2beta1RecurringRun(
             display_name=name,
             description=description,
@@ -256,6 +266,7 @@ class Api:
 
     def make_run(self, name: str, launch: Launch, known: frozenset[str]) -> Run:
         """Returns the run of a name that is not among `known`, started if there is none."""
+        check_room("run", name=name, service_account=launch.service_account)
         body = generated.V2beta1Run(display_name=name, **launch.fields())
         made, _ = self._make_once(
             lambda: self.settle(name, launch.experiment_id, known), lambda: run_of(self._runs.create_run(body))
@@ -274,7 +285,8 @@ class Api:
         # Oldest first already; `min` keeps that order among equals.
         kept = min(runs, key=lambda run: (run.state != "succeeded", not run.is_unfinished), default=None)
         for run in runs:
-            if run != kept and run.is_unfinished:
+            # One that is being ended already may never say so, if Kubernetes has deleted its workflow.
+            if run != kept and run.is_unfinished and run.state != "canceling":
                 self._terminate(run.id)
         return kept
 
@@ -284,7 +296,8 @@ class Api:
         except Transient:
             raise
         except ApiError:
-            if self.get_run(run_id).is_unfinished:
+            # The first of several tries may have set the state and failed afterwards, for want of the workflow.
+            if self.get_run(run_id).state not in (*FINISHED, "canceling"):
                 raise
 
     def _make_once(self, find: Callable[[], Made | None], make: Callable[[], Made]) -> tuple[Made, bool]:

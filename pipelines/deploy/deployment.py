@@ -31,7 +31,7 @@ def deploy(api: Api, release: Release, at: str, clock: Clock, say: Say) -> bool:
     name = _name(release, launch, cron)
     own = own_schedules(api, release.spec.name, launch.pipeline_id)
     enabled = [schedule for schedule in own if schedule.is_enabled]
-    is_changed = [schedule.name for schedule in enabled] != [name]
+    is_changed = len(enabled) != 1 or not _is_current(enabled[0], name, launch)
     if is_changed:
         _replace(api, name, launch, cron, release, own, clock, say)
         say(f"schedule   {name} daily at {at} UTC, {'replaces the old one' if enabled else 'created'}")
@@ -56,13 +56,12 @@ def preview(api: Api, release: Release, at: str, say: Say) -> None:
     experiment_id = api.find_experiment(release.experiment)
     if experiment_id is None:
         say(f"would create experiment {release.experiment}")
-    name = ""
+    launch = None
     if pipeline and version and experiment_id:
         launch = Launch(experiment_id, pipeline.id, version.id, release.parameters, release.service_account)
-        name = _name(release, launch, cron_at(at))
     is_deployed = False
     for schedule in own:
-        if schedule.name == name and schedule.is_enabled:
+        if launch and schedule.is_enabled and _is_current(schedule, _name(release, launch, cron_at(at)), launch):
             is_deployed = True
         else:
             say(f"would delete schedule {schedule.name} ({schedule_text(schedule)})")
@@ -130,6 +129,14 @@ def _keep_one(api: Api, name: str, ranker: str, pipeline_id: str, say: Say) -> N
         )
 
 
+def _is_current(schedule: Schedule, name: str, launch: Launch) -> bool:
+    return schedule.name == name and _has_account(schedule, launch)
+
+
+def _has_account(schedule: Schedule, launch: Launch) -> bool:
+    return launch.service_account in ("", schedule.service_account)
+
+
 def _name(release: Release, launch: Launch, cron: str) -> str:
     meaning = {
         "version": release.version_name,
@@ -151,7 +158,8 @@ def _replace(
     while True:
         _wait_until_quiet(enabled, clock, say)
         started = clock.now()
-        made = api.make_disabled_schedule(name, launch, cron, release.description, known)
+        made = api.make_disabled_schedule(name, launch, cron, names.schedule_description(release.version_name), known)
+        _check_account(api, made, launch)
         if _is_quiet(enabled, started, clock.now()):
             break
         # The server took so long that the old schedule may have started a run since: the new one would repeat it.
@@ -164,6 +172,28 @@ def _replace(
         raise ApiError(
             f"{error}; NO schedule of {release.spec.name} is enabled now: give the same command again"
         ) from None
+
+
+def _check_account(api: Api, made: Schedule, launch: Launch) -> None:
+    """Deletes a new schedule whose runs would have another account than asked for.
+
+    Kubeflow Pipelines 2.5 to 2.16 take the default account for scheduled runs, whatever the request says
+    (kubeflow/pipelines issue 13311).
+
+    Raises:
+        UserError: they would.
+    """
+    if _has_account(made, launch):
+        return
+    api.delete_schedule(made.id)
+    asked = launch.service_account
+    raise UserError(
+        f"--service-account: Kubeflow Pipelines {api.server_version()} would give scheduled runs another account (got "
+        f"{made.service_account or 'none'}, not {asked}), so nothing was scheduled; releases 2.5 to 2.16 ignore the "
+        "account of a recurring run and take the default of ml-pipeline. Upgrade to 2.17, or change that default with "
+        f"`kubectl set env -n kubeflow deploy/ml-pipeline DEFAULTPIPELINERUNNERSERVICEACCOUNT={asked}`, then give the "
+        "command again"
+    )
 
 
 def _is_quiet(enabled: list[Schedule], begin: Moment, end: Moment) -> bool:

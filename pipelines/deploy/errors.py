@@ -11,6 +11,8 @@ LOGIN = (
 _RESOURCES = {"recurringruns": "jobs"}
 """Resources that RBAC rules name otherwise than the path: a recurring run is a job there
 (backend/src/apiserver/common/const.go of kubeflow/pipelines)."""
+_LASTING = re.compile(r"data too long for column|value too long for type|\(22[0-9A-Z]{3}\)|SQLSTATE 22", re.IGNORECASE)
+"""What the database says of a value that it will never take: SQL's class 22, data exception."""
 _MAX_TEXT = 300
 
 
@@ -67,6 +69,12 @@ def of_answer(host: str, method: str, path: str, status: int, text: str, wait_s:
         return Conflict(f"--host: {method} {path} conflicts (got {host}, 409{said}); give the command again")
     if status == 429:
         return Transient(f"--host: is too busy (got {host}, 429{said}); try again later", False, wait_s)
+    if status >= 500 and _LASTING.search(text):
+        return ApiError(
+            f"--host: has no room in its database for {method} {path} (got {host}, {status}{said}); use shorter names. "
+            "If it was a recurring run, `kubectl get scheduledworkflows --all-namespaces` may show one that is not in "
+            "the database: it is disabled, delete it"
+        )
     if status >= 500:
         return Transient(
             f"--host: failed at {method} {path} (got {host}, {status}{said}); look at the log of its pods "

@@ -98,6 +98,11 @@ def schedule_name(ranker: str, meaning: Mapping[str, Any]) -> str:
     return f"{schedule_prefix(ranker)}{_sha256(json.dumps(meaning, sort_keys=True))[:_SHORT]}"
 
 
+def schedule_description(version: str) -> str:
+    """Returns the description of a recurring run: short, as its column is; the version's has spec and images."""
+    return f"Version {version}, run daily; kept by `sangam deploy`."
+
+
 def backfill_prefix(ranker: str) -> str:
     """Returns the prefix of a ranker's backfill runs."""
     return f"{pipeline_name(ranker)}-backfill-"

@@ -8,6 +8,7 @@ from pipelines.console import say, table
 from pipelines.deploy.errors import short
 from pipelines.deploy.records import Run
 from pipelines.deploy.state import State, date_text, kind_of
+from pipelines.deploy.steps import StepState
 from pipelines.times import Moment, date_of, time_of
 
 _STYLES = {"succeeded": "green", "skipped": "green", "failed": "red", "canceled": "red", "running": "yellow"}
@@ -16,6 +17,7 @@ _HEALTH_TEXTS = {
     "failed": "the last run did not succeed",
     "unscheduled": "no schedule is enabled",
     "overdue": "the run that was due has not started",
+    "waiting": "a pod of the last run does not start",
 }
 
 
@@ -61,13 +63,22 @@ def _print_run(run: Run, state: State, console: Console) -> None:
     _line(console, "last run", f"{run.state}, {kind_of(run, state.ranker)}{date}{when}{how_long}")
     _line(console, "", run.id)
     for step in run.steps:
-        seconds = duration(step.seconds) if step.seconds is not None else ""
         style = _STYLES.get(step.state, "default")
-        console.print(f"{'':<10} {step.name:<18} [{style}]{step.state:<10}[/] {seconds}".rstrip())
-    failed = run.failed_step
-    error = (failed.error if failed else "") or run.error
-    if error:
-        _line(console, "error", short(error))
+        console.print(f"{'':<10} {step.name:<18} [{style}]{step.state:<10}[/] {_so_far(step, state.now)}".rstrip())
+    if run.waits_since:
+        _line(console, "waits", f"for a pod since {minute(run.waits_since)} UTC: {state.look}")
+    elif state.reason:
+        _line(console, "error", short(state.reason))
+    elif state.look:
+        _line(console, "error", f"not known here: {state.look}")
+
+
+def _so_far(step: StepState, now: Moment) -> str:
+    if step.waits_since:
+        wait = duration((now - step.waits_since).total_seconds())
+        return f"waits for its pod since {minute(step.waits_since)} UTC, {wait}"
+    seconds = step.seconds(now)
+    return duration(seconds) if seconds is not None else ""
 
 
 def print_runs(runs: list[Run], ranker: str, now: Moment, console: Console) -> None:

@@ -2,14 +2,13 @@
 
 import datetime
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from schemas.spec.cluster import StepName
+from pipelines.deploy.answers import moment_of, state_of_text
+from pipelines.deploy.steps import StepState, steps_of, waits_since
 
-STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
-"""The tasks of a pipeline, in order. A run also has Kubeflow's own tasks, such as drivers."""
 FINISHED = ("succeeded", "skipped", "failed", "canceled")
-DATE_PARAMETER = "date"
+DATE_PARAMETER, ROOT_PARAMETER = "date", "pipeline_root"
 
 Kind = Literal["scheduled", "backfill", "other"]
 
@@ -34,7 +33,11 @@ class Version:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A recurring run."""
+    """A recurring run.
+
+    Attributes:
+        service_account: of its runs' pods, as the server has made it.
+    """
 
     id: str
     name: str
@@ -44,17 +47,8 @@ class Schedule:
     cron: str
     is_enabled: bool
     parameters: dict[str, Any]
+    service_account: str
     created_at: datetime.datetime | None
-
-
-@dataclass(frozen=True)
-class StepState:
-    """A step of a run."""
-
-    name: str
-    state: str
-    seconds: float | None
-    error: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,9 @@ class Run:
         state: the server's state in lower case, such as `succeeded`; `pending` while the server gives none.
         schedule_id: recurring run that started it; empty if none did.
         date: the parameter; None if the run takes yesterday's.
+        pipeline_root: the parameter, as the pods see it; empty if the run was given none.
         started_at: when it was due, or created if it was not scheduled.
+        waits_since: since when the run waits for a pod that has not started; None if it does not.
         steps: those that have started; empty in listings, only `get_run` fills them.
     """
 
@@ -76,10 +72,12 @@ class Run:
     version_id: str
     schedule_id: str
     date: str | None
+    pipeline_root: str
     created_at: datetime.datetime | None
     started_at: datetime.datetime | None
     finished_at: datetime.datetime | None
     error: str
+    waits_since: datetime.datetime | None = None
     steps: tuple[StepState, ...] = ()
 
     @property
@@ -105,7 +103,7 @@ def pipeline_of(got: Any) -> Pipeline:
 
 def version_of(got: Any) -> Version:
     """Returns the record of a generated model."""
-    return Version(got.pipeline_version_id, got.display_name, got.description or "", _time(got.created_at))
+    return Version(got.pipeline_version_id, got.display_name, got.description or "", moment_of(got.created_at))
 
 
 def schedule_of(got: Any) -> Schedule:
@@ -121,7 +119,8 @@ def schedule_of(got: Any) -> Schedule:
         cron=cron.cron if cron else "",
         is_enabled=got.status == "ENABLED",
         parameters=dict(runtime.parameters or {}) if runtime else {},
-        created_at=_time(got.created_at),
+        service_account=got.service_account or "",
+        created_at=moment_of(got.created_at),
     )
 
 
@@ -130,40 +129,21 @@ def run_of(got: Any) -> Run:
     reference, runtime = got.pipeline_version_reference, got.runtime_config
     parameters = (runtime.parameters or {}) if runtime else {}
     details = (got.run_details.task_details or []) if got.run_details else []
-    tasks = {task.display_name: task for task in details if task.display_name in STEPS}
-    created = _time(got.created_at)
+    created, state = moment_of(got.created_at), state_of_text(got.state)
+    is_finished = state in FINISHED
     return Run(
         id=got.run_id,
         name=got.display_name,
-        state=_state(got.state),
+        state=state,
         pipeline_id=(reference.pipeline_id or "") if reference else "",
         version_id=(reference.pipeline_version_id or "") if reference else "",
         schedule_id=got.recurring_run_id or "",
         date=str(parameters.get(DATE_PARAMETER) or "") or None,
+        pipeline_root=str(parameters.get(ROOT_PARAMETER) or ""),
         created_at=created,
-        started_at=_time(got.scheduled_at) or created,
-        finished_at=_time(got.finished_at),
+        started_at=moment_of(got.scheduled_at) or created,
+        finished_at=moment_of(got.finished_at),
         error=(got.error.message or "") if got.error else "",
-        steps=tuple(_step(name, tasks[name]) for name in STEPS if name in tasks),
+        waits_since=None if is_finished else waits_since(details) or (created if state == "pending" else None),
+        steps=steps_of(details, is_finished),
     )
-
-
-def _step(name: str, task: Any) -> StepState:
-    start, end = _time(task.start_time), _time(task.end_time)
-    return StepState(
-        name=name,
-        state=_state(task.state),
-        seconds=(end - start).total_seconds() if start and end else None,
-        error=(task.error.message or "") if task.error else "",
-    )
-
-
-def _state(text: str | None) -> str:
-    return "pending" if not text or text.endswith("UNSPECIFIED") else text.lower()
-
-
-def _time(value: datetime.datetime | None) -> datetime.datetime | None:
-    """Returns a time from the server; None for one that has not come yet, which the server gives as 1970."""
-    if value is None or value.year == 1970:
-        return None
-    return value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)

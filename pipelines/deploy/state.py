@@ -3,26 +3,31 @@
 import datetime
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.deploy import names
 from pipelines.deploy.api import Api
+from pipelines.deploy.reasons import log_command, pods_command, reason_of
 from pipelines.deploy.records import Kind, Pipeline, Run, Schedule, Version
 from pipelines.times import Moment, date_of, last_due, next_due, time_of
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 
-Health = Literal["healthy", "failed", "unscheduled", "overdue"]
+Health = Literal["healthy", "failed", "unscheduled", "overdue", "waiting"]
 EXIT_CODES: dict[Health, ExitCode] = {
     "healthy": ExitCode.DONE,
     "failed": ExitCode.FAILED,
     "unscheduled": ExitCode.UNSCHEDULED,
     "overdue": ExitCode.OVERDUE,
+    "waiting": ExitCode.WAITING,
 }
 _RECENT_RUNS = 50
 _BAD = ("failed", "canceled")
 _OVERDUE = datetime.timedelta(hours=1)
 """A run that has not started this long after it was due was missed: Kubeflow checks every few seconds."""
+_LONG_WAIT = datetime.timedelta(minutes=15)
+"""A pod starts sooner, even if its node must be added and pulls the images first."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class State:
         version: the version that the enabled schedule runs; None if there is none.
         last: the newest scheduled run, or the newest of all if none was scheduled; with steps.
         since: runs started since `last` by other means, newest first.
+        reason: why `last` failed; empty if it did not, or if that cannot be known here.
+        namespace: of the profile; empty for a server without users.
     """
 
     ranker: str
@@ -44,6 +51,8 @@ class State:
     version: Version | None
     last: Run | None
     since: tuple[Run, ...] = ()
+    reason: str = ""
+    namespace: str = ""
 
     @property
     def recovered_by(self) -> Run | None:
@@ -71,7 +80,17 @@ class State:
             return "unscheduled"
         if self.last is not None and self.last.state in _BAD and self.recovered_by is None:
             return "failed"
+        if self.last and self.last.waits_since and self.now - self.last.waits_since >= _LONG_WAIT:
+            return "waiting"
         return "overdue" if self._is_overdue else "healthy"
+
+    @property
+    def look(self) -> str:
+        """The command that says more about the last run than is known here; empty if nothing is amiss."""
+        if self.last and self.last.waits_since:
+            return pods_command(self.last.id, self.namespace)
+        is_unknown = self.last is not None and self.last.state in _BAD and not self.reason
+        return log_command(self.last.id, self.namespace) if self.last and is_unknown else ""
 
     @property
     def _is_overdue(self) -> bool:
@@ -101,14 +120,21 @@ class State:
                 for schedule in self.schedules
             ],
             "next": _iso(self.next_due),
-            "last": run_document(self.last, self.ranker, self.now) if self.last else None,
+            "last": run_document(self.last, self.ranker, self.now, self.reason) if self.last else None,
+            "look": self.look or None,
             "recovered_by": self.recovered_by.id if self.recovered_by else None,
-            "since": [run_document(run, self.ranker, self.now) for run in self.since],
+            "since": [run_document(run, self.ranker, self.now, run.error) for run in self.since],
         }
 
 
-def state_of(api: Api, ranker: str, now: Moment) -> State:
+def state_of(api: Api, ranker: str, now: Moment, root: Path | None = None) -> State:
     """Returns the state of a ranker.
+
+    Args:
+        api: the server.
+        ranker: name of the ranker.
+        now: the point in time.
+        root: where this machine mounts the pipeline root; None: where the pods do.
 
     Raises:
         UserError: the ranker is not on the server.
@@ -116,15 +142,18 @@ def state_of(api: Api, ranker: str, now: Moment) -> State:
     pipeline = deployed(api, ranker)
     schedules = tuple(api.schedules(pipeline.id))
     recent = list(itertools.islice(api.runs(pipeline.id), _RECENT_RUNS))
-    last = next((index for index, run in enumerate(recent) if run.schedule_id), 0)
+    index = next((index for index, run in enumerate(recent) if run.schedule_id), 0)
+    last = api.get_run(recent[index].id) if recent else None
     enabled = next((schedule for schedule in schedules if schedule.is_enabled), None)
     return State(
         ranker=ranker,
         now=now,
         schedules=schedules,
         version=api.get_version(pipeline.id, enabled.version_id) if enabled else None,
-        last=api.get_run(recent[last].id) if recent else None,
-        since=tuple(recent[:last]),
+        last=last,
+        since=tuple(recent[:index]),
+        reason=reason_of(last, root) if last else "",
+        namespace=api.namespace,
     )
 
 
@@ -165,8 +194,8 @@ def date_text(run: Run) -> str:
     return run.date
 
 
-def run_document(run: Run, ranker: str, now: Moment) -> dict[str, Any]:
-    """Returns a run as JSON, for programs."""
+def run_document(run: Run, ranker: str, now: Moment, reason: str) -> dict[str, Any]:
+    """Returns a run as JSON, for programs; `reason`: why it failed, if that is known."""
     failed = run.failed_step
     return {
         "id": run.id,
@@ -178,8 +207,17 @@ def run_document(run: Run, ranker: str, now: Moment) -> dict[str, Any]:
         "finished": _iso(run.finished_at),
         "seconds": run.seconds(now),
         "failed_step": failed.name if failed else None,
-        "error": (failed.error if failed else "") or run.error or None,
-        "steps": [{"name": step.name, "state": step.state, "seconds": step.seconds} for step in run.steps],
+        "error": reason or None,
+        "waits_since": _iso(run.waits_since),
+        "steps": [
+            {
+                "name": step.name,
+                "state": step.state,
+                "seconds": step.seconds(now),
+                "waits_since": _iso(step.waits_since),
+            }
+            for step in run.steps
+        ],
     }
 
 

@@ -13,7 +13,7 @@ DATE, DATA_ROOT, PIPELINE_ROOT = "date", "data_root", "pipeline_root"
 """The pipeline's parameters."""
 CREATE_TIME = "{{$.pipeline_job_create_time_utc}}"
 """Becomes the time when the run was created: on Vertex AI, and in backends with pull request 13474 of
-kubeflow/pipelines. Those to 2.15, at least, leave it as it is (issue 12616)."""
+kubeflow/pipelines. Earlier ones leave it as it is (issue 12616), 2.16.1 makes it empty."""
 
 Json = dict[str, Any]
 

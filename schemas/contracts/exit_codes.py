@@ -15,6 +15,7 @@ class ExitCode(IntEnum):
         ROOT_IN_USE: nothing was started, because another process holds the folder.
         UNSCHEDULED: no schedule of a deployed ranker is enabled, or more than one.
         OVERDUE: the due run of a deployed ranker has not started.
+        WAITING: the last run of a deployed ranker waits for a pod that does not start.
         INTERRUPTED: stopped by SIGINT.
         TERMINATED: stopped by SIGTERM.
     """
@@ -26,6 +27,7 @@ class ExitCode(IntEnum):
     ROOT_IN_USE = 4
     UNSCHEDULED = 5
     OVERDUE = 6
+    WAITING = 7
     INTERRUPTED = 128 + signal.SIGINT
     TERMINATED = 128 + signal.SIGTERM
 

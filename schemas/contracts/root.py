@@ -36,6 +36,11 @@ class RunFolder:
         return self.path / "logs"
 
     @property
+    def failures(self) -> Path:
+        """Folder of a run on Kubeflow: the reason of every failed step, in a file of the step's name."""
+        return self.path / "failures"
+
+    @property
     def root(self) -> "Root | None":
         """The root that a folder of this path is a run of; None: of none."""
         root = Root(str(self.path.parent.parent))
@@ -71,6 +76,10 @@ class Root:
     def runs(self) -> Path:
         """Folder of the runs' own folders."""
         return self.path / _RUNS
+
+    def run(self, run: str) -> RunFolder:
+        """Returns the folder of a run."""
+        return RunFolder(self.runs / run)
 
     def run_folders(self) -> set[RunFolder]:
         """Returns the folders of all runs so far."""

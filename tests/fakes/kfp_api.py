@@ -23,7 +23,7 @@ Handler = Callable[[Store, list[str], Query, Any], Record]
 
 _LIST = {"page_token", "page_size", "sort_by", "filter", "namespace"}
 _ROUTES: list[tuple[str, str, set[str], Handler]] = [
-    ("GET", r"healthz", set(), lambda s, p, q, b: {"multi_user": s.multi_user}),
+    ("GET", r"healthz", set(), lambda s, p, q, b: s.health()),
     ("GET", r"pipelines/names/([^/]+)", {"namespace"}, lambda s, p, q, b: s.pipeline_named(p[0])),
     ("POST", r"pipelines", set(), lambda s, p, q, b: s.create_pipeline(b)),
     (
@@ -57,7 +57,7 @@ _ROUTES: list[tuple[str, str, set[str], Handler]] = [
         "GET",
         r"runs",
         _LIST | {"experiment_id"},
-        lambda s, p, q, b: _listed(s, _of_experiment(s.runs, q), q, "run"),
+        lambda s, p, q, b: _runs(s, q),
     ),
     ("POST", r"runs", {"experiment_id"}, lambda s, p, q, b: s.create_run(b)),
     ("GET", r"runs/([^/:]+)", {"experiment_id"}, lambda s, p, q, b: s.look_at(p[0])),
@@ -197,7 +197,8 @@ class _Requests(BaseHTTPRequestHandler):
                     body = self._body(content)
                     done = handle(server.store, [unquote(part) for part in matched.groups()], query, body)
                 except Refused as refused:
-                    return refused.status, {"error": refused.message, "code": 3, "message": refused.message}
+                    code = 13 if refused.status >= 500 else 3
+                    return refused.status, {"error": refused.message, "code": code, "message": refused.message}
                 return 200, {key: value for key, value in done.items() if not key.startswith("_")}
         return 404, {"error": "Not Found", "code": 5, "message": "Not Found"}
 
@@ -231,6 +232,11 @@ def _listed(store: Store, found: list[Record], query: Query, kind: str) -> Recor
     page = store.page(found, query, f"{kind}_id")
     records = [{key: value for key, value in record.items() if key[0] != "_"} for record in page.pop("records")]
     return {_PLURALS[kind]: records, **page}
+
+
+def _runs(store: Store, query: Query) -> Record:
+    store.report()
+    return _listed(store, _of_experiment(store.runs, query), query, "run")
 
 
 def _of_experiment(records: dict[str, Record], query: Query) -> list[Record]:

@@ -1,5 +1,5 @@
 """What the Kubeflow Pipelines server of tests holds, and the checks that the real one makes (kubeflow/pipelines,
-backend/api/v2beta1/*.proto for the fields, backend/src/apiserver/server for what is refused)."""
+backend/api/v2beta1/*.proto for the fields, backend/src/apiserver/server for what is refused, model for the columns)."""
 
 import base64
 import datetime
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import yaml
+
+from tests.fakes.kfp_tasks import NO_TIME, UNFINISHED, Plot, tasks_of
 
 Record = dict[str, Any]
 
@@ -30,8 +32,15 @@ FIELDS: dict[str, set[str]] = {
     },
 }
 _KEYS = {"display_name", "name", "created_at", "description", "namespace", "state", "recurring_run_id"}
-UNFINISHED = {"PENDING", "RUNNING", "CANCELING", "PAUSED"}
-TASKS = ("root", "root-driver", "example-gen-driver", "example-gen", "transform", "trainer", "evaluator", "pusher")
+COLUMNS: dict[str, dict[str, int]] = {
+    "pipeline": {"display_name": 128},
+    "version": {"display_name": 127},
+    "experiment": {"display_name": 128, "description": 255},
+    "run": {"display_name": 255, "description": 255, "service_account": 255},
+    "recurring_run": {"display_name": 255, "description": 255, "service_account": 255},
+}
+"""Most characters of the columns of varchar; descriptions of pipelines and versions are texts without a limit."""
+PIPELINE_RUNNER = "pipeline-runner"
 
 
 class Refused(Exception):
@@ -48,6 +57,9 @@ class Store:
     def __init__(self, now: Callable[[], datetime.datetime]):
         self.now, self._ids = now, itertools.count(1)
         self.multi_user = False
+        self.tag_name = "2.16.1"
+        self.default_account = PIPELINE_RUNNER
+        """DEFAULTPIPELINERUNNERSERVICEACCOUNT of ml-pipeline."""
         self.max_page_size = 200
         self.pipelines: dict[str, Record] = {}
         self.versions: dict[str, Record] = {}
@@ -58,6 +70,12 @@ class Store:
         """Runs that were still going when the recurring run that they belong to was deleted."""
         self.plans: dict[str, list[str]] = {}
         """States that a run goes through, one every time it is looked at, by a part of its name or its date."""
+        self.plots: dict[str, Plot] = {}
+        """How far the steps of a run have come, by its id."""
+        self.orphans: list[Record] = []
+        """ScheduledWorkflows without a row in the database: no request of the API lists or deletes them."""
+        self.without_workflow: set[str] = set()
+        """Runs whose workflow Kubernetes has deleted: they never end."""
 
     def stamp(self) -> str:
         return self.now().astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -65,11 +83,16 @@ class Store:
     def new_id(self, kind: str) -> str:
         return f"{kind}-{next(self._ids):04d}"
 
+    def health(self) -> Record:
+        answer = {"commit_sha": "0" * 40, "tag_name": self.tag_name}
+        return {**answer, "multi_user": self.multi_user, "pipeline_store": "database"}
+
     def create_pipeline(self, body: Record) -> Record:
         known(body, FIELDS["pipeline"])
         self._named(body)
         if any(there["display_name"] == body["display_name"] for there in self.pipelines.values()):
             raise Refused(409, f"Already exist error: The name {body['display_name']} already exist")
+        fits("pipeline", body)
         made = {**body, "pipeline_id": self.new_id("pipeline"), "created_at": self.stamp()}
         self.pipelines[made["pipeline_id"]] = made
         return made
@@ -90,6 +113,7 @@ class Store:
             parameters = spec["root"]["inputDefinitions"]["parameters"]
         except (yaml.YAMLError, KeyError, TypeError):
             raise Refused(400, "Failed to create a pipeline version: invalid pipeline spec") from None
+        fits("version", {"display_name": name})
         made = {
             "pipeline_id": pipeline_id,
             "pipeline_version_id": self.new_id("version"),
@@ -107,6 +131,7 @@ class Store:
         self._named(body)
         if any(there["display_name"] == body["display_name"] for there in self.experiments.values()):
             raise Refused(409, f"Already exist error: experiment {body['display_name']}")
+        fits("experiment", body)
         made = {
             **body,
             "experiment_id": self.new_id("experiment"),
@@ -134,8 +159,15 @@ class Store:
             "recurring_run_id": self.new_id("recurring"),
             "created_at": self.stamp(),
             "status": "ENABLED" if body["mode"] == "ENABLE" else "DISABLED",
+            "service_account": self._account_of_schedule(body),
         }
         del made["mode"]
+        try:
+            fits("recurring_run", made)
+        except Refused:
+            # It creates the ScheduledWorkflow first and the row afterwards, and takes nothing back.
+            self.orphans.append(made)
+            raise
         self.recurring[made["recurring_run_id"]] = made
         return made
 
@@ -148,14 +180,27 @@ class Store:
         del self.recurring[recurring_run_id]
         for run in self.runs.values():
             # The workflow is owned by the schedule: Kubernetes deletes it too, and the run never ends.
-            if run.get("recurring_run_id") == recurring_run_id and run["state"] in UNFINISHED:
-                self.killed.append(run["run_id"])
+            if run.get("recurring_run_id") == recurring_run_id:
+                self.without_workflow.add(run["run_id"])
+                if run["state"] in UNFINISHED:
+                    self.killed.append(run["run_id"])
         return {}
+
+    def _account_of_schedule(self, body: Record) -> str:
+        """Returns the account of a schedule's runs: from 2.5 to 2.16 the default, whatever was asked for.
+
+        The compiler has set the default before the API server looks whether there is none (pull request 13325).
+        """
+        number = tuple(map(int, self.tag_name.split(".")[:2]))
+        is_ignored = (2, 5) <= number < (2, 17)
+        return self.default_account if is_ignored else str(body.get("service_account") or self.default_account)
 
     def create_run(self, body: Record, **more: str) -> Record:
         known(body, FIELDS["run"] - {"run_id", "state", "recurring_run_id"})
         self._launchable(body)
+        fits("run", body)
         made = {**body, "run_id": self.new_id("run"), "created_at": self.stamp(), "state": "PENDING"}
+        made |= {"service_account": body.get("service_account") or self.default_account}
         made |= {"scheduled_at": self.stamp(), "finished_at": "1970-01-01T00:00:00Z", **more}
         self.runs[made["run_id"]] = made
         return made
@@ -163,30 +208,46 @@ class Store:
     def fire(self, recurring_run_id: str) -> Record:
         """Starts the run of a schedule, as the controller of scheduled workflows does."""
         schedule = self.recurring[recurring_run_id]
-        shared = ("experiment_id", "pipeline_version_reference", "runtime_config")
+        shared = ("experiment_id", "pipeline_version_reference", "runtime_config", "service_account")
         body = {"display_name": f"fired-{next(self._ids)}", **{name: schedule[name] for name in shared}}
         return self.create_run(body, recurring_run_id=recurring_run_id)
 
     def look_at(self, run_id: str) -> Record:
         """Returns a run with its tasks, after the next step of its plan."""
         run = self.get(self.runs, run_id)
+        self.report()
         plan = self._plan(run)
-        if run["state"] in UNFINISHED and plan:
+        if run["state"] in UNFINISHED and plan and run_id not in self.without_workflow:
             self.set_state(run_id, plan.pop(0))
-        run["run_details"] = {"task_details": self._tasks(run)}
+        plot = self.plots.get(run_id, Plot())
+        tasks = tasks_of(run["state"], plot, run["created_at"], self.stamp())
+        run["run_details"] = {"task_details": [{**task, "run_id": run_id} for task in tasks]}
         return run
 
     def set_state(self, run_id: str, state: str) -> None:
         run = self.runs[run_id]
         run["state"] = state
-        if state not in UNFINISHED:
-            run["finished_at"] = self.stamp()
+        run["finished_at"] = NO_TIME if state in UNFINISHED else self.stamp()
 
     def terminate(self, run_id: str) -> Record:
-        if self.get(self.runs, run_id)["state"] not in UNFINISHED:
-            raise Refused(400, "Failed to terminate a run: it has finished")
-        self.set_state(run_id, "CANCELED")
+        """Ends a run: Argo's workflow fails of its deadline, and so does the run, once the agent reports it."""
+        if self.get(self.runs, run_id)["state"] not in UNFINISHED - {"CANCELING"}:
+            raise Refused(400, f"Failed to terminate a run {run_id}. Row not found")
+        self.set_state(run_id, "CANCELING")
+        if run_id in self.without_workflow:
+            raise Refused(500, f"Failed to terminate run {run_id} due to error terminating its workflow")
         return {}
+
+    def report(self) -> None:
+        """Notes what Kubernetes has done meanwhile, as the persistence agent does."""
+        for run_id, run in self.runs.items():
+            if run["state"] == "CANCELING" and run_id not in self.without_workflow:
+                self.set_state(run_id, "FAILED")
+
+    def retry(self, run_id: str) -> None:
+        """Starts a failed run again, as the button of Kubeflow's pages does."""
+        self.set_state(run_id, "RUNNING")
+        self.plans[run_id] = ["RUNNING", "SUCCEEDED"]
 
     def get(self, records: dict[str, Record], key: str) -> Record:
         if key not in records:
@@ -221,26 +282,13 @@ class Store:
 
     def _plan(self, run: Record) -> list[str]:
         date = (run.get("runtime_config") or {}).get("parameters", {}).get("date", "")
+        if run["run_id"] in self.plans:
+            return self.plans[run["run_id"]]
         for part, plan in self.plans.items():
-            if part in (date, run["run_id"]) or part in run["display_name"]:
+            if part == date or part in run["display_name"]:
                 return plan
         self.plans[run["run_id"]] = ["RUNNING", "SUCCEEDED"]
         return self.plans[run["run_id"]]
-
-    def _tasks(self, run: Record) -> list[Record]:
-        """Returns tasks as Argo's nodes have them, drivers too; a run that has failed has done so in the trainer."""
-        at = {"PENDING": 0, "RUNNING": 5}.get(run["state"], len(TASKS))
-        tasks: list[Record] = []
-        for name in TASKS[:at]:
-            task = {"display_name": name, "state": "SUCCEEDED", "start_time": run["created_at"]}
-            task |= {"end_time": self.stamp(), "task_id": name}
-            if run["state"] == "FAILED" and name == "trainer":
-                tasks.append(
-                    {**task, "state": "FAILED", "error": {"code": 2, "message": "rank 1 was lost:\n exit 137"}}
-                )
-                break
-            tasks.append(task)
-        return tasks
 
     def _named(self, body: Record) -> None:
         if not body.get("display_name"):
@@ -269,6 +317,15 @@ def known(document: Record, fields: set[str]) -> None:
     for name in document:
         if name not in fields:
             raise Refused(400, f'proto: (line 1:2): unknown field "{name}"')
+
+
+def fits(kind: str, record: Record) -> None:
+    """Refuses what the database has no room for, in its words."""
+    for field, most in COLUMNS[kind].items():
+        if len(record.get(field) or "") > most:
+            column = "".join(part.capitalize() for part in field.split("_"))
+            said = f"Error 1406 (22001): Data too long for column '{column}' at row 1"
+            raise Refused(500, f"InternalServerError: {said}: {said}")
 
 
 def filters(text: str) -> list[tuple[str, str, bool]]:

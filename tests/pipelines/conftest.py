@@ -18,3 +18,5 @@ def world() -> Iterator[World]:
         yield made
         # The rule of rules: nothing that Sangam did has ended a run that was going.
         assert store.killed == []
+        # Nor has it left anything that nobody can see.
+        assert store.orphans == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas import files
-from schemas.files import read_end, tail, write_whole
+from schemas.files import read_end, tail, write_first, write_whole
 
 
 def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -71,3 +71,24 @@ def test_of_a_large_file_only_the_end_is_read(tmp_path: Path) -> None:
     assert read_end(log, 3) == "end"
     assert read_end(log, 10**9, start=1_000_002) == "end"
     assert read_end(tmp_path / "none", 3) == ""
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_of_several_first_writers_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
+    def no_links(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr(files.os, "link", no_links)
+    for text in ("first", "second"):
+        write_first(tmp_path / "date", text)
+    assert (tmp_path / "date").read_text() == "first"
+    assert os.listdir(tmp_path) == ["date"]
+
+
+def test_first_writers_at_once_leave_one_whole_text(tmp_path: Path) -> None:
+    texts = [f"{number}" * 5000 for number in range(8)]
+    with ThreadPool(8) as pool:
+        pool.map(lambda text: write_first(tmp_path / "date", text), texts)
+    assert (tmp_path / "date").read_text() in texts
+    assert os.listdir(tmp_path) == ["date"]

@@ -1,6 +1,7 @@
 """Stands for TFX's entry point: reads the ExecutorInput, writes outputs, and ends as its parameter `ending` says."""
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -26,6 +27,12 @@ def main(argv: list[str]) -> None:
                 raise RuntimeError("wrapped by Beam") from error
         case "error":
             raise ValueError("no such thing")
+        case "logs":
+            # As TFX's entry point does.
+            logging.getLogger().setLevel(logging.INFO)
+            logging.basicConfig(level=logging.INFO)
+            logging.getLogger("httpx").info("HTTP Request: GET https://10.0.0.1/api/v1/pods")
+            logging.getLogger("anything").info("a line of the step")
         case "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         case "hangs":

@@ -50,7 +50,8 @@ def test_no_date_is_a_mistake() -> None:
 def test_notes_are_kept_for_the_next_try(tmp_path: Path) -> None:
     notes = Notes(tmp_path / "run" / ".sangam")
     assert notes.date() == ""
-    notes.note_date("2024-03-07")
+    assert notes.fix_date("2024-03-07") == "2024-03-07"
+    assert notes.fix_date("2024-03-08") == "2024-03-07"
     assert Notes(notes.folder).date() == "2024-03-07"
     assert [notes.count_try("trainer"), notes.count_try("trainer"), notes.count_try("pusher")] == [1, 2, 1]
     assert [notes.is_first_alert("trainer"), notes.is_first_alert("trainer")] == [True, False]

@@ -117,8 +117,8 @@ def test_a_step_works_on_the_root_and_hands_back_the_backends_addresses(tmp_path
     assert written["artifacts"]["examples"]["artifacts"][0]["uri"] == f"{RUN}/example-gen/salt/examples"
 
 
-def test_a_try_after_midnight_has_the_day_of_the_first_and_none_of_its_rubbish(tmp_path: Path) -> None:
-    created = "{{$.pipeline_job_create_time_utc}}"
+@pytest.mark.parametrize("created", ["{{$.pipeline_job_create_time_utc}}", ""])
+def test_a_try_after_midnight_has_the_day_of_the_first_and_none_of_its_rubbish(tmp_path: Path, created: str) -> None:
     first = Pod(tmp_path / "first", ending="error", date="", sangam_created=created)
     assert first.run()[0] == 1
     day = first.seen()["asked"]["inputs"]["parameterValues"]["date"]
@@ -169,6 +169,22 @@ def test_another_failure_is_told_when_all_tries_have_failed(tmp_path: Path) -> N
             assert "Traceback" in said
     (alert,) = bodies(hook)
     assert (alert["step"], alert["date"]) == ("transform", None)
+
+
+def test_a_failure_leaves_its_reason_in_the_folder_of_the_run_and_a_success_takes_it_back(tmp_path: Path) -> None:
+    for number, (ending, left) in enumerate([("error", ["transform"]), ("killed", ["transform"]), ("", [])]):
+        pod = Pod(tmp_path / str(number), step="transform", ending=ending)
+        _, said = pod.run()
+        folder = pod.root / "runs" / "run-1" / "failures"
+        assert sorted(file.name for file in folder.iterdir()) == left
+        if left:
+            assert f"error: transform: {(folder / 'transform').read_text()}" in said
+
+
+def test_a_mistake_before_the_step_begins_leaves_its_reason_too(tmp_path: Path) -> None:
+    pod = Pod(tmp_path / "pod", date="7 March", sangam_created="")
+    assert pod.run()[0] == 2
+    assert tells((pod.root / "runs/run-1/failures/example_gen").read_text(), "date", "(got '7 March')")
 
 
 def test_a_root_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
@@ -230,9 +246,26 @@ def test_a_refused_model_is_told_of_and_no_other(tmp_path: Path, blessed: bool) 
 
 
 def test_alerts_that_cannot_be_sent_change_nothing(tmp_path: Path) -> None:
-    pod = Pod(tmp_path / "pod", ending="mistake")
+    pod = Pod(tmp_path / "pod", step="transform", ending="mistake")
     pod.environment = {"SANGAM_ALERT_URL": "https://127.0.0.1:9/", "SANGAM_ALERT_KEY": "short"}
     code, said = pod.run()
     assert code == 2
     assert tells(said, "alerts.key_env", "SANGAM_ALERT_KEY")
     assert "short\n" not in said
+
+
+def test_an_address_of_alerts_that_would_be_refused_ends_the_run_in_its_first_step(tmp_path: Path) -> None:
+    """When the pipeline is compiled, only the name of the Secret is known."""
+    pod = Pod(tmp_path / "pod", date="2024-03-07", sangam_created="")
+    pod.environment = {"SANGAM_ALERT_URL": "http://alerts.example/hook", "SANGAM_ALERT_KEY": KEY}
+    code, said = pod.run()
+    assert code == 2
+    assert tells(said, "error: example_gen: alerts.url_env", "(got http://alerts.example)")
+    assert not (pod.folder / "seen.json").exists()
+
+
+def test_requests_of_a_step_are_not_logged_one_by_one(tmp_path: Path) -> None:
+    code, said = Pod(tmp_path / "pod", ending="logs").run()
+    assert code == 0
+    assert "a line of the step" in said
+    assert "HTTP Request" not in said

@@ -1,12 +1,16 @@
 """A backfill on the server: which dates are run, in what order, what stops them, and how they go on."""
 
+import datetime
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
-from pipelines.backfill.kubeflow import PATIENCE
+from pipelines.backfill import kubeflow
+from pipelines.backfill.kubeflow import PATIENCE, Choices
 from pipelines.deploy.errors import ApiError
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 from tests.errors import mentions, place_and_value, tells
 from tests.fakes.kfp_api import Fault
@@ -65,8 +69,23 @@ def test_a_failed_date_stops_those_after_it_and_says_why(world: World) -> None:
     assert world.dates_run() == list(DATES[:2])
     last = world.lines().splitlines()[-1]
     assert last.startswith("2024-03-02 failed    run run-")
-    assert "step trainer: rank 1 was lost: exit 137" in last
+    assert mentions(last, "step trainer: `kubectl logs -n kubeflow -c main -l pipeline/runid=run-")
     assert last.endswith("with --retry-failed")
+
+
+def test_a_failed_date_says_why_where_the_pipeline_root_is_mounted(world: World, tmp_path: Path) -> None:
+    world.root = str(tmp_path)
+    world.store.plans = {DATES[0]: ["RUNNING", "FAILED"]}
+
+    def leave_reason(request: str) -> None:
+        for run in world.store.runs:
+            failures = Root(world.root).run(run).failures
+            failures.mkdir(parents=True, exist_ok=True)
+            (failures / "trainer").write_text("rank 1 was lost: exit 137\n")
+
+    world.server.after = leave_reason
+    world.backfill(DATES[0])
+    assert "step trainer: rank 1 was lost: exit 137; later dates" in world.lines().splitlines()[-1]
 
 
 def test_a_failed_date_is_tried_again_only_when_asked_to(world: World) -> None:
@@ -76,7 +95,7 @@ def test_a_failed_date_is_tried_again_only_when_asked_to(world: World) -> None:
     assert world.dates_run() == list(DATES[:2])
     assert tells(world.lines(), "2024-03-02 earlier", "failed ... run run-")
     world.store.plans = {}
-    assert world.backfill(*DATES, retry_failed=True) == 0
+    assert world.backfill(*DATES, choices=Choices(retry_failed=True)) == 0
     assert world.dates_run() == [DATES[0], DATES[1], DATES[1], DATES[2]]
 
 
@@ -117,7 +136,7 @@ def test_of_a_run_that_was_started_twice_after_all_the_older_is_kept(world: Worl
 
     world.server.after = after
     assert world.backfill(DATES[0]) == 0
-    assert [run["state"] for run in world.store.runs.values()] == ["SUCCEEDED", "CANCELED"]
+    assert [run["state"] for run in world.store.runs.values()] == ["SUCCEEDED", "FAILED"]
 
 
 def test_a_run_that_shows_up_long_after_it_was_asked_for_is_not_a_second_one(world: World) -> None:
@@ -134,7 +153,7 @@ def test_a_run_that_shows_up_long_after_it_was_asked_for_is_not_a_second_one(wor
 
     world.whenever = whenever
     assert world.backfill(DATES[0]) == 0
-    assert [run["state"] for run in world.store.runs.values()] == ["CANCELED", "SUCCEEDED"]
+    assert [run["state"] for run in world.store.runs.values()] == ["FAILED", "SUCCEEDED"]
 
 
 def test_another_run_of_the_ranker_is_waited_for(world: World) -> None:
@@ -154,6 +173,49 @@ def test_another_run_of_the_ranker_is_waited_for(world: World) -> None:
     world.lines()
     assert world.backfill(DATES[0]) == 0
     assert f"2024-03-01 waits for  run {fired} (fired-" in world.lines()
+
+
+def run_without_workflow(world: World) -> str:
+    """Returns a run that never ends: one of a schedule that was retired, retried in Kubeflow's pages."""
+    world.deploy()
+    (schedule,) = world.store.recurring
+    run = str(world.store.fire(schedule)["run_id"])
+    world.store.set_state(run, "FAILED")
+    world.store.delete_recurring(schedule)
+    world.store.retry(run)
+    world.lines()
+    return run
+
+
+def test_a_run_that_never_ends_is_not_waited_for_without_an_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubeflow, "OTHERS_LIMIT", datetime.timedelta(minutes=10))
+    run = run_without_workflow(world)
+    with pytest.raises(UserError, match=place_and_value("--on kfp", f"(got {run}, fired-")) as refused:
+        world.backfill(DATES[0])
+    assert f"--ignore-run {run}" in str(refused.value)
+    assert sum(world.slept) == pytest.approx(600, abs=60)
+    assert len(world.store.runs) == 1
+    assert world.backfill(DATES[0], choices=Choices(ignored_runs=frozenset({run}))) == 0
+
+
+def test_a_run_that_is_ignored_must_be_one(world: World) -> None:
+    with pytest.raises(UserError, match=place_and_value("--ignore-run", "(got run-x; unfinished: none)")):
+        world.backfill(DATES[0], choices=Choices(ignored_runs=frozenset({"run-x"})))
+
+
+def test_a_second_run_that_cannot_be_ended_is_not_ended_again_and_again(world: World) -> None:
+    """The first request sets its state, fails, and from then on the server finds nothing to end."""
+
+    def after(request: str) -> None:
+        if request == "POST /apis/v2beta1/runs" and len(world.store.runs) == 1:
+            (run,) = world.store.runs.values()
+            fields = ("display_name", "experiment_id", "pipeline_version_reference", "runtime_config")
+            second = world.store.create_run({field: run[field] for field in fields})
+            world.store.without_workflow.add(second["run_id"])
+
+    world.server.after = after
+    assert world.backfill(DATES[0]) == 0
+    assert [run["state"] for run in world.store.runs.values()] == ["SUCCEEDED", "CANCELING"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

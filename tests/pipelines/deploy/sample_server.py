@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from pipelines.backfill.kubeflow import Backfill
+from pipelines.backfill.kubeflow import Backfill, Choices
 from pipelines.deploy.api import Api
 from pipelines.deploy.deployment import deploy
 from pipelines.deploy.release import Release, publish
@@ -22,6 +22,7 @@ from tests.fakes.kfp_store import Record
 from tests.paths import SPECS
 
 IMAGE = f"registry.example/sangam@sha256:{'a' * 64}"
+TRAINER_IMAGE = f"registry.example/sangam-trainer@sha256:{'c' * 64}"
 OTHER_IMAGE = f"registry.example/sangam@sha256:{'b' * 64}"
 NOON = datetime.datetime(2024, 3, 7, 12, 0, tzinfo=datetime.timezone.utc)
 
@@ -52,6 +53,7 @@ class World:
         """How many requests but GET were made, and the one that the client does not live to make."""
         self.clock = Clock(now=lambda: self.at, sleep=self.sleep)
         self.spec = load_spec(SPECS / "short_video.yaml")
+        self.root = "/sangam/root"
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -88,18 +90,21 @@ class World:
         finally:
             transport.close()
 
-    def release(self, image: str = IMAGE, pipeline_root: str = "/sangam/root") -> Release:
-        return make_release(self.spec, ReleaseOptions(image, pipeline_root=pipeline_root), compile_quickly)
+    def release(self, image: str = IMAGE, service_account: str = "") -> Release:
+        options = ReleaseOptions(image, TRAINER_IMAGE, pipeline_root=self.root, service_account=service_account)
+        return make_release(self.spec, options, compile_quickly)
 
-    def deploy(self, at: str = "02:00", image: str = IMAGE, answer_timeout_s: float = 10.0) -> bool:
+    def deploy(
+        self, at: str = "02:00", image: str = IMAGE, service_account: str = "", answer_timeout_s: float = 10.0
+    ) -> bool:
         with self.api(answer_timeout_s) as api:
-            return deploy(api, self.release(image), at, self.clock, self.say)
+            return deploy(api, self.release(image, service_account), at, self.clock, self.say)
 
-    def backfill(self, *dates: str, retry_failed: bool = False, image: str = IMAGE) -> int:
+    def backfill(self, *dates: str, image: str = IMAGE, choices: Choices | None = None) -> int:
         with self.api() as api:
             release = self.release(image)
             launch = publish(api, release, lambda line: None)
-            backfill = Backfill(api, release, launch, self.clock, self.say, retry_failed)
+            backfill = Backfill(api, release, launch, self.clock, self.say, choices or Choices())
             return backfill.run(tuple(map(Day.fromisoformat, dates)))
 
     def change_spec(self) -> None:

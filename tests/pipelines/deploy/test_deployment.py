@@ -2,13 +2,16 @@
 
 import pytest
 
+from pipelines.deploy import api as api_module
+from pipelines.deploy import names
+from pipelines.deploy.api import Launch
 from pipelines.deploy.deployment import preview
 from pipelines.deploy.errors import ApiError
 from pipelines.deploy.retirement import retire
 from schemas.errors import UserError
 from tests.errors import mentions, place_and_value
 from tests.fakes.kfp_api import Fault
-from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, Crash, World
+from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, TRAINER_IMAGE, Crash, World
 
 
 def test_a_first_call_makes_pipeline_version_and_one_daily_schedule(world: World) -> None:
@@ -24,6 +27,70 @@ def test_a_first_call_makes_pipeline_version_and_one_daily_schedule(world: World
     lines = world.lines()
     assert "pipeline   short-video created" in lines
     assert "next run   2024-03-08 02:30 UTC, for 2024-03-07" in lines
+
+
+def test_what_the_database_has_room_for_alone_is_sent(world: World) -> None:
+    """A schedule's description is short; spec and both images are in that of the version, which `status` shows."""
+    world.deploy()
+    (schedule,) = world.store.recurring.values()
+    (version,) = world.store.versions.values()
+    assert len(schedule["description"]) <= 255
+    assert version["display_name"] in schedule["description"]
+    assert f"image {IMAGE}, trainer {TRAINER_IMAGE}" in version["description"]
+
+
+def test_a_text_without_room_is_refused_before_the_request(world: World) -> None:
+    launch = Launch("experiment", "pipeline", "version", {})
+    with (
+        world.api() as api,
+        pytest.raises(UserError, match=place_and_value("--host", "description ... 256 characters")),
+    ):
+        api.make_disabled_schedule("name", launch, "0 0 2 * * *", "x" * 256, frozenset())
+    assert world.changes == 0
+
+
+def test_a_text_that_the_server_has_no_room_for_is_not_sent_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "schedule_description", lambda version: "x" * 256)
+    monkeypatch.setattr(api_module, "check_room", lambda kind, **texts: None)
+    with pytest.raises(ApiError, match=place_and_value("--host", "Data too long for column 'Description'")):
+        world.deploy()
+    assert len(world.store.orphans) == 1
+    assert world.slept == []
+    world.store.orphans.clear()
+
+
+@pytest.mark.parametrize(("release", "account"), [("2.4.1", "runner"), ("2.17.0", "runner")])
+def test_scheduled_runs_have_the_account_asked_for(world: World, release: str, account: str) -> None:
+    world.store.tag_name = release
+    world.deploy(service_account=account)
+    (schedule,) = world.store.recurring.values()
+    assert (schedule["service_account"], schedule["status"]) == (account, "ENABLED")
+    assert not world.deploy(service_account=account)
+
+
+def test_an_account_that_the_server_ignores_is_an_error_and_the_old_schedule_stays(world: World) -> None:
+    world.deploy()
+    (before,) = world.store.recurring
+    expected = place_and_value("--service-account", "2.16.1 ... (got pipeline-runner, not runner)")
+    with pytest.raises(UserError, match=expected) as refused:
+        world.deploy(service_account="runner")
+    assert "DEFAULTPIPELINERUNNERSERVICEACCOUNT=runner" in str(refused.value)
+    assert [schedule["recurring_run_id"] for schedule in world.enabled()] == [before]
+    assert list(world.store.recurring) == [before]
+
+
+def test_a_schedule_with_another_account_is_replaced_once_the_default_is_right(world: World) -> None:
+    """A schedule of an earlier version of Sangam, which did not look: its name says the account that was asked for."""
+    world.store.tag_name = "2.17.0"
+    world.deploy(service_account="runner")
+    (before,) = world.store.recurring.values()
+    before["service_account"] = "pipeline-runner"
+    world.store.tag_name, world.store.default_account = "2.16.1", "runner"
+    assert world.deploy(service_account="runner")
+    (after,) = world.enabled()
+    assert (after["display_name"], after["service_account"]) == (before["display_name"], "runner")
 
 
 def test_a_second_call_changes_nothing_and_says_so(world: World) -> None:

@@ -30,7 +30,7 @@ def test_commands_and_their_options_exist(page: str) -> None:
     known = _options()
     shown = [block.replace("\\\n", " ") for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)]
     shown += re.findall(r"`(sangam [^`]*)`", page)
-    commands = [command for block in shown for command in re.findall(r"sangam (\w+)([^\n]*)", block)]
+    commands = [command for block in shown for command in re.findall(r"sangam ([\w-]+)([^\n]*)", block)]
     assert len(commands) > 10
     for command, rest in commands:
         assert command in known

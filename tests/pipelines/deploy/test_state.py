@@ -2,6 +2,7 @@
 
 import datetime
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,12 +11,13 @@ from pipelines.deploy.printing import duration, print_runs, print_state
 from pipelines.deploy.state import EXIT_CODES, State, recent_runs, run_document, state_of
 from schemas.errors import UserError
 from tests.errors import mentions, place_and_value, tells
+from tests.fakes.kfp_tasks import Plot
 from tests.pipelines.deploy.sample_server import World
 
 
-def state(world: World) -> State:
+def state(world: World, root: Path | None = None) -> State:
     with world.api() as api:
-        return state_of(api, "short_video", world.at)
+        return state_of(api, "short_video", world.at, root)
 
 
 def printed(state: State) -> str:
@@ -31,8 +33,8 @@ def fire(world: World, result: str, minutes: float = 41) -> str:
     run = str(world.store.fire(schedule)["run_id"])
     world.store.set_state(run, "RUNNING")
     world.at += datetime.timedelta(minutes=minutes)
-    if result != "RUNNING":
-        world.store.set_state(run, result)
+    world.store.plans[run] = []
+    world.store.set_state(run, result)
     return run
 
 
@@ -57,15 +59,77 @@ def test_the_last_run_is_told_step_by_step(world: World) -> None:
     assert "driver" not in text
 
 
-def test_a_failed_run_is_told_with_step_and_error(world: World) -> None:
+def test_a_failed_run_names_the_step_and_the_command_for_its_log(world: World) -> None:
     world.deploy()
-    fire(world, "FAILED")
+    run = fire(world, "FAILED")
     found = state(world)
     assert (found.health, EXIT_CODES[found.health]) == ("failed", 1)
     text = printed(found)
     assert text.startswith("short_video: ")
     assert "trainer            failed" in text
-    assert mentions(text, "error ... rank 1 was lost: exit 137")
+    assert f"kubectl logs -n kubeflow -c main -l pipeline/runid={run} --tail=-1 | grep '^error:'" in text
+    assert found.document()["last"]["error"] is None
+
+
+def test_steps_that_were_never_run_say_so(world: World) -> None:
+    world.deploy()
+    fire(world, "FAILED")
+    found = state(world)
+    assert [line.split()[1:] for line in printed(found).splitlines() if "pusher" in line] == [["not", "run"]]
+    assert found.document()["last"]["steps"][-1] == {
+        "name": "pusher",
+        "state": "not run",
+        "seconds": None,
+        "waits_since": None,
+    }
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_failed_run_says_why_where_the_pipeline_root_is_mounted(world: World, tmp_path: Path, is_given: bool) -> None:
+    world.root = "/no/such" if is_given else str(tmp_path)
+    world.deploy()
+    run = fire(world, "FAILED")
+    folder = tmp_path / "runs" / run / "failures"
+    folder.mkdir(parents=True)
+    (folder / "trainer").write_text("rank 1 was lost:\n exit 137\n")
+    (folder / "transform").write_text("of a try before")
+    found = state(world, tmp_path if is_given else None)
+    assert mentions(printed(found), "error ... rank 1 was lost: exit 137")
+    assert "kubectl" not in printed(found)
+    assert found.document()["last"]["error"] == "rank 1 was lost:\n exit 137"
+
+
+def test_a_step_that_goes_on_is_told_with_its_time_so_far(world: World) -> None:
+    world.deploy()
+    fire(world, "RUNNING", minutes=5)
+    found = state(world)
+    assert "trainer            running    5 min 00 s" in printed(found)
+    assert found.document()["last"]["steps"][-1]["seconds"] == 300
+
+
+@pytest.mark.parametrize("waits_for", ["executor", "driver"])
+@pytest.mark.parametrize(("minutes", "code"), [(14, 0), (15, 7)])
+def test_a_step_whose_pod_does_not_start_is_told_and_soon_an_exit_code(
+    world: World, waits_for: str, minutes: int, code: int
+) -> None:
+    world.deploy()
+    run = fire(world, "RUNNING", minutes=minutes)
+    world.store.plots[run] = Plot("transform", waits_for)
+    found = state(world)
+    assert EXIT_CODES[found.health] == code
+    text = printed(found)
+    assert f"transform          pending    waits for its pod since 2024-03-07 12:00 UTC, {minutes} min 00 s" in text
+    assert f"kubectl describe pods -n kubeflow -l pipeline/runid={run}" in text
+    last = found.document()["last"]
+    assert last["steps"][-1]["waits_since"] == last["waits_since"] == "2024-03-07T12:00:00Z"
+
+
+def test_a_run_without_any_pod_waits_too(world: World) -> None:
+    world.deploy()
+    run = fire(world, "RUNNING", minutes=20)
+    world.store.set_state(run, "PENDING")
+    world.store.plans[run] = []
+    assert state(world).health == "waiting"
 
 
 @pytest.mark.parametrize("number", [0, 2])
@@ -136,7 +200,8 @@ def test_the_state_for_programs(world: World) -> None:
     last = document["last"]
     assert (last["id"], last["kind"], last["state"]) == (run, "scheduled", "failed")
     assert (last["failed_step"], last["seconds"]) == ("trainer", 41 * 60)
-    assert last["steps"][-1] == {"name": "trainer", "state": "failed", "seconds": 41 * 60}
+    trainer = {"name": "trainer", "state": "failed", "seconds": 41 * 60, "waits_since": None}
+    assert trainer in last["steps"]
 
 
 def test_a_ranker_that_is_not_deployed_is_an_error(world: World) -> None:
@@ -167,7 +232,7 @@ def test_the_table_of_runs(world: World) -> None:
     assert newest.split()[:4] == ["2024-03-07", runs[0].id, "backfill", "succeeded"]
     assert oldest.split()[:4] == ["2024-03-07", failed, "scheduled", "failed"]
     assert oldest.split()[-4:] == ["41", "min", "00", "s", "trainer"][1:]
-    assert run_document(runs[1], "short_video", world.at)["failed_step"] == "trainer"
+    assert run_document(runs[1], "short_video", world.at, "")["failed_step"] == "trainer"
 
 
 def test_no_runs_yet(world: World) -> None:

@@ -1,0 +1,112 @@
+"""The steps of a run, from the server's list of tasks: one for each node of Argo's workflow.
+
+A step is a node with children, RUNNING as soon as it has any, and its pod is one of them: `executor`, or `executor(N)`
+for try N. The server names the children of a task by their pods, and tells of no task which pod it is
+(`toApiPipelineTaskDetail`, backend/src/apiserver/server/api_converter.go of kubeflow/pipelines): a pod is assigned to
+its step by their times.
+"""
+
+import datetime
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from pipelines.deploy.answers import moment_of, state_of_text
+from schemas.spec.cluster import StepName
+
+STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
+"""The steps of a pipeline, in order. A run also has Kubeflow's own tasks, such as drivers."""
+NOT_RUN = "not run"
+_POD = re.compile(r"^executor(\(\d+\))?$")
+_DRIVER = "-driver"
+
+
+@dataclass(frozen=True)
+class StepState:
+    """A step of a run.
+
+    Attributes:
+        state: the server's in lower case; `pending` while its pod has not started, `not run` if it never came to it.
+        started_at: None: it has not.
+        finished_at: None: it has not.
+        error: the server's; empty in releases that send none, such as 2.16.
+        waits_since: since when its pod waits to start; None if it does not.
+    """
+
+    name: str
+    state: str
+    started_at: datetime.datetime | None
+    finished_at: datetime.datetime | None
+    error: str
+    waits_since: datetime.datetime | None = None
+
+    def seconds(self, now: datetime.datetime) -> float | None:
+        """Returns how long the step took, or has taken so far."""
+        return ((self.finished_at or now) - self.started_at).total_seconds() if self.started_at else None
+
+
+def steps_of(tasks: Sequence[Any], is_finished: bool) -> tuple[StepState, ...]:
+    """Returns the steps among the tasks of a run, in the pipeline's order."""
+    by_name = {task.display_name: task for task in tasks}
+    steps = [_step(name, by_name[name], is_finished) for name in STEPS if name in by_name]
+    if is_finished:
+        return tuple(steps)
+    drivers = [
+        StepState(name, "pending", None, None, "", waits_since=moment_of(by_name[f"{name}{_DRIVER}"].start_time))
+        for name in STEPS
+        if name not in by_name and _is_waiting(by_name.get(f"{name}{_DRIVER}"))
+    ]
+    return tuple(sorted(_waiting(steps, tasks) + drivers, key=lambda step: STEPS.index(step.name)))
+
+
+def waits_since(tasks: Sequence[Any]) -> datetime.datetime | None:
+    """Returns since when a pod waits to start, of those that wait the longest; None if none does."""
+    times = [moment_of(task.start_time) for task in tasks if _is_waiting(task)]
+    return min((time for time in times if time), default=None)
+
+
+def _step(name: str, task: Any, is_finished: bool) -> StepState:
+    state = state_of_text(task.state)
+    error = (task.error.message or "") if task.error else ""
+    if is_finished and state == "pending":
+        # Argo omits the steps after one that has failed, and the server has no state for that.
+        return StepState(name, NOT_RUN, None, None, error)
+    return StepState(name, state, moment_of(task.start_time), moment_of(task.end_time), error)
+
+
+def _waiting(steps: list[StepState], tasks: Sequence[Any]) -> list[StepState]:
+    """Returns the steps, those whose pod has not started with the time since when it waits.
+
+    The first pod of a step starts with it, a later one after it: each pod goes to the step that began last before it
+    and has no other.
+    """
+    found = {step.name: step for step in steps}
+    free = [(step.started_at, step) for step in steps if step.state == "running" and step.started_at]
+    for start, is_waiting in sorted(_pods(tasks)):
+        began = max((pair for pair in free if pair[0] <= start), key=lambda pair: pair[0], default=None)
+        if began is None:
+            continue
+        free.remove(began)
+        if is_waiting:
+            found[began[1].name] = replace(began[1], state="pending", waits_since=start)
+    return list(found.values())
+
+
+def _pods(tasks: Sequence[Any]) -> Iterator[tuple[datetime.datetime, bool]]:
+    """Yields of every unfinished pod of a step when it was asked for, and whether it has not started."""
+    for task in tasks:
+        start = moment_of(task.start_time)
+        if _is_pod(task) and start and state_of_text(task.state) in ("pending", "running"):
+            yield start, _is_waiting(task)
+
+
+def _is_pod(task: Any) -> bool:
+    # The parent of several tries is named `executor` too.
+    return bool(_POD.match(task.display_name or "")) and not task.child_tasks
+
+
+def _is_waiting(task: Any | None) -> bool:
+    if task is None or not (_is_pod(task) or (task.display_name or "").endswith(_DRIVER)):
+        return False
+    return bool(task.state) and state_of_text(task.state) == "pending"

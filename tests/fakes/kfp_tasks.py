@@ -1,0 +1,77 @@
+"""The tasks of a run as Kubeflow Pipelines 2.16.1 gives them: one for each node of Argo's workflow.
+
+A step is a DAG of that workflow, and its pod a child: `executor`, or `executor(N)` for try N where there are retries.
+No task has an error, and a node without an end has one in the year 1 (toModelTask and toApiPipelineTaskDetail,
+backend/src/apiserver/server/api_converter.go). Children name pods, and no task tells its own: nothing but times links a
+pod to its step.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+STEPS = ("example-gen", "transform", "trainer", "evaluator", "pusher")
+UNFINISHED = {"PENDING", "RUNNING", "CANCELING", "PAUSED"}
+NO_TIME = "0001-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """How far the steps of a run have come.
+
+    Attributes:
+        step: that runs, or has failed.
+        waits_for: `executor` or `driver`: the pod of `step` that has not started; empty: none.
+        attempt: of `step`, from 0.
+    """
+
+    step: str = "trainer"
+    waits_for: str = ""
+    attempt: int = 0
+
+
+def tasks_of(state: str, plot: Plot, started: str, now: str) -> list[dict[str, Any]]:
+    """Returns the tasks of a run in a state, in no order that means anything."""
+    if state == "PENDING":
+        return []
+    return sorted(_nodes(state, plot, started, now), key=lambda task: str(task["display_name"]))
+
+
+def _nodes(state: str, plot: Plot, started: str, now: str) -> Iterator[dict[str, Any]]:
+    is_finished = state not in UNFINISHED
+    yield _task("root", "SUCCEEDED" if state == "SUCCEEDED" else "FAILED" if is_finished else "RUNNING", started, now)
+    yield _task("root-driver", "SUCCEEDED", started, now)
+    at = len(STEPS) if state == "SUCCEEDED" else STEPS.index(plot.step)
+    for step in STEPS[:at]:
+        yield from _step(step, "SUCCEEDED", 0, started, now)
+    if state == "SUCCEEDED":
+        return
+    if is_finished:
+        yield from _step(plot.step, "FAILED", plot.attempt, started, now)
+        for step in STEPS[at + 1 :]:
+            # Argo omits them, and Kubeflow has no state for that.
+            yield from (_task(name, None, now, now) for name in (f"{step}-driver", step))
+    elif plot.waits_for == "driver":
+        yield _task(f"{plot.step}-driver", "PENDING", started, now)
+    else:
+        pod = "PENDING" if plot.waits_for == "executor" else "RUNNING"
+        yield from _step(plot.step, "RUNNING", plot.attempt, started, now, pod)
+
+
+def _step(
+    name: str, state: str, attempt: int, started: str, now: str, pod: str | None = None
+) -> Iterator[dict[str, Any]]:
+    yield _task(f"{name}-driver", "SUCCEEDED", started, now)
+    yield _task(name, state, started, now, children=[f"{name}-1-executor"])
+    tries = [f"{name}-1-executor-{number}" for number in range(attempt + 1)]
+    yield _task("executor", state, started, now, children=tries)
+    for number in range(attempt):
+        yield _task(f"executor({number})", "FAILED", started, now)
+    yield _task(f"executor({attempt})", pod or state, started, now)
+
+
+def _task(name: str, state: str | None, started: str, now: str, children: list[str] | None = None) -> dict[str, Any]:
+    task = {"display_name": name, "create_time": started, "start_time": started}
+    task["end_time"] = NO_TIME if state in UNFINISHED else now
+    more: dict[str, Any] = {"child_tasks": [{"pod_name": pod} for pod in children]} if children else {}
+    return {**task, **({"state": state} if state else {}), **more}
