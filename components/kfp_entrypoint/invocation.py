@@ -11,6 +11,11 @@ from schemas.errors import UserError
 
 INVOCATION, INPUTS_SPEC = "--json_serialized_invocation_args", "--json_serialized_inputs_spec_args"
 """Arguments of TFX's command: the ExecutorInput, and the component's input spec."""
+TFX_EXECUTORS, EXECUTORS = (
+    "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
+    f"{__package__}.executors",
+)
+"""The module of TFX's compiler that runs an executor, and ours in its place."""
 ROOT, CREATED = "sangam_root", "sangam_created"
 """Parameters that the compiler adds for this entry point alone: the pipeline root, and when the run was created."""
 _ADDED = frozenset({ROOT, CREATED})

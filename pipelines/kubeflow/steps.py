@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from components.kfp_entrypoint.invocation import EXECUTORS, TFX_EXECUTORS
 from pipelines.kubeflow.target import Target
 from schemas.backoff import Backoff
 from schemas.quantities import parse_bytes
@@ -23,7 +24,8 @@ VERTEX_MAX_S = 3600
 
 
 def container(original: dict[str, Any], name: StepName, spec: Spec, target: Target) -> dict[str, Any]:
-    """Returns a step's container: TFX's, started by our entry point."""
+    """Returns a step's container: TFX's executor, started by our entry point."""
+    assert original["command"] == ["python", "-m", TFX_EXECUTORS]
     step = spec.cluster.step(name)
     resources = _resources(step)
     environment = dict(sorted((step.env | ENVIRONMENT).items()))
@@ -31,7 +33,7 @@ def container(original: dict[str, Any], name: StepName, spec: Spec, target: Targ
         **original,
         "image": step.image or (target.trainer_image if name == "trainer" else "") or target.image,
         "command": _entrypoint(name, spec),
-        "args": [*original["command"], *original["args"]],
+        "args": ["python", "-m", EXECUTORS, *original["args"]],
         "env": [{"name": variable, "value": value} for variable, value in environment.items()],
         **({"resources": resources} if resources else {}),
     }

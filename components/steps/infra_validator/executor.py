@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tfx.components.infra_validator.executor import _BLESSED_FILENAME, _NOT_BLESSED_FILENAME
 from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 from tfx.utils import path_utils
@@ -28,6 +27,8 @@ from schemas.spec.serving import Serving
 
 _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
+MARKS = {True: "INFRA_BLESSED", False: "INFRA_NOT_BLESSED"}
+"""Names of tfx.components.infra_validator.executor, which imports the clients of Kubernetes and Docker."""
 
 Artifacts = dict[str, list[Any]]
 
@@ -58,7 +59,7 @@ class Executor(base_executor.BaseExecutor):
         # Unlike a local run, KFP does not create the folder.
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE_NAME).write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        (folder / (_BLESSED_FILENAME if verdict.blessed else _NOT_BLESSED_FILENAME)).touch()
+        (folder / MARKS[verdict.blessed]).touch()
         for note in verdict.notes:
             _LOG.warning("note=%r", note)
         _LOG.info("blessed=%s checks=%d", verdict.blessed, len(verdict.checks))

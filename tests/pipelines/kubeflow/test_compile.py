@@ -232,7 +232,7 @@ def test_every_step_starts_through_the_entry_point_and_is_told_of_the_root(every
         assert json.loads(command[command.index("--alerts") + 1])["url_env"] == "SANGAM_ALERT_URL"
         assert command[-1] == "--"
         assert arguments[:2] == ["python", "-m"]
-        assert arguments[2].startswith("tfx.")
+        assert arguments[2] == "components.kfp_entrypoint.executors"
         assert task.spec["inputs"]["parameters"]["sangam_root"] == {"componentInputParameter": "pipeline_root"}
         assert task.component["inputDefinitions"]["parameters"]["sangam_root"] == {"parameterType": "STRING"}
     assert "--retries" in tasks_command(everything, "trainer")

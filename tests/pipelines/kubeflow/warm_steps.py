@@ -14,7 +14,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 PRELOADED = [
-    "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
+    "components.kfp_entrypoint.artifacts",
     "components.steps.evaluator.executor",
     "components.steps.example_gen.executor",
     "components.steps.example_validator.executor",

@@ -1,0 +1,105 @@
+"""Runs an executor of TFX on an ExecutorInput, and writes its ExecutorOutput: a module of the compiled pipeline.
+
+In place of tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor, whose imports are all components of TFX
+and the whole client of Kubeflow: for a small step they take longer than its work.
+"""
+
+import argparse
+import importlib.util
+import json
+import logging
+import os
+import sys
+import types
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+from components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, Json
+
+_LOG = logging.getLogger(__name__)
+_COMPONENTS = "tfx.components"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs the executor that the arguments name."""
+    from absl import logging as absl_logging
+
+    absl_logging.use_absl_handler()
+    absl_logging.set_verbosity(absl_logging.INFO)
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--executor_class_path", required=True)
+    parser.add_argument(INVOCATION, required=True, type=json.loads, dest="invocation")
+    parser.add_argument(INPUTS_SPEC, default={}, type=json.loads, dest="inputs_spec")
+    given, beam_args = parser.parse_known_args(arguments)
+    executor_output = run_executor(given.executor_class_path, given.invocation, given.inputs_spec, beam_args)
+    file = Path(given.invocation["outputs"]["outputFile"])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(executor_output), encoding="utf-8")
+
+
+def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_args: Sequence[str]) -> Json:
+    """Runs an executor; returns its ExecutorOutput.
+
+    Args:
+        class_path: of the executor, with its module.
+        executor_input: with paths for URIs, and with the types of all artifacts.
+        inputs_spec: of the component: the types of its parameters.
+        beam_args: what remains of the command line.
+    """
+    load_components_alone()
+    from tfx.utils import import_utils
+
+    from components.kfp_entrypoint.artifacts import Artifacts
+
+    artifacts = Artifacts()
+    inputs = artifacts.read(executor_input["inputs"].get("artifacts", {}))
+    outputs = artifacts.read(executor_input["outputs"].get("artifacts", {}))
+    executor_class = import_utils.import_class_by_path(class_path)
+    _LOG.info("executor=%s", class_path)
+    context = _context(executor_class, executor_input["outputs"]["outputFile"], list(beam_args))
+    values = executor_input["inputs"].get("parameterValues", {})
+    executor_class(context).Do(inputs, outputs, parameters(values, inputs_spec))
+    return {"artifacts": artifacts.written(outputs)}
+
+
+def parameters(values: Json, inputs_spec: Json) -> Json:
+    """Returns the parameters; numbers are floats in JSON of protobuf, unless they are declared as integers."""
+    declared = inputs_spec.get("parameters", {})
+    integers = {name for name, spec in declared.items() if spec.get("parameterType") == "NUMBER_INTEGER"}
+    return {
+        name: int(value) if name in integers else float(value) if type(value) is int else value
+        for name, value in values.items()
+    }
+
+
+def load_components_alone() -> None:
+    """Lets a module of tfx.components be imported without all others, which that package itself imports."""
+    if _COMPONENTS in sys.modules:
+        return
+    found = importlib.util.find_spec("tfx")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    spec = ModuleSpec(_COMPONENTS, None, is_package=True)
+    spec.submodule_search_locations = [os.path.join(path, "components") for path in found.submodule_search_locations]
+    package = types.ModuleType(_COMPONENTS)
+    package.__spec__ = spec
+    package.__path__ = spec.submodule_search_locations
+    sys.modules[_COMPONENTS] = package
+
+
+def _context(executor_class: Any, output_file: str, beam_args: list[str]) -> Any:
+    folder = os.path.dirname(output_file)
+    common = {"unique_id": os.path.basename(folder), "tmp_dir": os.path.join(folder, ".temp")}
+    # Only an executor that uses Beam has imported it.
+    beam = sys.modules.get("tfx.dsl.components.base.base_beam_executor")
+    if beam is not None and issubclass(executor_class, beam.BaseBeamExecutor):
+        return beam.BaseBeamExecutor.Context(beam_pipeline_args=beam_args, **common)
+    from tfx.dsl.components.base import base_executor
+
+    return base_executor.BaseExecutor.Context(extra_flags=beam_args, **common)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
