@@ -6,20 +6,31 @@ from pathlib import Path
 VERSION = "0.1.0"
 """The version of Sangam; a test keeps it equal to pyproject.toml."""
 
+COMMIT_FILE = "sangam-commit.txt"
+"""Beside the packages in an image: the commit that it was built from (infra/images/Dockerfile)."""
+
 _TIMEOUT_S = 20.0
 
 
 def git_commit(folder: Path) -> str | None:
     """Returns the commit of the repository at `folder`, with `-dirty` after it if there are uncommitted changes.
 
-    None without git, or if the folder is not the top of a repository, as with an installed package.
+    In an image it is the one that the image was built from. None without git, or if the folder is not the top of a
+    repository, as with an installed package.
     """
     try:
         if Path(_git(folder, "rev-parse", "--show-toplevel")).resolve() != folder.resolve():
-            return None
+            return _built_from(folder)
         commit = _git(folder, "rev-parse", "HEAD")
         return f"{commit}-dirty" if _git(folder, "status", "--porcelain") else commit
     except (OSError, subprocess.SubprocessError):
+        return _built_from(folder)
+
+
+def _built_from(folder: Path) -> str | None:
+    try:
+        return (folder / COMMIT_FILE).read_text(encoding="utf-8").strip() or None
+    except FileNotFoundError:
         return None
 
 
