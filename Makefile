@@ -89,8 +89,12 @@ lock: setup ## resolve pyproject.toml again; an existing uv.lock keeps its versi
 images: ## build and push both images; REGISTRY=registry.example/team, ACCELERATOR=gpu or cpu
 	@bash infra/images/build.sh
 
+.PHONY: images-check
+images-check: setup ## build both images (cpu) twice, compare them, run the demo in one; root, buildah, debootstrap; 1 hour
+	@bash infra/images/check.sh
+
 .PHONY: sbom
-sbom: setup ## list what is installed, as CycloneDX, with licenses; refuses a license that is not allowed
+sbom: setup ## list the licenses of what the images get; with IMAGE=ARCHIVE what that image holds, as CycloneDX
 	@bash infra/sbom/make.sh
 
 .PHONY: clean

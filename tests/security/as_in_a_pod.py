@@ -3,7 +3,7 @@
     python -m tests.security.as_in_a_pod --volume demo/root --volume demo/logs:ro -- sangam validate SPEC
 
 Writable are /tmp and /dev/shm, both new and empty, and volumes, which the command sees as /mnt/<name of the folder>.
-The environment is that of the pipeline image. Takes root, and leaves nothing behind: mounts are of this process alone.
+The environment is that of the images. Takes root, and leaves nothing behind: mounts are of this process alone.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
     _enter(given.volume)
     os.chdir(REPOSITORY)
-    variables = environment(read(REPOSITORY / "infra" / "images" / "pipeline" / "Dockerfile"))
+    variables = environment(read(REPOSITORY / "infra" / "images" / "Dockerfile"))
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
     privileges = ["--reuid", _USER, "--regid", _USER, "--clear-groups", "--no-new-privs"]
     privileges += ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]

@@ -4,6 +4,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+MOUNTS = {
+    "type=secret,id=pip,target=/etc/pip.conf",
+    "type=secret,id=uv,target=/etc/uv/uv.toml",
+    "type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt",
+}
+"""What a step of a build may have mounted: how a machine reaches its package index. None of it is in a layer."""
+
 
 @dataclass(frozen=True)
 class Instruction:
@@ -43,24 +50,28 @@ def problems(instructions: list[Instruction], repository: Path) -> list[str]:
     for found in (found for found in instructions if found.name == "FROM"):
         base = found.text.split(" AS ")[0]
         argument = re.fullmatch(r"\$\{([A-Z_]+_IMAGE)\}", base)
-        is_stage = base in stages or re.fullmatch(r"(build|runtime)-\$\{ACCELERATOR\}", base)
-        if not is_stage and not (argument and argument[1] in arguments):
+        if base not in stages and not (argument and argument[1] in arguments):
             wrong.append(f"FROM {base}: an ARG without default, given by digest")
-    if [found.name for found in last][-1:] != ["USER"] or not re.fullmatch(r"[1-9]\d*:[1-9]\d*", last[-1].text):
-        wrong.append(f"{last[-1].name} {last[-1].text}: the last instruction is USER uid:gid, by number, not 0")
+    ends = [found.name for found in last if found.name in ("USER", "RUN", "COPY")][-1:]
+    users = [found.text for found in last if found.name == "USER"]
+    if ends != ["USER"] or not re.fullmatch(r"[1-9]\d*:[1-9]\d*", users[-1]):
+        wrong.append(f"USER {users[-1:]}: after all that is run or copied comes USER uid:gid, by number, not 0")
     for found in (found for found in instructions if found.name == "RUN"):
-        if re.search(r"\b(curl|wget|sudo|chmod|chown)\b|\|\s*(ba)?sh\b|https?://|--mount=type=secret", found.text):
+        mounts = re.findall(r"--mount=(\S+)", found.text)
+        if re.search(r"\b(curl|wget|sudo|chmod|chown)\b|\|\s*(ba)?sh\b|https?://", found.text) or {*mounts} - MOUNTS:
             wrong.append(f"RUN {found.text}: fetches or gives rights by hand")
-        if re.search(r"\b(pip|uv pip) (install|sync)\b", found.text) and not re.search(
-            r"--require-hashes|--no-deps --no-build-isolation( --compile-bytecode)? \.$", found.text
-        ):
-            wrong.append(f"RUN {found.text}: installs without hashes")
-        if "pip sync" in found.text and "--build-constraints requirements.build.lock" not in found.text:
-            wrong.append(f"RUN {found.text}: builds with packages without hashes")
+        for command in re.split(r"\s&&\s|;\s", found.text):
+            if re.search(r"\bpip\b.* (install|sync|download)\b", command) and not re.search(
+                r"--require-hashes|--no-deps --no-build-isolation \.$|--no-deps --no-index wheels/", command
+            ):
+                wrong.append(f"RUN {command}: installs without hashes")
+            if "pip sync" in command and "--build-constraints requirements.build.lock" not in command:
+                wrong.append(f"RUN {command}: builds with packages without hashes")
     if any(re.search(r"build-essential|gcc|-dev\b", found.text) for found in last):
         wrong.append("the last stage: has a compiler")
     for found in (found for found in instructions if found.name == "COPY" and "--from" not in found.text):
         wrong += [f"COPY {name}: no such path" for name in found.text.split()[:-1] if not (repository / name).exists()]
     secret = re.compile(r"(?i)\b\w*(token|password|secret|credential|api_key)\w*\b")
-    wrong += [f"{found.name} {found.text}: names a secret" for found in instructions if secret.search(found.text)]
+    texts = [(found.name, re.sub(r"--mount=\S+", "", found.text)) for found in instructions]
+    wrong += [f"{name} {text}: names a secret" for name, text in texts if secret.search(text)]
     return wrong

@@ -1,46 +1,45 @@
-"""The images, as far as they can be looked at without building them, and the script that builds them."""
+"""The images, as far as they can be looked at without building them. `make images-check` builds them."""
 
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+import tomli
 
 from components.caching.code_digest import LOCK
-from tests.errors import tells
+from pipelines.provenance import COMMIT_FILE
 from tests.security.dockerfile import Instruction, environment, last_stage, problems, read
 
-IMAGES = ("pipeline", "trainer")
-DIGEST = "sha256:" + "a" * 64
 
-
-@pytest.fixture(params=IMAGES)
-def instructions(request: pytest.FixtureRequest, repository: Path) -> list[Instruction]:
-    return read(repository / "infra" / "images" / request.param / "Dockerfile")
+@pytest.fixture
+def instructions(repository: Path) -> list[Instruction]:
+    return read(repository / "infra" / "images" / "Dockerfile")
 
 
 def test_images_run_as_a_numbered_user_on_pinned_bases_with_hashed_packages(
     instructions: list[Instruction], repository: Path
 ) -> None:
     assert problems(instructions, repository) == []
-    assert last_stage(instructions)[-1].text == "10001:10001"
+    assert [found.text for found in last_stage(instructions) if found.name == "USER"] == ["10001:10001"]
 
 
 @pytest.mark.parametrize(
     ("before", "after", "found"),
     [
-        (Instruction("USER", "10001:10001"), Instruction("USER", "sangam"), "USER sangam: "),
-        (Instruction("USER", "10001:10001"), Instruction("USER", "0:0"), "USER 0:0: "),
-        (Instruction("USER", "10001:10001"), Instruction("WORKDIR", "/tmp"), "WORKDIR /tmp: "),
+        (Instruction("USER", "10001:10001"), Instruction("USER", "sangam"), "USER ['sangam']: "),
+        (Instruction("USER", "10001:10001"), Instruction("USER", "0:0"), "USER ['0:0']: "),
+        (Instruction("USER", "10001:10001"), Instruction("WORKDIR", "/tmp"), "USER []: "),
         (None, Instruction("ADD", "https://example.org/x.tar /x"), "ADD https://example.org/x.tar"),
         (None, Instruction("RUN", "curl -fsSL example.org/install | sh"), "RUN curl"),
         (None, Instruction("RUN", "pip install numpy"), "without hashes"),
         (None, Instruction("RUN", "uv pip sync --require-hashes a.lock"), "without hashes"),
+        (None, Instruction("RUN", "uv pip install a && pip install --require-hashes -r b"), "RUN uv pip install a: "),
+        (None, Instruction("RUN", "--mount=type=secret,id=key,target=/key cat /key"), "gives rights by hand"),
         (None, Instruction("COPY", "absent ./"), "COPY absent: "),
         (None, Instruction("ENV", "API_TOKEN=x"), "names a secret"),
         (None, Instruction("FROM", "python:latest AS other"), "FROM python:latest: "),
-        (None, Instruction("ARG", "PYTHON_IMAGE=python:3.10"), "FROM ${PYTHON_IMAGE}: "),
+        (None, Instruction("ARG", "RUNTIME_IMAGE=python:3.10"), "FROM ${RUNTIME_IMAGE}: "),
     ],
 )
 def test_a_careless_change_is_found(
@@ -53,7 +52,7 @@ def test_a_careless_change_is_found(
     if before is not None:
         changed = [after if instruction == before else instruction for instruction in instructions]
     elif after.name == "ARG":
-        changed = [after if instruction.text == "PYTHON_IMAGE" else instruction for instruction in instructions]
+        changed = [after if instruction.text == "RUNTIME_IMAGE" else instruction for instruction in instructions]
     else:
         changed = [after, *instructions]
     assert any(found in problem for problem in problems(changed, repository))
@@ -69,122 +68,94 @@ def test_nothing_is_written_outside_tmp_and_modules_come_from_a_folder_nobody_wr
     assert [found.text for found in last_stage(instructions) if found.name == "WORKDIR"] == ["/opt/sangam"]
 
 
-def test_both_images_have_one_environment_and_send_docker_only_what_they_copy(repository: Path) -> None:
-    files = [read(repository / "infra" / "images" / name / "Dockerfile") for name in IMAGES]
-    assert environment(files[0]) == environment(files[1])
-    copied = {
-        name
-        for found in files[0]
-        if found.name == "COPY" and "--from" not in found.text
-        for name in found.text.split()[:-1]
-    }
-    for name in IMAGES:
-        ignored = (repository / "infra" / "images" / name / "Dockerfile.dockerignore").read_text().splitlines()
-        assert {line[1:] for line in ignored if line.startswith("!")} == copied
+def test_the_builder_is_sent_only_what_is_copied(instructions: list[Instruction], repository: Path) -> None:
+    copied = {name for found in _copies(instructions, from_stage=False) for name in found.text.split()[:-1]}
+    ignored = (repository / "infra" / "images" / "Dockerfile.dockerignore").read_text().splitlines()
+    assert {line[1:] for line in ignored if line.startswith("!")} == copied
 
 
-@pytest.mark.parametrize("name", IMAGES)
-def test_the_lock_lies_beside_the_packages_where_the_keys_of_steps_look_for_it(repository: Path, name: str) -> None:
-    text = (repository / "infra" / "images" / name / "Dockerfile").read_text()
-    assert f"cp {LOCK} /opt/sangam/lib/python3.10/site-packages/\n" in text
+def _copies(instructions: list[Instruction], from_stage: bool) -> list[Instruction]:
+    return [found for found in instructions if found.name == "COPY" and ("--from" in found.text) is from_stage]
+
+
+def test_packages_and_project_are_layers_of_their_own(instructions: list[Instruction]) -> None:
+    copies = [found.text for found in _copies(last_stage(instructions), from_stage=True)]
+    assert copies == ["--from=packages /opt/sangam /opt/sangam", "--from=project /opt/project /opt/sangam"]
+    stage = instructions[: [found.text for found in instructions].index("packages AS project")]
+    project = {"schemas", "components", "trainer_module", "pipelines", "README.md", "COMMIT"}
+    assert not project & {word for found in stage if found.name in ("COPY", "ARG") for word in found.text.split()}
+
+
+def test_a_build_does_not_depend_on_a_seed_or_on_temporary_folders(instructions: list[Instruction]) -> None:
+    variables = dict(pair.split("=", 1) for found in instructions if found.name == "ENV" for pair in found.text.split())
+    assert (variables["PYTHONHASHSEED"], variables["CFLAGS"]) == ("0", "-g0")
+    runs = [found.text for found in instructions if found.name == "RUN"]
+    [compiled] = [text for text in runs if "uv build" in text]
+    assert "--no-build-isolation --python compile/bin/python --out-dir wheels horovod" in compiled
+    assert all("--invalidation-mode unchecked-hash" in text for text in runs if "compileall" in text)
+    assert not any("--compile-bytecode" in text for text in runs)
+
+
+def test_horovod_is_compiled_with_the_settings_of_the_project(
+    instructions: list[Instruction], repository: Path
+) -> None:
+    project = tomli.loads((repository / "pyproject.toml").read_text())["tool"]["uv"]
+    wanted = project["extra-build-variables"]["horovod"]
+    [found] = [found.text for found in instructions if found.name == "ENV" and "HOROVOD_WITH_GLOO" in found.text]
+    assert dict(pair.split("=", 1) for pair in found.split()) == wanted
+
+
+def test_files_that_the_code_looks_for_lie_beside_the_packages(instructions: list[Instruction]) -> None:
+    runs = " ".join(found.text for found in instructions if found.name == "RUN")
+    assert f"cp {LOCK} /opt/sangam/lib/python3.10/site-packages/ " in runs
+    assert f'echo "$COMMIT" > /opt/project/lib/python3.10/site-packages/{COMMIT_FILE} ' in runs
+
+
+def test_an_image_that_is_started_by_itself_prints_help(instructions: list[Instruction]) -> None:
+    assert last_stage(instructions)[-1] == Instruction("CMD", '["sangam", "--help"]')
+
+
+def test_what_is_taken_out_was_installed_and_is_imported_nowhere(repository: Path) -> None:
+    lines = (repository / "infra" / "images" / "unused.txt").read_text().splitlines()
+    unused = [line for line in lines if not line.startswith("#")]
+    assert unused == sorted(unused)
+    locked = set(re.findall(r"^([\w.-]+)==", (repository / "requirements.runtime.lock").read_text(), re.MULTILINE))
+    assert {*unused} <= locked
+    modules = "|".join(name.replace("-", "_") for name in unused)
+    imported = re.compile(rf"^\s*(?:import|from) ({modules})\b", re.MULTILINE)
+    for package in ("schemas", "components", "trainer_module", "pipelines"):
+        for path in (repository / package).rglob("*.py"):
+            assert not imported.search(path.read_text()), path
 
 
 @pytest.fixture
-def world(tmp_path: Path, repository: Path) -> Path:
-    """A small repository, and a docker that writes down what it is asked."""
-    (tmp_path / "bin").mkdir()
-    docker = tmp_path / "bin" / "docker"
-    docker.write_text(
-        f"""#!/bin/bash
-echo "$@" >> "{tmp_path}/asked"
-if [[ "$*" == *imagetools* ]]; then echo {DIGEST}; exit; fi
-tar -t >> "{tmp_path}/sent"
-[[ -e "{tmp_path}/fail" ]] && exit 1
-while [[ $1 != --metadata-file ]]; do shift; done
-printf '{{\\n  "containerimage.config.digest": "sha256:{"0" * 64}",\\n  "containerimage.digest": "{DIGEST}"\\n}}' > "$2"
-"""
-    )
-    docker.chmod(0o755)
-    checkout = tmp_path / "checkout"
-    checkout.mkdir()
-    (checkout / "requirements.runtime.lock").write_text("")
-    (checkout / "infra" / "images").mkdir(parents=True)
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for command in ([*git, "init", "-q"], [*git, "add", "-A"], [*git, "commit", "-qm", "a"]):
-        subprocess.run(command, cwd=checkout, check=True)
-    (checkout / "not-committed").write_text("secret")
-    return tmp_path
+def pruned(tmp_path: Path, repository: Path) -> list[str]:
+    """What is left of a small environment."""
+    packages = tmp_path / "lib" / "python3.10" / "site-packages"
+    for name in (
+        "tensorflow/include/a.h",
+        "tensorflow/lib.so",
+        "tests/test_a.py",
+        "pandas/tests/frame/test_a.py",
+        "tfx/dsl/a_test.py",
+        "tfx/dsl/a.py",
+        "scipy/stats/page_trend_test.py",
+        "a-1.dist-info/uv_cache.json",
+        "a-1.dist-info/METADATA",
+    ):
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).touch()
+    (tmp_path / ".lock").touch()
+    script = repository / "infra" / "images" / "prune.sh"
+    subprocess.run(["sh", str(script), str(tmp_path)], check=True, timeout=10)
+    assert not (tmp_path / ".lock").exists()
+    return sorted(str(path.relative_to(packages)) for path in packages.rglob("*") if path.is_file())
 
 
-def _build(world: Path, repository: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        ["bash", str(repository / "infra" / "images" / "build.sh")],
-        cwd=world / "checkout",
-        env={"PATH": f"{world / 'bin'}:{os.environ['PATH']}", **variables},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-
-
-def test_images_are_built_from_what_is_committed_and_told_by_digest(world: Path, repository: Path) -> None:
-    done = _build(world, repository, REGISTRY="registry.example/team")
-    assert done.returncode == 0, done.stderr
-    wanted = [f"--{option} registry.example/team/sangam-{name}@{DIGEST}" for option, name in _options()]
-    assert done.stdout == " ".join(wanted) + "\n"
-    bases = (world / "checkout" / "infra" / "images" / "bases.lock").read_text().splitlines()
-    assert [line.split("=")[0] for line in bases] == ["PYTHON_IMAGE", "CUDA_BUILD_IMAGE", "CUDA_IMAGE"]
-    assert all(line.endswith("@" + DIGEST) for line in bases)
-    builds = [line for line in (world / "asked").read_text().splitlines() if " build " in line]
-    assert len(builds) == 2
-    for build in builds:
-        assert all(f"--build-arg {line}" in build for line in bases)
-        assert re.search(r"--build-arg COMMIT=[0-9a-f]{40} ", build)
-        assert re.search(r"--build-arg SOURCE_DATE_EPOCH=\d+ ", build)
-    assert "ACCELERATOR=gpu" in builds[1]
-    assert "not-committed" not in (world / "sent").read_text()
-    assert os.listdir(world / "checkout" / "infra" / "images") == ["bases.lock"]
-
-
-def _options() -> tuple[tuple[str, str], ...]:
-    return (("image", "pipeline"), ("trainer-image", "trainer"))
-
-
-def test_bases_that_were_reviewed_are_not_looked_up_again(world: Path, repository: Path) -> None:
-    lock = world / "checkout" / "infra" / "images" / "bases.lock"
-    names = ("PYTHON_IMAGE", "CUDA_BUILD_IMAGE", "CUDA_IMAGE")
-    lock.write_text("".join(f"{name}=registry.example/base:1@{DIGEST}\n" for name in names))
-    assert _build(world, repository, REGISTRY="registry.example", ACCELERATOR="cpu").returncode == 0
-    asked = (world / "asked").read_text()
-    assert "imagetools" not in asked
-    assert f"CUDA_IMAGE=registry.example/base:1@{DIGEST}" in asked
-    lock.write_text(lock.read_text().replace(f"@{DIGEST}", "", 1))
-    refused = _build(world, repository, REGISTRY="registry.example")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert "(got 'PYTHON_IMAGE=registry.example/base:1')" in refused.stderr
-
-
-@pytest.mark.parametrize(
-    ("variables", "place", "value"),
-    [
-        ({}, "REGISTRY", "(got '')"),
-        ({"REGISTRY": "a b"}, "REGISTRY", "(got 'a b')"),
-        ({"REGISTRY": "a", "ACCELERATOR": "tpu"}, "REGISTRY", "(got 'a')"),
-        ({"REGISTRY": "registry.example", "ACCELERATOR": "tpu"}, "ACCELERATOR", "(got 'tpu') ... gpu or cpu"),
-    ],
-)
-def test_a_mistake_builds_nothing(
-    world: Path, repository: Path, variables: dict[str, str], place: str, value: str
-) -> None:
-    refused = _build(world, repository, **variables)
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert tells(refused.stderr, place, value)
-    assert not (world / "asked").exists()
-
-
-def test_a_failed_build_tells_no_digest(world: Path, repository: Path) -> None:
-    (world / "fail").touch()
-    failed = _build(world, repository, REGISTRY="registry.example")
-    assert failed.returncode != 0
-    assert failed.stdout == ""
+def test_headers_tests_and_the_installer_s_notes_are_taken_out(pruned: list[str]) -> None:
+    assert pruned == [
+        "a-1.dist-info/METADATA",
+        "scipy/stats/page_trend_test.py",
+        "tensorflow/lib.so",
+        "tfx/dsl/a.py",
+    ]
