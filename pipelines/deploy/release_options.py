@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.console import quieten
-
 if TYPE_CHECKING:
     from pipelines.deploy.release import Release
     from schemas.spec import Spec
@@ -70,9 +68,8 @@ def make_release(spec: "Spec", options: ReleaseOptions, compile_: Compile) -> "R
 
 
 def compile_for_kubeflow(spec: "Spec", options: ReleaseOptions) -> str:
-    """Returns the compiled pipeline; loads TFX, which takes seconds."""
-    quieten()
-    from pipelines.kubeflow.compile import compile_pipeline
+    """Returns the compiled pipeline; loading TFX takes seconds, in another process."""
+    from pipelines.kubeflow.apart import compile_apart
     from pipelines.kubeflow.target import Target
     from pipelines.provenance import code_folder, git_commit
 
@@ -83,4 +80,4 @@ def compile_for_kubeflow(spec: "Spec", options: ReleaseOptions) -> str:
         data_root=options.data_root,
         git_commit=git_commit(code_folder()) or "",
     )
-    return compile_pipeline(spec, target)
+    return compile_apart(spec, target)

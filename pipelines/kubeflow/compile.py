@@ -31,8 +31,8 @@ def compile_pipeline(spec: Spec, target: Target) -> str:
     finished = finish(ir, spec, target)
     if target.flavour == "vertex":
         return job_text(finished, display_name=spec.name, pipeline_root=target.pipeline_root)
-    platform = platform_document(spec.cluster, {name: label for label, name in steps_by_label(ir).items()})
-    return yaml_text(finished, platform) if platform else yaml_text(finished)
+    platform = platform_document(spec, {name: label for label, name in steps_by_label(ir).items()})
+    return yaml_text(finished, platform)
 
 
 def _compiled(spec: Spec, target: Target) -> dict[str, Any]:

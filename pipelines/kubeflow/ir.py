@@ -77,7 +77,7 @@ def _task(name: str, task: Json, spec: Spec, target: Target) -> Json:
         "cachingOptions": caching(name, step),
         "inputs": {**inputs, "parameters": {**inputs.get("parameters", {}), **_added(name, spec)}},
     }
-    if policy := retry_policy(step, target):
+    if policy := retry_policy(cast(StepName, name), spec, target):
         finished["retryPolicy"] = policy
     if "dependentTasks" in task:
         finished["dependentTasks"] = [task_name(other) for other in task["dependentTasks"]]

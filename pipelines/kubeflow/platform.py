@@ -10,8 +10,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
+from schemas.derived.timeouts import timeout_s
 from schemas.quantities import parse_bytes
-from schemas.spec.cluster import SpecCluster, Step, StepName, Volume
+from schemas.spec import Spec
+from schemas.spec.cluster import Step, StepName
 
 SHARED_MEMORY = "/dev/shm"
 
@@ -80,32 +82,27 @@ class ExecutorConfig(_Message):
         return self.model_dump(by_alias=True, exclude_defaults=True, mode="json")
 
 
-def executor_config(step: Step, volumes: dict[str, Volume]) -> ExecutorConfig:
+def executor_config(name: StepName, spec: Spec) -> ExecutorConfig:
     """Returns what a step's pod is given beside its container."""
+    step, volumes = spec.cluster.step(name), spec.cluster.volumes
     return ExecutorConfig(
         secret_as_env=_secrets(step),
         pvc_mount=tuple(PvcMount(constant=volume.claim, mount_path=volume.path) for volume in volumes.values()),
         node_selector=NodeSelector(labels=step.node_pool) if step.node_pool else None,
-        active_deadline_seconds=step.timeout_s,
+        active_deadline_seconds=timeout_s(spec, name),
         tolerations=tuple(Toleration(**toleration.model_dump()) for toleration in step.tolerations),
         empty_dir_mounts=_shared_memory(step),
     )
 
 
-def platform_document(cluster: SpecCluster, labels: dict[StepName, str]) -> dict[str, Any] | None:
-    """Returns the document; None if there is nothing to say.
+def platform_document(spec: Spec, labels: dict[StepName, str]) -> dict[str, Any]:
+    """Returns the document.
 
     Args:
-        cluster: section of the spec.
+        spec: of the ranker.
         labels: of the executors, by the names of the steps.
     """
-    configs = {
-        label: config
-        for name, label in labels.items()
-        if (config := executor_config(cluster.step(name), cluster.volumes).document())
-    }
-    if not configs:
-        return None
+    configs = {label: executor_config(name, spec).document() for name, label in labels.items()}
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": configs}}}}
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from components.kfp_entrypoint.invocation import EXECUTORS, TFX_EXECUTORS
 from pipelines.kubeflow.target import Target
 from schemas.backoff import Backoff
+from schemas.derived.timeouts import timeout_s
 from schemas.quantities import parse_bytes
 from schemas.spec import Spec
 from schemas.spec.cluster import Retries, Step, StepName
@@ -17,8 +18,6 @@ UNCACHED = frozenset({"example_gen", "evaluator", "infra_validator", "pusher"})
 busy the machine is, the pushed versions. Locally, drivers bring that into the cache key; KFP runs no drivers and would
 repeat old results."""
 
-WEEK_S = 7 * 24 * 3600
-"""A try that declares no timeout is taken to be over by then."""
 VERTEX_MAX_S = 3600
 """Vertex AI takes no longer time for all tries of a task together (pipeline_spec.proto, RetryPolicy)."""
 
@@ -44,7 +43,7 @@ def caching(name: str, step: Step) -> dict[str, Any]:
     return {} if name in UNCACHED or step.cache is False else {"enableCache": True}
 
 
-def retry_policy(step: Step, target: Target) -> dict[str, Any] | None:
+def retry_policy(name: StepName, spec: Spec, target: Target) -> dict[str, Any] | None:
     """Returns the task's policy; None if it is not tried again.
 
     `backoffMaxDuration` is no bound of one wait, as `max_backoff_s` is, but the time from the start of the first try
@@ -52,10 +51,10 @@ def retry_policy(step: Step, target: Target) -> dict[str, Any] | None:
     later tries what is left of it. It must therefore hold all tries and all waits; the bound of a wait is checked when
     the pipeline is compiled.
     """
-    retries = step.retries
+    retries = spec.cluster.step(name).retries
     if retries.count == 0:
         return None
-    whole = (retries.count + 1) * (step.timeout_s or WEEK_S) + int(sum(waits_s(retries)))
+    whole = (retries.count + 1) * timeout_s(spec, name) + int(sum(waits_s(retries)))
     return {
         "maxRetryCount": retries.count,
         "backoffDuration": f"{retries.backoff_s}s",

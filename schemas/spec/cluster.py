@@ -99,7 +99,8 @@ class Step(Pod):
 
     retries: Retries = Retries()
     timeout_s: PositiveInt | None = None
-    """A pod that runs longer is stopped, and the attempt fails."""
+    """A pod that runs longer is stopped, and the attempt fails; counted from when a node takes the pod. Left out: 6 h;
+    for `trainer` 1 h more than `deadline_s`, for `example_gen` 6 h more than `data.arrival.wait_s`."""
     cache: bool | None = None
     """False: run even if nothing has changed. Left out: the step's own default."""
 

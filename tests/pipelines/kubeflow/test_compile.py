@@ -327,3 +327,12 @@ def test_placeholders_in_commands_are_filled_in() -> None:
     assert substituted("{{$}}", executor_input) == json.dumps(executor_input)
     assert substituted("--p={{$.inputs.parameters['p']}}", executor_input) == "--p=3"
     assert substituted("{{$.inputs.artifacts['m'].uri}}/x", executor_input) == "/m/x"
+
+
+def test_a_step_that_declares_no_timeout_has_one(tmp_path: Path) -> None:
+    spec = changed_spec(tmp_path, "short_video", {"cluster": {"default": None, "steps": None}})
+    platform = read_compiled(compile_pipeline(spec, TARGET)).platform
+    deadlines = {label: executor["activeDeadlineSeconds"] for label, executor in platform.items()}
+    assert deadlines.pop("trainer_executor") == 25200
+    assert len(deadlines) == 8
+    assert set(deadlines.values()) == {21600}
