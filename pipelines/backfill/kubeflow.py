@@ -7,10 +7,11 @@ from components.processes.stopping import Stopped, StopSignals
 from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
 from pipelines.deploy.errors import Transient, short
-from pipelines.deploy.printing import duration
+from pipelines.deploy.printing import duration, minute
 from pipelines.deploy.reasons import log_command, pods_command, reason_of
 from pipelines.deploy.records import DATE_PARAMETER, Run
 from pipelines.deploy.release import Release, Say, publish
+from pipelines.deploy.steps import LONG_WAIT
 from pipelines.times import Clock, Moment
 from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day
@@ -129,12 +130,19 @@ class Backfill:
     def _wait(self, run: Run, ended: frozenset[str]) -> Run:
         """Returns the run once it has finished, or the run of the same name that the server kept instead."""
         unreachable_since: Moment | None = None
+        is_told = False
         while True:
             try:
                 run = self._api.settle(run.name, self._launch.experiment_id, ended) or run
                 seen = self._api.get_run(run.id)
                 if not seen.is_unfinished:
                     return seen
+                if not is_told and seen.waits_since and self._clock.now() - seen.waits_since >= LONG_WAIT:
+                    self._say(
+                        f"still waiting, a pod of run {seen.id} has not started since {minute(seen.waits_since)} UTC: "
+                        f"{pods_command(seen.id, self._api.namespace)}"
+                    )
+                    is_told = True
                 unreachable_since = None
             except Transient as error:
                 if unreachable_since is None:

@@ -58,6 +58,7 @@ def compile_(
         if warning := image_warning(option, name):
             say_error(warning)
     quieten()
+    from pipelines.kubeflow.checks import alerts_note
     from pipelines.kubeflow.compile import compile_pipeline
     from pipelines.kubeflow.writing import write_compiled
     from pipelines.provenance import code_folder, git_commit
@@ -72,4 +73,4 @@ def compile_(
         flavour=flavour,
     )
     write_compiled(compile_pipeline(loaded, target), output)
-    say(f"wrote {output}")
+    say("\n".join(filter(None, (alerts_note(loaded), f"wrote {output}"))))

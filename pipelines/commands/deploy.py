@@ -61,6 +61,7 @@ def deploy(
     """
     from pipelines.deploy.deployment import deploy as deploy_release
     from pipelines.deploy.deployment import preview
+    from pipelines.kubeflow.checks import alerts_note
     from pipelines.times import Clock, check_time
     from schemas.loading import load_spec
 
@@ -70,6 +71,8 @@ def deploy(
     # Connect first: compiling takes seconds, and a wrong address should be reported at once.
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
         say(f"compiling  {loaded.name}")
+        if note := alerts_note(loaded):
+            say(note)
         release = make_release(loaded, options, compile_for_kubeflow)
         if dry_run:
             preview(api, release, at, say)

@@ -33,6 +33,6 @@ def check_room(kind: Kind, **texts: str) -> None:
         most = _MOST[kind][column]
         if len(text) > most:
             raise UserError(
-                f"--host: the {column} of a {kind} would be cut off (got {len(text)} characters: {text[:40]}...); "
-                f"Kubeflow's database has room for {most}: use shorter names"
+                f"--host: has no room for the {column} of a {kind} (got {len(text)} characters: {text[:40]}...); "
+                f"Kubeflow's database takes {most}: use shorter names"
             )

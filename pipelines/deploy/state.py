@@ -10,6 +10,7 @@ from pipelines.deploy import names
 from pipelines.deploy.api import Api
 from pipelines.deploy.reasons import log_command, pods_command, reason_of
 from pipelines.deploy.records import Kind, Pipeline, Run, Schedule, Version
+from pipelines.deploy.steps import LONG_WAIT
 from pipelines.times import Moment, date_of, last_due, next_due, time_of
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
@@ -26,8 +27,6 @@ _RECENT_RUNS = 50
 _BAD = ("failed", "canceled")
 _OVERDUE = datetime.timedelta(hours=1)
 """A run that has not started this long after it was due was missed: Kubeflow checks every few seconds."""
-_LONG_WAIT = datetime.timedelta(minutes=15)
-"""A pod starts sooner, even if its node must be added and pulls the images first."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class State:
             return "unscheduled"
         if self.last is not None and self.last.state in _BAD and self.recovered_by is None:
             return "failed"
-        if self.last and self.last.waits_since and self.now - self.last.waits_since >= _LONG_WAIT:
+        if self.last and self.last.waits_since and self.now - self.last.waits_since >= LONG_WAIT:
             return "waiting"
         return "overdue" if self._is_overdue else "healthy"
 

@@ -18,6 +18,8 @@ from schemas.spec.cluster import StepName
 STEPS = tuple(name.replace("_", "-") for name in get_args(StepName))
 """The steps of a pipeline, in order. A run also has Kubeflow's own tasks, such as drivers."""
 NOT_RUN = "not run"
+LONG_WAIT = datetime.timedelta(minutes=15)
+"""A pod starts sooner, even if its node must be added and pulls the images first."""
 _POD = re.compile(r"^executor(\(\d+\))?$")
 _DRIVER = "-driver"
 

@@ -120,6 +120,15 @@ def _kubeflow(spec: Spec, target: Target) -> Iterator[str]:
         )
 
 
+def alerts_note(spec: Spec) -> str | None:
+    """Returns what nothing here can check of a spec's alerts; None without alerts."""
+    if spec.alerts is None:
+        return None
+    secret = spec.cluster.default.secrets.get(spec.alerts.url_env)
+    where = f"Secret {secret.secret}, key {secret.key}" if secret else f"the Secret of {spec.alerts.url_env}"
+    return f"alerts     {where} must hold an https:// address: the first step of a run checks it, nothing before can"
+
+
 def _alerts(spec: Spec) -> Iterator[str]:
     if spec.alerts is None:
         return

@@ -14,6 +14,7 @@ from schemas.contracts.root import Root
 from schemas.errors import UserError
 from tests.errors import mentions, place_and_value, tells
 from tests.fakes.kfp_api import Fault
+from tests.fakes.kfp_tasks import Plot
 from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, Crash, World
 
 DATES = ("2024-03-01", "2024-03-02", "2024-03-03")
@@ -154,6 +155,23 @@ def test_a_run_that_shows_up_long_after_it_was_asked_for_is_not_a_second_one(wor
     world.whenever = whenever
     assert world.backfill(DATES[0]) == 0
     assert [run["state"] for run in world.store.runs.values()] == ["FAILED", "SUCCEEDED"]
+
+
+def test_a_run_whose_pod_does_not_start_is_told_once(world: World) -> None:
+    world.store.plans = {DATES[0]: ["RUNNING"] * 60 + ["SUCCEEDED"]}
+
+    def after(request: str) -> None:
+        for run in world.store.runs:
+            world.store.plots[run] = Plot("example-gen", "executor")
+
+    world.server.after = after
+    assert world.backfill(DATES[0]) == 0
+    (run,) = world.store.runs
+    told = [line for line in world.lines().splitlines() if line.startswith("still waiting")]
+    assert len(told) == 1
+    assert mentions(
+        told[0], f"{run} ... 2024-03-07 12:00 UTC: kubectl describe pods -n kubeflow -l pipeline/runid={run}"
+    )
 
 
 def test_another_run_of_the_ranker_is_waited_for(world: World) -> None:

@@ -16,7 +16,7 @@ from pipelines.deploy.release_options import ReleaseOptions, make_release
 from pipelines.times import utc_now
 from schemas.errors import UserError
 from schemas.loading import load_spec
-from tests.errors import place_and_value
+from tests.errors import mentions, place_and_value
 from tests.paths import SPECS
 from tests.pipelines.deploy.sample_server import IMAGE, OTHER_IMAGE, World, compile_quickly
 
@@ -66,6 +66,15 @@ def test_a_failed_run_is_an_exit_code(world: World) -> None:
     (schedule,) = world.store.recurring
     world.store.set_state(world.store.fire(schedule)["run_id"], "FAILED")
     assert sangam("status", "short_video", "--host", world.server.host).exit_code == 1
+
+
+def test_what_cannot_be_seen_of_alerts_is_said(world: World, tmp_path: Path) -> None:
+    spec = tmp_path / "short_video.yaml"
+    secrets = "secrets: {SANGAM_ALERT_URL: {secret: hook, key: url}, SANGAM_ALERT_KEY: {secret: hook, key: key}}"
+    text = Path(SPEC).read_text().replace("default: {cpu", f"default: {{{secrets}, cpu")
+    spec.write_text(f"{text}\nalerts: {{}}\n")
+    result = sangam("deploy", str(spec), "--host", world.server.host, "--image", IMAGE, "--dry-run")
+    assert mentions(result.output, "alerts ... Secret hook, key url ... https://")
 
 
 def test_a_dry_run_changes_nothing(world: World) -> None:

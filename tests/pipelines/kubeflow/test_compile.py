@@ -13,6 +13,7 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from pipelines.beam import BEAM_ARGS
 from pipelines.kubeflow.compile import compile_pipeline
 from pipelines.kubeflow.writing import write_compiled
 from schemas.loading import load_spec
@@ -327,6 +328,14 @@ def test_placeholders_in_commands_are_filled_in() -> None:
     assert substituted("{{$}}", executor_input) == json.dumps(executor_input)
     assert substituted("--p={{$.inputs.parameters['p']}}", executor_input) == "--p=3"
     assert substituted("{{$.inputs.artifacts['m'].uri}}/x", executor_input) == "/m/x"
+
+
+def test_no_step_lets_beam_choose_a_runner_that_is_downloaded(everything: Compiled) -> None:
+    """Beam's own choice, Prism, is a binary that each pod would fetch from elsewhere (tests/pipelines/test_beam.py)."""
+    executors = everything.ir["deploymentSpec"]["executors"]
+    assert len(executors) == 9
+    for label, executor in executors.items():
+        assert set(BEAM_ARGS) <= set(executor["container"]["args"]), label
 
 
 def test_a_step_that_declares_no_timeout_has_one(tmp_path: Path) -> None:
