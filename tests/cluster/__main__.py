@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     before = machine(str(built), str(folder))
     code = _run(built, folder, arguments, has_node=not for_node)
     if not for_node:
-        put_back(before)
+        put_back(before, folder.name)
     left = remains(before, machine(str(built), str(folder)))
     if code:
         print(f"test-cluster: logs are in {folder}")

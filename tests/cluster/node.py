@@ -17,6 +17,7 @@ import yaml
 from tests.cluster.control_plane import LOOPBACK, ControlPlane, Manifest
 from tests.cluster.image import MOUNTED, PAUSE, write_image
 from tests.cluster.keys import AUTHORITY
+from tests.cluster.remains import make_groups
 from tests.cluster.servers import free_port
 from tests.paths import REPOSITORY
 
@@ -169,6 +170,7 @@ disabled_plugins = [
 
 def _start_kubelet(plane: ControlPlane) -> None:
     folder = _folder(plane)
+    make_groups(plane.folder.name)
     (folder / "kubelet.yaml").write_text(yaml.safe_dump(_kubelet(plane.folder, folder)))
     (folder / "resolv.conf").write_text("")
     plane.servers.start(
@@ -195,6 +197,8 @@ def _kubelet(folder: Path, own: Path) -> Manifest:
         "containerRuntimeEndpoint": f"unix://{own / 'containerd.sock'}",
         "podLogsDir": str(own / "logs"),
         "cgroupDriver": "cgroupfs",
+        # Of its own: a kubelet removes the pods of any other that it finds in its root.
+        "cgroupRoot": f"/{folder.name}",
         "enforceNodeAllocatable": [],
         "failSwapOn": False,
         "failCgroupV1": False,

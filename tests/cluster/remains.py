@@ -28,23 +28,30 @@ class Machine:
 
 
 def machine(*marks: str) -> Machine:
-    """Returns the present state; mounts and processes are those with a mark in their path or command line."""
-    return Machine(
-        _settings(), frozenset([*_mounts(marks), *_links(), *_rules(), *_groups(), *_folders(), *_processes(marks)])
-    )
+    """Returns the present state; mounts, processes and control groups are those that have a mark in their names."""
+    groups = [f"control group {path}" for mark in marks for path in _groups(Path(mark).name)]
+    things = [*_mounts(marks), *_links(), *_rules(), *groups, *_folders(), *_processes(marks)]
+    return Machine(_settings(), frozenset(things))
 
 
-def put_back(before: Machine) -> None:
-    """Undoes what namespaces do not undo: kernel settings, and the control groups of pods."""
+def make_groups(name: str) -> None:
+    """Makes a control group of this name in each hierarchy, or in the only one."""
+    is_unified = (_CGROUPS / "cgroup.controllers").exists()
+    for hierarchy in [_CGROUPS] if is_unified else _CGROUPS.iterdir():
+        if hierarchy.is_dir() and not hierarchy.is_symlink():
+            (hierarchy / name).mkdir()
+
+
+def put_back(before: Machine, group_name: str) -> None:
+    """Undoes what namespaces do not undo: kernel settings, and control groups of this name."""
     for name, value in _settings().items():
         if name in before.settings and before.settings[name] != value:
             (_SYSCTLS / name).write_text(before.settings[name])
-    for group in _group_folders():
-        if f"control group {group}" not in before.things:
-            # Groups are removed leaves first; files in them are the kernel's.
-            for folder in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
-                folder.rmdir()
-            group.rmdir()
+    for group in _groups(group_name):
+        # Leaves first; files in them are the kernel's.
+        for folder in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
+            folder.rmdir()
+        group.rmdir()
 
 
 def remains(before: Machine, after: Machine) -> list[str]:
@@ -86,12 +93,8 @@ def _rules() -> list[str]:
     return [f"iptables rule {line}" for line in saved.stdout.splitlines() if line.startswith("-A")]
 
 
-def _group_folders() -> list[Path]:
-    return [path for pattern in ("kubepods*", "*/kubepods*", "k8s.io", "*/k8s.io") for path in _CGROUPS.glob(pattern)]
-
-
-def _groups() -> list[str]:
-    return [f"control group {path}" for path in _group_folders()]
+def _groups(name: str) -> list[Path]:
+    return [*_CGROUPS.glob(name), *_CGROUPS.glob(f"*/{name}")]
 
 
 def _folders() -> list[str]:
