@@ -51,11 +51,11 @@ def main(arguments: Sequence[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="sangam-cluster-"))
     # Pods are of another user.
     folder.chmod(0o755)
-    before = machine(str(built), str(folder))
+    before = machine(str(folder))
     code = _run(built, folder, arguments, has_node=not for_node)
     if not for_node:
         put_back(before, folder.name)
-    left = remains(before, machine(str(built), str(folder)))
+    left = remains(before, machine(str(folder)))
     if code:
         print(f"test-cluster: logs are in {folder}")
     else:

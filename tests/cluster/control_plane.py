@@ -70,11 +70,13 @@ class ControlPlane:
 
         Args:
             arguments: of kubectl.
-            given: its standard input; what is no text is written as YAML.
+            given: its standard input: manifests, or a text.
             user: the kubeconfig.
         """
         command = [str(self.servers.programs / "kubectl"), "--kubeconfig", str(user or self.admin), *arguments]
-        text = given if isinstance(given, str) or given is None else yaml.safe_dump_all(_as_list(given))
+        if isinstance(given, list):
+            given = {"apiVersion": "v1", "kind": "List", "items": given}
+        text = given if isinstance(given, str) or given is None else json.dumps(given)
         return subprocess.run(command, input=text, check=False, capture_output=True, text=True, cwd=self.folder)
 
     def kubectl(self, *arguments: str, given: object = None) -> str:
@@ -86,10 +88,6 @@ class ControlPlane:
     def get(self, *arguments: str) -> Any:
         """Returns what `kubectl get` finds, as data."""
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
-
-
-def _as_list(given: object) -> list[Any]:
-    return given if isinstance(given, list) else [given]
 
 
 @contextmanager

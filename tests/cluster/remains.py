@@ -106,6 +106,6 @@ def _processes(marks: tuple[str, ...]) -> list[str]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if int(folder.name) != os.getpid() and any(mark in command for mark in marks):
+            if any(mark in f"{command} {(folder / 'cwd').readlink()}" for mark in marks):
                 found.append(f"process {folder.name} {command.strip()[:200]}")
     return found

@@ -13,9 +13,8 @@ pytestmark = pytest.mark.node
 
 @pytest.mark.parametrize("kind", ["mpijob", "jobset"])
 def test_two_hosts_train_for_a_step_in_a_pod(team: Team, cluster_node: Node, kind: str) -> None:
-    step = Step(team, cluster_node.image, f"in-pod-{kind}", kind)
-    fields = json.dumps({"launch": step.launch(), "training": {"epochs": 1}, "cluster": {}})
-    arguments = ["--inputs", str(prepare_inputs(team)), "--root", str(step.root), "--fields", fields]
+    step = Step(team, cluster_node.image, f"in-pod-{kind}", kind, training={"epochs": 1})
+    arguments = ["--inputs", str(prepare_inputs(team)), "--root", str(step.root), "--fields", json.dumps(step.fields())]
     team.apply(step_pod(team, step.name, cluster_node.image, arguments))
     try:
         ended = "--for=jsonpath={.status.containerStatuses[0].state.terminated}"
