@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
@@ -122,7 +123,9 @@ class Step:
 
     def fields(self) -> dict[str, Any]:
         """Returns what `execute` needs beside folders."""
-        return {"launch": self.launch(), "training": self.training, "cluster": self.cluster}
+        # Trainings of one seed would be one training, tried again.
+        training = {"seed": zlib.crc32(self.name.encode()) % 10_000, **self.training}
+        return {"launch": self.launch(), "training": training, "cluster": self.cluster}
 
     def __enter__(self) -> Self:
         _FORKS.set_forkserver_preload(["components.steps.trainer.executor", "tests.cluster.training"])
