@@ -125,7 +125,7 @@ def test_training_goes_on_when_pods_and_servers_are_lost(team: Team, cluster_nod
             training.survives(lambda: training.delete("coordinator"))
             training.survives(lambda: training.evict("host"))
             training.survives(lambda: training.kill("data-worker"), is_loss=False)
-            training.survives(lambda: training.delete("dispatcher"), is_loss=False)
+            training.survives(lambda: training.delete("dispatcher"))
             training.survives(lambda: team.plane.servers.interrupt("kube-apiserver", 5), is_loss=False)
         else:
             training.survives(lambda: training.delete("host"))
@@ -162,7 +162,7 @@ WAITS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "secret": ({"secrets": {"A": {"secret": "absent", "key": "k"}}}, {}, 'secret "absent" not found'),
     "claim": ({}, {"more": {"claim": "absent", "path": "/more"}}, 'persistentvolumeclaim "absent" not found'),
     "gpu": ({"gpu": {"count": 1}}, {}, "Insufficient nvidia.com/gpu"),
-    "quota": ({"gpu": {"count": 1, "type": "amd.com/gpu"}}, {}, "quota"),
+    "quota": ({"gpu": {"count": 1, "type": "amd.com/gpu"}}, {}, "exceeded quota: no-gpus"),
 }
 QUOTA = {
     "apiVersion": "v1",

@@ -52,6 +52,13 @@ class TrainingRun:
         return self.cluster.ranks // self.launch.launcher.ranks_per_host
 
     @property
+    def pods(self) -> dict[Component, int]:
+        """How many pods of each kind a complete job has."""
+        workers = self.cluster.data_workers
+        pool: dict[Component, int] = {"dispatcher": 1, "data-worker": workers} if workers else {}
+        return {"coordinator": 1, "host": self.num_hosts, **pool}
+
+    @property
     def selector(self) -> dict[str, str]:
         """Labels of every object and pod of this run, and of no other."""
         return {"app.kubernetes.io/name": "sangam", RUN_LABEL: self.name}

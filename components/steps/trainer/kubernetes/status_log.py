@@ -45,10 +45,17 @@ class StatusLogger:
         await self._log_waiting_pods(pods, now)
 
     async def _log_waiting_pods(self, pods: Mapping[str, Pod], now: float) -> None:
-        if not pods:
-            since = self._first_seen_s.setdefault("", now)
-            if now - since > self._api.timing.pending_s and self._is_new("", "no pods", now):
-                _LOG.warning("training: the job has no pods yet; check that the operator runs, and quotas")
+        for component, number in self._run.pods.items():
+            present = sum(component_of(pod) == component for pod in pods.values())
+            if present >= number:
+                self._first_seen_s.pop(component, None)
+                continue
+            since = self._first_seen_s.setdefault(component, now)
+            if now - since >= self._api.timing.pending_s:
+                why = await self._refusals() or "nothing says why; check that the operator runs"
+                if self._is_new(component, why, now):
+                    text = "training: for %.0f s now, %d of %d pods are missing (%s): %s"
+                    _LOG.warning(text, now - since, number - present, number, component, why)
         for name, pod in pods.items():
             # The phase of a pod in a restart loop is "Running" too.
             if not waiting(pod):
@@ -56,16 +63,22 @@ class StatusLogger:
                 continue
             since = self._first_seen_s.setdefault(name, now)
             if now - since >= self._api.timing.pending_s:
-                text = waiting(pod, await self._events(name))
+                text = waiting(pod, await self._events(**{"involvedObject.name": name}))
                 if self._is_new(name, text, now):
                     _LOG.warning("training: for %.0f s now, %s", now - since, text)
 
-    async def _events(self, pod: str) -> list[Event]:
+    async def _refusals(self) -> str:
+        """Returns the newest reason for which a pod of the job could not be created, such as a quota."""
+        events = await self._events(reason="FailedCreate")
+        own = [each for each in events if (each.involvedObject.name or "").startswith(self._run.name)]
+        return str(own[-1].message) if own else ""
+
+    async def _events(self, **fields: str) -> list[Event]:
         try:
-            return await self._api.find(Event, fields={"involvedObject.name": pod})
+            return await self._api.find(Event, fields=fields)
         except UserError as error:
             # Events only add detail, and the step may lack the permission.
-            _LOG.debug("event=no_events pod=%s error=%s", pod, error)
+            _LOG.debug("event=no_events of=%s error=%s", fields, error)
             return []
 
     def _is_new(self, name: str, text: str, now: float) -> bool:
