@@ -1,7 +1,7 @@
 """What a cluster makes of the objects in `tests.fakes.kubernetes_store`: pods, their replacements, conditions and ends.
 
 The rules are those of Kubernetes' StatefulSet and Job controllers, kubeflow/mpi-operator and kubernetes-sigs/jobset, as
-far as a training job meets them. Who runs the pods is a `Kubelet`; `ScriptedKubelet` only says that it does.
+far as a training job meets them. `ScriptedKubelet` says how pods are; those of tests/cluster really run.
 """
 
 import threading
@@ -9,7 +9,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from typing_extensions import Self
 
@@ -18,16 +18,6 @@ from tests.fakes.kubernetes_store import Object, StatusError, Store, now
 COMPONENT = "app.kubernetes.io/component"
 MPI = "training.kubeflow.org"
 INDEX = "batch.kubernetes.io/job-completion-index"
-
-
-class Kubelet(Protocol):
-    """Runs pods."""
-
-    def start(self, pod: Object) -> None:
-        """Starts a pod that has just been made."""
-
-    def stop(self, pod: Object) -> None:
-        """Ends a pod that is being deleted, and removes it."""
 
 
 @dataclass
@@ -76,14 +66,11 @@ class ScriptedKubelet:
         elif life.code is not None:
             finish(self._store, name, life.code, reason=life.reason, condition=life.condition)
 
-    def stop(self, pod: Object) -> None:
-        self._store.remove("pods", pod["metadata"]["name"])
-
 
 class Controllers:
     """Makes the world what the objects say, whenever one of them changes."""
 
-    def __init__(self, store: Store, kubelet: Kubelet):
+    def __init__(self, store: Store, kubelet: ScriptedKubelet):
         self._store, self._kubelet = store, kubelet
         self._is_stopped = False
         self._started: set[str] = set()
@@ -128,9 +115,7 @@ class Controllers:
             self._job(each)
         for pod in store.list("pods"):
             uid = pod["metadata"]["uid"]
-            if pod["metadata"].get("deletionTimestamp"):
-                self._kubelet.stop(pod)
-            elif uid not in self._started:
+            if uid not in self._started:
                 self._started.add(uid)
                 self._kubelet.start(pod)
 

@@ -43,8 +43,6 @@ class Store:
         self.history: list[tuple[int, str, str, Object]] = []
         self.oldest = 0
         self.logs: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        self.holds_pods = False
-        """Whether a pod that is deleted stays until whoever runs it has ended it."""
         self._versions = itertools.count(1)
 
     @property
@@ -93,10 +91,7 @@ class Store:
             found = self.objects.get((plural, name))
             if found is None:
                 raise StatusError(404, "NotFound", f'{plural} "{name}" not found')
-            if plural == "pods" and self.holds_pods:
-                self.merge(plural, name, {"metadata": {"deletionTimestamp": now()}})
-            else:
-                self.remove(plural, name)
+            self.remove(plural, name)
 
     def remove(self, plural: str, name: str) -> None:
         """Removes an object at once, and what it owned."""
@@ -113,8 +108,7 @@ class Store:
             alive = {each["metadata"]["uid"] for each in self.objects.values()}
             for (plural, name), each in list(self.objects.items()):
                 owners = {owner["uid"] for owner in each["metadata"].get("ownerReferences", [])}
-                is_leaving = "deletionTimestamp" in each["metadata"]
-                if owners and not alive & owners and not is_leaving and (plural, name) in self.objects:
+                if owners and not alive & owners and (plural, name) in self.objects:
                     self.delete(plural, name)
 
     def log(self, pod: str, line: str) -> None:
