@@ -15,7 +15,8 @@ from pathlib import Path
 
 from components.alerts import target_of
 from components.kfp_entrypoint.ending import Ending
-from components.kfp_entrypoint.invocation import artifact_paths, parse_command
+from components.kfp_entrypoint.invocation import Json, artifact_paths, parse_command
+from components.kfp_entrypoint.members import MEMBERS, parse_members
 from components.kfp_entrypoint.notify import RunInfo, is_final, send_failure_alert, send_refusal_alert
 from components.kfp_entrypoint.step import Step, execute, prepare, reason_file
 from components.processes.stopping import StopSignals
@@ -82,12 +83,20 @@ def _send_alert(alerts: Alerts, ending: Ending, step: Step | None, options: argp
     run = RunInfo(options.pipeline, step.run if step else "", step.date if step else "")
     if not ending.reason:
         if step and step.name == _PUSHER:
-            send_refusal_alert(alerts, run, artifact_paths(step.local, "inputs"), os.environ)
+            send_refusal_alert(alerts, run, _inputs(step), os.environ)
     elif step is None or (
         is_final(ending, tries=step.tries, retries=options.retries)
         and (step.notes is None or step.notes.is_first_alert(step.name))
     ):
         send_failure_alert(alerts, run, options.step, ending, os.environ)
+
+
+def _inputs(step: Step) -> dict[str, str]:
+    """Returns the folders of a step's inputs; in a task of several steps, those of the one that it is named after."""
+    members = parse_members(step.command.argument(MEMBERS) or "[]")
+    own = next((member for member in members if member.step == step.name), None)
+    made: dict[str, Json] = {name: {} for name in step.local["outputs"]["artifacts"]}
+    return artifact_paths(own.executor_input(step.local, made) if own else step.local, "inputs")
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""Runs an executor of TFX on an ExecutorInput, and writes its ExecutorOutput: a module of the compiled pipeline.
+"""Runs executors of TFX on an ExecutorInput, and writes the ExecutorOutput: a module of the compiled pipeline.
 
 In place of tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor, whose imports are all components of TFX
 and the whole client of Kubeflow: for a small step they take longer than its work.
@@ -17,26 +17,43 @@ from pathlib import Path
 from typing import Any
 
 from components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, Json
+from components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members, qualified
 
 _LOG = logging.getLogger(__name__)
 _COMPONENTS = "tfx.components"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs the executor that the arguments name."""
+    """Runs the executor that the arguments name, or those of several steps, one after the other."""
     from absl import logging as absl_logging
 
     absl_logging.use_absl_handler()
     absl_logging.set_verbosity(absl_logging.INFO)
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("--executor_class_path", required=True)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(EXECUTOR, dest="executor")
+    which.add_argument(MEMBERS, type=parse_members, dest="members")
     parser.add_argument(INVOCATION, required=True, type=json.loads, dest="invocation")
     parser.add_argument(INPUTS_SPEC, default={}, type=json.loads, dest="inputs_spec")
     given, beam_args = parser.parse_known_args(arguments)
-    executor_output = run_executor(given.executor_class_path, given.invocation, given.inputs_spec, beam_args)
+    if given.members:
+        executor_output = run_members(given.members, given.invocation, beam_args)
+    else:
+        executor_output = run_executor(given.executor, given.invocation, given.inputs_spec, beam_args)
     file = Path(given.invocation["outputs"]["outputFile"])
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(executor_output), encoding="utf-8")
+
+
+def run_members(members: Sequence[Member], executor_input: Json, beam_args: Sequence[str]) -> Json:
+    """Runs the executors of steps that share a process; returns the ExecutorOutput of their task."""
+    made: dict[str, Json] = {}
+    for member in members:
+        _LOG.info("step=%s", member.step)
+        own = member.executor_input(executor_input, made)
+        written = run_executor(member.executor, own, member.inputs_spec, beam_args)
+        made |= {qualified(member.step, key): found["artifacts"][0] for key, found in written["artifacts"].items()}
+    return {"artifacts": {name: {"artifacts": [artifact]} for name, artifact in made.items()}}
 
 
 def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_args: Sequence[str]) -> Json:

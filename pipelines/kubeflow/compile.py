@@ -10,6 +10,7 @@ from pipelines.beam import BEAM_ARGS
 from pipelines.kubeflow.checks import check
 from pipelines.kubeflow.ir import DATA_ROOT, DATE, PIPELINE_ROOT, finish, steps_by_label
 from pipelines.kubeflow.platform import platform_document
+from pipelines.kubeflow.sharing import share
 from pipelines.kubeflow.target import Target
 from pipelines.kubeflow.vertex import job_text, mounted_root
 from pipelines.kubeflow.writing import yaml_text
@@ -36,7 +37,7 @@ def compile_pipeline(spec: Spec, target: Target) -> str:
 
 
 def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
-    """Returns TFX's pipeline spec."""
+    """Returns TFX's pipeline spec, with steps that share a process in one task."""
     placement = Placement(
         date=_parameter(DATE) if isinstance(spec.data, DayLogs) else "",
         data_root=_parameter(DATA_ROOT),
@@ -47,7 +48,7 @@ def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
     config = KubeflowV2DagRunnerConfig(default_image=target.image, use_pipeline_spec_2_1=True)
     runner = KubeflowV2DagRunner(config)
     ir: dict[str, Any] = runner.run(build(spec, placement, BEAM_ARGS), write_out=False)["pipelineSpec"]
-    return ir
+    return share(ir, spec.cluster.share_processes)
 
 
 def _parameter(name: str) -> Any:

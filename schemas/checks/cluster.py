@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from typing import get_args
 
 from schemas.problems import Loc, Problem
 from schemas.spec import Spec
-from schemas.spec.cluster import LocalLauncher, Pod, PodsLauncher, Step
+from schemas.spec.cluster import LocalLauncher, Pod, PodsLauncher, Step, StepName
 from schemas.spec.data import DayLogs
 
+_ALONE = {"example_gen", "trainer"}
+"""The one fixes the date and waits for logs, the other is large and goes on with a job of an earlier try."""
 _LOOKS_SECRET = re.compile(r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIALS?)(_|$)", re.IGNORECASE)
 
 
@@ -24,10 +27,35 @@ def cluster_problems(spec: Spec) -> Iterator[Problem]:
         yield from _pod_problems(loc, pod)
         if isinstance(pod, Step):
             yield from _retry_problems((*loc, "retries"), pod)
+    yield from _sharing_problems(spec)
     yield from _volume_problems(spec)
     yield from _wait_problems(spec)
     if not isinstance(cluster.launcher, LocalLauncher):
         yield from _launcher_problems(spec, cluster.launcher)
+
+
+def _sharing_problems(spec: Spec) -> Iterator[Problem]:
+    """Steps that share a process follow each other, so that no step of another pod is between them."""
+    order, cluster = get_args(StepName), spec.cluster
+    seen: set[str] = set()
+    for number, group in enumerate(cluster.share_processes):
+        loc, shown = ("cluster", "share_processes", number), ", ".join(group)
+        first = order.index(group[0]) if group else 0
+        if len(group) < 2 or group != order[first : first + len(group)] or set(group) & _ALONE:
+            yield Problem(
+                loc,
+                f"are not steps that follow each other and are small (got {shown or 'none'})",
+                f"two or more that follow each other, of {', '.join(order[1:5])}, or of {', '.join(order[6:])}",
+            )
+        elif twice := sorted(seen & set(group)):
+            yield Problem(loc, f"has a step of another group (got {', '.join(twice)})", "name each step once")
+        elif different := [step for step in group if cluster.step(step) != cluster.step(group[-1])]:
+            yield Problem(
+                loc,
+                f"differ in their settings (got {different[0]}: not those of {group[-1]})",
+                "steps in one pod have one memory, timeout and number of retries: give them the same in cluster.steps",
+            )
+        seen |= set(group)
 
 
 def _pods(spec: Spec) -> Iterator[tuple[Loc, Pod]]:

@@ -171,6 +171,8 @@ class SpecCluster(Cluster):
     default: Step = Step()
     """For every step, unless `steps` says otherwise."""
     steps: dict[StepName, Step] = Field(default_factory=dict)
+    share_processes: tuple[tuple[StepName, ...], ...] = ()
+    """Groups of small steps that run in one pod, one after the other, in one process."""
     volumes: dict[DnsLabel, Volume] = Field(default_factory=dict)
     service_account: DnsName | None = None
     """Of the run's pods; Kubeflow has one per run. Pods of a training job have no token at all."""

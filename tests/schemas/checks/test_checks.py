@@ -165,6 +165,31 @@ WHOLE: list[Case] = [
         "(got 'age')",
     ),
     (
+        {"cluster": {"share_processes": [["schema_gen"]]}},
+        "cluster.share_processes[0]",
+        "(got schema_gen)",
+    ),
+    (
+        {"cluster": {"share_processes": [["statistics_gen", "schema_gen"]]}},
+        "cluster.share_processes[0]",
+        "(got statistics_gen, schema_gen)",
+    ),
+    (
+        {"cluster": {"share_processes": [["transform", "trainer"]]}},
+        "cluster.share_processes[0]",
+        "(got transform, trainer)",
+    ),
+    (
+        {"cluster": {"share_processes": [["schema_gen", "statistics_gen"], ["statistics_gen", "example_validator"]]}},
+        "cluster.share_processes[1]",
+        "(got statistics_gen)",
+    ),
+    (
+        {"cluster": {"share_processes": [["infra_validator", "pusher"]], "steps": {"pusher": {"memory": "1GiB"}}}},
+        "cluster.share_processes[0]",
+        "(got infra_validator: not those of pusher)",
+    ),
+    (
         {"cluster": {"deadline_s": 60, "heartbeat_timeout_s": 60}},
         "cluster.heartbeat_timeout_s",
         "(got 60) ... deadline_s",

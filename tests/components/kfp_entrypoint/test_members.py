@@ -1,0 +1,60 @@
+"""Steps that share a process: what each is given, and what the alert on a refused model reads."""
+
+import json
+from typing import Any
+
+from components.kfp_entrypoint.__main__ import _inputs
+from components.kfp_entrypoint.invocation import Command
+from components.kfp_entrypoint.members import MEMBERS, Member
+from components.kfp_entrypoint.step import Step
+from components.kfp_entrypoint.uris import UriMapping
+
+PUSHER = Member(
+    step="pusher", executor="x.Executor", inputs_spec={}, made_before={"infra_blessing": "infra_validator__blessing"}
+)
+BLESSING = {"uri": "/out/infra", "type": {"schemaTitle": "tfx.InfraBlessing"}}
+TASK: dict[str, Any] = {
+    "inputs": {
+        "parameterValues": {"pusher__push": "p", "infra_validator__serving": "s"},
+        "artifacts": {"pusher__model": {"artifacts": [{"uri": "/in/model"}]}},
+    },
+    "outputs": {
+        "artifacts": {
+            "infra_validator__blessing": {"artifacts": [BLESSING]},
+            "pusher__pushed_model": {"artifacts": [{"uri": "/out/pushed"}]},
+        },
+        "outputFile": "/out/o.json",
+    },
+}
+
+
+def test_a_step_is_given_its_own_part_and_what_earlier_ones_made() -> None:
+    made = {"infra_validator__blessing": {"uri": "/out/infra", "metadata": {"blessed": 1.0}}}
+    assert PUSHER.executor_input(TASK, made) == {
+        "inputs": {
+            "parameterValues": {"push": "p"},
+            "artifacts": {
+                "model": {"artifacts": [{"uri": "/in/model"}]},
+                "infra_blessing": {"artifacts": [BLESSING | {"metadata": {"blessed": 1.0}}]},
+            },
+        },
+        "outputs": {
+            "artifacts": {"pushed_model": {"artifacts": [{"uri": "/out/pushed"}]}},
+            "outputFile": "/out/o.json",
+        },
+    }
+
+
+def _step(arguments: tuple[str, ...], local: dict[str, Any]) -> Step:
+    command = Command("components.kfp_entrypoint.executors", arguments)
+    return Step("pusher", command, local, UriMapping("/root"), run="r", date="", tries=1, notes=None)
+
+
+def test_the_alert_of_a_shared_pusher_reads_the_verdicts_of_its_own_inputs() -> None:
+    members = json.dumps([PUSHER.model_dump()])
+    assert _inputs(_step((MEMBERS, members), TASK)) == {"model": "/in/model", "infra_blessing": "/out/infra"}
+
+
+def test_the_alert_of_a_pusher_alone_reads_its_inputs() -> None:
+    local = {"inputs": {"artifacts": {"evaluation": {"artifacts": [{"uri": "/in/e"}]}}}, "outputs": {"artifacts": {}}}
+    assert _inputs(_step((), local)) == {"evaluation": "/in/e"}
