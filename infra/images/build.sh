@@ -53,7 +53,7 @@ base() {
 }
 
 commit=$(git rev-parse HEAD)
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
+version=$(sed -n '/^\[project]/,/^\[/s/^version = "\(.*\)"$/\1/p' pyproject.toml)
 created=$(TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)
 # Without who logs in there.
 source=${SOURCE:-$(git remote get-url origin 2>/dev/null | sed -nE 's#^(https|ssh)://([^@/]*@)?#\1://#p' || true)}

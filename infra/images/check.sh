@@ -30,6 +30,7 @@ free=$(df --output=avail -BG "$folder" | tail -1 | tr -dc 0-9)
 # What the interpreters of Python 3.10 are linked to.
 LIBRARIES=libbz2-1.0,libexpat1,libffi8,liblzma5,libncursesw6,libreadline8,libsqlite3-0,libssl3,libuuid1,zlib1g
 export BUILDAH_ISOLATION=chroot
+commit=$(git rev-parse HEAD)
 
 # storage NAME: the engine's images lie there from now on.
 storage() {
@@ -68,6 +69,7 @@ make_base() {
 # build_all NAME: into a folder of archives, with nothing left of an earlier build.
 build_all() {
   local image
+  [[ $(git rev-parse HEAD) == "$commit" ]] || fail "HEAD: has moved (got $(git rev-parse HEAD)); run it again"
   storage "store-$1"
   image=$(buildah pull --quiet "oci-archive:$folder/base.oci.tar")
   buildah tag "$image" localhost/sangam-base:debian
@@ -79,7 +81,9 @@ build_all() {
 }
 
 forget() {
-  CONTAINERS_STORAGE_CONF=$folder/$1/storage.conf buildah rmi --all --force >/dev/null
+  storage "$1"
+  buildah rm --all >/dev/null
+  buildah rmi --all --force >/dev/null
   rm -rf "${folder:?}/$1"
 }
 
@@ -97,7 +101,7 @@ python3 "$here/check.py" "$folder/first" "$folder/second"
 rm -rf "${folder:?}/second"
 echo "images-check: the demo in the image ($SECONDS s)"
 storage store-first
-container=$(buildah from --pull-never "localhost/sangam-trainer:$(git rev-parse HEAD)")
-bash "$here/demo.sh" "$(buildah mount "$container")" "$(git rev-parse HEAD)"
+container=$(buildah from --pull-never "localhost/sangam-trainer:$commit")
+bash "$here/demo.sh" "$(buildah mount "$container")" "$commit"
 forget store-first
 echo "images-check: done in $SECONDS s; $folder/first has the images"

@@ -56,7 +56,7 @@ def world(tmp_path: Path) -> Path:
     checkout = tmp_path / "checkout"
     for name, text in {
         "requirements.runtime.lock": "",
-        "pyproject.toml": 'version = "0.1.0"\n',
+        "pyproject.toml": '[project]\nversion = "0.1.0"\n\n[tool.other]\nversion = "9"\n',
         "infra/images/Dockerfile": "",
         "infra/sbom/allowed.csv": "",
     }.items():

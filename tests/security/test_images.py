@@ -145,16 +145,20 @@ def pruned(tmp_path: Path, repository: Path) -> list[str]:
     ):
         (packages / name).parent.mkdir(parents=True, exist_ok=True)
         (packages / name).touch()
+    record = packages / "a-1.dist-info" / "RECORD"
+    record.write_text("a.py,sha256=a,1\na-1.dist-info/uv_cache.json,sha256=b,2\na-1.dist-info/RECORD,,\n")
     (tmp_path / ".lock").touch()
     script = repository / "infra" / "images" / "prune.sh"
     subprocess.run(["sh", str(script), str(tmp_path)], check=True, timeout=10)
     assert not (tmp_path / ".lock").exists()
+    assert record.read_text() == "a.py,sha256=a,1\na-1.dist-info/RECORD,,\n"
     return sorted(str(path.relative_to(packages)) for path in packages.rglob("*") if path.is_file())
 
 
 def test_headers_tests_and_the_installer_s_notes_are_taken_out(pruned: list[str]) -> None:
     assert pruned == [
         "a-1.dist-info/METADATA",
+        "a-1.dist-info/RECORD",
         "scipy/stats/page_trend_test.py",
         "tensorflow/lib.so",
         "tfx/dsl/a.py",
