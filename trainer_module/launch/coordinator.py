@@ -129,7 +129,7 @@ def main(*, export_module: str = EXPORT_MODULE) -> int:
             raise UserError(f"--hosts: does not divide the ranks (got {arguments.hosts}); a divisor of {ranks}")
         hosts = Hosts(arguments.hosts, service=arguments.service, lost_after_s=arguments.lost_after_s)
         with Rendezvous(
-            ranks, hosts=arguments.hosts, address=arguments.bind, port=arguments.port, answer=hosts.answer
+            ranks, hosts=arguments.hosts, address=arguments.bind, port=arguments.port, messages=hosts
         ) as rendezvous:
             _LOG.info("start spec_digest=%s port=%d", job.spec_digest, rendezvous.port)
             coordinator = Coordinator(job, hosts, rendezvous)

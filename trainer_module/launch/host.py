@@ -10,7 +10,6 @@ if __name__ == "__main__":
     exit_on()  # Before the imports below, which take a second.
 
 import argparse
-import http.client
 import logging
 import os
 import socket
@@ -19,53 +18,20 @@ import time
 import uuid
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import TrainJob, find_job
 from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
 from trainer_module.launch.failures import JobFailedError
+from trainer_module.launch.link import Link
 from trainer_module.launch.memory import available_bytes
-from trainer_module.launch.messages import Command, Heartbeat
+from trainer_module.launch.messages import Command, Heartbeat, Lifeline
 from trainer_module.launch.processes import Stopped, reap_strangers, stop_on_sigterm
 from trainer_module.launch.rank_group import RANK_MODULE, RankGroup
-from trainer_module.launch.rendezvous import HOST_PATH, MAX_BODY_BYTES, environment, slots_of
+from trainer_module.launch.rendezvous import environment, slots_of
 
 _LOG = logging.getLogger("trainer_module.launch.host")
 _HEARTBEAT_S = 0.5
-_REPLY_S = 2.0
-
-
-class Link:
-    """The connection to the coordinator."""
-
-    def __init__(self, address: str):
-        """Takes the coordinator's address.
-
-        Args:
-            address: host:port.
-
-        Raises:
-            UserError: it has another form.
-        """
-        self.host, _, port = address.rpartition(":")
-        if not self.host or not port.isdecimal():
-            raise UserError(f"--coordinator: not an address (got {address!r}); give host:port")
-        self.port = int(port)
-
-    def send(self, heartbeat: Heartbeat) -> Command | None:
-        """Sends a heartbeat; returns the reply, None without one."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=_REPLY_S)
-        try:
-            connection.request("POST", HOST_PATH, heartbeat.model_dump_json())
-            reply = connection.getresponse()
-            return Command.model_validate_json(reply.read(MAX_BODY_BYTES)) if reply.status == http.client.OK else None
-        except (OSError, http.client.HTTPException, ValidationError) as error:
-            _LOG.debug("no reply: %r", error)
-            return None
-        finally:
-            connection.close()
 
 
 class Host:
@@ -109,6 +75,7 @@ class Host:
                     self._end_ranks()
                     _LOG.info("ending on the coordinator's command: %s", command.action)
                     return ExitCode.DONE if command.action == "done" else ExitCode.FAILED
+                self._link.hold(Lifeline(incarnation=self._heartbeat.incarnation))
                 self._apply(command)
             elif (silent_s := time.monotonic() - heard) > alone_s and self._group:
                 _LOG.warning("no reply from the coordinator for %.0f s: ending the ranks", silent_s)

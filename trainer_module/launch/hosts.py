@@ -1,5 +1,6 @@
 """The coordinator's view of its hosts, and its commands to them."""
 
+import functools
 import logging
 import threading
 import time
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainer_module.launch.failures import Cause, Failure, JobFailedError, first_cause
-from trainer_module.launch.messages import Command, Heartbeat
+from trainer_module.launch.messages import Command, Heartbeat, Lifeline
 
 _LOG = logging.getLogger(__name__)
 
@@ -21,11 +22,13 @@ class _Host:
         heartbeat: its last one.
         heard: when that came.
         has_applied: it has applied the last command.
+        has_ended: its process has, and its ranks with it.
     """
 
     heartbeat: Heartbeat
     heard: float
     has_applied: bool = False
+    has_ended: bool = False
 
 
 @dataclass
@@ -48,8 +51,8 @@ class Hosts:
 
     A host that was silent for `lost_after_s` is lost to the attempt, and may join the next. A new process with the
     index of another replaces it. While the old one may still run ranks, no attempt begins: two processes with the same
-    rank would write the same files. It no longer does once it has said so, or was silent for so long that it has ended
-    them by itself.
+    rank would write the same files. It no longer does once it has said so, once its kernel has closed its lifeline, or
+    when it was silent for so long that it has ended them by itself.
     """
 
     def __init__(self, number: int, *, service: str, lost_after_s: float, clock: Callable[[], float] = time.monotonic):
@@ -72,6 +75,14 @@ class Hosts:
         with self._lock:
             return self._reply(heartbeat).model_dump_json().encode()
 
+    def hold(self, message: bytes) -> Callable[[], None]:
+        """Returns what is called when the process of a lifeline has ended.
+
+        Raises:
+            pydantic.ValidationError: the message has another form.
+        """
+        return functools.partial(self._note_end, Lifeline.model_validate_json(message).incarnation)
+
     def missing(self) -> list[int]:
         """Returns the indices of absent hosts, and of hosts whose replaced process may still run ranks."""
         with self._lock:
@@ -79,7 +90,7 @@ class Hosts:
             missing = {index for index, until in self._replaced.values() if until > now}
             for index in range(self._number):
                 host = self._hosts.get(index)
-                if host is None or not host.has_applied or self._is_silent(host):
+                if host is None or not host.has_applied or self._is_lost(host):
                     missing.add(index)
             return sorted(missing)
 
@@ -109,7 +120,7 @@ class Hosts:
         """
         with self._lock:
             assert self._attempt
-            self._note_silence()
+            self._note_losses()
             if self._attempt.failures:
                 raise self._failed()
             heartbeats = [host.heartbeat for host in self._hosts.values()]
@@ -120,8 +131,8 @@ class Hosts:
     def have_applied(self) -> bool:
         """Returns whether every host has applied the last command, or is lost."""
         with self._lock:
-            self._note_silence()
-            return all(host.has_applied or self._is_silent(host) for host in self._hosts.values())
+            self._note_losses()
+            return all(host.has_applied or self._is_lost(host) for host in self._hosts.values())
 
     def are_all_here(self) -> bool:
         """Returns whether every host is present or was."""
@@ -143,12 +154,23 @@ class Hosts:
         for host in self._hosts.values():
             host.has_applied = False
 
-    def _is_silent(self, host: _Host) -> bool:
-        return self._clock() - host.heard > self._lost_after_s
+    def _is_lost(self, host: _Host) -> bool:
+        return host.has_ended or self._clock() - host.heard > self._lost_after_s
 
-    def _note_silence(self) -> None:
+    def _note_end(self, incarnation: str) -> None:
+        with self._lock:
+            if incarnation in self._replaced:
+                self._replaced[incarnation] = self._replaced[incarnation][0], 0.0
+            for host in self._hosts.values():
+                if host.heartbeat.incarnation == incarnation:
+                    _LOG.info("host=%d incarnation=%s has ended", host.heartbeat.index, incarnation)
+                    host.has_ended = True
+
+    def _note_losses(self) -> None:
         for host in self._hosts.values():
-            if self._is_silent(host):
+            if host.has_ended:
+                self._note(host, "lost", "was killed, or its container was")
+            elif self._is_lost(host):
                 self._note(host, "lost", f"sent no heartbeat for {self._clock() - host.heard:.0f} s")
 
     def _note(self, host: _Host, cause: Cause, what: str) -> None:
@@ -162,6 +184,8 @@ class Hosts:
                 self._replaced[heartbeat.incarnation] = heartbeat.index, 0.0
             return self._command("leave")
         known = self._hosts.get(heartbeat.index)
+        if known and known.has_ended and known.heartbeat.incarnation == heartbeat.incarnation:
+            return self._command("leave")  # Its last words, overtaken by its end.
         if known and known.heartbeat.incarnation != heartbeat.incarnation:
             self._replace(known)
             known = None
@@ -182,7 +206,7 @@ class Hosts:
         return self._command(self._action)
 
     def _replace(self, host: _Host) -> None:
-        may_train = self._action == "train" or not host.has_applied
+        may_train = not host.has_ended and (self._action == "train" or not host.has_applied)
         _LOG.info("host=%d incarnation=%s is replaced", host.heartbeat.index, host.heartbeat.incarnation)
         self._note(host, "lost", "was replaced by another process")
         until = host.heard + self._lost_after_s if may_train else 0.0

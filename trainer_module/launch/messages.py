@@ -1,6 +1,7 @@
 """The messages between a host and its coordinator: JSON over HTTP, always requested by the host.
 
 A host reports its whole state, and the reply holds the whole command: a lost message is made up for by the next pair.
+Beside these it holds one connection open, its lifeline: a request without a reply, which ends with either process.
 """
 
 from typing import Annotated, Literal
@@ -31,6 +32,16 @@ class Heartbeat(FrozenModel):
     state: Literal["idle", "training", "done"] = "idle"
     failure: Failure | None = None
     leaves: bool = False
+
+
+class Lifeline(FrozenModel):
+    """Begins the connection whose end is that of the host's process.
+
+    Attributes:
+        incarnation: as in its heartbeats.
+    """
+
+    incarnation: Label
 
 
 class Command(FrozenModel):

@@ -5,11 +5,12 @@
 
 import logging
 import re
+import socket
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from horovod.runner.common.util.hosts import SlotInfo, get_host_assignments, parse_hosts
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
@@ -20,7 +21,7 @@ from typing_extensions import Self
 _LOG = logging.getLogger(__name__)
 _LOOPBACK, _INTERFACE = "127.0.0.1", "lo"
 MAX_BODY_BYTES = 128 * 1024
-HOST_PATH = "/host"
+HOST_PATH, LIFELINE_PATH = "/host", "/lifeline"
 _SCOPE_AND_KEY = re.compile(r"/(global|local|cross)[\w.:-]{0,128}/[\w.:-]{1,64}")
 
 
@@ -44,17 +45,32 @@ def environment(slot: SlotInfo, *, address: str, port: int, interface: str) -> d
     return {key: str(value) for key, value in (job | create_slot_env_vars(slot)).items()}
 
 
+class HostMessages(Protocol):
+    """Takes the messages of hosts; raises pydantic's ValidationError for an invalid one."""
+
+    def answer(self, message: bytes) -> bytes:
+        """Replies to a heartbeat."""
+
+    def hold(self, message: bytes) -> Callable[[], None]:
+        """Begins a lifeline; returns what is called when the process at its other end has ended."""
+
+
 class _Handler(RendezvousHandler):
     """Horovod's handler with limits: no large bodies, and no access to the working folder."""
 
     server: "_Server"
 
     def do_POST(self) -> None:
-        if self.server.answer is None or self.path != HOST_PATH or not self._fits():
+        hosts = self.server.hosts
+        if hosts is None or self.path not in (HOST_PATH, LIFELINE_PATH) or not self._fits():
             self.send_status_code(HTTPStatus.BAD_REQUEST)
             return
+        message = self.rfile.read(int(self.headers["Content-Length"]))
         try:
-            reply = self.server.answer(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path == LIFELINE_PATH:
+                self._hold(hosts.hold(message))
+                return
+            reply = hosts.answer(message)
         except ValidationError as error:
             _LOG.warning("refused a message of %s: %s", self.client_address[0], error.errors(include_input=False))
             self.send_status_code(HTTPStatus.BAD_REQUEST)
@@ -63,6 +79,15 @@ class _Handler(RendezvousHandler):
         self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
         self.wfile.write(reply)
+
+    def _hold(self, ended: Callable[[], None]) -> None:
+        """Waits for the end of the connection, and reports one that the other process's kernel has closed."""
+        self.connection.settimeout(None)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        while self.rfile.read(1):
+            pass
+        # After a reset, or without an answer to keepalives, nobody knows about the process: that raises an error.
+        ended()
 
     def do_PUT(self) -> None:
         if self._names_a_scope() and self._fits():
@@ -92,7 +117,7 @@ class _Server(RendezvousHTTPServer):
     daemon_threads = True
     # Waiting ranks ask a hundred times a second each; the default of 5 makes them lose connections.
     request_queue_size = 1024
-    answer: Callable[[bytes], bytes] | None = None
+    hosts: HostMessages | None = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         del request
@@ -109,7 +134,7 @@ class Rendezvous:
         hosts: int = 1,
         address: str = _LOOPBACK,
         port: int = 0,
-        answer: Callable[[bytes], bytes] | None = None,
+        messages: HostMessages | None = None,
     ):
         """Binds the port.
 
@@ -118,11 +143,11 @@ class Rendezvous:
             hosts: each has equally many ranks.
             address: of the interface to serve on; empty for all.
             port: to serve on; 0 for any.
-            answer: replies to a host's message; raises pydantic's ValidationError for an invalid one.
+            messages: takes those of hosts.
         """
         self._slots = slots_of(ranks, hosts)
         self._server = _Server((address, port), _Handler, 0)
-        self._server.answer = answer
+        self._server.hosts = messages
         self.forget()
 
     def __enter__(self) -> Self:
