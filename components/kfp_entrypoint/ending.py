@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from schemas.cgroup import OutOfMemory
 from schemas.contracts.exit_codes import ExitCode, of_signal
 
 
@@ -37,24 +38,22 @@ class Ending:
     is_mistake: bool = False
 
 
-def ending_of(code: int, report: Report | None, step: str) -> Ending:
+def ending_of(code: int, report: Report | None, step: str, out_of_memory: OutOfMemory | None) -> Ending:
     """Returns the ending.
 
     Args:
         code: of the process, negative for a signal.
         report: None if the process wrote none.
         step: name.
+        out_of_memory: what the kernel did meanwhile; None: nothing, or it does not tell.
     """
     if code == ExitCode.DONE:
         return Ending()
     if report:
         return Ending(ExitCode.MISTAKE if report.is_mistake else ExitCode.FAILED, report.text, report.is_mistake)
     if code == -signal.SIGKILL:
-        return Ending(
-            of_signal(signal.SIGKILL),
-            f"{step}: was killed (SIGKILL), as Kubernetes does when memory runs out; if so, raise "
-            f"cluster.steps.{step}.memory",
-        )
+        how = out_of_memory or "was killed (SIGKILL), as Kubernetes does when memory runs out; if so"
+        return Ending(of_signal(signal.SIGKILL), f"{step}: {how}; raise cluster.steps.{step}.memory")
     if code < 0:
         return Ending(of_signal(-code), f"{step}: was ended by {signal.Signals(-code).name}")
     return Ending(ExitCode.FAILED, f"{step}: ended with code {code}; its log is above")

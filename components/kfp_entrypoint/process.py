@@ -7,6 +7,7 @@ from components.kfp_entrypoint.ending import Ending, Report, ending_of, stopped
 from components.kfp_entrypoint.invocation import Command
 from components.processes.group import ProcessGroup
 from components.processes.stopping import Stopped, StopSignals
+from schemas.cgroup import OomWatch
 
 GRACE_S = 20.0
 """Within the 30 s that Kubernetes gives a pod, and longer than the trainer gives its own processes."""
@@ -26,7 +27,7 @@ def run(command: Command, step: str, stop: StopSignals) -> Ending:
     """
     with tempfile.TemporaryDirectory(prefix="sangam-step-") as folder:
         report = Path(folder) / "report.json"
-        child = None
+        child, oom_watch = None, OomWatch()
         try:
             with stop.raised():
                 child = ProcessGroup([_CHILD, str(report), command.module, *command.arguments], grace_s=GRACE_S)
@@ -37,4 +38,4 @@ def run(command: Command, step: str, stop: StopSignals) -> Ending:
             if child:
                 child.end()
         said = Report.model_validate_json(report.read_text(encoding="utf-8")) if report.exists() else None
-        return ending_of(code, said, step)
+        return ending_of(code, said, step, oom_watch.out_of_memory())

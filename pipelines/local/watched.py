@@ -23,6 +23,7 @@ from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.summary import Summary, write_summary
 from pipelines.local.steps import Artifact, Step
+from schemas.cgroup import OomWatch, OutOfMemory
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import RunFolder
 from schemas.parent_process import adopt_orphans, end_with_parent
@@ -105,6 +106,7 @@ class _Watch:
     def __init__(self, stop_s: float):
         self._stop_s = stop_s
         self._asked_at: float | None = None
+        self._oom_watch = OomWatch()
         self.signum: int | None = None
         # Blocked until both processes have their handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -119,6 +121,10 @@ class _Watch:
         if self.signum is None and self._child:
             self.signum, self._asked_at = signum, time.monotonic()
             os.kill(self._child, signum)
+
+    def out_of_memory(self) -> OutOfMemory | None:
+        """Returns what the kernel has killed since the fork, if anything."""
+        return self._oom_watch.out_of_memory()
 
     def wait(self, console: Console) -> int:
         """Returns the exit code of the child, negative if a signal ended it."""
@@ -186,15 +192,21 @@ def watched(
     if RunFolder(folder).summary.exists():
         return stopped.exit_code if stopped and code < 0 else code
     seconds = time.monotonic() - started
-    ending = RunEnd("stopped", str(stopped), seconds) if stopped else RunEnd("failed", _how(code, journal), seconds)
+    ending = (
+        RunEnd("stopped", str(stopped), seconds)
+        if stopped
+        else RunEnd("failed", _how(code, journal, watch.out_of_memory()), seconds)
+    )
     summary = summarize(request, folder, journal.steps_until(time.time(), ending), ending, journal.commit)
     log = RunFolder(folder).logs / f"{journal.current[0] if journal.current else 'run'}.log"
     return InterruptedRun(stopped.exit_code if stopped else ExitCode.FAILED, summary, write_summary(summary), log)
 
 
-def _how(code: int, journal: RunJournal) -> str:
+def _how(code: int, journal: RunJournal, out_of_memory: OutOfMemory | None) -> str:
     where = journal.current[0] if journal.current else "run"
     if code >= 0:
         return f"{where}: the run's process ended without an error message (got exit code {code}); see its log"
-    hint = ", as Linux does to a process that uses too much memory (see dmesg)" if code == -signal.SIGKILL else ""
-    return f"{where}: the run's process was killed by {signal.Signals(-code).name}{hint}; the same command resumes"
+    how = out_of_memory if code == -signal.SIGKILL else None
+    return (
+        f"{where}: the run's process {how or f'was killed by {signal.Signals(-code).name}'}; the same command resumes"
+    )

@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from schemas.cgroup import OomWatch, OutOfMemory
 from schemas.contracts.training_job import TrainJob
 from schemas.files import tail
-from trainer_module.launch.failures import JobFailedError
+from trainer_module.launch.failures import Cause, JobFailedError
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 5.0
@@ -55,6 +56,7 @@ class Child:
         """
         self.name, self._called = name, f"{name}{host_suffix}"
         self.log = Path(job.log_dir) / f"{name}.log"
+        self._oom_watch = OomWatch()
         with self.log.open("ab") as log:
             self._shown = log.tell()
             self._process = subprocess.Popen(
@@ -105,6 +107,8 @@ class Child:
             how: how it hangs; empty for one that has ended.
         """
         code = self.exit_code() or 0
+        if code == -signal.SIGKILL and (out_of_memory := self._oom_watch.out_of_memory()):
+            return self._starved(out_of_memory)
         ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         text = f"training: {self._called} {how or ended}; the end of {self.log}:\n{tail(self.log, _TAIL_LINES)}"
         called = self._called.replace("-", " ")
@@ -113,6 +117,17 @@ class Child:
         brief = f"{called} lost (signal {-code})" if code < 0 else f"{called} failed (exit code {code})"
         # An export that fails will fail again; only one that was killed is worth another attempt.
         return JobFailedError("killed" if code < 0 else "export" if self.name == "export" else "ended", text, brief)
+
+    def _starved(self, out_of_memory: OutOfMemory) -> JobFailedError:
+        """Returns the error for a process that the kernel has killed; its log ends with what it last did, not why."""
+        section = "coordinator" if self.name == "export" else "host"
+        text = (
+            f"training: {self._called} {out_of_memory}; `sangam plan` shows what needs memory: give it more (for pods "
+            f"cluster.launcher.{section}.memory), or lower capacity.rows, dim or batch_size_per_rank. Log: {self.log}"
+        )
+        # What others use of a machine changes; a limit does not.
+        cause: Cause = "memory" if out_of_memory.limit_bytes else "killed"
+        return JobFailedError(cause, text, f"{self._called.replace('-', ' ')} ran out of memory")
 
 
 def end(children: Iterable[Child], grace_s: float = _GRACE_S) -> None:

@@ -6,14 +6,14 @@ from pydantic import Field
 
 from schemas.spec.base import FrozenModel
 
-Cause = Literal["mistake", "killed", "hung", "lost", "ended", "late", "export"]
-"""The first five end an attempt, ordered by how likely each is the cause of the others.
+Cause = Literal["mistake", "memory", "killed", "hung", "lost", "ended", "late", "export"]
+"""The first six end an attempt, ordered by how likely each is the cause of the others.
 
-mistake: trying again cannot help. killed: a process was ended by a signal. hung: a rank made no progress. lost: a host
-is gone. ended: a process failed by itself, as all others do when one is killed. late: the deadline has passed. export:
-the model could not be written.
+mistake: trying again cannot help. memory: a process met its limit of memory, as it would again. killed: a process was
+ended by a signal. hung: a rank made no progress. lost: a host is gone. ended: a process failed by itself, as all others
+do when one is killed. late: the deadline has passed. export: the model could not be written.
 """
-_FIRST_CAUSES: tuple[Cause, ...] = ("mistake", "killed", "hung", "lost", "ended")
+_FIRST_CAUSES: tuple[Cause, ...] = ("mistake", "memory", "killed", "hung", "lost", "ended")
 _MAY_RETRY = frozenset({"killed", "hung", "lost", "ended"})
 MAX_TEXT = 20_000
 MAX_BRIEF = 200

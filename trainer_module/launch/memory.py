@@ -1,31 +1,17 @@
 """How much memory is left for a training job."""
 
-from pathlib import Path
+from collections.abc import Sequence
 
 import psutil
 
-_CGROUP = Path("/sys/fs/cgroup")
+from schemas.cgroup import Cgroup, own_cgroups
 
 
-def available_bytes(cgroup: Path = _CGROUP) -> int:
+def available_bytes(cgroups: Sequence[Cgroup] | None = None) -> int:
     """Returns the memory still available to processes within this container's limits.
 
     Args:
-        cgroup: folder of the limits (cgroup version 2).
+        cgroups: those with limits; None: of this process.
     """
-    return min([psutil.virtual_memory().available, *_left_in(cgroup)])
-
-
-def _left_in(cgroup: Path) -> list[int]:
-    """Returns the memory left in a cgroup; None where it has no readable limit."""
-    try:
-        limit = (cgroup / "memory.max").read_text().strip()
-        used = int((cgroup / "memory.current").read_text())
-        statistics = (cgroup / "memory.stat").read_text().splitlines()
-    except (OSError, ValueError):
-        return []
-    if limit == "max":
-        return []
-    # The page cache of files counts as used, but makes room when it is needed.
-    reclaimable = sum(int(line.split()[1]) for line in statistics if line.startswith("inactive_file "))
-    return [max(0, int(limit) - used + reclaimable)]
+    left = [each.left_bytes() for each in (own_cgroups() if cgroups is None else cgroups)]
+    return min([psutil.virtual_memory().available, *(each for each in left if each is not None)])

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.checks.plan import MemoryLimit, print_plan, refuse_unfit, this_machine
+from schemas.cgroup import Cgroup
 from schemas.derived.plan import Plan, plan
 from schemas.errors import UserError
 from schemas.loading import load_spec
@@ -108,11 +109,11 @@ def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], place: str, v
     assert len(done.stderr.splitlines()) == 1
 
 
-def _cgroup(folder: Path, limit: str, used: int, inactive_file: int) -> Path:
+def _cgroup(folder: Path, limit: str, used: int, inactive_file: int) -> list[Cgroup]:
     (folder / "memory.max").write_text(f"{limit}\n")
     (folder / "memory.current").write_text(f"{used}\n")
     (folder / "memory.stat").write_text(f"anon 5\ninactive_file {inactive_file}\n")
-    return folder
+    return [Cgroup(folder)]
 
 
 def test_a_containers_limit_leaves_what_is_not_used_and_the_cache_of_files(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_a_containers_limit_leaves_what_is_not_used_and_the_cache_of_files(tmp_p
 
 
 def test_without_a_containers_limit_the_machines_memory_counts(tmp_path: Path) -> None:
-    without = available_bytes(tmp_path / "none")
+    without = available_bytes([Cgroup(tmp_path / "none")])
     assert without > 10**8
     assert available_bytes(_cgroup(tmp_path, "max", 700, 0)) == pytest.approx(without, rel=0.2)
 

@@ -1,7 +1,7 @@
 """Coordinators and hosts with fake ranks and a fake export: `python -m <this module> ROLE ...`.
 
 Without TensorFlow they start at once. A rank trains until there is a file `trained` in its folder, and makes the
-mistake that is written in `mistake`; the export makes an empty model.
+mistake that is written in `mistake`, and takes all memory once there is `hungry`; the export makes an empty model.
 """
 
 import os
@@ -40,11 +40,14 @@ def end_training(job: TrainJob) -> None:
 def _rank(job_file: Path, rank: int) -> int:
     job, folder = read_job(job_file), job_file.parent
     print(f"start rank={rank}", flush=True)
+    taken: list[bytes] = []
     while not (folder / "trained").exists():
         job.heartbeat_file(rank).touch()
         if rank == 0 and (folder / "mistake").exists():
             job.mistake_file(rank).write_text((folder / "mistake").read_text())
             return ExitCode.MISTAKE
+        while rank == 1 and (folder / "hungry").exists():
+            taken.append(b"x" * (1 << 24))
         time.sleep(0.05)
     if rank == 0:
         end_training(job)

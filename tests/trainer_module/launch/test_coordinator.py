@@ -11,15 +11,18 @@ import pytest
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import read_job
 from tests.errors import mentions, tells
-from tests.trainer_module.launch.cluster_job import ClusterJob, processes_of
+from tests.trainer_module.launch.cluster_job import ClusterJob, Place, processes_of
 from tests.trainer_module.launch.fake_hosts import end_training
 from tests.trainer_module.launch.launched_job import failure, wait_until
+from tests.trainer_module.launch.memory_limits import NoCgroupError, limited
 from tests.trainer_module.sample_job import declared, write_job
 from trainer_module.launch.attempts import conclude
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.lost import Losses
 
 pytestmark = pytest.mark.slow
+
+_LIMIT = 300 << 20
 
 
 def _job(folder: Path, **changes: object) -> Path:
@@ -55,8 +58,9 @@ def _nothing_runs(job: ClusterJob) -> Callable[[], bool]:
     return lambda: not processes_of(job.job_file)
 
 
-def test_a_job_ends_well_though_each_of_its_processes_is_killed_once(tmp_path: Path) -> None:
-    with ClusterJob(_job(tmp_path, retries=3), hosts=2) as job:
+def test_a_job_ends_well_and_soon_though_each_of_its_processes_is_killed_once(tmp_path: Path) -> None:
+    """Nobody waits until a silent host has ended its ranks: the kernel of a killed one closes its lifeline."""
+    with ClusterJob(_job(tmp_path, retries=3), hosts=2, lost_after_s=600) as job:
         hosts = [job.host(0), job.host(1)]  # They wait for their coordinator.
         first = job.coordinator()
         ranks = _train(job)
@@ -64,21 +68,21 @@ def test_a_job_ends_well_though_each_of_its_processes_is_killed_once(tmp_path: P
         assert killed
         killed.kill()
         ranks = _train(job, but=ranks)
+        first.kill()
+        first.wait()
+        second = job.coordinator()
+        ranks = _train(job, but=ranks)
         hosts[1].kill()
         wait_until(lambda: job.rank(1) is None, 5, "the ranks of a host end with it")
         hosts[1].wait()
         hosts[1] = job.host(1)
-        ranks = _train(job, but=ranks)
-        first.kill()
-        first.wait()
-        second = job.coordinator()
         _train(job, but=ranks)
         _end(job)
         assert [process.wait(20) for process in (second, *hosts)] == [0, 0, 0]
-        killed_rank, replaced_host, coordinator = _retries(job)
+        killed_rank, coordinator, killed_host = _retries(job)
         assert mentions(killed_rank, f"training: rank-1 on host 1 ... SIGKILL ... {tmp_path}/logs/rank-1.log")
-        assert mentions(replaced_host, "training: host 1 ... replaced")
         assert mentions(coordinator, "training: ... coordinator")
+        assert mentions(killed_host, "training: host 1 was killed")
         assert "[rank-1] start rank=1" in job.log("host-1")
         assert Path(read_job(job.job_file).model_dir).is_dir()
         assert processes_of(job.job_file) == []
@@ -127,6 +131,25 @@ def test_without_retries_a_killed_rank_fails_the_job_with_host_rank_and_log(tmp_
         assert tells(failure(job.job_file), "training", "rank-1 on host 1 ... SIGKILL")
         assert failure(job.job_file).endswith("\nstart rank=1")
         assert processes_of(job.job_file) == []
+
+
+def test_a_rank_that_the_kernel_kills_at_its_limit_of_memory_fails_the_job_at_once_and_says_so(tmp_path: Path) -> None:
+    """Only that process dies: its host lives, and the limit would be the same for another attempt."""
+    try:
+        with (
+            limited(_LIMIT) as small,
+            ClusterJob(_job(tmp_path, retries=3), hosts=2, places=[Place(), small], lost_after_s=600) as job,
+        ):
+            coordinator, hosts = job.coordinator(), [job.host(0), job.host(1)]
+            _train(job)
+            (tmp_path / "hungry").touch()
+            assert [process.wait(20) for process in (coordinator, *hosts)] == [1, 1, 1]
+            [text] = failure(job.job_file).splitlines()
+            assert tells(text, "training", "rank-1 on host 1 ... memory (got 315 MB); `sangam plan`")
+            assert "cluster.launcher.host.memory" in text
+            assert "retry=" not in job.log()
+    except NoCgroupError as error:
+        pytest.skip(f"needs the right to make a memory cgroup: {error}")
 
 
 def test_one_loss_too_many_is_one_clear_error_nothing_runs_and_the_same_commands_go_on(tmp_path: Path) -> None:
@@ -217,6 +240,7 @@ def test_the_port_takes_no_message_that_is_not_a_hosts(tmp_path: Path) -> None:
         assert status("POST", "/host", json.dumps({**beat, "incarnation": "../a"}).encode()) == 400
         assert status("POST", "/host", b"\x80\x04.") == 400
         assert status("POST", "/host", b"", **{"Content-Length": str(10**9)}) == 400
+        assert status("POST", "/lifeline", b"{}") == 400
         assert status("POST", "/elsewhere", b"{}") == 400
         assert status("PUT", "/global/0", b"", **{"Content-Length": str(10**9)}) == 400
         assert status("PUT", "/made-up/0", b"x") == 400

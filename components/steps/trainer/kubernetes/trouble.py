@@ -42,6 +42,14 @@ def last_exit_of(pod: Pod) -> ContainerStateTerminated | None:
     return exit_of(pod) or next(before, None)
 
 
+def met_its_limit(pod: Pod) -> bool:
+    """Says whether the kernel ended a container at its limit of memory, which another try would meet again."""
+    end = last_exit_of(pod)
+    containers = pod.spec.containers if pod.spec else []
+    has_limit = any(each.resources and "memory" in (each.resources.limits or {}) for each in containers)
+    return has_limit and end is not None and end.reason == _OOM and end.exitCode != 0
+
+
 def was_disrupted(pod: Pod) -> bool:
     """Says whether the pod ended for an external reason: it lost its node, or was killed."""
     status = pod.status

@@ -13,7 +13,14 @@ from components.steps.trainer.kubernetes.jobset import JobSet
 from components.steps.trainer.kubernetes.manifests import TrainingJob
 from components.steps.trainer.kubernetes.mpijob import LAUNCHER_SUFFIX, MPIJob
 from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
-from components.steps.trainer.kubernetes.trouble import component_of, ended, exit_of, last_exit_of, was_disrupted
+from components.steps.trainer.kubernetes.trouble import (
+    component_of,
+    ended,
+    exit_of,
+    last_exit_of,
+    met_its_limit,
+    was_disrupted,
+)
 
 Outcome = Literal["done", "failed", "lost"]
 _MAX_PODS = 5
@@ -46,6 +53,9 @@ def ended_job(job: TrainingJob | None, uid: str, pods: Mapping[str, Pod]) -> End
         end = exit_of(pod)
         # The operator would restart it, with the same result.
         if end is not None and end.exitCode in FINAL_CODES:
+            return End("failed", f"training: {ended(pod)}")
+    for pod in pods.values():
+        if met_its_limit(pod):
             return End("failed", f"training: {ended(pod)}")
     match job:
         case MPIJob():

@@ -114,15 +114,26 @@ def test_a_job_that_is_preempted_once_too_often_fails(tmp_path: Path, monkeypatc
 
 
 @KINDS
-def test_memory_that_is_too_small_is_no_preemption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+@pytest.mark.parametrize("component", ["coordinator", "host", "data_worker"])
+def test_a_limit_of_memory_that_is_met_fails_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, component: str
+) -> None:
+    killed = Life(says=("exports",), code=137, reason="OOMKilled")
+    with world(tmp_path, monkeypatch, **{component: [killed] * 9}) as cluster:
+        with pytest.raises(TrainingFailed) as failed:
+            cluster.launch(training_run(kind, launcher={component: {"memory": "300MiB"}}))
+        assert cluster.left() == []
+        assert len(cluster.created(f"{kind}s")) == 1
+    assert f"code 137 (OOMKilled): raise cluster.launcher.{component}.memory" in str(failed.value)
+
+
+def test_memory_that_runs_out_without_a_limit_is_no_preemption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit_restarts(monkeypatch, 1)
     killed = Life(says=("exports",), code=137, reason="OOMKilled")
     with world(tmp_path, monkeypatch, coordinator=[killed] * 9) as cluster:
-        with pytest.raises(TrainingFailed) as failed:
-            cluster.launch(training_run(kind))
-        assert cluster.left() == []
-        assert len(cluster.created(f"{kind}s")) == 1
-    assert "code 137 (OOMKilled): raise cluster.launcher.coordinator.memory" in str(failed.value)
+        with pytest.raises(TrainingFailed, match=r"BackoffLimitExceeded: .*\npod .* 137 \(OOMKilled\)"):
+            cluster.launch(training_run("mpijob"))
+        assert len(cluster.created("mpijobs")) == 1
 
 
 def test_an_evicted_host_makes_room_for_its_replacement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
