@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.control_plane import LOOPBACK, ControlPlane, control_plane
+from tests.cluster.demo import Demo, run_demo
 from tests.cluster.isolation import is_isolated
 from tests.cluster.node import GATEWAY, Node, add_bridge, node
 from tests.cluster.team import Team, prepare
@@ -41,3 +42,9 @@ def cluster_node(plane: ControlPlane) -> Iterator[Node]:
     image = os.environ.get(IMAGE_VARIABLE)
     with node(plane, Path(image) if image else None) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def demo(team: Team, cluster_node: Node) -> Demo:
+    """The demo's pipeline after its run on the node."""
+    return run_demo(team, cluster_node.image)

@@ -77,7 +77,7 @@ def _layer(pause: bytes) -> bytes:
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for name in _FOLDERS:
             folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             tar.addfile(folder)
         for name, target in _LINKS.items():
             link = tarfile.TarInfo(name)
