@@ -1,0 +1,54 @@
+"""Which step waits for a pod, among tasks that do not say whose child they are."""
+
+import datetime
+from types import SimpleNamespace
+from typing import Any
+
+from pipelines.deploy.steps import steps_of, waits_since
+
+START = datetime.datetime(2024, 3, 8, 2, 0, tzinfo=datetime.timezone.utc)
+YEAR_1 = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+def at(minutes: float) -> datetime.datetime:
+    return START + datetime.timedelta(minutes=minutes)
+
+
+def task(name: str, state: str | None, begin: float, end: float | None = None, children: int = 0) -> Any:
+    end_time = YEAR_1 if end is None else at(end)
+    child_tasks = [SimpleNamespace(pod_name=f"{name}-{number}") for number in range(children)]
+    return SimpleNamespace(
+        display_name=name, state=state, start_time=at(begin), end_time=end_time, error=None, child_tasks=child_tasks
+    )
+
+
+def test_a_second_try_that_waits_is_not_taken_for_that_of_a_step_that_began_later() -> None:
+    tasks = [
+        task("root", "RUNNING", 0, children=1),
+        task("executor(1)", "PENDING", 40),
+        task("executor(0)", "RUNNING", 20),
+        task("executor(0)", "FAILED", 10, 35),
+        task("executor", "RUNNING", 10, children=2),
+        task("executor", "RUNNING", 20, children=1),
+        task("transform", "RUNNING", 10, children=1),
+        task("example-validator", "RUNNING", 20, children=1),
+    ]
+    validator, transform = steps_of(tasks, is_finished=False)
+    assert (validator.name, validator.state, validator.waits_since) == ("example-validator", "running", None)
+    assert (transform.name, transform.state, transform.waits_since) == ("transform", "pending", at(40))
+    assert transform.seconds(at(50)) == 40 * 60
+    assert waits_since(tasks) == at(40)
+
+
+def test_a_step_without_retries_has_one_pod() -> None:
+    tasks = [task("trainer", "RUNNING", 5, children=1), task("executor", "PENDING", 5)]
+    (trainer,) = steps_of(tasks, is_finished=False)
+    assert (trainer.state, trainer.waits_since) == ("pending", at(5))
+
+
+def test_nothing_waits_once_the_run_has_finished() -> None:
+    """Argo leaves the pod of a run that was terminated as it was."""
+    tasks = [task("trainer", "FAILED", 5, 9, children=1), task("executor", "PENDING", 5), task("pusher", None, 9, 9)]
+    trainer, pusher = steps_of(tasks, is_finished=True)
+    assert (trainer.state, trainer.waits_since, trainer.seconds(at(99))) == ("failed", None, 240)
+    assert (pusher.state, pusher.seconds(at(99))) == ("not run", None)
