@@ -69,7 +69,7 @@ class Backend:
     Attributes:
         folder: for logs and what launchers write; stands for the pods' disks.
         secrets: values of Secrets, by name and key.
-        created: when the run was created; None: a backend that leaves the placeholder as it is.
+        created: when the run was created; empty with Kubeflow Pipelines 2.16.1, which does not tell.
         run_id: of the run.
         tries: times that a task was run, by its name.
         start: how a command is run.
@@ -77,7 +77,7 @@ class Backend:
 
     folder: Path
     secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    created: str | None = None
+    created: str = ""
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     tries: dict[str, int] = field(default_factory=dict)
     start: Start = as_process
@@ -270,7 +270,7 @@ def _parameters(task: Task, values: Mapping[str, str], backend: Backend) -> dict
             found[name] = values[source["componentInputParameter"]]
         else:
             constant = source["runtimeValue"]["constant"]
-            found[name] = backend.created if constant == _CREATE_TIME and backend.created else constant
+            found[name] = backend.created if constant == _CREATE_TIME else constant
     return found
 
 
