@@ -109,6 +109,5 @@ def _is_pod(task: Any) -> bool:
 
 
 def _is_waiting(task: Any | None) -> bool:
-    if task is None or not (_is_pod(task) or (task.display_name or "").endswith(_DRIVER)):
-        return False
-    return bool(task.state) and state_of_text(task.state) == "pending"
+    # Exactly so: a step that Argo omits has no state, or one that says that it is unspecified.
+    return task is not None and task.state == "PENDING" and (_is_pod(task) or task.display_name.endswith(_DRIVER))

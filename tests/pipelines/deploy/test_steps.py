@@ -4,6 +4,8 @@ import datetime
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from pipelines.deploy.steps import steps_of, waits_since
 
 START = datetime.datetime(2024, 3, 8, 2, 0, tzinfo=datetime.timezone.utc)
@@ -44,6 +46,13 @@ def test_a_step_without_retries_has_one_pod() -> None:
     tasks = [task("trainer", "RUNNING", 5, children=1), task("executor", "PENDING", 5)]
     (trainer,) = steps_of(tasks, is_finished=False)
     assert (trainer.state, trainer.waits_since) == ("pending", at(5))
+
+
+@pytest.mark.parametrize("state", [None, "RUNTIME_STATE_UNSPECIFIED"])
+def test_a_step_that_argo_omits_does_not_wait(state: str | None) -> None:
+    tasks = [task("trainer", "RUNNING", 5, children=1), task("pusher-driver", state, 9, 9)]
+    assert [step.name for step in steps_of(tasks, is_finished=False)] == ["trainer"]
+    assert waits_since(tasks) is None
 
 
 def test_nothing_waits_once_the_run_has_finished() -> None:
