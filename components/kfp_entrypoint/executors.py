@@ -21,6 +21,8 @@ from components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_m
 
 _LOG = logging.getLogger(__name__)
 _COMPONENTS = "tfx.components"
+_NOISY = ("apache_beam", "tensorflow_model_analysis")
+"""They say dozens of lines about what they do not find, or do not need."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -29,6 +31,8 @@ def main(arguments: Sequence[str]) -> None:
 
     absl_logging.use_absl_handler()
     absl_logging.set_verbosity(absl_logging.INFO)
+    for noisy in _NOISY:
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     parser = argparse.ArgumentParser(allow_abbrev=False)
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(EXECUTOR, dest="executor")

@@ -1,9 +1,7 @@
 """`cluster.share_processes`: several steps as one task of the compiled file."""
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,10 +11,8 @@ from pipelines.kubeflow.compile import compile_pipeline
 from pipelines.kubeflow.steps import UNCACHED
 from tests.pipelines.kubeflow.compiled_files import TARGET, changed_spec
 from tests.pipelines.kubeflow.fake_backend import (
-    Backend,
     Compiled,
-    Task,
-    container_command,
+    RecordingBackend,
     read_compiled,
     run_compiled,
     task_of,
@@ -40,17 +36,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def compiled(file: Path) -> Compiled:
     return read_compiled(file.read_text())
-
-
-@dataclass(frozen=True)
-class Recorded(Backend):
-    """Keeps the command of every task, and lets it succeed."""
-
-    commands: dict[str, list[str]] = field(default_factory=dict)
-
-    def attempt(self, task: Task, executor_input: dict[str, Any], folder: Path) -> None:
-        self.commands[task.name] = container_command(task, executor_input)
-        (folder / "output_metadata.json").write_text("{}")
 
 
 def test_a_group_is_one_task_with_the_name_of_its_last_step(compiled: Compiled) -> None:
@@ -87,7 +72,7 @@ def test_a_groups_steps_come_in_order_and_take_each_others_outputs(compiled: Com
 
 
 def test_later_tasks_take_the_outputs_from_the_group(file: Path, tmp_path: Path) -> None:
-    backend = Recorded(tmp_path, run_id="r", created="2024-03-08T00:10:00Z")
+    backend = RecordingBackend(tmp_path, run_id="r", created="2024-03-08T00:10:00Z")
     produced = run_compiled(file, {"pipeline_root": "/sangam/root"}, backend)
     command = backend.commands["transform"]
     given = json.loads(command[command.index("--json_serialized_invocation_args") + 1])

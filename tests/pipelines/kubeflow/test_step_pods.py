@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.pipelines.kubeflow.fake_backend import (
     Backend,
     Compiled,
     Produced,
+    RecordingBackend,
     Task,
     container_command,
     executor_input_of,
@@ -50,17 +51,6 @@ def pod_of(task: Task, command: list[str] | None = None) -> Manifest:
 @pytest.fixture
 def trainer(compiled: Compiled) -> Task:
     return task_of(compiled, "trainer")
-
-
-@dataclass(frozen=True)
-class Recorded(Backend):
-    """Keeps the command of every task, and lets it succeed."""
-
-    commands: dict[str, list[str]] = field(default_factory=dict)
-
-    def attempt(self, task: Task, executor_input: dict[str, Any], folder: Path) -> None:
-        self.commands[task.name] = container_command(task, executor_input)
-        (folder / "output_metadata.json").write_text("{}")
 
 
 def test_every_task_of_the_file_becomes_a_valid_pod(compiled: Compiled) -> None:
@@ -120,7 +110,7 @@ def test_the_root_alone_is_more_than_a_training_pod_may(trainer: Task) -> None:
 
 
 def test_tasks_are_made_in_order_with_their_inputs_resolved(tmp_path: Path) -> None:
-    backend = Recorded(tmp_path, run_id="r", created="2024-03-08T00:10:00Z")
+    backend = RecordingBackend(tmp_path, run_id="r", created="2024-03-08T00:10:00Z")
     produced = run_compiled(FILE, {"pipeline_root": "/sangam/root"}, backend)
     position = {name: number for number, name in enumerate(backend.commands)}
     assert position["example-gen"] < position["statistics-gen"] < position["example-validator"]
