@@ -122,8 +122,8 @@ class Child:
         """Returns the error for a process that the kernel has killed; its log ends with what it last did, not why."""
         section = "coordinator" if self.name == "export" else "host"
         text = (
-            f"training: {self._called} {out_of_memory}; `sangam plan` shows what needs memory: give it more (for pods "
-            f"cluster.launcher.{section}.memory), or lower capacity.rows, dim or batch_size_per_rank. Log: {self.log}"
+            f"training: {self._called} {out_of_memory}; give it more (in pods: cluster.launcher.{section}.memory), or "
+            f"lower capacity.rows, dim or batch_size_per_rank, see `sangam plan`. Log: {self.log}"
         )
         # What others use of a machine changes; a limit does not.
         cause: Cause = "memory" if out_of_memory.limit_bytes else "killed"

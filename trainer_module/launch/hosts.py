@@ -169,7 +169,7 @@ class Hosts:
     def _note_losses(self) -> None:
         for host in self._hosts.values():
             if host.has_ended:
-                self._note(host, "lost", "was killed, or its container was")
+                self._note(host, "lost", "ended without a word, as when it is killed")
             elif self._is_lost(host):
                 self._note(host, "lost", f"sent no heartbeat for {self._clock() - host.heard:.0f} s")
 

@@ -82,7 +82,7 @@ def test_a_job_ends_well_and_soon_though_each_of_its_processes_is_killed_once(tm
         killed_rank, coordinator, killed_host = _retries(job)
         assert mentions(killed_rank, f"training: rank-1 on host 1 ... SIGKILL ... {tmp_path}/logs/rank-1.log")
         assert mentions(coordinator, "training: ... coordinator")
-        assert mentions(killed_host, "training: host 1 was killed")
+        assert mentions(killed_host, "training: host 1 ended")
         assert "[rank-1] start rank=1" in job.log("host-1")
         assert Path(read_job(job.job_file).model_dir).is_dir()
         assert processes_of(job.job_file) == []
@@ -145,8 +145,11 @@ def test_a_rank_that_the_kernel_kills_at_its_limit_of_memory_fails_the_job_at_on
             (tmp_path / "hungry").touch()
             assert [process.wait(20) for process in (coordinator, *hosts)] == [1, 1, 1]
             [text] = failure(job.job_file).splitlines()
-            assert tells(text, "training", "rank-1 on host 1 ... memory (got 315 MB); `sangam plan`")
-            assert "cluster.launcher.host.memory" in text
+            assert tells(
+                text,
+                "training",
+                "rank-1 on host 1 ... memory (got 315 MB); ... cluster.launcher.host.memory ... sangam plan",
+            )
             assert "retry=" not in job.log()
     except NoCgroupError as error:
         pytest.skip(f"needs the right to make a memory cgroup: {error}")
