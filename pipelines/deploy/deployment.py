@@ -189,10 +189,10 @@ def _check_account(api: Api, made: Schedule, launch: Launch) -> None:
     asked = launch.service_account
     raise UserError(
         f"--service-account: Kubeflow Pipelines {api.server_version()} would give scheduled runs another account (got "
-        f"{made.service_account or 'none'}, not {asked}), so nothing was scheduled; releases 2.5 to 2.16 ignore the "
-        "account of a recurring run and take the default of ml-pipeline. Upgrade to 2.17, or change that default with "
-        f"`kubectl set env -n kubeflow deploy/ml-pipeline DEFAULTPIPELINERUNNERSERVICEACCOUNT={asked}`, then give the "
-        "command again"
+        f"{made.service_account or 'none'}, not {asked}), so no schedule has changed; releases 2.5 to 2.16 ignore "
+        "the account of a recurring run and take the default of ml-pipeline. Upgrade to 2.17, or change that default "
+        f"with `kubectl set env -n kubeflow deploy/ml-pipeline DEFAULTPIPELINERUNNERSERVICEACCOUNT={asked}`, then give "
+        "the command again"
     )
 
 
