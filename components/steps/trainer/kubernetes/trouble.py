@@ -78,7 +78,8 @@ def ended(pod: Pod) -> str:
     if end is not None and end.exitCode:
         why = f" ({end.reason})" if end.reason and end.reason != "Error" else ""
         causes.append(f"its container ended with code {end.exitCode}{why}{_advice(pod, end)}")
-    tail = _tail(end.message) if end is not None and end.message else ""
+    # What is killed at its limit of memory does not write why.
+    tail = _tail(end.message) if end is not None and end.message and end.reason != _OOM else ""
     return f"{_pod_text(pod)}: {', '.join(causes)}" + (f"; the end of its log:\n{tail}" if tail else "")
 
 

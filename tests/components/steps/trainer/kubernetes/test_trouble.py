@@ -45,6 +45,11 @@ def test_an_end_is_told(found: Pod, said: str) -> None:
     assert tells(ended(found), "pod run-host-1 (...) on node n1", said) if said else ended(found) == ""
 
 
+def test_a_limit_of_memory_is_told_without_a_log_that_does_not_know_of_it() -> None:
+    found = pod(phase="Failed", containerStatuses=terminated(1, "OOMKilled", "noise of TensorFlow"))
+    assert ended(found).endswith("code 1 (OOMKilled): raise cluster.launcher.host.memory, see `sangam plan`")
+
+
 def test_a_container_that_was_started_again_is_told_of() -> None:
     before = {"terminated": {"exitCode": 139, "reason": "Error"}}
     statuses = [{**container(running={})[0], "lastState": before}]
