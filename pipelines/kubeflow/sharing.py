@@ -8,6 +8,9 @@ from components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION
 from components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, qualified
 from schemas.spec.cluster import StepName
 
+_OPTIONS = 6
+"""Words of TFX's command before Beam's: three options with their values."""
+
 Json = dict[str, Any]
 
 
@@ -38,13 +41,13 @@ def _shared(ir: Json, group: list[str]) -> Json:
     container = {**containers[last], "args": _arguments(group, containers, tasks)}
     executor = {**executors[labels[last]], "container": container}
     gone = set(group) - {last}
-    kept_labels = set(executors) - set(labels.values())
+    others = {label: found for label, found in executors.items() if label not in labels.values()}
     return {
         **ir,
         "components": {name: own if name == last else found for name, found in components.items() if name not in gone},
         "deploymentSpec": {
             **ir["deploymentSpec"],
-            "executors": {label: executors[label] for label in kept_labels} | {labels[last]: executor},
+            "executors": others | {labels[last]: executor},
         },
         "root": {**ir["root"], "dag": {**ir["root"]["dag"], "tasks": _tasks(group, tasks)}},
     }
@@ -76,7 +79,7 @@ def _arguments(group: list[str], containers: Json, tasks: Json) -> list[str]:
     members, inputs_spec = [], Json()
     for step in group:
         words = containers[step]["args"]
-        given = dict(zip(words[::2], words[1::2], strict=False))
+        given = dict(zip(words[:_OPTIONS:2], words[1:_OPTIONS:2], strict=True))
         own_spec = json.loads(given[INPUTS_SPEC])
         made = {key: source for key, source in _sources(tasks[step]).items() if source["producerTask"] in group}
         members.append(
@@ -93,10 +96,10 @@ def _arguments(group: list[str], containers: Json, tasks: Json) -> list[str]:
             outer = {name: each for name, each in found.items() if kind != "artifacts" or name not in made}
             named = {qualified(step, name): each for name, each in outer.items()}
             inputs_spec.setdefault(kind, {}).update(named)
-    rest = {step: containers[step]["args"][6:] for step in group}
-    assert all(each == rest[group[0]] for each in rest.values())
+    beam_args = containers[group[0]]["args"][_OPTIONS:]
+    assert all(containers[step]["args"][_OPTIONS:] == beam_args for step in group)
     text = json.dumps([member.model_dump(mode="json") for member in members])
-    return [MEMBERS, text, INVOCATION, "{{$}}", INPUTS_SPEC, json.dumps(inputs_spec), *rest[group[0]]]
+    return [MEMBERS, text, INVOCATION, "{{$}}", INPUTS_SPEC, json.dumps(inputs_spec), *beam_args]
 
 
 def _tasks(group: list[str], tasks: Json) -> Json:
