@@ -52,8 +52,8 @@ def ending_of(code: int, report: Report | None, step: str, out_of_memory: OutOfM
     if report:
         return Ending(ExitCode.MISTAKE if report.is_mistake else ExitCode.FAILED, report.text, report.is_mistake)
     if code == -signal.SIGKILL:
-        how = out_of_memory or "was killed (SIGKILL), as Kubernetes does when memory runs out; if so"
-        return Ending(of_signal(signal.SIGKILL), f"{step}: {how}; raise cluster.steps.{step}.memory")
+        how = f"{out_of_memory};" if out_of_memory else "was killed (SIGKILL); if memory ran out,"
+        return Ending(of_signal(signal.SIGKILL), f"{step}: {how} raise cluster.steps.{step}.memory")
     if code < 0:
         return Ending(of_signal(-code), f"{step}: was ended by {signal.Signals(-code).name}")
     return Ending(ExitCode.FAILED, f"{step}: ended with code {code}; its log is above")

@@ -106,7 +106,6 @@ class _Watch:
     def __init__(self, stop_s: float):
         self._stop_s = stop_s
         self._asked_at: float | None = None
-        self._oom_watch = OomWatch()
         self.signum: int | None = None
         # Blocked until both processes have their handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -121,10 +120,6 @@ class _Watch:
         if self.signum is None and self._child:
             self.signum, self._asked_at = signum, time.monotonic()
             os.kill(self._child, signum)
-
-    def out_of_memory(self) -> OutOfMemory | None:
-        """Returns what the kernel has killed since the fork, if anything."""
-        return self._oom_watch.out_of_memory()
 
     def wait(self, console: Console) -> int:
         """Returns the exit code of the child, negative if a signal ended it."""
@@ -175,7 +170,7 @@ def watched(
     Returns:
         The work's exit code, or the interrupted run whose summary was written here.
     """
-    journal, started, front = RunJournal(), time.monotonic(), os.getpid()
+    journal, started, front, oom_watch = RunJournal(), time.monotonic(), os.getpid(), OomWatch()
     watch = _Watch(stop_s)
     if not watch.is_front:
         end_with_parent(front)
@@ -192,11 +187,10 @@ def watched(
     if RunFolder(folder).summary.exists():
         return stopped.exit_code if stopped and code < 0 else code
     seconds = time.monotonic() - started
-    ending = (
-        RunEnd("stopped", str(stopped), seconds)
-        if stopped
-        else RunEnd("failed", _how(code, journal, watch.out_of_memory()), seconds)
-    )
+    if stopped:
+        ending = RunEnd("stopped", str(stopped), seconds)
+    else:
+        ending = RunEnd("failed", _how(code, journal, oom_watch.out_of_memory()), seconds)
     summary = summarize(request, folder, journal.steps_until(time.time(), ending), ending, journal.commit)
     log = RunFolder(folder).logs / f"{journal.current[0] if journal.current else 'run'}.log"
     return InterruptedRun(stopped.exit_code if stopped else ExitCode.FAILED, summary, write_summary(summary), log)
