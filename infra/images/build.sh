@@ -79,7 +79,7 @@ build() {
     ${source:+"source=$source"}; do
     options+=(--label "org.opencontainers.image.$label")
   done
-  build_image "$image" "$scratch/context" "$archive" "${options[@]}"
+  build_image "$image" "$scratch/context" "$archive" "$4" "${options[@]}"
   python3 "$here/bill.py" "$archive" >"$bill"
   echo "images: wrote $bill" >&2
   [[ -n $registry ]] || return 0

@@ -54,16 +54,18 @@ digest_of() {
   esac
 }
 
-# build_image NAME CONTEXT ARCHIVE OPTION...: leaves an image named NAME and an OCI archive of it.
+# build_image NAME CONTEXT ARCHIVE BASE OPTION...: leaves an image named NAME and an OCI archive of it.
 build_image() {
-  local name=$1 context=$2 archive=$3
-  shift 3
+  local name=$1 context=$2 archive=$3 base=$4
+  shift 4
   local options=(--file "$context/infra/images/Dockerfile" "$@" "$context")
   if [[ $engine == docker ]]; then
     docker_build "type=oci,dest=$archive" "${options[@]}"
     return
   fi
-  "$engine" build --layers --format oci --timestamp "$SOURCE_DATE_EPOCH" --identity-label=false \
+  # Both would name images of single steps, which differ by the labels of the build that has left them in the cache.
+  local steps=(--omit-history --annotation "org.opencontainers.image.base.digest=${base#*@}")
+  "$engine" build --layers --format oci --timestamp "$SOURCE_DATE_EPOCH" --identity-label=false "${steps[@]}" \
     --tag "$name" "${options[@]}" >&2
   rm -f "$archive"
   "$engine" push --quiet "$name" "oci-archive:$archive" >&2
