@@ -136,7 +136,7 @@ def test_images_are_built_from_what_is_committed_and_told_by_digest(world: Path,
         ("buildah", ["--timestamp 315532800", "--identity-label=false", f"image.base.digest={DIGEST}"]),
     ],
 )
-def test_neither_dates_nor_earlier_builds_are_in_an_image(world: Path, build: Build, engine: str, words: list[str]) -> None:
+def test_no_date_and_no_earlier_build_is_in_an_image(world: Path, build: Build, engine: str, words: list[str]) -> None:
     _only(world, engine)
     assert build().returncode == 0
     builds = _asked(world, " build ")
