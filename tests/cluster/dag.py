@@ -37,20 +37,8 @@ def pod(
         account: service account of the run.
         launcher: claim and folder for the file of outputs, which KFP's launcher keeps in an emptyDir and reads itself.
     """
+    volumes, mounts = _volumes(task, *launcher)
     platform = task.platform
-    claim, folder = launcher
-    volumes = [{"name": scratch, "emptyDir": {}} for scratch in _SCRATCH]
-    mounts = [{"name": scratch, "mountPath": path} for scratch, path in _SCRATCH.items()]
-    volumes.append({"name": _LAUNCHER, "persistentVolumeClaim": {"claimName": claim}})
-    mounts.append({"name": _LAUNCHER, "mountPath": folder})
-    for mount in platform.get("pvcMount", []):
-        # The driver names the volume after the claim, and mounts it for writing.
-        volumes.append({"name": mount["constant"], "persistentVolumeClaim": {"claimName": mount["constant"]}})
-        mounts.append({"name": mount["constant"], "mountPath": mount["mountPath"]})
-    for mount in platform.get("emptyDirMounts", []):
-        medium = {"medium": mount["medium"], "sizeLimit": mount["sizeLimit"]}
-        volumes.append({"name": mount["volumeName"], "emptyDir": medium})
-        mounts.append({"name": mount["volumeName"], "mountPath": mount["mountPath"]})
     limited: dict[str, Any] = {
         "activeDeadlineSeconds": platform.get("activeDeadlineSeconds"),
         "nodeSelector": platform.get("nodeSelector", {}).get("labels"),
@@ -88,6 +76,23 @@ def pod(
             "volumes": volumes,
         },
     }
+
+
+def _volumes(task: Task, claim: str, folder: str) -> tuple[list[Manifest], list[Manifest]]:
+    """Returns the volumes of a pod and where they are mounted: KFP's own, and those of the file."""
+    volumes: list[Manifest] = [{"name": name, "emptyDir": {}} for name in _SCRATCH]
+    mounts: list[Manifest] = [{"name": name, "mountPath": path} for name, path in _SCRATCH.items()]
+    volumes.append({"name": _LAUNCHER, "persistentVolumeClaim": {"claimName": claim}})
+    mounts.append({"name": _LAUNCHER, "mountPath": folder})
+    for mount in task.platform.get("pvcMount", []):
+        # The driver names the volume after the claim, and mounts it for writing.
+        volumes.append({"name": mount["constant"], "persistentVolumeClaim": {"claimName": mount["constant"]}})
+        mounts.append({"name": mount["constant"], "mountPath": mount["mountPath"]})
+    for mount in task.platform.get("emptyDirMounts", []):
+        medium = {"medium": mount["medium"], "sizeLimit": mount["sizeLimit"]}
+        volumes.append({"name": mount["volumeName"], "emptyDir": medium})
+        mounts.append({"name": mount["volumeName"], "mountPath": mount["mountPath"]})
+    return volumes, mounts
 
 
 def _environment(task: Task) -> list[Manifest]:

@@ -61,7 +61,9 @@ class NodeBackend(Backend):
         )
         began = time.monotonic()
         self.team.apply(made)
-        self.team.kubectl("wait", _ENDED, f"pod/{name}", f"--timeout={_STEP_S}s")
+        arguments = ["--namespace", NAMESPACE, "wait", _ENDED, f"pod/{name}", f"--timeout={_STEP_S}s"]
+        waited = self.team.plane.try_kubectl(*arguments)
+        assert waited.returncode == 0, waited.stderr + self.team.kubectl("describe", "pod", name)
         self.seconds[task.name] = time.monotonic() - began
         log = self.team.kubectl("logs", name, "--container", CONTAINER)
         (folder / "log.txt").write_text(log)
