@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from schemas.contracts.exit_codes import ExitCode
 from tests.cluster import programs
 from tests.cluster.conftest import FOLDER_VARIABLE, NODE_MARKER, PROGRAMS_VARIABLE
 from tests.cluster.isolation import isolated
@@ -52,9 +53,11 @@ def main(arguments: Sequence[str]) -> int:
     # Pods are of another user.
     folder.chmod(0o755)
     before = machine(str(folder))
-    code = _run(built, folder, arguments, has_node=not for_node)
-    if not for_node:
-        put_back(before, folder.name)
+    try:
+        code = _run(built, folder, arguments, has_node=not for_node)
+    finally:
+        if not for_node:
+            put_back(before, folder.name)
     left = remains(before, machine(str(folder)))
     if code:
         print(f"test-cluster: logs are in {folder}")
@@ -68,9 +71,15 @@ def main(arguments: Sequence[str]) -> int:
 def _run(built: Path, folder: Path, arguments: Sequence[str], *, has_node: bool) -> int:
     command = [sys.executable, "-m", "pytest", str(Path(__file__).parent), *arguments]
     env = os.environ | {PROGRAMS_VARIABLE: str(built), FOLDER_VARIABLE: str(folder)}
-    if has_node:
-        return subprocess.run(isolated(command), env=env, check=False).returncode
-    return subprocess.run([*command, "-m", f"not {NODE_MARKER}"], env=env, check=False).returncode
+    command = isolated(command) if has_node else [*command, "-m", f"not {NODE_MARKER}"]
+    with subprocess.Popen(command, env=env) as tests:
+        try:
+            return tests.wait()
+        except KeyboardInterrupt:
+            # With namespaces this ends all that is in them.
+            tests.terminate()
+            tests.wait()
+            return ExitCode.INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """What a cluster could leave on a machine: taken before and after, put back where that is possible, and compared."""
 
+import errno
 import os
 import shutil
 import subprocess
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_END_S = 10.0
 _CGROUPS = Path("/sys/fs/cgroup")
 _SYSCTLS = Path("/proc/sys")
 # Counters and states, which change by themselves.
@@ -49,9 +52,21 @@ def put_back(before: Machine, group_name: str) -> None:
             (_SYSCTLS / name).write_text(before.settings[name])
     for group in _groups(group_name):
         # Leaves first; files in them are the kernel's.
-        for folder in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
+        for folder in [*sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True), group]:
+            _remove_group(folder)
+
+
+def _remove_group(folder: Path) -> None:
+    """Removes a control group, the last processes of which may be ending."""
+    deadline = time.monotonic() + _END_S
+    while True:
+        try:
             folder.rmdir()
-        group.rmdir()
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def remains(before: Machine, after: Machine) -> list[str]:
