@@ -79,6 +79,11 @@ class ControlPlane:
         text = given if isinstance(given, str) or given is None else json.dumps(given)
         return subprocess.run(command, input=text, check=False, capture_output=True, text=True, cwd=self.folder)
 
+    def start_kubectl(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Starts kubectl as the administrator, for what it prints as things happen."""
+        command = [str(self.servers.programs / "kubectl"), "--kubeconfig", str(self.admin), *arguments]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=self.folder)
+
     def kubectl(self, *arguments: str, given: object = None) -> str:
         """Runs kubectl as the administrator; returns what it printed."""
         done = self.try_kubectl(*arguments, given=given)

@@ -63,19 +63,14 @@ class Training:
         time.sleep(1)
         self.team.plane.kubectl("uncordon", NAME)
 
-    def checkpoint(self) -> int:
-        """Returns the step of the newest checkpoint, 0 for none."""
-        found = self.step.root.glob("checkpoints/*/*/step-*/manifest.json")
-        return max([int(path.parent.name.removeprefix("step-")) for path in found], default=0)
-
     def losses(self) -> int:
         """Returns how many processes the training says that it has lost."""
         return max([int(line["retry"]) for line in self.step.lines() if "retry" in line], default=0)
 
     def trains(self) -> None:
         """Waits until enough steps are done for another checkpoint."""
-        before = self.checkpoint()
-        self.step.until(lambda: self.checkpoint() > before, f"a checkpoint after that of step {before}")
+        before = self.step.checkpoint()
+        self.step.until(lambda: self.step.checkpoint() > before, f"a checkpoint after that of step {before}")
 
     def survives(self, fault: Callable[[], None], *, is_loss: bool = True) -> float:
         """Lets something happen; returns the seconds until training goes on."""

@@ -1,7 +1,7 @@
 """The shipped server Deployment loads what a run pushed, answers by its Service's name, swaps, and ends in time."""
 
+import functools
 import json
-import subprocess
 import time
 from datetime import datetime, timezone
 from typing import Any
@@ -132,11 +132,9 @@ def test_a_server_loads_answers_swaps_and_ends(demo: Demo, team: Team, cluster_n
 
 def ended(team: Team, name: str) -> tuple[int, float, str]:
     """Deletes a pod; returns its exit code, the seconds to its end, and its log."""
-    plane = team.plane
-    kubectl = [str(plane.servers.programs / "kubectl"), "--kubeconfig", str(plane.admin), "--namespace", NAMESPACE]
-    log = subprocess.Popen([*kubectl, "logs", "--follow", name], stdout=subprocess.PIPE, text=True)
-    states = [*kubectl, "get", "pod", name, "--watch", "--output-watch-events", "--output", "json"]
-    watch = subprocess.Popen(states, stdout=subprocess.PIPE, text=True)
+    start = functools.partial(team.plane.start_kubectl, "--namespace", NAMESPACE)
+    log = start("logs", "--follow", name)
+    watch = start("get", "pod", name, "--watch", "--output-watch-events", "--output", "json")
     try:
         began = time.monotonic()
         team.kubectl("delete", "--wait", "pod", name)

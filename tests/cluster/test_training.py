@@ -1,6 +1,8 @@
 """Trainings of two hosts on a real node, with the trainer step itself as a pod under its own account's token."""
 
 import json
+import subprocess
+from typing import Any
 
 import pytest
 
@@ -10,22 +12,59 @@ from tests.cluster.training import Step, prepare_inputs, report, step_pod
 
 pytestmark = pytest.mark.node
 
+KINDS = "mpijobs,jobsets,jobs,services,statefulsets,networkpolicies"
+_ENDED = "--for=jsonpath={.status.containerStatuses[0].state.terminated}"
 
-@pytest.mark.parametrize("kind", ["mpijob", "jobset"])
-def test_two_hosts_train_for_a_step_in_a_pod(team: Team, cluster_node: Node, kind: str) -> None:
-    step = Step(team, cluster_node.image, f"in-pod-{kind}", kind, training={"epochs": 1})
-    arguments = ["--inputs", str(prepare_inputs(team)), "--root", str(step.root), "--fields", json.dumps(step.fields())]
-    team.apply(step_pod(team, step.name, cluster_node.image, arguments))
-    try:
-        ended = "--for=jsonpath={.status.containerStatuses[0].state.terminated}"
-        team.kubectl("wait", ended, f"pod/{step.name}", "--timeout=180s")
-        log = team.kubectl("logs", step.name)
+
+class PodStep(Step):
+    """A trainer step as a pod."""
+
+    def apply(self) -> None:
+        arguments = ["--inputs", str(prepare_inputs(self.team)), "--root", str(self.root)]
+        arguments += ["--fields", json.dumps(self.fields())]
+        self.team.apply(step_pod(self.team, self.name, self.image, arguments))
+
+    def followed(self) -> "subprocess.Popen[str]":
+        """Returns a process that prints the pod's log until its end."""
+        return self.team.plane.start_kubectl("logs", "--follow", "--namespace", NAMESPACE, self.name)
+
+    def succeeded(self) -> str:
+        """Waits for the end; returns the log."""
+        self.team.kubectl("wait", _ENDED, f"pod/{self.name}", "--timeout=300s")
+        log = self.team.kubectl("logs", self.name)
+        self.team.kubectl("delete", "pod", self.name)
         assert "gone=True" in log, log
-    finally:
-        team.kubectl("delete", "pod", step.name)
+        assert [*self.root.glob("artifacts/model/**/saved_model.pb")], log
+        return log
+
+
+def left(team: Team) -> list[Any]:
+    """Returns what is left of all training jobs."""
+    return team.kubectl("get", KINDS, "--selector", "app.kubernetes.io/name=sangam", "--output", "name").split()
+
+
+def test_two_hosts_of_an_mpijob_train_for_a_step_in_a_pod(team: Team, cluster_node: Node) -> None:
+    step = PodStep(team, cluster_node.image, "in-pod-mpijob", "mpijob", training={"epochs": 1})
+    step.apply()
+    log = step.succeeded()
     trained = report(step.root)
     assert trained["examples"] > 0, log
     assert trained["resumed_from_step"] == []
-    assert [*step.root.glob("artifacts/model/**/saved_model.pb")]
-    left = team.plane.get("mpijobs,jobsets,jobs,services,statefulsets", "--namespace", NAMESPACE)["items"]
-    assert left == []
+    assert left(team) == []
+
+
+def test_a_step_whose_pod_is_deleted_leaves_nothing_and_resumes(team: Team, cluster_node: Node) -> None:
+    training = {"epochs": 20, "batch_size_per_rank": 8, "checkpoint": {"every_steps": 10, "keep": 2}}
+    step = PodStep(team, cluster_node.image, "in-pod-jobset", "jobset", training=training)
+    step.apply()
+    team.plane.servers.until(step.checkpoint, "a checkpoint", 200)
+    with step.followed() as follower:
+        team.kubectl("delete", "pod", step.name)
+        log, _ = follower.communicate(timeout=60)
+    assert "gone=True" in log, log
+    assert left(team) == []
+    step.apply()
+    log = step.succeeded()
+    [resumed] = report(step.root)["resumed_from_step"]
+    assert resumed >= 10, log
+    assert left(team) == []

@@ -155,6 +155,11 @@ class Step:
         assert self._process.exitcode is not None, f"{self.name}: not ended within {seconds:.0f} s\n{self.told()}"
         return self._process.exitcode
 
+    def checkpoint(self) -> int:
+        """Returns the step of the newest checkpoint, 0 for none."""
+        found = self.root.glob("checkpoints/*/*/step-*/manifest.json")
+        return max([int(path.parent.name.removeprefix("step-")) for path in found], default=0)
+
     def lines(self) -> list[dict[str, Any]]:
         """Returns the lines of the job's progress, the newest last."""
         files = self.root.glob(f"training/*/*/{PROGRESS_FILE}")
