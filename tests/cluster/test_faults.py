@@ -116,12 +116,12 @@ def test_training_goes_on_when_pods_and_servers_are_lost(team: Team, cluster_nod
         training = Training(step)
         training.trains()
         if kind == "mpijob":
+            training.survives(lambda: team.plane.servers.interrupt("kube-apiserver", 5), is_loss=False)
             training.survives(lambda: training.kill("host"))
             training.survives(lambda: training.delete("coordinator"))
             training.survives(lambda: training.evict("host"))
             training.survives(lambda: training.kill("data-worker"), is_loss=False)
             training.survives(lambda: training.delete("dispatcher"))
-            training.survives(lambda: team.plane.servers.interrupt("kube-apiserver", 5), is_loss=False)
         else:
             training.survives(lambda: training.delete("host"))
             training.survives(lambda: training.kill("coordinator"))
