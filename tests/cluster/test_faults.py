@@ -32,14 +32,18 @@ class Training:
 
     def pod(self, component: str) -> str:
         """Returns the name of the newest running pod of a kind."""
-        pods = self.team.pods(f"app.kubernetes.io/component={component}")
-        names = [each["metadata"]["name"] for each in pods if not each["metadata"].get("deletionTimestamp")]
-        return str(names[-1])
+        return str(self._newest(component)["name"])
+
+    def _newest(self, component: str) -> dict[str, Any]:
+        found = [each["metadata"] for each in self.team.pods(f"app.kubernetes.io/component={component}")]
+        return max(
+            (each for each in found if "deletionTimestamp" not in each), key=lambda each: each["creationTimestamp"]
+        )
 
     def kill(self, component: str) -> None:
         """Kills the first process of a pod, as the kernel would: the container is started again in its pod."""
-        pod = self.pod(component)
-        [first] = [pid for pid in _processes(f"trainer_module.launch.{MODULES[component]}") if _host_name(pid) == pod]
+        uid = self._newest(component)["uid"]
+        [first] = [pid for pid in _processes(f"trainer_module.launch.{MODULES[component]}") if _is_of(pid, uid)]
         os.kill(first, signal.SIGKILL)
 
     def delete(self, component: str) -> None:
@@ -99,15 +103,9 @@ def _processes(module: str) -> list[int]:
     return found
 
 
-def _host_name(pid: int) -> str:
-    """Returns the host name of a process's pod."""
-    environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return next(each.partition(b"=")[2].decode() for each in environment if each.startswith(b"HOSTNAME="))
-
-
-def left(team: Team) -> list[str]:
-    kinds = "mpijobs,jobsets,jobs,services,statefulsets,networkpolicies,pods"
-    return team.kubectl("get", kinds, "-l", "app.kubernetes.io/name=sangam", "-o", "name").split()
+def _is_of(pid: int, uid: str) -> bool:
+    """Returns whether a process runs in a pod: its control groups are named after the pod."""
+    return f"/pod{uid}/" in Path(f"/proc/{pid}/cgroup").read_text()
 
 
 @pytest.mark.parametrize("kind", ["mpijob", "jobset"])
@@ -134,7 +132,7 @@ def test_training_goes_on_when_pods_and_servers_are_lost(team: Team, cluster_nod
         step.end()
         print(f"{step.name}: ended {time.monotonic() - began:.1f} s after SIGTERM")
         assert "gone=True" in step.told(), step.told()
-        assert left(team) == []
+        assert step.left() == []
 
 
 @pytest.mark.parametrize(
@@ -149,7 +147,7 @@ def test_too_little_memory_is_said_to_be_that(
         assert step.exit_code(150) == 1, step.told()
         error = step.told().partition("error: ")[2]
         assert tells(error, "training", f"cluster.launcher.{component}.memory ... sangam plan"), step.told()
-        assert left(team) == []
+        assert step.left() == []
 
 
 WAITS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
@@ -181,8 +179,8 @@ def test_a_job_whose_pods_cannot_start_says_why_and_ends_when_asked(team: Team, 
         for step in steps.values():
             step.end()
             assert "gone=True" in step.told(), step.told()
+            assert step.left() == []
     team.kubectl("delete", "resourcequota", "no-gpus")
-    assert left(team) == []
 
 
 def _says(step: Step, reason: str) -> bool:

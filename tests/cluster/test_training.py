@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,6 @@ from tests.cluster.training import Step, prepare_inputs, report, step_pod
 
 pytestmark = pytest.mark.node
 
-KINDS = "mpijobs,jobsets,jobs,services,statefulsets,networkpolicies"
 _ENDED = "--for=jsonpath={.status.containerStatuses[0].state.terminated}"
 
 
@@ -38,11 +36,6 @@ class PodStep(Step):
         return log
 
 
-def left(team: Team) -> list[Any]:
-    """Returns what is left of all training jobs."""
-    return team.kubectl("get", KINDS, "--selector", "app.kubernetes.io/name=sangam", "--output", "name").split()
-
-
 def test_two_hosts_of_an_mpijob_train_for_a_step_in_a_pod(team: Team, cluster_node: Node) -> None:
     step = PodStep(team, cluster_node.image, "in-pod-mpijob", "mpijob", training={"epochs": 1})
     step.apply()
@@ -50,7 +43,7 @@ def test_two_hosts_of_an_mpijob_train_for_a_step_in_a_pod(team: Team, cluster_no
     trained = report(step.root)
     assert trained["examples"] > 0, log
     assert trained["resumed_from_step"] == []
-    assert left(team) == []
+    assert step.left() == []
 
 
 def test_a_step_whose_pod_is_deleted_leaves_nothing_and_resumes(team: Team, cluster_node: Node) -> None:
@@ -62,9 +55,9 @@ def test_a_step_whose_pod_is_deleted_leaves_nothing_and_resumes(team: Team, clus
         team.kubectl("delete", "pod", step.name)
         log, _ = follower.communicate(timeout=60)
     assert "gone=True" in log, log
-    assert left(team) == []
+    assert step.left() == []
     step.apply()
     log = step.succeeded()
     [resumed] = report(step.root)["resumed_from_step"]
     assert resumed >= 10, log
-    assert left(team) == []
+    assert step.left() == []

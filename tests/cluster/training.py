@@ -16,6 +16,7 @@ from typing import Any
 
 from typing_extensions import Self
 
+from components.steps.trainer.kubernetes.run import RUN_LABEL, run_name
 from schemas.contracts.training_job import PROGRESS_FILE
 from schemas.errors import UserError
 from schemas.files import tail
@@ -24,6 +25,8 @@ from tests.components.steps.trainer.kubernetes.sample_inputs import make_inputs,
 
 _FORKS = multiprocessing.get_context("forkserver")
 INPUTS = "inputs"
+KINDS = "mpijobs,jobsets,jobs,services,statefulsets,networkpolicies,pods"
+RANKER = "served"
 
 
 def execute(
@@ -159,6 +162,12 @@ class Step:
         """Returns the step of the newest checkpoint, 0 for none."""
         found = self.root.glob("checkpoints/*/*/step-*/manifest.json")
         return max([int(path.parent.name.removeprefix("step-")) for path in found], default=0)
+
+    def left(self) -> list[str]:
+        """Returns the names of all objects of its training job that are still there."""
+        [identity] = {path.name for path in self.root.glob("training/*/*")}
+        selector = f"{RUN_LABEL}={run_name(RANKER, identity)}"
+        return self.team.kubectl("get", KINDS, "--selector", selector, "--output", "name").split()
 
     def lines(self) -> list[dict[str, Any]]:
         """Returns the lines of the job's progress, the newest last."""
