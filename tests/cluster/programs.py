@@ -94,7 +94,9 @@ def _module(source: Path, path: str) -> dict[str, str]:
 def _go_build(source: Path, package: str, output: Path, stamps: str = "") -> None:
     # Statically linked: pods of another image than the tests' own run `pause` too.
     command = ["go", "build", "-p=2", "-trimpath", "-mod=readonly", "-ldflags", f"-s -w {stamps}", "-o", str(output)]
-    subprocess.run([*command, package], cwd=source, check=True, env=os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"})
+    # Go would download another version of itself.
+    own = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
+    subprocess.run([*command, package], cwd=source, check=True, env=os.environ | own)
 
 
 @contextmanager
