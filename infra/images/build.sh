@@ -74,12 +74,12 @@ build() {
   local bill=${archives:-infra/sbom}/$title.cdx.json
   local options=(--build-arg "ACCELERATOR=$2" --build-arg "BUILD_IMAGE=$3" --build-arg "RUNTIME_IMAGE=$4"
     --build-arg "COMMIT=$commit" "${secrets[@]}")
-  local label
+  local labels=() label
   for label in "title=$title" "version=$version" "revision=$commit" "created=$created" "licenses=Apache-2.0" \
     ${source:+"source=$source"}; do
-    options+=(--label "org.opencontainers.image.$label")
+    labels+=(--label "org.opencontainers.image.$label")
   done
-  build_image "$image" "$scratch/context" "$archive" "$4" "${options[@]}"
+  build_image "$image" "$scratch/context" "$archive" "${options[@]}"
   python3 "$here/bill.py" "$archive" >"$bill"
   echo "images: wrote $bill" >&2
   [[ -n $registry ]] || return 0

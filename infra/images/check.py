@@ -57,7 +57,7 @@ def main(first: Path, second: Path) -> None:
     for name in NAMES:
         image, other = (archive.read(folder / f"sangam-{name}.oci.tar") for folder in (first, second))
         found += [*different(name, image, other), *problems(name, image)]
-        packages.add(image.layers[-2][0])
+        packages.add(max(image.layers, key=lambda layer: layer[1])[0])
         unpacked = sum(file.bytes for path, file in image.files.items() if path.startswith("opt/sangam/"))
         print(f"{name}: {image.digest}, {len(image.files)} files, /opt/sangam has {unpacked / 1e6:.0f} MB")
         for digest, size in image.layers:

@@ -54,19 +54,22 @@ digest_of() {
   esac
 }
 
-# build_image NAME CONTEXT ARCHIVE BASE OPTION...: leaves an image named NAME and an OCI archive of it.
+# build_image NAME CONTEXT ARCHIVE OPTION...: leaves an image named NAME and an OCI archive of it. `labels` holds more
+# options, here and in push_image.
 build_image() {
-  local name=$1 context=$2 archive=$3 base=$4
-  shift 4
+  local name=$1 context=$2 archive=$3
+  shift 3
   local options=(--file "$context/infra/images/Dockerfile" "$@" "$context")
   if [[ $engine == docker ]]; then
-    docker_build "type=oci,dest=$archive" "${options[@]}"
+    docker_build "type=oci,dest=$archive" "${labels[@]}" "${options[@]}"
     return
   fi
-  # Both would name images of single steps, which differ by the labels of the build that has left them in the cache.
-  local steps=(--omit-history --annotation "org.opencontainers.image.base.digest=${base#*@}")
-  "$engine" build --layers --format oci --timestamp "$SOURCE_DATE_EPOCH" --identity-label=false "${steps[@]}" \
-    --tag "$name" "${options[@]}" >&2
+  local build=("$engine" build --format oci --timestamp "$SOURCE_DATE_EPOCH" --identity-label=false)
+  "${build[@]}" --layers --tag "$name-unlabeled" "${options[@]}" >&2
+  # Labels come last: given with the rest, they would be on the image of every step, and a later build would take these
+  # from the cache.
+  echo "FROM $name-unlabeled" >"$context/labels"
+  "${build[@]}" --layers=false --tag "$name" "${labels[@]}" --file "$context/labels" "$context" >&2
   rm -f "$archive"
   "$engine" push --quiet "$name" "oci-archive:$archive" >&2
 }
@@ -77,7 +80,7 @@ push_image() {
   shift 3
   if [[ $engine == docker ]]; then
     # Everything is in the builder's cache.
-    docker_build "type=image,name=$name,push=true" --metadata-file "$metadata" \
+    docker_build "type=image,name=$name,push=true" "${labels[@]}" --metadata-file "$metadata" \
       --file "$context/infra/images/Dockerfile" "$@" "$context"
     grep -oE '"containerimage.digest": *"sha256:[0-9a-f]{64}"' "$metadata" | grep -oE 'sha256:[0-9a-f]{64}'
   else
