@@ -30,6 +30,8 @@ REQUEST = {
     },
 }  # fmt: skip
 """One user and three candidates."""
+_CODES = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}{'\\n'}"
+"""A line for each change of a pod, with the exit code once it has ended."""
 _ASK = """
 import sys, urllib.error, urllib.request
 body = sys.argv[2].encode() if len(sys.argv) > 2 else None
@@ -134,7 +136,7 @@ def ended(team: Team, name: str) -> tuple[int, float, str]:
     """Deletes a pod; returns its exit code, the seconds to its end, and its log."""
     start = functools.partial(team.plane.start_kubectl, "--namespace", NAMESPACE)
     log = start("logs", "--follow", name)
-    watch = start("get", "pod", name, "--watch", "--output-watch-events", "--output", "json")
+    watch = start("get", "pod", name, "--watch", "--output", _CODES)
     try:
         began = time.monotonic()
         team.kubectl("delete", "--wait", "pod", name)
@@ -143,16 +145,4 @@ def ended(team: Team, name: str) -> tuple[int, float, str]:
         watch.terminate()
     said, _ = log.communicate(timeout=30)
     seen, _ = watch.communicate(timeout=30)
-    return _exit_code(seen), took_s, said
-
-
-def _exit_code(events: str) -> int:
-    """Returns the code of the last state that a watch has shown."""
-    decoder, position, code = json.JSONDecoder(), 0, -1
-    while position < len(events.rstrip()):
-        event, position = decoder.raw_decode(
-            events, position + len(events[position:]) - len(events[position:].lstrip())
-        )
-        state = event["object"]["status"]["containerStatuses"][0]["state"]
-        code = state.get("terminated", {}).get("exitCode", code)
-    return code
+    return int(seen.split()[-1]), took_s, said
