@@ -119,6 +119,7 @@ def test_training_goes_on_when_pods_and_servers_are_lost(team: Team, cluster_nod
             training.survives(lambda: training.delete("coordinator"))
             training.survives(lambda: training.evict("host"))
             training.survives(lambda: training.kill("data-worker"), is_loss=False)
+            training.survives(lambda: training.delete("data-worker"), is_loss=False)
             training.survives(lambda: training.delete("dispatcher"))
         else:
             training.survives(lambda: training.delete("host"))
