@@ -79,4 +79,4 @@ def _run(command: "object", name: str, _stop: "object") -> "object":
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         said = Report.model_validate_json(report.read_text()) if report.exists() else None
-        return ending_of(code, said, name)
+        return ending_of(code, said, name, None)
