@@ -50,7 +50,7 @@ def test_a_step_whose_pod_is_deleted_leaves_nothing_and_resumes(team: Team, clus
     training = {"epochs": 20, "batch_size_per_rank": 8, "checkpoint": {"every_steps": 10, "keep": 2}}
     step = PodStep(team, cluster_node.image, "in-pod-jobset", "jobset", training=training)
     step.apply()
-    team.plane.servers.until(step.checkpoint, "a checkpoint", 200)
+    team.plane.servers.until(step.checkpoint, "a checkpoint", 300)
     with step.followed() as follower:
         team.kubectl("delete", "pod", step.name)
         log, _ = follower.communicate(timeout=60)

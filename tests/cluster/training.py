@@ -180,8 +180,11 @@ class Step:
         """Returns the end of the step's log."""
         return tail(self.log, 40)
 
-    def until(self, condition: Callable[[], object], what: str, seconds: float = 150.0) -> None:
-        """Waits for something to come true while the step runs."""
+    def until(self, condition: Callable[[], object], what: str, seconds: float = 300.0) -> None:
+        """Waits for something to come true while the step runs.
+
+        A data worker finds a new dispatcher after up to two minutes, the longest wait of gRPC between two tries.
+        """
         deadline = time.monotonic() + seconds
         while not condition():
             assert self.is_running, f"{self.name}: ended before: {what}\n{self.told()}"
