@@ -39,14 +39,6 @@ class Node:
     plane: ControlPlane
     image: str
 
-    @property
-    def folder(self) -> Path:
-        return _folder(self.plane)
-
-    def ctr(self, *arguments: str) -> str:
-        """Runs containerd's own client."""
-        return _ctr(self.folder, *arguments).stdout
-
 
 def _folder(plane: ControlPlane) -> Path:
     return plane.folder / "node"

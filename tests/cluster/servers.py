@@ -86,11 +86,6 @@ class Servers:
     def end_of_log(self, name: str) -> str:
         return tail(self.log(name), _LOG_LINES)
 
-    def memory_mb(self) -> dict[str, int]:
-        """Returns the resident memory of each program."""
-        pages = {name: Path(f"/proc/{each.pid}/statm").read_text().split()[1] for name, each in self._running.items()}
-        return {name: int(count) * os.sysconf("SC_PAGE_SIZE") // 2**20 for name, count in pages.items()}
-
 
 def free_port(address: str = "127.0.0.1") -> int:
     """Returns a port that nothing listens on."""

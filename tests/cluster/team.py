@@ -58,10 +58,6 @@ class Team:
         found: list[Manifest] = self.plane.get("pods", "--namespace", NAMESPACE, "--selector", selector)["items"]
         return found
 
-    def is_gone(self, name: str) -> bool:
-        """Returns whether there is no such pod."""
-        return not self.kubectl("get", "pod", name, "--ignore-not-found", "-o", "name").strip()
-
 
 def prepare(plane: ControlPlane) -> Team:
     """Applies infra/kubernetes/base, and makes its claims folders of this machine."""
