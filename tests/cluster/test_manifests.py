@@ -102,6 +102,12 @@ def test_shipped_manifests_are_valid(plane: ControlPlane, team: Team, folder: st
     namespace = f"team-{folder.replace('/', '-')}"
     plane.kubectl("create", "namespace", namespace)
     manifests = shipped(plane, folder)
+    own = [path for path in (KUBERNETES / folder).glob("*.yaml") if path.name != "kustomization.yaml"]
+    files = own or [path for path in (KUBERNETES / "base").glob("*.yaml") if path.name != "kustomization.yaml"]
+    written = [each["kind"] for path in files for each in yaml.safe_load_all(path.read_text()) if each]
+    assert sorted(each["kind"] for each in manifests) == sorted(written)
+    assert {each["metadata"]["labels"]["app.kubernetes.io/part-of"] for each in manifests} == {"sangam"}
+    assert {each["metadata"].get("namespace", NAMESPACE) for each in manifests} == {NAMESPACE}
     # Pods are refused without their account.
     team.apply(*(each for each in manifests if each["kind"] == "ServiceAccount"))
     # In a namespace of its own, where nothing is yet.

@@ -22,6 +22,7 @@ from schemas.errors import UserError
 from schemas.files import tail
 from tests.cluster.team import NAMESPACE, ROOT_CLAIM, SECURE_CONTAINER, SECURE_POD, Team
 from tests.components.steps.trainer.kubernetes.sample_inputs import make_inputs, ranker
+from tests.components.steps.trainer.sample_artifacts import step_artifacts
 
 _FORKS = multiprocessing.get_context("forkserver")
 INPUTS = "inputs"
@@ -33,28 +34,11 @@ def execute(
     inputs: Path, root: Path, launch: dict[str, Any], training: dict[str, Any], cluster: dict[str, Any]
 ) -> None:
     """Runs the trainer step's executor on `inputs`, with a pipeline root of its own."""
-    from tfx.types import artifact_utils, standard_artifacts
-
     from components.registry import seal
-    from components.registry.checkpoint import RankerCheckpoint
     from components.steps.trainer.executor import Executor
 
-    given = {
-        "examples": standard_artifacts.Examples(),
-        "transformed_examples": standard_artifacts.Examples(),
-        "transform_graph": standard_artifacts.TransformGraph(),
-    }
-    made = {
-        "model": standard_artifacts.Model(),
-        "training": standard_artifacts.ModelRun(),
-        "checkpoint": RankerCheckpoint(),
-    }
-    for artifacts, folder in ((given, inputs), (made, root / "artifacts")):
-        for name, artifact in artifacts.items():
-            artifact.uri = str(folder / name)
-    for name in ("examples", "transformed_examples"):
-        given[name].split_names = artifact_utils.encode_split_names(["train", "eval"])
-    graph = given["transform_graph"]
+    given, made = step_artifacts(inputs, root / "artifacts")
+    [graph] = given["transform_graph"]
     graph.set_string_custom_property(seal.SHA256, seal.sha256_of(Path(graph.uri, seal.MANIFEST_FILE)))
     declared = json.loads(ranker(**training).model_dump_json())
     declared["cluster"] |= cluster
@@ -64,7 +48,7 @@ def execute(
         "code": "c",
         "launch": json.dumps(launch),
     }
-    Executor().Do({key: [each] for key, each in given.items()}, {key: [each] for key, each in made.items()}, properties)
+    Executor().Do(given, made, properties)
 
 
 def prepare_inputs(team: Team) -> Path:

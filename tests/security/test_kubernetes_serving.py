@@ -1,8 +1,6 @@
 """The servers of pushed models: valid to the last field, without rights, and as the server that they start is."""
 
 import copy
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -160,16 +158,7 @@ def test_only_clients_come_in_and_nothing_goes_out(manifests: dict[str, Document
     assert rule["from"] == [{"podSelector": client}, {"namespaceSelector": client, "podSelector": client}]
 
 
-def test_the_kustomization_names_every_file_and_builds(manifests: dict[str, Document]) -> None:
+def test_the_kustomization_names_every_file() -> None:
     [kustomization] = _load(FOLDER / "kustomization.yaml")
     names = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml")
     assert sorted(kustomization["resources"]) == names
-    if shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not installed: the kustomization is only read, not built")
-    built = subprocess.run(["kubectl", "kustomize", FOLDER], capture_output=True, text=True, timeout=60, check=True)
-    documents = [document for document in YAML(typ="safe").load_all(built.stdout) if document]
-    assert sorted(document["kind"] for document in documents) == sorted(manifests)
-    for document in documents:
-        kubernetes_validate.validate(document, KUBERNETES, strict=True)
-        assert document["metadata"]["namespace"] == "kubeflow"
-        assert document["metadata"]["labels"]["app.kubernetes.io/part-of"] == "sangam"

@@ -12,6 +12,7 @@ from schemas.contracts.training_job import TrainJob, read_job, write_job
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
+from tests.components.steps.trainer.sample_artifacts import EXAMPLES, Artifacts, step_artifacts
 from tests.errors import place_and_value
 from tests.paths import SPECS
 
@@ -27,37 +28,19 @@ def report(base: Base | None) -> Any:
     return IngestionReport(date="2024-03-04", days=days, missing_days=[], splits={}, base=base)
 
 
-def artifacts(root: Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    from tfx.types import artifact_utils, standard_artifacts
-
-    from components.registry.checkpoint import RankerCheckpoint
-
-    inputs = {
-        "examples": standard_artifacts.Examples(),
-        "transformed_examples": standard_artifacts.Examples(),
-        "transform_graph": standard_artifacts.TransformGraph(),
-    }
-    outputs = {
-        "model": standard_artifacts.Model(),
-        "training": standard_artifacts.ModelRun(),
-        "checkpoint": RankerCheckpoint(),
-    }
-    for key, artifact in {**inputs, **outputs}.items():
-        artifact.uri = str(root / key)
-    for key in ("examples", "transformed_examples"):
-        inputs[key].split_names = artifact_utils.encode_split_names(["train", "eval"])
+def artifacts(root: Path) -> tuple[Artifacts, Artifacts]:
+    inputs, outputs = step_artifacts(root, root)
+    for key in EXAMPLES:
         for split in ("train", "eval"):
             (root / key / f"Split-{split}").mkdir(parents=True)
             (root / key / f"Split-{split}" / "part.gz").write_text("examples")
     statistics = Statistics(code="c", features={}, changed=("hour", "price"))
     (root / "transform_graph").mkdir()
     (root / "transform_graph" / FILE_NAME).write_text(statistics.model_dump_json())
-    return {key: [value] for key, value in inputs.items()}, {key: [value] for key, value in outputs.items()}
+    return inputs, outputs
 
 
-def job_of(
-    root: Path, base: Base | None, pipeline_root: str = ""
-) -> tuple[TrainJob, dict[str, list[Any]], dict[str, list[Any]]]:
+def job_of(root: Path, base: Base | None, pipeline_root: str = "") -> tuple[TrainJob, Artifacts, Artifacts]:
     from components.steps.trainer.executor import _job
 
     inputs, outputs = artifacts(root)
