@@ -6,6 +6,7 @@ fails instead.
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     # Pods are of another user.
     folder.chmod(0o755)
     before = machine(str(folder))
+    # Whoever ends this process by SIGTERM wants the machine as it was too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = _run(built, folder, arguments, has_node=not for_node)
     finally:
