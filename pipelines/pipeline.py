@@ -1,10 +1,10 @@
 """The pipeline of a ranker on one page, for local runs and for Kubeflow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow_data_validation as tfdv
+from tfx.dsl.components.base.base_beam_component import BaseBeamComponent
 from tfx.orchestration import metadata, pipeline
 
 from components.steps.evaluator.component import Evaluator
@@ -20,10 +20,13 @@ from components.steps.transform.code import PREPROCESSING_FN
 from components.steps.transform.component import Transform
 from schemas.contracts.root import Root
 from schemas.spec import Spec, digest
+from schemas.spec.beam import BeamStepName
 from schemas.spec.cluster import Launch, LocalLauncher
 
 RuntimeString = Any
 """A str, or TFX's RuntimeParameter of type str."""
+BeamArgs = Mapping[BeamStepName, Sequence[str]]
+"""Beam's arguments of each step that uses it."""
 
 
 @dataclass(frozen=True)
@@ -47,46 +50,56 @@ class Placement:
 
 @dataclass(frozen=True)
 class _Data:
-    """The steps up to the transformed examples, and the outputs that later steps use."""
+    """The steps up to Transform, and the outputs that later steps use."""
 
     steps: list[Any]
     examples: Any
     transform: Any
 
 
-def build(spec: Spec, placement: Placement, beam_args: Sequence[str]) -> pipeline.Pipeline:
+def build(spec: Spec, placement: Placement, beam_args: BeamArgs) -> pipeline.Pipeline:
     """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
-    data = _data(spec, placement)
+    data = _data(spec, placement, is_ahead=spec.input.transform == "ahead")
     return _pipeline(spec, placement, beam_args, [*data.steps, *_model(spec, placement, data)])
 
 
-def build_examples(spec: Spec, placement: Placement, beam_args: Sequence[str]) -> pipeline.Pipeline:
-    """Returns the steps up to the transformed examples, which share their cache with the whole pipeline."""
-    return _pipeline(spec, placement, beam_args, _data(spec, placement).steps)
+def build_examples(spec: Spec, placement: Placement, beam_args: BeamArgs) -> pipeline.Pipeline:
+    """Returns the steps up to the transformed examples, which share their cache with the whole pipeline.
+
+    Whatever the spec says, they are transformed ahead: who asks for them reads them many times.
+    """
+    return _pipeline(spec, placement, beam_args, _data(spec, placement, is_ahead=True).steps)
 
 
-def _pipeline(spec: Spec, placement: Placement, beam_args: Sequence[str], steps: list[Any]) -> pipeline.Pipeline:
+def _pipeline(spec: Spec, placement: Placement, beam_args: BeamArgs, steps: list[Any]) -> pipeline.Pipeline:
+    for step in steps:
+        if isinstance(step, BaseBeamComponent):
+            # Each has all of its arguments: TFX would put those of the pipeline in front of them.
+            step.with_beam_pipeline_args(beam_args[step.id])
     return pipeline.Pipeline(
         # KFP allows no underscore in a pipeline's name.
         pipeline_name=spec.name.replace("_", "-"),
         components=steps,
         enable_cache=True,
-        beam_pipeline_args=list(beam_args),
         **_storage(placement.pipeline_root),
     )
 
 
-def _data(spec: Spec, placement: Placement) -> _Data:
-    """Returns the steps from the logs to examples that have passed validation, transformed."""
+def _data(spec: Spec, placement: Placement, *, is_ahead: bool) -> _Data:
+    """Returns the steps from the logs to examples that have passed validation and their transformation.
+
+    Args:
+        spec: of the ranker.
+        placement: of the pipeline.
+        is_ahead: whether Transform also writes the transformed examples.
+    """
     example_gen = ExampleGen(
         spec=spec, date=placement.date, data_root=placement.data_root, pipeline_root=placement.pipeline_root
     ).with_id("example_gen")
     examples = example_gen.outputs["examples"]
     schema_gen = SchemaGen(inputs=spec).with_id("schema_gen")
     schema = schema_gen.outputs["schema"]
-    statistics_gen = StatisticsGen(
-        examples=examples, schema=schema, options=tfdv.StatsOptions(**drift.STATISTICS)
-    ).with_id("statistics_gen")
+    statistics_gen = StatisticsGen(examples=examples, schema=schema, options=drift.STATISTICS).with_id("statistics_gen")
     statistics = statistics_gen.outputs["statistics"]
     example_validator = ExampleValidator(spec=spec, statistics=statistics, schema=schema).with_id("example_validator")
     # Transform's default splits fit: statistics over `train` alone, applied to every split.
@@ -95,6 +108,7 @@ def _data(spec: Spec, placement: Placement) -> _Data:
         preprocessing_fn=PREPROCESSING_FN,
         examples=examples,
         schema=schema,
+        materialize=is_ahead,
     ).with_id("transform")
     # Transform uses no output of the validator, but must wait: no model may be trained on invalid data.
     transform.add_upstream_node(example_validator)
@@ -104,11 +118,12 @@ def _data(spec: Spec, placement: Placement) -> _Data:
 def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
     """Returns the steps from the transformed examples to a model that is blessed and pushed."""
     root = placement.pipeline_root
+    transformed = data.transform.outputs
     trainer = Trainer(
         spec=spec,
         examples=data.examples,
-        transformed_examples=data.transform.outputs["transformed_examples"],
-        transform_graph=data.transform.outputs["transform_graph"],
+        transform_graph=transformed["transform_graph"],
+        transformed_examples=transformed.get("transformed_examples"),
         pipeline_root=root,
         launch=_launch(spec, placement),
     ).with_id("trainer")

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 
 from schemas.errors import UserError
 
@@ -69,6 +70,11 @@ def shown_bytes(size: float) -> str:
 def shown_count(number: float) -> str:
     """Returns a number with three digits, in words: `6.63 billion`."""
     return _scaled(number, ("", " thousand", " million", " billion", " trillion", " quadrillion"))
+
+
+def listed_counts(counts: Mapping[str, int]) -> str:
+    """Returns counts by name for people: `1,200 label missing: like, 3 no version in items`."""
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
 
 
 def _scaled(number: float, units: tuple[str, ...]) -> str:

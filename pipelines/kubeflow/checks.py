@@ -4,10 +4,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
+from pipelines.beam import unreachable
 from pipelines.kubeflow.steps import UNCACHED, VERTEX_MAX_S, waits_s
 from pipelines.kubeflow.target import Target
+from schemas.derived.timeouts import timeout_s
 from schemas.errors import UserError
 from schemas.spec import Spec
+from schemas.spec.beam import BeamStepName, Dataflow, Local, engine_of
 from schemas.spec.cluster import LocalLauncher, Step, StepName
 
 _LABEL = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
@@ -34,7 +37,7 @@ def check(spec: Spec, target: Target) -> None:
     Raises:
         UserError: every reason, one per line.
     """
-    problems = [*_caching(spec), *_retries(spec), *_timeouts(spec, target)]
+    problems = [*_caching(spec), *_retries(spec), *_timeouts(spec, target), *_engines(spec, target)]
     problems += _kubeflow(spec, target) if target.flavour == "kubeflow" else _vertex(spec, target)
     if problems:
         raise UserError("\n".join(dict.fromkeys(problems)))
@@ -82,6 +85,22 @@ def _timeouts(spec: Spec, target: Target) -> Iterator[str]:
             f"{_place(spec, 'trainer', 'timeout_s')}: ends the step trainer before cluster.deadline_s can take effect "
             f"(got {timeout_s}); more than {deadline_s} in cluster.steps.trainer.timeout_s, or a shorter deadline_s"
         )
+
+
+def _engines(spec: Spec, target: Target) -> Iterator[str]:
+    for name in get_args(BeamStepName):
+        engine = engine_of(spec.beam, name)
+        if isinstance(engine, Local):
+            continue
+        place = f"beam.steps.{name}" if name in spec.beam.steps else "beam"
+        most_s = timeout_s(spec, name)
+        if target.flavour == "kubeflow" and engine.timeout_s >= most_s:
+            yield (
+                f"{place}.timeout_s: the pod of {name} is stopped before (got {engine.timeout_s}); less than {most_s}, "
+                f"or a larger cluster.steps.{name}.timeout_s"
+            )
+        if isinstance(engine, Dataflow):
+            yield from unreachable(place, {"--data-root": target.data_root, "--pipeline-root": target.pipeline_root})
 
 
 def _kubeflow(spec: Spec, target: Target) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.orchestration.kubeflow.v2.kubeflow_v2_dag_runner import KubeflowV2DagRunner, KubeflowV2DagRunnerConfig
 
-from pipelines.beam import BEAM_ARGS
+from pipelines.beam import step_args
 from pipelines.kubeflow.checks import check
 from pipelines.kubeflow.ir import DATA_ROOT, DATE, PIPELINE_ROOT, finish, steps_by_label
 from pipelines.kubeflow.platform import platform_document
@@ -47,7 +47,7 @@ def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
     )
     config = KubeflowV2DagRunnerConfig(default_image=target.image, use_pipeline_spec_2_1=True)
     runner = KubeflowV2DagRunner(config)
-    ir: dict[str, Any] = runner.run(build(spec, placement, BEAM_ARGS), write_out=False)["pipelineSpec"]
+    ir: dict[str, Any] = runner.run(build(spec, placement, step_args(spec.beam)), write_out=False)["pipelineSpec"]
     return share(ir, spec.cluster.share_processes)
 
 

@@ -96,8 +96,7 @@ def _arguments(group: list[str], containers: Json, tasks: Json) -> list[str]:
             outer = {name: each for name, each in found.items() if kind != "artifacts" or name not in made}
             named = {qualified(step, name): each for name, each in outer.items()}
             inputs_spec.setdefault(kind, {}).update(named)
-    beam_args = containers[group[0]]["args"][_OPTIONS:]
-    assert all(containers[step]["args"][_OPTIONS:] == beam_args for step in group)
+    [beam_args] = {tuple(words) for step in group if (words := containers[step]["args"][_OPTIONS:])} or [()]
     text = json.dumps([member.model_dump(mode="json") for member in members])
     return [MEMBERS, text, INVOCATION, "{{$}}", INPUTS_SPEC, json.dumps(inputs_spec), *beam_args]
 

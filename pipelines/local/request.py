@@ -4,13 +4,16 @@ import datetime
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from components.alerts import target_of
+from pipelines.beam import unreachable
 from schemas.contracts.root import Root
 from schemas.derived.days import Day, parse_day, window
 from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
 from schemas.spec import Spec, digest
+from schemas.spec.beam import BeamStepName, Dataflow, engine_of
 from schemas.spec.data import DayLogs
 from trainer_module.launch.memory import available_bytes
 
@@ -50,6 +53,10 @@ def check_request(spec: Spec, date: str | None, data: Path, root: Path) -> RunRe
         target_of(spec.alerts, os.environ)
     refuse_unfit(spec, available_bytes())
     data, root = data.resolve(), root.resolve()
+    for name in get_args(BeamStepName):
+        if isinstance(engine_of(spec.beam, name), Dataflow):
+            place = f"beam.steps.{name}" if name in spec.beam.steps else "beam"
+            raise UserError("\n".join(unreachable(place, {"--data": str(data), "--root": str(root)})))
     if not data.is_dir():
         what = "is not a folder" if data.exists() else "no such folder"
         raise UserError(f"--data: {what} (got {data}); give the folder that the spec's file patterns are relative to")

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from components.processes.stopping import Stopped, StopSignals, kill_descendants
-from pipelines.beam import BEAM_ARGS
+from pipelines.beam import step_args
 from pipelines.console import QUIET_ENVIRONMENT, say
 from pipelines.local import output
 from pipelines.local.full_disk import DiskWatch, full_disk
@@ -183,7 +183,7 @@ def _build_from_spec(request: RunRequest, commit: str | None) -> Any:
 
     date = request.date.isoformat() if request.date else ""
     placement = Placement(date, str(request.data_root), str(request.root), commit or "")
-    return build(request.spec, placement, BEAM_ARGS)
+    return build(request.spec, placement, step_args(request.spec.beam))
 
 
 def error_text(error: BaseException) -> str:

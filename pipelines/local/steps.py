@@ -25,6 +25,7 @@ class Step:
         seconds: wall time.
         peak_memory_bytes: of this process and all its descendants, while the step ran.
         outputs: by the output's key; empty unless the step succeeded.
+        cpu_seconds: processor time of this process and of the descendants that ended while the step ran.
     """
 
     node: str
@@ -32,6 +33,7 @@ class Step:
     seconds: float
     peak_memory_bytes: int
     outputs: Mapping[str, Artifact] = field(default_factory=dict)
+    cpu_seconds: float = 0.0
 
 
 class Observer(Protocol):

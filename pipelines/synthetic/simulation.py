@@ -163,7 +163,7 @@ def _table(
         "author_id": some_null(world.author_id[author], NULL_AUTHOR, pa.int64()),
         "language": some_null(language, NULL_LANGUAGE, pa.string()),
         "tab": pa.array(np.array(TABS)[views.tab], type=pa.string()),
-        "hashtags": _lists(tag_offsets, pa.array(world.tag_name[tags], type=pa.string())),
+        "hashtags": _lists(tag_offsets, pa.array(world.tag_name, type=pa.string()).take(pa.array(tags))),
         "recent_posts": _lists(recent_offsets, pa.array(recent_posts, type=pa.int64())),
         "duration_s": pa.array(posts.duration_s[post], type=pa.float64()),
         "post_age_h": some_null(age_h, NULL_AGE, pa.float64()),

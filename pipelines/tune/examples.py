@@ -11,7 +11,7 @@ from typing import Any
 
 from components.processes.stopping import StopSignals
 from components.reports.ingestion import IngestionReport
-from pipelines.beam import BEAM_ARGS
+from pipelines.beam import step_args
 from pipelines.console import say, terminal
 from pipelines.local.child_run import run_child
 from pipelines.local.output import keep_stream
@@ -87,7 +87,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
 
         day = request.date.isoformat() if request.date else ""
         placement = Placement(day, str(request.data_root), str(request.root), commit or "")
-        pipelines.append(build_examples(request.spec, placement, BEAM_ARGS))
+        pipelines.append(build_examples(request.spec, placement, step_args(request.spec.beam)))
         return pipelines[-1]
 
     try:
@@ -104,8 +104,7 @@ def main(spec: str, date: str, data: str, root: str, output: str) -> int:
 
 
 def _examples_of(pipeline: Any, run: str) -> Examples:
-    from tfx.types import artifact_utils
-
+    from components.examples.listing import read_listing
     from components.reports.artifact_files import read_ingestion
     from pipelines.local.recorded_run import read_run
     from pipelines.local.runner import metadata_of
@@ -116,14 +115,11 @@ def _examples_of(pipeline: Any, run: str) -> Examples:
     transform = recorded.steps["transform"].outputs
     report: IngestionReport = read_ingestion(recorded.steps["example_gen"].outputs["examples"].uri)
 
-    def files(split: str) -> tuple[str, ...]:
-        folder = Path(artifact_utils.get_split_uri([transform["transformed_examples"]], split))
-        return tuple(sorted(str(file.absolute()) for file in folder.iterdir() if file.is_file()))
-
+    listing = read_listing(transform["transformed_examples"].uri)
     return Examples(
         run=run,
-        train_files=files(TRAIN),
-        validation_files=files(VALIDATION),
+        train_files=tuple(map(os.path.abspath, listing.files(TRAIN))),
+        validation_files=tuple(map(os.path.abspath, listing.files(VALIDATION))),
         transform_graph=os.path.abspath(transform["transform_graph"].uri),
         days=tuple(report.days.get(TRAIN, ())),
     )

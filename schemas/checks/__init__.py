@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator
 
+from schemas.checks.beam import beam_problems
 from schemas.checks.cluster import cluster_problems
 from schemas.checks.columns import column_problems
 from schemas.checks.data import data_problems
 from schemas.checks.features import feature_problems
 from schemas.checks.models import model_problems
 from schemas.checks.release import release_problems
+from schemas.checks.sources import source_problems
 from schemas.checks.tasks import task_problems
 from schemas.checks.training import training_problems
 from schemas.derived.columns import feature_columns
+from schemas.derived.sources import sources_of
 from schemas.problems import Problem, listed
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs, SplitLogs
@@ -26,8 +29,10 @@ def find_problems(spec: Spec) -> list[Problem]:
         model_problems,
         _data,
         data_problems,
+        source_problems,
         release_problems,
         cluster_problems,
+        beam_problems,
         _time,
         _eviction,
         _incremental,
@@ -40,11 +45,12 @@ def find_problems(spec: Spec) -> list[Problem]:
 def _data(spec: Spec) -> Iterator[Problem]:
     lists = [name for name in spec.features if any(column.is_list for column in feature_columns(spec, name))]
     separator = spec.data.list_separator
-    if separator is None and spec.data.format == "csv" and lists:
+    is_csv = "csv" in (spec.data.format, *(source.format for source in sources_of(spec.data).values()))
+    if separator is None and is_csv and lists:
         yield Problem(
             ("data",), f"CSV needs a list_separator for {listed(lists)} (got none)", "for example list_separator: '|'"
         )
-    if separator is not None and (spec.data.format != "csv" or not lists):
+    if separator is not None and not (is_csv and lists):
         yield Problem(
             ("data", "list_separator"),
             f"has no effect (got '{separator}')",
@@ -70,11 +76,11 @@ def _time(spec: Spec) -> Iterator[Problem]:
             "rows expire or are evicted by event time, and the spec has none (got no event_time)",
             "declare event_time: the column with seconds since 1970; or evict: least_frequent",
         )
-    if spec.event_time and not timed:
+    if spec.event_time and not timed and not sources_of(spec.data):
         yield Problem(
             ("event_time",),
-            f"has no effect: no table expires or evicts by time (got '{spec.event_time}')",
-            "remove it, or declare expire_after_days or capacity for a table",
+            f"has no effect: no table expires or evicts by time, no source is joined (got '{spec.event_time}')",
+            "remove it, or declare expire_after_days or capacity for a table, or data.sources",
         )
     if spec.training.mode == "incremental" and not isinstance(spec.data, DayLogs):
         yield Problem(

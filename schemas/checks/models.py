@@ -8,7 +8,7 @@ from typing_extensions import assert_never
 from schemas.derived.outputs import outputs
 from schemas.problems import Loc, Problem, listed
 from schemas.spec import Spec
-from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, Mmoe, Ple, SharedBottom, SingleTask
+from schemas.spec.models import MOST_PAIRED_VECTORS, Aitm, DcnV2, Dlrm, Esmm, Mmoe, Ple, SharedBottom, SingleTask
 from schemas.spec.tasks import BinaryTask, CrossEntropy
 
 _LOC: Loc = ("model",)
@@ -83,6 +83,13 @@ def _dlrm(spec: Spec, dlrm: Dlrm) -> Iterator[Problem]:
             loc,
             f"has no pair to multiply (got {len(dims)} embedded features and {floats} numbers)",
             "use two embedded features, or one and a number; or another interaction",
+        )
+    if len(dims) + bool(floats) > MOST_PAIRED_VECTORS:
+        yield Problem(
+            loc,
+            f"has too many pairs to multiply (got {len(dims)} embedded features and {floats} numbers)",
+            f"at most {MOST_PAIRED_VECTORS} vectors, all numbers together being one; or dcn_v2, whose cost grows with "
+            "the features, not with their pairs",
         )
     if not floats and "bottom_units" in dlrm.model_fields_set:
         yield Problem(

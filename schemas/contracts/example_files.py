@@ -1,10 +1,32 @@
-"""Names of the files of examples. Sorted by name, files and rows have the order of the logs."""
+"""Files of examples: their names, and the blocks that they are made of.
+
+A file is an uncompressed TFRecord file. Each of its records is a block: up to `BLOCK_ROWS` rows as one tf.Example,
+compressed by zlib. The features of a block are columns: `values_of(column)` has the values of all rows, one after
+another, and `lengths_of(column)` (int64) the number of values of each row; 0: the row has no value.
+
+Rows of one tf.Example each would take four times as long to parse, twice the bytes, and eight times as long to write
+(infra/adr/0038-blocks.md). Sorted by name, the files of a day and their rows have the order of the logs.
+"""
 
 import re
 from collections.abc import Iterable
 from itertools import groupby
 
-_DAY = re.compile(r"-(\d{4}-\d{2}-\d{2})-\d{5}-\d{5}\.gz$")
+BLOCK_ROWS = 1024
+"""Most rows of a block: what is read, shuffled and transformed together."""
+COMPRESSION = "ZLIB"
+"""Of each record, as `tf.io.decode_compressed` names it."""
+_DAY = re.compile(r"-(\d{4}-\d{2}-\d{2})-\d{5}-\d{5}\.blocks$")
+
+
+def values_of(column: str) -> str:
+    """Returns the feature of a block with a column's values."""
+    return f"values/{column}"
+
+
+def lengths_of(column: str) -> str:
+    """Returns the feature of a block with the number of a column's values in each row."""
+    return f"lengths/{column}"
 
 
 def file_name(day: str | None, source: int, part: int) -> str:
@@ -15,7 +37,7 @@ def file_name(day: str | None, source: int, part: int) -> str:
         source: number of the group of log files with its rows, in their order.
         part: number of the file within its source.
     """
-    return f"data_tfrecord{f'-{day}' if day else ''}-{source:05d}-{part:05d}.gz"
+    return f"examples{f'-{day}' if day else ''}-{source:05d}-{part:05d}.blocks"
 
 
 def day_of(path: str) -> str:

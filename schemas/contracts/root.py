@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _ARTIFACTS, _METADATA, _RUNS, _BLESSED = "artifacts", "metadata.sqlite", "runs", "blessed"
-_CHECKPOINTS, _TRAINING, _INGESTION = "checkpoints", "training", "ingestion"
+_CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES = "checkpoints", "training", "ingestion", "examples"
 _BACKFILL, _SCHEDULE, _TUNE = "backfill", "schedule", "tune"
 LOCK_FILE = ".lock"
 SUMMARY_FILE = "summary.json"
 NAMES = frozenset(
-    {LOCK_FILE, _ARTIFACTS, _METADATA, _RUNS, _BLESSED, _CHECKPOINTS, _TRAINING, _INGESTION}
+    {LOCK_FILE, _ARTIFACTS, _METADATA, _RUNS, _BLESSED, _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES}
     | {_BACKFILL, _SCHEDULE, _TUNE}
 )
 """What Sangam itself keeps in a pipeline root, beside the pushed models."""
@@ -96,6 +96,10 @@ class Root:
     def training(self, ranker: str, identity: str) -> Path:
         """Returns the folder of the logs of a training in pods."""
         return self.path / _TRAINING / ranker / identity
+
+    def examples(self, ranker: str) -> str:
+        """Returns the folder, or address, of a ranker's examples by day."""
+        return f"{self.uri.rstrip('/')}/{_EXAMPLES}/{ranker}"
 
     @property
     def digests(self) -> Path:

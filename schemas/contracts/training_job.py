@@ -12,6 +12,7 @@ from schemas.files import write_whole
 from schemas.spec import RankerSpec
 from schemas.spec.base import FrozenModel
 from schemas.spec.cluster import Cluster
+from schemas.spec.input import Where
 from schemas.spec.serving import Export
 
 FORMAT: Literal[1] = 1
@@ -33,9 +34,12 @@ class TrainJob(FrozenModel):
     Attributes:
         ranker: the spec of the model and its training.
         spec_digest: of `ranker`; every process logs it first.
-        train_files: transformed tf.Examples, TFRecord; gzip if the name ends in .gz.
+        transform: `ahead`: the files of `train_files` hold Transform's examples; `in_pool`: examples of the logs, which
+            pass the graph when they are read. What is learned is the same.
+        train_files: blocks of examples, see `contracts.example_files`.
         validation_files: the same, scored after every epoch; may be empty.
-        check_files: raw tf.Examples; the ranks score a few, and the exported model must give the same scores.
+        check_files: blocks of examples of the logs; the ranks score a few, and the exported model must give the same
+            scores.
         transform_graph: output folder of TensorFlow Transform.
         model_dir: for the SavedModel; empty: no export.
         output_dir: for the report of the training.
@@ -51,6 +55,7 @@ class TrainJob(FrozenModel):
     format: Literal[1] = FORMAT
     ranker: RankerSpec
     spec_digest: str
+    transform: Where = "ahead"
     train_files: tuple[str, ...]
     validation_files: tuple[str, ...] = ()
     check_files: tuple[str, ...] = ()

@@ -22,6 +22,11 @@ _TYPES = {
 }
 RENAMED_KEYS = {"normalise": "normalize"}
 """Keys of earlier releases, by their old name."""
+_WITHHELD = {
+    ("runner", "dask"): "Dask is not offered: its runner merges the outputs of a branching step without an error",
+    ("runner", "direct"): "DirectRunner is not offered: it first downloads an engine that nobody has pinned; use local",
+}
+"""Values that are missed on purpose, and why."""
 _NAME = "lower case letters, digits and _, starting with a letter, at most 63"
 
 
@@ -69,9 +74,10 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
             return Problem((*loc, key), "is missing", f"one of: {', '.join(repr(tag) for tag in tags)}")
         case "union_tag_invalid":
             key = context["discriminator"].strip("'")
-            return Problem(
-                (*loc, key), f"unknown {key} (got {_shown(context['tag'])})", f"one of: {context['expected_tags']}"
-            )
+            allowed_tags = f"one of: {context['expected_tags']}"
+            if reason := _WITHHELD.get((key, str(context["tag"]).lower().removesuffix("runner"))):
+                allowed_tags = f"{reason}; {allowed_tags}"
+            return Problem((*loc, key), f"unknown {key} (got {_shown(context['tag'])})", allowed_tags)
         case "literal_error":
             return Problem(loc, f"not allowed (got {got})", f"one of: {context['expected'].replace(' or ', ', ')}")
         case "value_error":

@@ -8,10 +8,12 @@ from pydantic import Field
 
 from schemas.spec.alerts import Alerts
 from schemas.spec.base import ColumnName, FrozenModel, Name
+from schemas.spec.beam import Beam, LocalBeam
 from schemas.spec.cluster import Cluster, SpecCluster
 from schemas.spec.data import Logs
 from schemas.spec.drift import Drift
 from schemas.spec.features import AgeFeature, CrossFeature, Feature, Key, MatchFeature, NumericFeature, VectorFeature
+from schemas.spec.input import Input
 from schemas.spec.models import Model
 from schemas.spec.optimizers import RowOptimizer
 from schemas.spec.release import Evaluation, Gate, Push
@@ -82,7 +84,10 @@ class Spec(RankerSpec):
     """A ranker: its data, features, tasks, model, training, export, gates and push target."""
 
     data: Logs
+    input: Input = Input()
     cluster: SpecCluster = SpecCluster()
+    beam: Beam = LocalBeam()
+    """Where the data steps and the evaluator run. Not part of the digest: it changes no result."""
     drift: Drift | None = None
     evaluation: Evaluation = Evaluation()
     gates: Annotated[tuple[Gate, ...], Field(min_length=1)]
@@ -101,5 +106,5 @@ class Spec(RankerSpec):
 
 def digest(part: FrozenModel) -> str:
     """Returns the sha256 of a model's canonical JSON: equal for equal values, however the YAML was written."""
-    canonical = json.dumps(part.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(part.model_dump(mode="json", exclude={"beam"}), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -5,22 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from schemas.spec.base import FrozenModel, PositiveInt
+from schemas.spec.base import FrozenModel, Name, PositiveInt
+from schemas.spec.patterns import DayPattern, FileFormat, FilePattern
+from schemas.spec.sources import Source
 
-DAY_FIELDS = ("{YYYY}", "{MM}", "{DD}")
 TRAIN, VALIDATION, EVAL = "train", "validation", "eval"
-
-
-def _inside_the_data_folder(pattern: str) -> str:
-    if pattern.startswith("/") or ".." in pattern.split("/"):
-        raise ValueError("must be relative to the data folder and must not contain '..'")
-    return pattern
-
-
-def _has_each_day_field_once(pattern: str) -> str:
-    if any(pattern.count(field) != 1 for field in DAY_FIELDS):
-        raise ValueError("must contain {YYYY}, {MM} and {DD} once each, as in '{YYYY}-{MM}-{DD}/*.parquet'")
-    return pattern
 
 
 def _is_day(text: str) -> str:
@@ -29,16 +18,12 @@ def _is_day(text: str) -> str:
     return text
 
 
-FilePattern = Annotated[str, Field(min_length=1), AfterValidator(_inside_the_data_folder)]
-DayPattern = Annotated[FilePattern, AfterValidator(_has_each_day_field_once)]
-
-
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 """A tolerated share: at least 0, less than 1."""
 
 
 class _Logs(FrozenModel):
-    format: Literal["parquet", "csv", "tfrecord"]
+    format: FileFormat
     list_separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
     """CSV only: the character between the values of a multi-valued cell."""
     max_dropped_fraction: Fraction = 0.01
@@ -103,6 +88,8 @@ class DayLogs(_Logs):
     arrival: Arrival | None = None
     """Left out: a run reads what is there when it starts."""
     times: DayTimes = DayTimes()
+    sources: dict[Name, Source] = Field(default_factory=dict)
+    """Logs that are joined to these by keys and `event_time`; see docs/data.md."""
 
 
 class SplitLogs(_Logs):

@@ -21,6 +21,10 @@ class DcnV2(FrozenModel):
     """Units of a deep part in parallel to the crosses; the task heads see both. Left out: no deep part."""
 
 
+MOST_PAIRED_VECTORS = 256
+"""DLRM names each pair: 32,640 of 256 vectors; a step with twice as many takes six times as long."""
+
+
 class Dlrm(FrozenModel):
     """Dot products of all pairs of embeddings (Naumov et al.: Deep learning recommendation model, 2019), with a
     vector of the numbers. All tables of features have one dimension."""

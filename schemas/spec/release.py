@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.spec.base import FrozenModel, Name, PositiveInt
-from schemas.spec.data import FilePattern
 from schemas.spec.metrics import Metric
+from schemas.spec.patterns import FilePattern
 
 NotNegative = Annotated[float, Field(ge=0)]
 

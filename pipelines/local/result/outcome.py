@@ -105,6 +105,7 @@ def _step(step: Step) -> StepSummary:
         state=step.state,
         cached=step.state == "cached",
         seconds=round(step.seconds, 3),
+        cpu_seconds=round(step.cpu_seconds, 3),
         peak_memory_bytes=step.peak_memory_bytes,
     )
 
@@ -121,6 +122,7 @@ def _ingested(step: Step | None) -> dict[str, Any]:
             dropped=dict(split.dropped),
             ignored=dict(split.ignored),
             negatives_sampled_out=split.negatives_sampled_out,
+            joined={source: dict(counts) for source, counts in split.joined.items()},
         )
         for name, split in report.splits.items()
     }

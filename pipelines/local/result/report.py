@@ -8,8 +8,15 @@ from rich.table import Table
 
 from components.reports.evaluation import GateVerdict
 from pipelines.console import say, table
-from pipelines.local.result.summary import ServingSummary, Summary, TableSummary, TaskSummary, TrainingSummary
-from schemas.quantities import shown_bytes
+from pipelines.local.result.summary import (
+    RowsSummary,
+    ServingSummary,
+    Summary,
+    TableSummary,
+    TaskSummary,
+    TrainingSummary,
+)
+from schemas.quantities import listed_counts, shown_bytes
 from schemas.spec.data import VALIDATION
 
 MAX_TABLES = 12
@@ -19,10 +26,12 @@ UNDECLARED = frozenset({"output", "finite"})
 
 
 def print_report(summary: Summary, console: Console) -> None:
-    """Prints the results of training, every task's metric, each gate's verdict and reason, and where the model is.
+    """Prints rows, results of training, every task's metric, each gate's verdict and reason, and where the model is.
 
     Of the serving check it prints the measurements, and the reason of each failed check.
     """
+    for split, rows in summary.rows.items():
+        _print_rows(split, rows, console)
     if summary.training:
         _print_training(summary.training, summary.days.get(VALIDATION, []), console)
     if summary.tasks:
@@ -39,6 +48,17 @@ def print_report(summary: Summary, console: Console) -> None:
         what = f"version {summary.live.version}" if summary.live.version else "nothing"
         say(f"live: {what} in {summary.live.folder}", console)
     say(f"{summary.status} after {summary.total_seconds:.0f} s, {_cached(summary)}", console)
+
+
+def _print_rows(split: str, rows: RowsSummary, console: Console) -> None:
+    """Prints how many rows a split has, which were left out, and what each join of sources has found."""
+    left_out = dict(rows.dropped)
+    if rows.negatives_sampled_out:
+        left_out["negatives sampled out"] = rows.negatives_sampled_out
+    without = f" of {rows.read:,}; left out: {listed_counts(left_out)}" if left_out else ""
+    say(f"{split}: {rows.written:,} rows{without}", console)
+    for source, counts in rows.joined.items():
+        say(f"  joined to {source}: {listed_counts(counts) or 'no rows'}", console)
 
 
 def _pushed(summary: Summary) -> str:
@@ -68,6 +88,11 @@ def _print_training(training: TrainingSummary, validation_days: Sequence[str], c
         if more > 0:
             say(f"and {more} smaller tables, in the summary", console)
         console.print()
+    say(
+        f"trained: {training.examples:,} examples, {training.examples_per_s:,.0f} a second; "
+        f"{training.input_wait:.1%} of the time was waiting for input",
+        console,
+    )
     if training.warm_start:
         start = training.warm_start
         last = f" that knows the days to {start.base_days[-1]}" if start.base_days else ""

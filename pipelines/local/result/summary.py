@@ -23,7 +23,8 @@ class _Record(BaseModel):
 class RowsSummary(_Record):
     """Rows of a split: read, written, dropped by reason, and negatives that sampling left out.
 
-    `ignored`: values treated as missing, clipped or truncated, by reason and column.
+    `ignored`: values treated as missing, clipped or truncated, by reason and column. `joined`: rows on both sides of a
+    join, by source and what happened to them.
     """
 
     read: int
@@ -31,6 +32,7 @@ class RowsSummary(_Record):
     dropped: dict[str, int]
     ignored: dict[str, int] = {}
     negatives_sampled_out: int = 0
+    joined: dict[str, dict[str, int]] = {}
 
 
 class TaskSummary(_Record):
@@ -158,12 +160,16 @@ class RefitSummary(BaseModel):
 
 
 class TrainingSummary(BaseModel):
-    """The whole training, however often it was resumed. Read from training.json."""
+    """The whole training, however often it was resumed. Read from training.json.
+
+    `input_wait` is the share of its time that the ranks waited for batches.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     examples: int
     examples_per_s: float
+    input_wait: float = 0.0
     skipped_steps: int
     resumed_from_step: list[int]
     checkpoint: CheckpointSummary = CheckpointSummary()
@@ -175,11 +181,12 @@ class TrainingSummary(BaseModel):
 
 
 class StepSummary(_Record):
-    """One step; `peak_memory_bytes` covers all processes of the run while the step ran."""
+    """One step; `cpu_seconds` and `peak_memory_bytes` cover all processes of the run while the step ran."""
 
     state: Literal["ran", "cached", "failed", "stopped"]
     cached: bool
     seconds: float
+    cpu_seconds: float
     peak_memory_bytes: int
 
 

@@ -1,0 +1,62 @@
+"""The pipelines of a step's executor: in this process as TFX makes them, or as jobs on an engine."""
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, StandardOptions
+from tfx.dsl.components.base import base_beam_executor
+
+from components.beam.code_version import code_version
+from components.beam.job import Job
+from components.beam.options import CODE, EngineOptions
+from schemas.errors import UserError
+
+
+class BeamExecutor(base_beam_executor.BaseBeamExecutor):
+    """An executor of which no pipeline outlives the step, or takes longer than the spec allows.
+
+    It goes before TFX's own executor among the bases.
+    """
+
+    _deadline: float | None = None
+
+    def _make_beam_pipeline(self) -> Any:
+        limit_s = PipelineOptions(self._beam_pipeline_args).view_as(EngineOptions).sangam_timeout_s
+        if limit_s is None:
+            return super()._make_beam_pipeline()
+        if self._deadline is None:
+            # Of the step: all of its pipelines share it.
+            self._deadline = time.monotonic() + limit_s
+        return EnginePipeline(self._beam_pipeline_args, self._deadline, limit_s)
+
+
+class EnginePipeline(beam.Pipeline):
+    """A pipeline that runs as a job on an engine."""
+
+    def __init__(self, args: Sequence[str], deadline: float, limit_s: int) -> None:
+        """Takes Beam's arguments, the time on the monotonic clock when the job must have ended, and the limit."""
+        _require_jar(args)
+        super().__init__(argv=[*args, f"--{CODE}={code_version()}"])
+        self._deadline, self._limit_s = deadline, limit_s
+
+    def run(self, test_runner_api: bool | str = "AUTO") -> Any:
+        """Runs the job to its end."""
+        runner = self.options.view_as(StandardOptions).runner.removesuffix("Runner").lower()
+        job = Job(lambda: super(EnginePipeline, self).run(test_runner_api), runner)
+        return job.run(self._deadline - time.monotonic(), self._limit_s)
+
+
+def _require_jar(args: Sequence[str]) -> None:
+    """Beam would take the path for an address to download from, or choose an address itself."""
+    options = PipelineOptions(args)
+    if options.view_as(StandardOptions).runner != "FlinkRunner":
+        return
+    jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
+    if not jar or not os.path.isfile(jar):
+        raise UserError(
+            f"beam.jar: no such file (got {jar}); put Beam's job server for Flink there: infra/README.md says how it "
+            "gets into the image. It is never downloaded"
+        )

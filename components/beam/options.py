@@ -1,0 +1,17 @@
+"""Our own arguments among those of Beam, known to Beam's parser, so that they reach the workers."""
+
+from argparse import ArgumentParser
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+CODE = "sangam_code"
+"""Version of the code that has submitted a job; `components.beam.worker` compares it with its own."""
+
+
+class EngineOptions(PipelineOptions):
+    """Settings of a step that runs on an engine; `pipelines.beam` writes them."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: ArgumentParser) -> None:
+        parser.add_argument("--sangam_timeout_s", type=int, help="Time for all jobs of a step; none: no engine.")
+        parser.add_argument(f"--{CODE}", help="Version of the code.")
