@@ -3,7 +3,7 @@
 from typing import Any
 
 from tfx import types
-from tfx.dsl.components.base import base_component, executor_spec
+from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
@@ -14,7 +14,7 @@ from schemas.spec import Spec
 
 
 class ExampleGenSpec(ComponentSpec):
-    """What goes in and out; the driver fills `start` and `fingerprint` in."""
+    """What goes in and out; the driver fills in `start`, `fingerprint` and `generation`."""
 
     PARAMETERS = {
         "logs": ExecutionParameter(type=str),
@@ -26,13 +26,14 @@ class ExampleGenSpec(ComponentSpec):
         "pipeline_root": ExecutionParameter(type=str),
         "start": ExecutionParameter(type=str, optional=True),
         "fingerprint": ExecutionParameter(type=str, optional=True),
+        "generation": ExecutionParameter(type=str, optional=True),
         "code": ExecutionParameter(type=str),
     }
     INPUTS: dict[str, Any] = {}
     OUTPUTS = {"examples": ChannelParameter(type=standard_artifacts.Examples)}
 
 
-class ExampleGen(base_component.BaseComponent):
+class ExampleGen(base_beam_component.BaseBeamComponent):
     """Reads the logs of a date's window, or of named splits, into splits of tf.Examples."""
 
     SPEC_CLASS = ExampleGenSpec

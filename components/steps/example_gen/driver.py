@@ -8,15 +8,16 @@ from components.steps.example_gen.files.digests import digests_of
 from components.steps.example_gen.files.listing import OneListing
 from components.steps.example_gen.files.resolve import fingerprint, resolve
 from components.steps.example_gen.files.storage import TfxStorage, open_file
-from components.steps.example_gen.request import DATE, FINGERPRINT, START, parse, today_utc
+from components.steps.example_gen.request import DATE, FINGERPRINT, GENERATION, START, parse, today_utc
 from components.steps.example_gen.start import starting_point
+from components.steps.example_gen.store import DayStore
 
 
 class Driver(AddingDriver):
     """Adds the date, the base, and a fingerprint of the files, so that changed data is read again."""
 
     def added(self, execution_info: data_types.ExecutionInfo) -> dict[str, str]:
-        """Returns date, start and fingerprint.
+        """Returns date, start, fingerprint and the generation of the store of examples.
 
         Raises:
             UserError: for logs that do not arrive, and for days or splits without files.
@@ -32,8 +33,13 @@ class Driver(AddingDriver):
             start = starting_point(request, storage)
             files = resolve(request.logs, request.date, request.data_root, storage, after=start.after)
             show("checking files for changes: reading new ones")
-            digests = digests_of(files.files, request.pipeline_root, open_file)
+            digests = digests_of(files.all_files, request.pipeline_root, open_file)
         finally:
             show("")
         files_fingerprint = fingerprint(files, request.data_root, digests)
-        return {DATE: request.date, START: start.model_dump_json(), FINGERPRINT: files_fingerprint}
+        return {
+            DATE: request.date,
+            START: start.model_dump_json(),
+            FINGERPRINT: files_fingerprint,
+            GENERATION: DayStore(request).generation(),
+        }

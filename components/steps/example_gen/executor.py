@@ -1,48 +1,51 @@
-"""Reads the files on Beam and writes the splits."""
+"""Makes the examples of the days that no earlier run has made, and lists those of all days of the run."""
 
 import json
 import logging
 import posixpath
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 from tfx import types
-from tfx.components.util import examples_utils
-from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
-from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils
-from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
+from components.beam.execution import BeamExecutor
+from components.examples.listing import DayExamples, Listing, write_listing
 from components.reports.artifact_files import write_ingestion
 from components.reports.ingestion import IngestionReport
+from components.steps.example_gen.file_groups import FileGroup, file_groups
 from components.steps.example_gen.files.arrival import wait_for_logs
 from components.steps.example_gen.files.digests import digests_of
 from components.steps.example_gen.files.listing import OneListing, first_problems
-from components.steps.example_gen.files.resolve import Files, changed_files, fingerprint, resolve
+from components.steps.example_gen.files.resolve import DataFile, Files, changed_files, fingerprint, resolve, without
+from components.steps.example_gen.files.source_files import logs_of
 from components.steps.example_gen.files.storage import TfxStorage, open_file
-from components.steps.example_gen.inspection import Plan, plan
-from components.steps.example_gen.readers import formats
+from components.steps.example_gen.inspection import inspect
+from components.steps.example_gen.joining.joined_rows import JoinedFolder
+from components.steps.example_gen.joining.judged import counts_by_day, refuse_problems
+from components.steps.example_gen.joining.pipeline import JoinRun, join
+from components.steps.example_gen.joining.plan import plan_of
 from components.steps.example_gen.request import Request, parse, today_utc
-from components.steps.example_gen.rows.conversion import convert
-from components.steps.example_gen.rows.counts import FileCounts, summed
-from components.steps.example_gen.rows.file_counting import FileCounting
-from components.steps.example_gen.rows.limits import limits_of
-from components.steps.example_gen.rows.sampling import sampled, sampling_of
-from components.steps.example_gen.sources import Source
+from components.steps.example_gen.rows.counts import FileCounts, refuse_errors, summed, with_joined
 from components.steps.example_gen.start import Start, starting_point
-from components.steps.example_gen.writer import ExampleWriter
+from components.steps.example_gen.store import DayStore, Unit, units_of
+from components.steps.example_gen.workers import GroupCounts, ReadAndWrite
+from schemas.derived.sources import columns_of_source, columns_read_of_log
 from schemas.errors import UserError
+from schemas.spec.data import DayLogs
 
 _LOG = logging.getLogger(__name__)
-_COUNTS = "counts"
-_COUNTS_FILE = "files.jsonl"
+_COUNTS_FILE, _JOINED_FOLDER = "counts.jsonl", "joined"
+
+_Made = dict[Unit, tuple[DayExamples, list[FileCounts]]]
+"""The examples of units, and the counts of their files."""
 
 
-class Executor(base_beam_executor.BaseBeamExecutor):
-    """Resolves the days, inspects and reads the files, and counts what happened to each row."""
+class Executor(BeamExecutor):
+    """Resolves the days, reads those that are new, and counts what happened to each row."""
 
     def Do(
         self,
@@ -64,113 +67,148 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         storage = OneListing(TfxStorage())
         start = starting_point(request, storage)
         files = resolve(request.logs, request.date, request.data_root, storage, after=start.after)
-        _require_files_of_driver(request, files)
-        planned = plan(files, request.logs, request.columns, open_file)
-        _LOG.info("ingestion date=%s num_files=%d after=%s", files.date, len(planned.files.files), start.after)
-        with self._make_beam_pipeline() as pipeline:
-            _read_and_write(pipeline, planned, request, examples.uri)
-        counts = _read_counts(examples.uri)
-        # Before the counts are judged: a file written meanwhile may have caused any error.
-        again = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
-        _require_unchanged(files, again)
-        report = summed(planned.files, counts, request.logs, request.columns)
+        units = units_of(files, request, _identities(request, files))
+        store = DayStore(request)
+        made: _Made = {unit: known for unit in units if (known := store.find(unit))}
+        new = [unit for unit in units if unit not in made]
+        _LOG.info("ingestion date=%s num_files=%d known=%d new=%d", files.date, len(files.files), len(made), len(new))
+        made |= self._make(new, store, request, start, files, examples.uri)
+        counts = [count for unit in units if unit in made for count in made[unit][1]]
+        with_rows = {(count.split, count.path) for count in counts}
+        empty = [file.path for file in files.files if (file.split, file.path) not in with_rows]
+        files = without(files, request.logs, empty)
+        report = summed(files, counts, request.logs, request.columns)
         report = report.model_copy(update={"base": start.base, "notes": list(start.notes)})
-        _describe(examples, planned.files, report, start)
+        of_split = {
+            split: tuple(made[unit][0] for unit in units if unit.split == split and unit in made)
+            for split in files.splits
+        }
+        write_listing(examples.uri, Listing(splits=of_split))
+        _describe(examples, files, report, start)
         write_ingestion(examples.uri, report)
-        for split, of_split in report.splits.items():
-            _LOG.info("ingested split=%s %s", split, of_split.model_dump_json())
+        for split, of_report in report.splits.items():
+            _LOG.info("ingested split=%s %s", split, of_report.model_dump_json())
+
+    def _make(
+        self, units: Sequence[Unit], store: DayStore, request: Request, start: Start, files: Files, uri: str
+    ) -> _Made:
+        """Makes the examples of units that have rows."""
+        read = columns_read_of_log(request.logs, request.columns)
+        inspected = inspect([file for unit in units for file in unit.files], request.logs, read, open_file)
+        units = [unit for unit in units if any(file.path in inspected.rows for file in unit.files)]
+        if not units:
+            return {}
+        with_rows = {unit: [file for file in unit.files if file.path in inspected.rows] for unit in units}
+        store.remove_abandoned(time.time())
+        folders = {unit: store.begin(unit) for unit in units}
+        scratch = posixpath.join(uri, _JOINED_FOLDER)
+        try:
+            joined = self._join([file for unit in units for file in with_rows[unit]], request, files, scratch)
+            if joined:
+                _require_unchanged(request, start, files)
+                refuse_problems(joined, request)
+            counts_file = posixpath.join(uri, _COUNTS_FILE)
+            planned = [
+                group
+                for unit, folder in folders.items()
+                for group in file_groups(with_rows[unit], inspected.rows, folder)
+            ]
+            with self._make_beam_pipeline() as pipeline:
+                _read_and_write(pipeline, planned, request, counts_file, joined.folder if joined else None)
+            written = _read_counts(counts_file)
+            # Before the counts are judged: a file written meanwhile may have caused any error.
+            _require_unchanged(request, start, files)
+            refuse_errors(_planned_files(planned), [count for group in written for count in group.counts])
+            by_day = counts_by_day(joined) if joined else {}
+            made = {
+                unit: store.finish(
+                    unit,
+                    folder,
+                    [name for group in written if group.folder == folder for name in group.names],
+                    with_joined(
+                        [count for group in written if group.folder == folder for count in group.counts],
+                        by_day.get(unit.day or "", {}),
+                    ),
+                )
+                for unit, folder in folders.items()
+            }
+        except BaseException:
+            for folder in folders.values():
+                store.remove(folder)
+            raise
+        finally:
+            store.remove(scratch)
+        return made
+
+    def _join(self, main: Sequence[DataFile], request: Request, files: Files, folder: str) -> JoinRun | None:
+        """Joins the sources to files of the main log; None if the spec has none."""
+        logs = request.logs
+        if not isinstance(logs, DayLogs) or not logs.sources:
+            return None
+        plan = plan_of(logs, main, files.sources)
+        for name, source in sorted(logs.sources.items()):
+            read = {file.path for file in plan.of_source(name)}
+            of_source = [file for file in files.sources if file.split == name and file.path in read]
+            inspect(of_source, logs_of(logs, source), columns_of_source(source, request.columns), open_file)
+        return join(self._make_beam_pipeline, plan, request, folder)
+
+
+def _planned_files(planned: Sequence[FileGroup]) -> list[tuple[str, str]]:
+    """Returns split and path of every log file."""
+    return [(group.split, path) for group in planned for path in group.paths]
 
 
 _AGAIN = "run it again when the logs of the window are complete"
 
 
-def _require_files_of_driver(request: Request, files: Files) -> None:
-    """After a driver, the files must still be those of the cache key."""
-    if not request.fingerprint:
-        return
-    digests = digests_of(files.files, request.pipeline_root, open_file)
-    if fingerprint(files, request.data_root, digests) != request.fingerprint:
+def _identities(request: Request, files: Files) -> dict[str, str]:
+    """Returns what tells the content of each file: its digest; on an object store size and time.
+
+    Raises:
+        UserError: after a driver, if the files are not those of the cache key any more.
+    """
+    if "://" in request.pipeline_root:
+        # There is no cache of digests: every file of the window would be read.
+        return {file.path: f"{file.facts.size_bytes} {file.facts.mtime_ns}" for file in files.all_files}
+    digests = digests_of(files.all_files, request.pipeline_root, open_file)
+    if request.fingerprint and fingerprint(files, request.data_root, digests) != request.fingerprint:
         raise UserError(f"{request.data_root}: files were added, removed or changed since the run began; {_AGAIN}")
+    return digests
 
 
-def _require_unchanged(before: Files, after: Files) -> None:
+def _require_unchanged(request: Request, start: Start, before: Files) -> None:
+    after = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
     changed = changed_files(before, after)
     if changed:
         texts = [f"{text} while it was read; {_AGAIN}" for text in changed]
         raise UserError("\n".join(first_problems(texts)))
 
 
-def _read_and_write(pipeline: beam.Pipeline, planned: Plan, request: Request, uri: str) -> None:
-    for split in planned.files.splits:
-        fileio.makedirs(_folder(uri, split))
+def _read_and_write(
+    pipeline: beam.Pipeline,
+    planned: Sequence[FileGroup],
+    request: Request,
+    counts_file: str,
+    joined: JoinedFolder | None,
+) -> None:
     _ = (
         pipeline
-        | "Sources" >> beam.Create(planned.sources, reshuffle=False)
+        | "FileGroups" >> beam.Create(planned, reshuffle=False)
         | "Spread" >> beam.Reshuffle()
-        | "ReadAndWrite" >> beam.ParDo(_ReadAndWrite(request, uri))
-        | "WriteCounts" >> beam.io.WriteToText(posixpath.join(uri, _COUNTS_FILE), num_shards=1, shard_name_template="")
+        | "ReadAndWrite" >> beam.ParDo(ReadAndWrite(request, joined))
+        | "WriteCounts" >> beam.io.WriteToText(counts_file, num_shards=1, shard_name_template="")
     )
 
 
-def _folder(uri: str, split: str) -> str:
-    return posixpath.join(uri, f"Split-{split}")
-
-
-class _ReadAndWrite(beam.DoFn):
-    """Writes the examples of a source in the order of the logs, and returns the counts of each of its files as JSON.
-
-    A mistake in the data is part of the counts, not an exception, which Beam would wrap, retry, and show only once. The
-    executor raises all of them after the pipeline.
-    """
-
-    def __init__(self, request: Request, uri: str):
-        self._request, self._uri = request, uri
-        self._limits = limits_of(request.logs, request.date)
-
-    def process(self, source: Source) -> Iterable[str]:
-        with ExampleWriter(_folder(self._uri, source.split), source) as writer:
-            for path in source.paths:
-                counting = FileCounting(source.split, path)
-                try:
-                    for batch in self._batches(path, counting):
-                        for example in RecordBatchToExamples(batch):
-                            writer.write(example)
-                except UserError as mistake:
-                    counting.error = str(mistake)
-                except OSError as error:
-                    counting.error = f"{path}: cannot be read (got: {error}); make sure that nothing removes it"
-                yield counting.counts().model_dump_json()
-
-    def _batches(self, path: str, counting: FileCounting) -> Iterator[pa.RecordBatch]:
-        """Yields a file's rows, converted and sampled."""
-        request = self._request
-        sampling = sampling_of(request.inputs, counting.split)
-        file_name = posixpath.relpath(path, request.data_root or ".")
-        with open_file(path) as file:
-            for rows in formats.read(request.logs, file, path, request.columns):
-                first_row = counting.rows_seen
-                converted = convert(rows.batch, request.columns, path, first_row, self._limits)
-                counting.add(rows, converted)
-                batch = converted.batch
-                if sampling:
-                    after_sampling = sampled(batch, first_row + converted.rows, sampling, file_name)
-                    counting.add_sampled(after_sampling)
-                    batch = after_sampling.batch
-                yield batch
-
-
-def _read_counts(uri: str) -> list[FileCounts]:
-    path = posixpath.join(uri, _COUNTS_FILE)
+def _read_counts(path: str) -> list[GroupCounts]:
     with fileio.open(path, "r") as file:
-        counts = [FileCounts.model_validate_json(line) for line in file.read().splitlines() if line]
+        counts = [GroupCounts.model_validate_json(line) for line in file.read().splitlines() if line]
     fileio.remove(path)
     return counts
 
 
 def _describe(examples: types.Artifact, files: Files, report: IngestionReport, start: Start) -> None:
     examples.split_names = artifact_utils.encode_split_names(list(files.splits))
-    examples_utils.set_payload_format(examples, example_gen_pb2.FORMAT_TF_EXAMPLE)
-    examples_utils.set_file_format(examples, "tfrecords_gzip")
     if report.date:
         examples.set_string_custom_property("date", report.date)
         examples.set_string_custom_property("days", json.dumps(report.days))

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from components.steps.example_gen.files.listing import THREADS, first_problems
-from components.steps.example_gen.files.resolve import DataFile, Files, without
+from components.steps.example_gen.files.resolve import DataFile
+from components.steps.example_gen.files.source_files import supplied_twice
 from components.steps.example_gen.readers import formats
 from components.steps.example_gen.readers.batches import Inspection
-from components.steps.example_gen.sources import Source, sources
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.spec.data import DayLogs, Logs
@@ -18,30 +18,30 @@ OpenFile = Callable[[str], BinaryIO]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The files to read.
+class Inspected:
+    """Files of logs.
 
     Attributes:
-        files: those with rows.
-        sources: the same files, grouped as they are read and written.
+        empty: paths of those without rows.
+        rows: of the others, by path; None if the format does not say without reading them.
     """
 
-    files: Files
-    sources: tuple[Source, ...]
+    empty: frozenset[str]
+    rows: dict[str, int | None]
 
 
-def plan(files: Files, logs: Logs, columns: Sequence[Column], open_file: OpenFile) -> Plan:
-    """Inspects every file and returns those to read.
+def inspect(files: Sequence[DataFile], logs: Logs, columns: Sequence[Column], open_file: OpenFile) -> Inspected:
+    """Inspects files.
 
     Raises:
-        UserError: with the problems of all files (at most ten in full), or the days that have no rows.
+        UserError: with the problems of all files (at most ten in full), empty files that may not be empty included.
     """
     with ThreadPoolExecutor(THREADS) as threads:
-        inspections = list(threads.map(lambda file: _inspected(file, logs, columns, open_file), files.files))
+        inspections = list(threads.map(lambda file: _inspected(file, logs, columns, open_file), files))
     may_be_empty = isinstance(logs, DayLogs) and logs.missing_days == "skip"
     problems: list[str] = []
     empty: list[str] = []
-    for file, inspection in zip(files.files, inspections, strict=True):
+    for file, inspection in zip(files, inspections, strict=True):
         problems += inspection.problems
         if inspection.is_empty:
             empty.append(file.path)
@@ -49,17 +49,17 @@ def plan(files: Files, logs: Logs, columns: Sequence[Column], open_file: OpenFil
                 problems.append(f"{file.path}: has no rows{_empty_hint(logs)}")
     if problems:
         raise UserError("\n".join(first_problems(problems)))
-    kept = without(files, logs, empty)
-    rows = {file.path: inspection.num_rows for file, inspection in zip(files.files, inspections, strict=True)}
-    return Plan(kept, sources(kept, rows))
+    rows = {file.path: inspection.num_rows for file, inspection in zip(files, inspections, strict=True)}
+    return Inspected(frozenset(empty), {path: number for path, number in rows.items() if path not in empty})
 
 
 def _inspected(file: DataFile, logs: Logs, columns: Sequence[Column], open_file: OpenFile) -> Inspection:
     try:
         with open_file(file.path) as content:
-            return formats.inspect(logs, content, file.path, columns)
+            inspection = formats.inspect(logs, content, file.path, columns)
     except OSError as error:
         return Inspection(problems=(f"{file.path}: cannot be opened (got: {error}); check its permissions",))
+    return replace(inspection, problems=(*inspection.problems, *supplied_twice(logs, inspection.columns, file.path)))
 
 
 def _empty_hint(logs: Logs) -> str:

@@ -1,6 +1,7 @@
 """The request to ingestion, parsed from TFX's exec properties."""
 
 import datetime
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from schemas.spec import Inputs
 from schemas.spec.data import DayLogs, Logs
 
 LOGS, INPUTS, DATE, DATA_ROOT, FINGERPRINT, CODE = "logs", "inputs", "date", "data_root", "fingerprint", "code"
-NAME, MODE, PIPELINE_ROOT, START = "name", "mode", "pipeline_root", "start"
+NAME, MODE, PIPELINE_ROOT, START, GENERATION = "name", "mode", "pipeline_root", "start", "generation"
 """Names of the exec properties."""
 
 
@@ -35,6 +36,7 @@ class Request:
         name: of the ranker.
         mode: of training: full or incremental.
         pipeline_root: root of the registry.
+        code: digest of ingestion's code.
         fingerprint: of the files, from the driver; empty if no driver runs.
         start: a `Start` as JSON, from the driver; empty if no driver runs.
     """
@@ -47,6 +49,7 @@ class Request:
     name: str
     mode: str
     pipeline_root: str
+    code: str = ""
     fingerprint: str = ""
     start: str = ""
 
@@ -72,9 +75,15 @@ def parse(properties: Mapping[str, Any], today: datetime.date) -> Request:
         name=properties[NAME],
         mode=properties[MODE],
         pipeline_root=properties[PIPELINE_ROOT],
+        code=properties[CODE],
         fingerprint=properties.get(FINGERPRINT) or "",
         start=properties.get(START) or "",
     )
+
+
+def relative(path: str, request: Request) -> str:
+    """Returns a log file's path below the data folder."""
+    return posixpath.relpath(path, request.data_root or ".")
 
 
 def today_utc() -> datetime.date:

@@ -1,1 +1,1 @@
-"""TFX's StatisticsGen, with the versions of libraries in its cache key."""
+"""Statistics of the examples, collected once a day, in the form of TensorFlow Data Validation."""

@@ -1,25 +1,26 @@
-"""Declares TFX's StatisticsGen with a cache key that contains the versions of libraries."""
+"""Declares the statistics step."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any
 
-import tensorflow_data_validation as tfdv
 from tfx import types
-from tfx.components.statistics_gen import executor
 from tfx.dsl.components.base import base_beam_component, executor_spec
-from tfx.types import standard_artifacts, standard_component_specs
-from tfx.types.component_spec import ExecutionParameter
-from tfx.utils import json_utils
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from components.caching.code_digest import code_digest
+from components.steps.statistics_gen.executor import Executor, Options
 
 
-class StatisticsGenSpec(standard_component_specs.StatisticsGenSpec):
-    """TFX's inputs, outputs and parameters, and `code`, which is only part of the cache key."""
+class StatisticsGenSpec(ComponentSpec):
+    """Inputs, outputs and parameters."""
 
-    PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
-        **standard_component_specs.StatisticsGenSpec.PARAMETERS,
-        "code": ExecutionParameter(type=str),
+    PARAMETERS = {"options": ExecutionParameter(type=str), "code": ExecutionParameter(type=str)}
+    INPUTS = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "schema": ChannelParameter(type=standard_artifacts.Schema),
     }
+    OUTPUTS = {"statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics)}
 
 
 class StatisticsGen(base_beam_component.BaseBeamComponent):
@@ -29,17 +30,22 @@ class StatisticsGen(base_beam_component.BaseBeamComponent):
     """
 
     SPEC_CLASS = StatisticsGenSpec
-    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(executor.Executor)
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
-    def __init__(self, *, examples: types.BaseChannel, schema: types.BaseChannel, options: tfdv.StatsOptions) -> None:
-        """Declares the step."""
+    def __init__(self, *, examples: types.BaseChannel, schema: types.BaseChannel, options: Mapping[str, Any]):
+        """Declares the step.
+
+        Args:
+            examples: channel of the raw examples.
+            schema: channel of their schema.
+            options: the fields of `executor.Options`.
+        """
         super().__init__(
             spec=StatisticsGenSpec(
                 examples=examples,
                 schema=schema,
-                stats_options_json=options.to_json(),
-                exclude_splits=json_utils.dumps([]),
-                code=code_digest(),
+                options=Options.model_validate(options).model_dump_json(),
+                code=code_digest(Executor.__module__),
                 statistics=types.Channel(type=standard_artifacts.ExampleStatistics),
             )
         )

@@ -1,71 +1,142 @@
-"""Computes exact statistics of features over the training split, with TensorFlow Transform."""
+"""Computes statistics of features over the training split: of each day once, and merged in the order of the days."""
 
-import functools
-import os
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import apache_beam as beam
+import numpy as np
+import pyarrow as pa
 import tensorflow as tf
-import tensorflow_transform as tft
-import tensorflow_transform.beam as tft_beam
 
+from components.examples.by_day import large_batches
+from components.examples.summaries import Moments, Points, Quantiles, boundaries
+from components.steps.transform.tensors import tensors_of
 from schemas.contracts.statistics import Analyzed, Boundaries, Scale
-from schemas.derived.columns import columns, feature_columns
+from schemas.derived.columns import feature_columns
 from schemas.spec import Inputs
-from schemas.spec.features import BucketsFeature
+from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
 
-StatisticsFn = Callable[..., dict[str, tf.Tensor]]
-"""`trainer_module.transforms.preprocessing.statistics_fn`, imported by its dotted path."""
-_TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
+NumbersFn = Callable[[dict[str, Any], dict[str, Any]], Mapping[str, tf.Tensor]]
+"""`trainer_module.transforms.preprocessing.numbers_fn`, imported by its dotted path."""
+_LARGEST_RANK_ERROR = 0.01
+"""Of quantiles, as a share of the rows; at most a tenth of a bucket."""
+_ROWS = pa.schema(
+    [("moments", pa.list_(pa.float64())), ("points", pa.list_(pa.float32())), ("weights", pa.list_(pa.float64()))]
+)
+"""How summaries are kept, one feature in a row."""
 
 
-def read_columns(inputs: Inputs, names: Sequence[str]) -> list[str]:
-    """Returns the columns that the analysis of features reads."""
-    return sorted({column.name for name in names for column in feature_columns(inputs, name)})
+@dataclass
+class Summary:
+    """What is known of a feature's numbers.
 
-
-def analyzed(
-    pipeline: beam.Pipeline,
-    dataset: Callable[[beam.Pipeline], Any],
-    statistics_fn: StatisticsFn,
-    inputs: Inputs,
-    names: Sequence[str],
-    directory: str,
-) -> dict[str, Analyzed]:
-    """Runs a pipeline over the training split and returns the statistics of each feature.
-
-    Args:
-        pipeline: empty.
-        dataset: adds the rows to the pipeline, and returns them with their metadata, for AnalyzeDataset.
-        statistics_fn: see `trainer_module.transforms.preprocessing`.
-        inputs: of the spec.
-        names: of the features to analyze; if empty, nothing runs.
-        directory: for temporary files, which the caller removes.
+    Attributes:
+        moments: of its finite numbers.
+        quantiles: of these, for buckets.
     """
-    if not names:
-        return {}
-    config = {"inputs": inputs.model_dump_json(), "features": list(names)}
-    result = os.path.join(directory, "found")
-    with pipeline, tft_beam.Context(temp_dir=os.path.join(directory, "temporary"), use_deep_copy_optimization=True):
-        analyze = tft_beam.AnalyzeDataset(functools.partial(statistics_fn, custom_config=config))
-        _ = dataset(pipeline) | "Analyze" >> analyze | "WriteAnalysis" >> tft_beam.WriteTransformFn(result)
-    return _read(result, inputs, names)
+
+    moments: Moments = field(default_factory=Moments)
+    quantiles: Quantiles | None = None
+
+    def add(self, numbers_B: Any) -> None:
+        """Adds a batch of numbers; those that are missing or not finite do not count."""
+        finite_N = numbers_B[np.isfinite(numbers_B)]
+        self.moments.add(finite_N)
+        if self.quantiles is not None:
+            self.quantiles.add(finite_N)
 
 
-def _read(directory: str, inputs: Inputs, names: Sequence[str]) -> dict[str, Analyzed]:
-    """Returns the results of an analysis: they are the same for every row, so an empty one gives them."""
-    types = {column.name: _TYPES[column.type] for column in columns(inputs)}
-    row = {
-        column: tf.SparseTensor(tf.zeros([0, 2], tf.int64), tf.zeros([0], types[column]), [1, 0])
-        for column in read_columns(inputs, names)
-    }
-    saved = tft.TFTransformOutput(directory).transform_raw_features(row)
-    return {name: _found(inputs, name, [float(x) for x in saved[name][0].numpy()]) for name in names}
+@dataclass(frozen=True)
+class Analyze:
+    """From files of raw examples to summaries of features, as an Arrow file.
+
+    Attributes:
+        numbers_fn: makes numbers of columns.
+        inputs: of the spec.
+        names: of the features.
+    """
+
+    numbers_fn: NumbersFn
+    inputs: Inputs
+    names: tuple[str, ...]
+
+    def __call__(self, files: Sequence[str]) -> bytes:
+        """Reads the files."""
+        return _written(self.summaries_of(large_batches(files)))
+
+    def summaries_of(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Summary]:
+        """Returns the summaries of these rows."""
+        config = {"inputs": self.inputs.model_dump_json(), "features": list(self.names)}
+        read = sorted({column.name for name in self.names for column in feature_columns(self.inputs, name)})
+        summaries = self.empty()
+        for batch in batches:
+            numbers = self.numbers_fn(tensors_of(batch, read), config)
+            for name, summary in summaries.items():
+                summary.add(numbers[name].numpy())
+        return summaries
+
+    def merged(self, kept: Iterable[bytes]) -> dict[str, Summary]:
+        """Returns the summaries of all parts, merged in their order."""
+        summaries = self.empty()
+        for content in kept:
+            with pa.ipc.open_file(io.BytesIO(content)) as reader:
+                moments, points, weights = reader.read_all().columns
+            for number, summary in enumerate(summaries.values()):
+                count, *others = moments[number].as_py()
+                summary.moments.merge(Moments(int(count), *others))
+                if summary.quantiles is not None:
+                    of_feature = Points(points[number].values.to_numpy(), weights[number].values.to_numpy())
+                    summary.quantiles.merge(of_feature)
+        return summaries
+
+    def empty(self) -> dict[str, Summary]:
+        """Returns a summary without numbers for each feature."""
+        features = {name: self.inputs.features[name] for name in self.names}
+        return {
+            name: Summary(quantiles=Quantiles(_rank_error(feature)) if isinstance(feature, BucketsFeature) else None)
+            for name, feature in features.items()
+        }
+
+    def found(self, summaries: Mapping[str, Summary]) -> dict[str, Analyzed]:
+        """Returns the statistics of each feature."""
+        return {name: _found(self.inputs.features[name], summary) for name, summary in summaries.items()}
 
 
-def _found(inputs: Inputs, name: str, values: list[float]) -> Analyzed:
-    if isinstance(inputs.features[name], BucketsFeature):
-        return Boundaries(lowest=tuple(values))
-    offset, width = values
-    return Scale(offset=offset, width=width)
+def _rank_error(feature: BucketsFeature) -> float:
+    return min(_LARGEST_RANK_ERROR, 0.1 / feature.num_buckets)
+
+
+def _found(feature: Any, summary: Summary) -> Analyzed:
+    """Returns the statistics of one feature, rounded to float32 as the graph holds them.
+
+    Of a feature without any number the boundaries are the largest number, and the scale is that of a constant.
+    """
+    moments = summary.moments
+    if isinstance(feature, BucketsFeature):
+        assert summary.quantiles is not None
+        points = summary.quantiles.points()
+        if not moments.count:
+            return Boundaries(lowest=(float(np.finfo(np.float32).max),) * (feature.num_buckets - 1))
+        return Boundaries(lowest=tuple(map(float, boundaries(points, feature.num_buckets))))
+    assert isinstance(feature, NumericFeature | AgeFeature)
+    if not moments.count:
+        return Scale(offset=0.0, width=0.0)
+    if feature.normalize == "zscore":
+        return Scale(offset=float(np.float32(moments.mean)), width=float(np.float32(moments.deviation)))
+    return Scale(offset=moments.low, width=float(np.float32(moments.high) - np.float32(moments.low)))
+
+
+def _written(summaries: Mapping[str, Summary]) -> bytes:
+    rows = []
+    for summary in summaries.values():
+        moments = summary.moments
+        row: dict[str, Any] = {"moments": [moments.count, moments.mean, moments.squares, moments.low, moments.high]}
+        if summary.quantiles is not None:
+            points = summary.quantiles.points()
+            row |= {"points": points.values_N.astype(np.float32), "weights": points.weights_N}
+        rows.append(row)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, _ROWS, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(pa.Table.from_pylist(rows, _ROWS))
+    return bytes(sink.getvalue())

@@ -1,4 +1,4 @@
-"""Transforms raw examples with an existing graph: each file to one of the same name, in the same order."""
+"""Transforms raw examples with an existing graph: each file to one of the same name, block by block."""
 
 import posixpath
 from collections.abc import Mapping
@@ -8,73 +8,57 @@ import apache_beam as beam
 import tensorflow as tf
 import tensorflow_transform as tft
 from tfx.dsl.io import fileio
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamplesEncoder
-from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
-from tfx_bsl.tfxio.tensor_to_arrow import TensorsToRecordBatchConverter
-from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
 
-_BATCH_ROWS = 4096
+from components.examples.blocks import encode
+from components.examples.by_day import groups_of_blocks, joined
+from components.examples.listing import DayExamples, Listing
+from components.steps.transform.tensors import rows_of, tensors_of
 
 
-def map_examples(graph: str, schema: Any, splits: Mapping[str, tuple[str, str]], pipeline: beam.Pipeline) -> None:
-    """Adds the transformation of every split to a pipeline.
+def map_examples(graph: str, listing: Listing, folders: Mapping[str, str], pipeline: beam.Pipeline) -> Listing:
+    """Adds the transformation of every split to a pipeline, and returns the list of what it will write.
 
     Training may need days and rows in order, which Beam's own output does not keep.
 
     Args:
         graph: output folder of TensorFlow Transform.
-        schema: TFMD schema of the raw examples.
-        splits: folders of the raw and of the transformed examples, by split.
+        listing: of the raw examples.
+        folders: of the transformed examples, by split.
         pipeline: not run yet.
     """
-    files = []
-    for raw, transformed in splits.values():
-        fileio.makedirs(transformed)
-        names = sorted(name for name in fileio.listdir(raw) if not fileio.isdir(posixpath.join(raw, name)))
-        files += [(posixpath.join(raw, name), posixpath.join(transformed, name)) for name in names]
+    files, splits = [], {}
+    for split, folder in folders.items():
+        fileio.makedirs(folder)
+        days = listing.splits[split]
+        files += [(path, posixpath.join(folder, posixpath.basename(path))) for day in days for path in day.files]
+        splits[split] = tuple(DayExamples(day=day.day, folder=folder, names=day.names, rows=day.rows) for day in days)
     _ = (
         pipeline
         | "Files" >> beam.Create(files, reshuffle=False)
         | "Spread" >> beam.Reshuffle()
-        | "Map" >> beam.ParDo(_MapFile(graph, schema))
+        | "Map" >> beam.ParDo(MapFile(graph))
     )
+    return Listing(splits=splits)
 
 
-class _MapFile(beam.DoFn):
+class MapFile(beam.DoFn):
     """Writes the transformed examples of one file."""
 
-    def __init__(self, graph: str, schema: Any):
-        self._graph, self._schema = graph, schema.SerializeToString()
+    def __init__(self, graph: str):
+        self._graph = graph
 
     def setup(self) -> None:
-        from tensorflow_metadata.proto.v0 import schema_pb2
-
         output = tft.TFTransformOutput(self._graph)
-        schema = schema_pb2.Schema.FromString(self._schema)
-        self._adapter = TensorAdapter(TFExampleRecord("unused", schema=schema).TensorAdapterConfig())
-        self._decode = ExamplesToRecordBatchDecoder(self._schema).DecodeBatch
+        self._columns = list(output.raw_feature_spec())
         self._transform = output.transform_features_layer()
-        self._encoder = RecordBatchToExamplesEncoder(output.transformed_metadata.schema)
-        self._converter: Any = None
 
     def process(self, element: tuple[str, str]) -> None:
         raw, transformed = element
-        batches = tf.data.TFRecordDataset(raw, "GZIP").batch(_BATCH_ROWS)
-        with tf.io.TFRecordWriter(transformed, "GZIP") as writer:
-            for batch in batches.as_numpy_iterator():
-                for example in self._mapped(batch.tolist()):
-                    writer.write(example)
-
-    def _mapped(self, examples: list[bytes]) -> list[bytes]:
-        """Returns the transformed examples, in the order of the raw ones."""
-        made = self._transform(dict(self._adapter.ToBatchTensors(self._decode(examples))))
-        if self._converter is None:
-            self._converter = TensorsToRecordBatchConverter({name: _any_rows(each) for name, each in made.items()})
-        return list(self._encoder.encode(self._converter.convert(made)))
-
-
-def _any_rows(tensor: Any) -> Any:
-    """Returns the TensorSpec of a tensor for any number of rows."""
-    if isinstance(tensor, tf.SparseTensor):
-        return tf.SparseTensorSpec([None, None], tensor.dtype)
-    return tf.TensorSpec([None, *tensor.shape.as_list()[1:]], tensor.dtype)
+        with tf.io.TFRecordWriter(transformed) as writer:
+            # The graph costs as much for one block as for many.
+            for blocks in groups_of_blocks([raw]):
+                made: dict[str, Any] = self._transform(tensors_of(joined(blocks), self._columns))
+                rows, start = rows_of(made), 0
+                for block in blocks:
+                    writer.write(encode(rows.slice(start, block.num_rows)))
+                    start += block.num_rows

@@ -4,12 +4,12 @@ import datetime
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from components.steps.example_gen.files.listing import Storage
 from components.steps.example_gen.files.newest import newest_day
-from components.steps.example_gen.files.resolve import days_of_window, is_complete, marker_path
+from components.steps.example_gen.files.resolve import absent_markers, days_of_window
 from components.steps.example_gen.request import Request
 from schemas.derived.days import Day, yesterday
 from schemas.errors import UserError
@@ -56,12 +56,12 @@ def wait_for_logs(
     started = clock()
     logged = float("-inf")
     try:
-        while not is_complete(request.logs, date, request.data_root, storage):
+        while absent := absent_markers(request.logs, date, request.data_root, storage):
             waited = clock() - started
             if logged < 0:
                 _require_plausible(request.logs, date, request.data_root, storage)
             if waited >= wait_s:
-                raise UserError(_text(arrival, date, request.data_root, wait_s, is_old=is_old))
+                raise UserError(_text(arrival, date, absent, wait_s, is_old=is_old))
             if waited - logged >= LOG_EVERY_S:
                 logged = waited
                 _LOG.info("event=waiting_for_logs date=%s waited_s=%d of_s=%d", date, waited, wait_s)
@@ -83,10 +83,10 @@ def _require_plausible(logs: DayLogs, date: Day, data_root: str, storage: Storag
         )
 
 
-def _text(arrival: Arrival, date: Day, data_root: str, wait_s: float, *, is_old: bool) -> str:
+def _text(arrival: Arrival, date: Day, absent: Sequence[str], wait_s: float, *, is_old: bool) -> str:
     waited = "at once, as the date is before yesterday" if is_old else f"after {wait_s} s"
     return (
-        f"data.arrival: the logs of {date} have not arrived: no {marker_path(arrival, date, data_root)} "
+        f"data.arrival: the logs of {date} have not arrived: no {', '.join(absent)} "
         f"(got none {waited}); run the date again when they are complete, or raise wait_s (got {arrival.wait_s})"
     )
 

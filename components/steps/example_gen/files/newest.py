@@ -6,7 +6,8 @@ import re
 
 from components.steps.example_gen.files.listing import Storage
 from schemas.derived.days import Day
-from schemas.spec.data import DAY_FIELDS, DayLogs
+from schemas.spec.data import DayLogs
+from schemas.spec.patterns import DAY_FIELDS
 
 
 def newest_day(logs: DayLogs, data_root: str, storage: Storage) -> Day | None:

@@ -9,11 +9,19 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import assert_never
 
-from components.steps.example_gen.files.listing import FileFacts, Listed, Storage, first_problems
+from components.steps.example_gen.files.day_files import (
+    is_marked,
+    listed_days,
+    pattern_of,
+    require_regular,
+    visible,
+)
+from components.steps.example_gen.files.listing import FileFacts, Storage
 from components.steps.example_gen.files.newest import newest_day
+from components.steps.example_gen.files.source_files import logs_of, source_files
 from schemas.derived.days import Day, file_pattern, parse_day, window
 from schemas.errors import UserError
-from schemas.spec.data import EVAL, TRAIN, Arrival, DayLogs, Logs, SplitLogs
+from schemas.spec.data import EVAL, TRAIN, DayLogs, Logs, SplitLogs
 
 
 @dataclass(frozen=True)
@@ -42,12 +50,19 @@ class Files:
         splits: names, in order.
         files: by split, then day, then path.
         missing_days: days of the window without files, in order.
+        sources: what is joined to `files`, with the name of the source as split; by name, then day, then path.
     """
 
     date: str | None
     splits: tuple[str, ...]
     files: tuple[DataFile, ...]
     missing_days: tuple[str, ...] = ()
+    sources: tuple[DataFile, ...] = ()
+
+    @property
+    def all_files(self) -> list[DataFile]:
+        """Returns every file that is read, once: two sources may read the same."""
+        return list({file.path: file for file in (*self.sources, *self.files)}.values())
 
     def of_split(self, split: str) -> list[DataFile]:
         """Returns the files of one split."""
@@ -102,7 +117,7 @@ def days_of_window(logs: DayLogs, date: str) -> dict[str, list[Day]]:
 def days_with_files(logs: DayLogs, days: Iterable[Day], data_root: str, storage: Storage) -> list[Day]:
     """Returns the days that have files, in order."""
     days = list(days)
-    return [day for day, listed in zip(days, _listed_days(logs, days, data_root, storage), strict=True) if listed]
+    return [day for day, listed in zip(days, listed_days(logs, days, data_root, storage), strict=True) if listed]
 
 
 def require_evaluation_days(logs: DayLogs, date: str, data_root: str, storage: Storage) -> None:
@@ -125,19 +140,16 @@ def has_files(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool
     return bool(days_with_files(logs, [day], data_root, storage))
 
 
-def is_complete(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> bool:
-    """Says whether a day's marker exists, or the spec has none."""
-    return logs.arrival is None or _is_marked(storage.match([_pattern(logs.arrival.marker, day, data_root)])[0])
-
-
-def _is_marked(matches: Sequence[Listed]) -> bool:
-    # A file only: a folder may be incomplete.
-    return any(each.facts for each in matches)
-
-
-def marker_path(arrival: Arrival, day: Day, data_root: str) -> str:
-    """Returns the path of a day's marker."""
-    return posixpath.join(data_root, file_pattern(arrival.marker, day))
+def absent_markers(logs: DayLogs, day: Day, data_root: str, storage: Storage) -> list[str]:
+    """Returns the paths of a day's markers that are not there: of the main log, and of its sources."""
+    all_logs = [logs, *(logs_of(logs, source) for _, source in sorted(logs.sources.items()))]
+    markers = [each.arrival.marker for each in all_logs if each.arrival]
+    matches = storage.match([pattern_of(marker, day, data_root) for marker in markers])
+    return [
+        posixpath.join(data_root, file_pattern(marker, day))
+        for marker, found in zip(markers, matches, strict=True)
+        if not is_marked(found)
+    ]
 
 
 def without(files: Files, logs: Logs, empty_paths: Iterable[str]) -> Files:
@@ -166,15 +178,15 @@ def fingerprint(files: Files, data_root: str, digests: Mapping[str, str]) -> str
     """
     rows = [
         [file.split, file.day, posixpath.relpath(file.path, data_root or "."), digests[file.path]]
-        for file in files.files
+        for file in (*files.files, *files.sources)
     ]
     return hashlib.sha256(json.dumps([files.date, rows]).encode()).hexdigest()
 
 
 def changed_files(before: Files, after: Files) -> list[str]:
     """Returns a text for each file that differs between two listings."""
-    first = {file.path: file.facts for file in before.files}
-    second = {file.path: file.facts for file in after.files}
+    first = {file.path: file.facts for file in before.all_files}
+    second = {file.path: file.facts for file in after.all_files}
     texts = {path: "was added" for path in second.keys() - first.keys()}
     texts |= {path: "was removed" for path in first.keys() - second.keys()}
     for path in first.keys() & second.keys():
@@ -187,8 +199,8 @@ def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, af
     days_of = days_of_window(logs, date)
     days_of[TRAIN] = [each for each in days_of[TRAIN] if each.isoformat() > after]
     split_days = [(split, each) for split, days in days_of.items() for each in days]
-    listed = _listed_days(logs, [each for _, each in split_days], data_root, storage)
-    _require_regular(each for of_day in listed for each in of_day)
+    listed = listed_days(logs, [each for _, each in split_days], data_root, storage)
+    require_regular(each for of_day in listed for each in of_day)
     files_of_days = [
         DataFile(each.path, split, day.isoformat(), each.facts)
         for (split, day), of_day in zip(split_days, listed, strict=True)
@@ -196,7 +208,7 @@ def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, af
         if each.facts
     ]
     _require_no_file_twice(files_of_days)
-    present = {file.day for file in files_of_days}
+    present = {file.day for file in files_of_days if file.day}
     all_days = [each.isoformat() for days in days_of.values() for each in days]
     files = Files(date=date, splits=tuple(days_of), files=tuple(files_of_days))
     missing = tuple(sorted(each for each in all_days if each not in present))
@@ -204,7 +216,10 @@ def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, af
         raise UserError(_no_files(logs, missing, data_root, storage))
     if missing:
         _require_days(logs, files, missing, data_root)
-    return replace(files, missing_days=missing)
+    days = [parse_day(day) for day in sorted(present)]
+    joined = source_files(logs, days, data_root, storage)
+    of_sources = [DataFile(each.path, name, day.isoformat(), each.facts) for name, day, each in joined if each.facts]
+    return replace(files, missing_days=missing, sources=tuple(of_sources))
 
 
 def _no_files(logs: DayLogs, missing: Sequence[str], data_root: str, storage: Storage) -> str:
@@ -226,22 +241,6 @@ def _missing_days(logs: DayLogs, missing: Sequence[str], data_root: str) -> str:
 
 def _rows(logs: DayLogs) -> str:
     return f"rows, or no marker {logs.arrival.marker}" if logs.arrival else "rows"
-
-
-def _listed_days(logs: DayLogs, days: Sequence[Day], data_root: str, storage: Storage) -> list[list[Listed]]:
-    """Returns the files of each day; none for a day without its marker, which may be incomplete."""
-    patterns = [_pattern(logs.pattern, day, data_root) for day in days]
-    markers = [_pattern(logs.arrival.marker, day, data_root) for day in days] if logs.arrival else []
-    matches = storage.match([*patterns, *markers])
-    listed = [_visible(of_day, logs.pattern) for of_day in matches[: len(days)]]
-    if logs.arrival:
-        listed = [of_day if _is_marked(mark) else [] for of_day, mark in zip(listed, matches[len(days) :], strict=True)]
-    return listed
-
-
-def _pattern(pattern: str, day: Day, data_root: str) -> str:
-    # Only the pattern may contain wildcards: a bracket in the data folder's name is none.
-    return posixpath.join(glob.escape(data_root), file_pattern(pattern, day))
 
 
 def _require_days(logs: DayLogs, files: Files, missing: tuple[str, ...], data_root: str = "") -> None:
@@ -266,9 +265,9 @@ def _resolve_splits(logs: SplitLogs, data_root: str, storage: Storage) -> Files:
     all_files: list[DataFile] = []
     problems = []
     listed = storage.match([posixpath.join(glob.escape(data_root), patterns[split]) for split in names])
-    visible = [_visible(of_split, patterns[split]) for split, of_split in zip(names, listed, strict=True)]
-    _require_regular(each for of_split in visible for each in of_split)
-    for split, of_split in zip(names, visible, strict=True):
+    shown = [visible(of_split, patterns[split]) for split, of_split in zip(names, listed, strict=True)]
+    require_regular(each for of_split in shown for each in of_split)
+    for split, of_split in zip(names, shown, strict=True):
         all_files += [DataFile(each.path, split, None, each.facts) for each in of_split if each.facts]
         if not of_split:
             key = f"data.splits.{split}"
@@ -280,23 +279,6 @@ def _resolve_splits(logs: SplitLogs, data_root: str, storage: Storage) -> Files:
         raise UserError("\n".join(problems))
     _require_no_file_twice(all_files)
     return Files(date=None, splits=names, files=tuple(all_files))
-
-
-def _visible(listed: Iterable[Listed], pattern: str) -> list[Listed]:
-    return [each for each in listed if not _is_hidden(each.path, pattern)]
-
-
-def _require_regular(listed: Iterable[Listed]) -> None:
-    problems = [f"{each.path}: {each.problem}" for each in listed if each.problem]
-    if problems:
-        raise UserError("\n".join(first_problems(problems)))
-
-
-def _is_hidden(path: str, pattern: str) -> bool:
-    """Says whether a wildcard matched a marker or a temporary file, such as _SUCCESS, .part.crc or _temporary/."""
-    literal = pattern.split("/")
-    parts = path.split("/")[-len(literal) :]
-    return any(part.startswith(("_", ".")) and part != wanted for part, wanted in zip(parts, literal, strict=False))
 
 
 def _require_no_file_twice(files: Iterable[DataFile]) -> None:

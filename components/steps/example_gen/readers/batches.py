@@ -15,11 +15,13 @@ class Rows:
         batch: all columns of the inputs.
         absent: columns that no record of the batch has, for formats whose files do not list their columns.
         num_unreadable: records that could not be read and are not in the batch.
+        unread: columns of the records that are not in the batch, for the same formats.
     """
 
     batch: pa.RecordBatch
     absent: frozenset[str] = frozenset()
     num_unreadable: int = 0
+    unread: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,10 @@ class Inspection:
         problems: error texts with the file's path; if there are any, the rest is not known.
         is_empty: it has no rows.
         num_rows: None if the head does not say.
+        columns: of the file, as far as the head says.
     """
 
     problems: tuple[str, ...] = ()
     is_empty: bool = False
     num_rows: int | None = None
+    columns: frozenset[str] = frozenset()

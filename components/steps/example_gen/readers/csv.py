@@ -51,7 +51,7 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
             problems.append(
                 f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
             )
-    return Inspection(problems=tuple(problems), is_empty=len(head) == 1)
+    return Inspection(problems=tuple(problems), is_empty=len(head) == 1, columns=frozenset(header))
 
 
 def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: str | None) -> Iterator[Rows]:

@@ -36,7 +36,9 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
             if problem:
                 problems.append(f"{path}: column '{column.name}': {problem}")
     num_rows = parquet.metadata.num_rows
-    return Inspection(problems=tuple(problems), is_empty=num_rows == 0, num_rows=num_rows)
+    return Inspection(
+        problems=tuple(problems), is_empty=num_rows == 0, num_rows=num_rows, columns=frozenset(schema.names)
+    )
 
 
 def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:

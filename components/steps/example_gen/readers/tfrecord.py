@@ -56,12 +56,13 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
             if len(readable) == len(chunk):
                 raise UserError(_mixed_types(str(error), path)) from error
             batch = _decoded(decoder, readable, path)
-        absent = frozenset(column.name for column in columns) - frozenset(batch.schema.names)
+        wanted, found = frozenset(column.name for column in columns), frozenset(batch.schema.names)
+        absent = wanted - found
         arrays = [
             pa.nulls(len(readable)) if column.name in absent else _array(batch, column, path) for column in columns
         ]
         selected = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
-        yield Rows(selected, absent=absent, num_unreadable=len(chunk) - len(readable))
+        yield Rows(selected, absent=absent, num_unreadable=len(chunk) - len(readable), unread=found - wanted)
 
 
 def _records(file: BinaryIO, path: str) -> Iterator[bytes]:

@@ -111,6 +111,24 @@ def convert(
     return Converted(converted, np.flatnonzero(keep), counts.dropped, counts.ignored, counts.times)
 
 
+def without(converted: Converted, is_left_out: Mapping[str, NDArray[np.bool_]]) -> Converted:
+    """Drops more rows.
+
+    Args:
+        converted: rows of a batch.
+        is_left_out: rows of the original batch to drop, by reason.
+    """
+    dropped = Counter(converted.dropped)
+    keep = np.ones(len(converted.rows), bool)
+    for reason, mask in is_left_out.items():
+        lost = keep & mask[converted.rows]
+        keep &= ~lost
+        dropped.update({reason: int(lost.sum())} if lost.any() else {})
+    if keep.all():
+        return converted
+    return replace(converted, batch=converted.batch.filter(pa.array(keep)), rows=converted.rows[keep], dropped=dropped)
+
+
 def _short_ids(values: pa.Array, column: Column, limits: Limits, counts: _Counts) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Returns the values with null for ids that are too long, and a mask of the others."""
     if column.type != "string" or limits.max_id_bytes is None:

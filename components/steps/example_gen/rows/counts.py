@@ -9,6 +9,7 @@ from components.reports.ingestion import IngestionReport, SplitReport
 from components.steps.example_gen.files.resolve import Files
 from components.steps.example_gen.rows.times import TimeCounts, ranges_of, times_problem
 from schemas.derived.columns import Column
+from schemas.derived.sources import sources_of
 from schemas.errors import UserError
 from schemas.problems import listed
 from schemas.spec.data import Logs
@@ -35,6 +36,7 @@ class FileCounts(_Report):
         negatives: of the task with keep_negatives, before sampling; 0 without sampling.
         negatives_sampled_out: of these, left out by sampling.
         columns: of the inputs, that at least one row had.
+        joined: by source, what happened to the rows of its day on both sides; the first file of a day has them all.
         error: why reading stopped; the counts are then incomplete.
     """
 
@@ -48,23 +50,29 @@ class FileCounts(_Report):
     negatives: int = 0
     negatives_sampled_out: int = 0
     columns: list[str] = []
+    joined: dict[str, dict[str, int]] = {}
     error: str | None = None
+
+
+def with_joined(counts: Sequence[FileCounts], joined: Mapping[str, Mapping[str, int]]) -> list[FileCounts]:
+    """Returns the counts of a day's files, the first with what happened when the day was joined."""
+    first = min((count.path for count in counts), default="")
+    found = {name: dict(numbers) for name, numbers in joined.items()}
+    return [count.model_copy(update={"joined": found}) if count.path == first else count for count in counts]
 
 
 def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]) -> IngestionReport:
     """Sums up the files' counts and judges them.
 
     Raises:
-        UserError: for errors of files, a column that no record has, implausible times, no rows, or too many dropped
-            rows.
+        UserError: for a column that no record has, implausible times, no rows, or too many dropped rows.
     """
-    _raise_errors(files, counts)
     splits = {}
     times: list[str] = []
     for split in files.splits:
         of_split = [count for count in counts if count.split == split]
         _require_columns(split, of_split, columns)
-        times += _times_problems(split, of_split, logs, columns, files.date or "")
+        times += _times_problems(files, split, of_split, logs, columns)
         splits[split] = SplitReport(
             num_files=len(of_split),
             rows_read=sum(count.rows_read for count in of_split),
@@ -73,6 +81,9 @@ def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequ
             ignored=_sum([count.ignored for count in of_split]),
             negatives=sum(count.negatives for count in of_split),
             negatives_sampled_out=sum(count.negatives_sampled_out for count in of_split),
+            joined={
+                name: _sum([count.joined.get(name, {}) for count in of_split]) for name in sorted(sources_of(logs))
+            },
         )
     if times:
         raise UserError("\n".join(times))
@@ -81,8 +92,17 @@ def summed(files: Files, counts: Sequence[FileCounts], logs: Logs, columns: Sequ
     return IngestionReport(date=files.date, days=days, missing_days=list(files.missing_days), splits=splits)
 
 
-def _raise_errors(files: Files, counts: Sequence[FileCounts]) -> None:
-    order = {(file.split, file.path): position for position, file in enumerate(files.files)}
+def refuse_errors(files: Sequence[tuple[str, str]], counts: Sequence[FileCounts]) -> None:
+    """Raises the errors of files.
+
+    Args:
+        files: split and path of every file that was read.
+        counts: of these files.
+
+    Raises:
+        UserError: with the errors of all files, at most ten in full.
+    """
+    order = {file: position for position, file in enumerate(files)}
     failed = sorted((order[count.split, count.path], count.error) for count in counts if count.error)
     if failed:
         more = len(failed) - _ERRORS_SHOWN
@@ -105,9 +125,10 @@ def _require_columns(split: str, counts: Sequence[FileCounts], columns: Sequence
 
 
 def _times_problems(
-    split: str, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column], date: str
+    files: Files, split: str, counts: Sequence[FileCounts], logs: Logs, columns: Sequence[Column]
 ) -> Iterator[str]:
-    ranges = ranges_of(logs, date)
+    # The ranges of all days are described in the same words.
+    ranges = ranges_of(logs, files.of_split(split)[0].day)
     for column in columns:
         of_column = [(count.path, count.times[column.name]) for count in counts if column.name in count.times]
         if column.time is None or not of_column:

@@ -10,7 +10,7 @@ from schemas.spec.data import Logs
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a run; by default none.
+    """The limits of rows; by default none.
 
     Attributes:
         times: allowed ranges, by kind of time.
@@ -25,14 +25,10 @@ class Limits:
     max_id_bytes: int | None = None
 
 
-def limits_of(logs: Logs, date: str) -> Limits:
-    """Returns the spec's limits for a run of `date`.
-
-    Raises:
-        UserError: for an invalid date.
-    """
+def limits_of(logs: Logs, day: str | None) -> Limits:
+    """Returns the spec's limits for the rows of a day; None for logs without days."""
     return Limits(
-        times=ranges_of(logs, date),
+        times=ranges_of(logs, day),
         drops_rows=logs.times.outside == "drop",
         max_list_length=logs.max_list_length,
         max_id_bytes=logs.max_id_bytes,

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import assert_never
 
-from components.steps.example_gen.files.resolve import days_of_window
 from schemas.derived.columns import Column, TimeKind
 from schemas.derived.days import Day, parse_day
 from schemas.spec.data import DayLogs, Logs, SplitLogs
@@ -40,11 +39,13 @@ class TimeRange:
         first: day.
         last: day.
         usual: earliest usual day: an earlier time is allowed, but more likely in another unit.
+        around_own_day: days on each side of the rows' own day, whose rows these are; None: the same range for all rows.
     """
 
     first: Day
     last: Day
     usual: Day
+    around_own_day: int | None = None
 
     @property
     def seconds(self) -> tuple[int, int]:
@@ -56,8 +57,17 @@ class TimeRange:
         """First and last usual second since 1970."""
         return _second(self.usual), self.seconds[1]
 
+    @property
+    def sides(self) -> tuple[str, str]:
+        """What is said of a time before the range, and after it."""
+        if self.around_own_day is None:
+            return f"before {self.first}", f"after {self.last}"
+        return "before its day", "after its day"
+
     def __str__(self) -> str:
-        return f"{self.first} to {self.last}"
+        if self.around_own_day is None:
+            return f"{self.first} to {self.last}"
+        return f"the day of their logs and {self.around_own_day} more on each side"
 
 
 _PLAUSIBLE = TimeRange(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1), datetime.date(1990, 1, 1))
@@ -90,23 +100,27 @@ class TimeCounts(BaseModel):
         )
 
 
-def ranges_of(logs: Logs, date: str) -> dict[TimeKind, TimeRange]:
-    """Returns the allowed range of times, by kind, for a run of `date`.
+def ranges_of(logs: Logs, day: str | None) -> dict[TimeKind, TimeRange]:
+    """Returns the allowed range of times, by kind.
 
-    Raises:
-        UserError: for an invalid date.
+    Args:
+        logs: the spec's data section.
+        day: YYYY-MM-DD of the rows: the range of an event depends on nothing else of the run, so that a day's examples
+            are the same in every run. None for logs without days.
     """
     match logs:
         case DayLogs():
-            days = [day for of_split in days_of_window(logs, date).values() for day in of_split]
-            tolerance = datetime.timedelta(days=logs.times.tolerance_days)
-            first = min(days) - min(tolerance, min(days) - datetime.date.min)
-            last = max(days) + min(tolerance, datetime.date.max - max(days))
+            own, days = parse_day(str(day)), logs.times.tolerance_days
+            tolerance = datetime.timedelta(days=days)
+            first = own - min(tolerance, own - datetime.date.min)
+            last = own + min(tolerance, datetime.date.max - own)
+            event = TimeRange(first, last, usual=first, around_own_day=days)
         case SplitLogs():
             first, last = parse_day(logs.times.earliest), parse_day(logs.times.latest)
+            event = TimeRange(first, last, usual=first)
         case _:
             assert_never(logs)
-    return {"event": TimeRange(first, last, usual=first), "other": _PLAUSIBLE}
+    return {"event": event, "other": _PLAUSIBLE}
 
 
 @dataclass(frozen=True)
@@ -133,7 +147,7 @@ def check_times(values: pa.Array, column: Column, allowed: TimeRange) -> Checked
     (first, last), (usual, _) = allowed.seconds, allowed.usual_seconds
     is_before, is_after = known & (times < first), known & (times > last)
     is_outside = is_before | is_after
-    sides = {f"before {allowed.first}": is_before, f"after {allowed.last}": is_after}
+    sides = dict(zip(allowed.sides, (is_before, is_after), strict=True))
     wrong = {f"{column.name} {side}": int(mask.sum()) for side, mask in sides.items() if mask.any()}
     counts = TimeCounts(
         known=int(known.sum()),

@@ -1,0 +1,115 @@
+"""Computes something of each day's examples, once: a later run reads what an earlier one has computed."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from components.examples.day_results import missing, read_result, result_file, write_result
+from components.examples.listing import DayExamples
+from components.examples.reading import batches
+from schemas.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+_PARTS_OF_DAY = 8
+"""Most results of a day, each of consecutive files: as many workers can compute one at the same time."""
+_GROUP_BYTES = 128 * 2**20
+_GROUP_ROWS = 16_384
+
+Compute = Callable[[Sequence[str]], bytes]
+"""From files of examples to what is kept of them. It must be picklable, and depend on nothing but the key."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    files: tuple[str, ...]
+    result: str
+
+
+@dataclass(frozen=True)
+class ByDay:
+    """What a step computes of each day's examples.
+
+    Results do not pass through Beam: a worker writes its own, and the step's process reads one after another.
+
+    Attributes:
+        step: name of the step.
+        key: everything that a result depends on besides the examples.
+        compute: the results.
+    """
+
+    step: str
+    key: tuple[str, ...]
+    compute: Compute
+
+    def complete(self, days: Iterable[DayExamples], pipeline: Callable[[], beam.Pipeline]) -> None:
+        """Computes the results that are not there yet.
+
+        Args:
+            days: of all splits.
+            pipeline: returns an empty one; called only if a day is new.
+        """
+        parts = [part for day in days for part in self._parts(day)]
+        absent = set(missing([part.result for part in parts]))
+        new = [part for part in parts if part.result in absent]
+        _LOG.info("event=results_by_day step=%s parts=%s new=%s", self.step, len(parts), len(new))
+        if new:
+            with pipeline() as started:
+                _ = (
+                    started
+                    | "Parts" >> beam.Create(new, reshuffle=False)
+                    | "Spread" >> beam.Reshuffle()
+                    | "Compute" >> beam.ParDo(_ComputePart(self.compute))
+                )
+
+    def results(self, days: Iterable[DayExamples]) -> Iterator[bytes]:
+        """Yields all results of days in their order."""
+        for day in days:
+            for part in self._parts(day):
+                content = read_result(part.result)
+                if content is None:
+                    raise UserError(f"{part.result}: no such file; it was there: let nothing remove files during a run")
+                yield content
+
+    def _parts(self, day: DayExamples) -> Iterator[_Part]:
+        size = -(-len(day.files) // _PARTS_OF_DAY)
+        for start in range(0, len(day.files), size or 1):
+            result = result_file(day.folder, self.step, *self.key, str(start), str(size))
+            yield _Part(day.files[start : start + size], result)
+
+
+def large_batches(files: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of files in batches of many blocks, whose size is bounded by bytes."""
+    return map(joined, groups_of_blocks(files))
+
+
+def groups_of_blocks(files: Sequence[str]) -> Iterator[list[pa.RecordBatch]]:
+    """Yields the blocks of files, several at a time."""
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for file in files:
+        for batch in batches(file):
+            group.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+                yield group
+                group, rows, size = [], 0, 0
+    if group:
+        yield group
+
+
+def joined(blocks: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Returns the rows of all blocks, which have the same columns."""
+    columns: list[Any] = [pa.concat_arrays(list(column)) for column in zip(*blocks, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=blocks[0].schema)
+
+
+class _ComputePart(beam.DoFn):
+    def __init__(self, compute: Compute):
+        self._compute = compute
+
+    def process(self, part: _Part) -> None:
+        write_result(part.result, self._compute(part.files))

@@ -1,0 +1,147 @@
+"""Summaries of numbers that are merged exactly alike wherever they were computed: moments, and quantiles."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Shape suffixes: N numbers or points, ascending; Q quantiles.
+
+_POINTS_OF_ERROR = 8.0
+"""Points of a summary times its error: each of up to 15 merges on a number's way adds half a point's weight."""
+
+
+@dataclass
+class Moments:
+    """Count, mean, sum of squared differences from the mean, and bounds; numbers that are not finite do not belong in.
+
+    Reference: Chan, Golub, LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979.
+    """
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, numbers_N: NDArray[Any]) -> None:
+        """Adds numbers."""
+        if not numbers_N.size:
+            return
+        as_double_N = numbers_N.astype(np.float64)
+        mean = float(as_double_N.mean())
+        squares = float(np.square(as_double_N - mean).sum())
+        self.merge(Moments(numbers_N.size, mean, squares, float(numbers_N.min()), float(numbers_N.max())))
+
+    def merge(self, other: "Moments") -> None:
+        """Adds the numbers of another summary."""
+        if not other.count:
+            return
+        count = self.count + other.count
+        difference = other.mean - self.mean
+        self.mean += difference * other.count / count
+        self.squares += other.squares + difference**2 * self.count * other.count / count
+        self.count, self.low, self.high = count, min(self.low, other.low), max(self.high, other.high)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the population; exactly 0 where all numbers are equal."""
+        return math.sqrt(self.squares / self.count) if self.count and self.low < self.high else 0.0
+
+
+@dataclass(frozen=True)
+class Points:
+    """Different numbers in ascending order, and how many numbers each stands for."""
+
+    values_N: NDArray[Any]
+    weights_N: NDArray[np.float64]
+
+
+class Quantiles:
+    """Numbers in so few points that every rank is known to an error; exact while there are no more different numbers.
+
+    Summaries of equally many batches are merged, as in a binary counter: a number takes part in few merges. Unlike the
+    sketch of tfx_bsl, which has 650 KB for an error of 0.0025 whatever it holds, one takes 16 bytes a point.
+
+    Reference: Manku, Rajagopalan, Lindsay, Approximate medians and other order statistics, 1998, section 3.
+    """
+
+    def __init__(self, error: float):
+        """Starts without numbers.
+
+        Args:
+            error: largest one of a rank, as a share of all numbers.
+        """
+        self._most = math.ceil(_POINTS_OF_ERROR / error)
+        self._levels: list[Points | None] = []
+
+    def add(self, numbers_N: NDArray[Any]) -> None:
+        """Adds a batch of numbers; they must be no NaN."""
+        if numbers_N.size:
+            values_N, counts_N = np.unique(numbers_N, return_counts=True)
+            self.merge(Points(values_N, counts_N.astype(np.float64)))
+
+    def merge(self, points: Points) -> None:
+        """Adds the numbers of a summary."""
+        if not points.values_N.size:
+            return
+        points = _fewer(points, self._most)
+        for level, there in enumerate(self._levels):
+            if there is None:
+                self._levels[level] = points
+                return
+            self._levels[level] = None
+            points = _fewer(_together([there, points]), self._most)
+        self._levels.append(points)
+
+    def points(self) -> Points:
+        """Returns all numbers as one summary."""
+        levels = [level for level in self._levels if level is not None]
+        if not levels:
+            return Points(np.zeros(0), np.zeros(0))
+        return _fewer(_together(levels), self._most)
+
+
+def boundaries(points: Points, num: int) -> NDArray[Any]:
+    """Returns the numbers that cut all into equally many parts; a part begins with its boundary.
+
+    Args:
+        points: at least one.
+        num: of parts.
+    """
+    return points.values_N[_at(points, np.arange(1, num) / num)]
+
+
+def at_most(points: Points, boundaries_Q: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns how many numbers are at most each of these."""
+    cumulative_N = np.concatenate([[0.0], np.cumsum(points.weights_N)])
+    return cumulative_N[np.searchsorted(points.values_N, boundaries_Q, side="right")]
+
+
+def _at(points: Points, shares_Q: NDArray[np.float64]) -> NDArray[np.intp]:
+    cumulative_N = np.cumsum(points.weights_N)
+    found_Q = np.searchsorted(cumulative_N, shares_Q * cumulative_N[-1], side="right")
+    return np.minimum(found_Q, len(cumulative_N) - 1)
+
+
+def _together(parts: Sequence[Points]) -> Points:
+    values_N = np.concatenate([part.values_N for part in parts])
+    weights_N = np.concatenate([part.weights_N for part in parts])
+    return _of(values_N, weights_N)
+
+
+def _of(values_N: NDArray[Any], weights_N: NDArray[np.float64]) -> Points:
+    different_N, index_N = np.unique(values_N, return_inverse=True)
+    return Points(different_N, np.bincount(index_N, weights_N, len(different_N)).astype(np.float64))
+
+
+def _fewer(points: Points, most: int) -> Points:
+    """Returns at most so many points: each of equally many slots of the ranks is given to the number in its middle."""
+    if len(points.values_N) <= most:
+        return points
+    middles_Q = (np.arange(most) + 0.5) / most
+    total = float(points.weights_N.sum())
+    return _of(points.values_N[_at(points, middles_Q)], np.full(most, total / most))

@@ -1,0 +1,40 @@
+"""Removes what killed runs have left in the store of days: an attempt without end, a small file without its name."""
+
+import glob
+import logging
+import posixpath
+
+from tfx.dsl.io import fileio
+
+from components.examples.day_results import TEMPORARY
+from components.steps.example_gen.files.listing import Storage
+
+_LOG = logging.getLogger(__name__)
+UNFINISHED = "unfinished"
+"""File of an attempt; it is removed once all examples are written."""
+AGE_S = 7 * 86_400.0
+"""Of what is removed: far longer than a step takes. Another run, on another machine, may write what is younger."""
+
+
+def remove_abandoned(root: str, now: float, storage: Storage) -> None:
+    """Removes attempts that began, and temporary files that were written, longer ago than any step runs.
+
+    Args:
+        root: of the store.
+        now: seconds since the epoch.
+        storage: lists it.
+    """
+    store = glob.escape(root)
+    patterns = [f"{store}/*/*/{UNFINISHED}", *(f"{store}/{folders}{TEMPORARY}" for folders in ("", "*/", "*/*/"))]
+    marks, *temporary = storage.match(patterns)
+    for listed in [*marks, *(each for of_pattern in temporary for each in of_pattern)]:
+        if listed.facts is None or listed.facts.mtime_ns / 1e9 > now - AGE_S:
+            continue
+        is_attempt = posixpath.basename(listed.path) == UNFINISHED
+        path = posixpath.dirname(listed.path) if is_attempt else listed.path
+        try:
+            fileio.rmtree(path) if is_attempt else fileio.remove(path)
+            _LOG.warning("event=abandoned_removed path=%s", path)
+        except (OSError, fileio.NotFoundError) as error:
+            # Another run may be removing it too; what is left costs disk alone.
+            _LOG.warning("event=abandoned_not_removed path=%s error=%r", path, error)

@@ -1,0 +1,204 @@
+"""The examples of each day, which every run whose window has the day shares.
+
+    <root>/examples/<ranker>/generation             a random text: without it, no examples are from the cache of TFX
+    <root>/examples/<ranker>/<day>-<key>/day.json   written last: what the day has
+    <root>/examples/<ranker>/<day>-<key>/<attempt>/ the files of examples; with `unfinished` until all are written
+
+A day's key covers the content of its files, the part of the spec that examples depend on, and the code. Logs without
+days have one such folder for each split.
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import posixpath
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pydantic
+from pydantic import BaseModel, ConfigDict
+from tfx.dsl.io import fileio
+
+from components.examples.day_results import read_result, write_result
+from components.examples.listing import DayExamples
+from components.steps.example_gen.abandoned import UNFINISHED, remove_abandoned
+from components.steps.example_gen.files.resolve import DataFile, Files
+from components.steps.example_gen.files.storage import TfxStorage
+from components.steps.example_gen.joining.plan import files_read
+from components.steps.example_gen.request import Request, relative
+from components.steps.example_gen.rows.counts import FileCounts
+from components.steps.example_gen.rows.sampling import sampling_of
+from schemas.contracts.root import Root
+from schemas.derived.days import parse_day
+from schemas.derived.sources import sources_of
+
+_LOG = logging.getLogger(__name__)
+_DAY_FILE, _GENERATION_FILE = "day.json", "generation"
+_KEY_DIGITS = 32
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The files of one split and day, which are read together.
+
+    Attributes:
+        split: of the rows.
+        day: YYYY-MM-DD; None for logs without days.
+        files: in the order of the logs.
+        key: of the examples.
+    """
+
+    split: str
+    day: str | None
+    files: tuple[DataFile, ...]
+    key: str
+
+
+class StoredDay(BaseModel):
+    """The file `day.json`: a day's examples, and the counts of each log file that has rows, by its relative path."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal[1] = 1
+    attempt: str
+    names: tuple[str, ...]
+    counts: tuple[FileCounts, ...]
+
+
+def units_of(files: Files, request: Request, identities: Mapping[str, str]) -> tuple[Unit, ...]:
+    """Returns the units of a run, by split and day.
+
+    Args:
+        files: of the run.
+        request: to ingestion.
+        identities: of each file's content, by path.
+    """
+    groups: dict[tuple[str, str | None], list[DataFile]] = {}
+    for file in files.files:
+        groups.setdefault((file.split, file.day), []).append(file)
+    return tuple(
+        Unit(split, day, tuple(of_day), _key(split, day, of_day, files.sources, request, identities))
+        for (split, day), of_day in groups.items()
+    )
+
+
+def _key(
+    split: str,
+    day: str | None,
+    files: Sequence[DataFile],
+    others: Sequence[DataFile],
+    request: Request,
+    identities: Mapping[str, str],
+) -> str:
+    logs = request.logs
+    sampling = sampling_of(request.inputs, split)
+    document = {
+        "day": day,
+        "files": [[relative(file.path, request), identities[file.path]] for file in files],
+        "format": [logs.format, logs.list_separator, logs.max_list_length, logs.max_id_bytes],
+        "times": logs.times.model_dump(mode="json"),
+        "columns": [dataclasses.asdict(column) for column in request.columns],
+        "sources": [request.inputs.event_time, _sources(day, others, request, identities)],
+        "sampling": dataclasses.asdict(sampling) if sampling else None,
+        "code": request.code,
+    }
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _sources(
+    day: str | None, others: Sequence[DataFile], request: Request, identities: Mapping[str, str]
+) -> dict[str, Any]:
+    """Returns what a day's joined columns depend on."""
+    return {
+        name: [
+            source.model_dump(mode="json"),
+            [
+                [file.day, relative(file.path, request), identities[file.path]]
+                for file in files_read(others, name, source, [parse_day(str(day))])
+            ],
+        ]
+        for name, source in sources_of(request.logs).items()
+    }
+
+
+class DayStore:
+    """The examples of one ranker's days."""
+
+    def __init__(self, request: Request):
+        """Takes the request for the ranker's name and the pipeline root."""
+        self._request = request
+        self._root = Root(request.pipeline_root).examples(request.name)
+
+    def generation(self) -> str:
+        """Returns the text of this store, which a removed store does not have again."""
+        path = posixpath.join(self._root, _GENERATION_FILE)
+        if not fileio.exists(path):
+            fileio.makedirs(self._root)
+            write_result(path, uuid.uuid4().hex.encode())
+        return (read_result(path) or b"").decode()
+
+    def find(self, unit: Unit) -> tuple[DayExamples, list[FileCounts]] | None:
+        """Returns the examples of a unit and the counts of its files; None if they must be made."""
+        path = posixpath.join(self._folder(unit), _DAY_FILE)
+        if (content := read_result(path)) is None:
+            return None
+        try:
+            stored = StoredDay.model_validate_json(content)
+        except pydantic.ValidationError as error:
+            _LOG.warning("event=day_unreadable path=%s error=%s", path, str(error).splitlines()[0])
+            return None
+        examples, counts = self._of(unit, stored)
+        if not all(map(fileio.exists, examples.files)):
+            _LOG.warning("event=day_incomplete path=%s", path)
+            return None
+        return examples, counts
+
+    def begin(self, unit: Unit) -> str:
+        """Returns a new folder for the examples of a unit."""
+        folder = posixpath.join(self._folder(unit), uuid.uuid4().hex)
+        fileio.makedirs(folder)
+        write_result(posixpath.join(folder, UNFINISHED), b"")
+        return folder
+
+    def finish(
+        self, unit: Unit, folder: str, names: Sequence[str], counts: Sequence[FileCounts]
+    ) -> tuple[DayExamples, list[FileCounts]]:
+        """Makes examples known, once their files are complete."""
+        by_path = {count.path: count for count in counts}
+        in_order = [by_path[file.path] for file in unit.files if file.path in by_path]
+        stored = StoredDay(
+            attempt=posixpath.basename(folder),
+            names=tuple(sorted(names)),
+            counts=tuple(count.model_copy(update={"path": relative(count.path, self._request)}) for count in in_order),
+        )
+        # First: no file that a run reads is in an attempt that counts as abandoned.
+        fileio.remove(posixpath.join(folder, UNFINISHED))
+        write_result(posixpath.join(self._folder(unit), _DAY_FILE), stored.model_dump_json(indent=1).encode() + b"\n")
+        return self._of(unit, stored)
+
+    def remove_abandoned(self, now: float) -> None:
+        """Removes what runs have left that were killed long before `now`, in seconds since the epoch."""
+        remove_abandoned(self._root, now, TfxStorage())
+
+    def remove(self, folder: str) -> None:
+        """Removes what an attempt has written."""
+        if fileio.exists(folder):
+            fileio.rmtree(folder)
+
+    def _folder(self, unit: Unit) -> str:
+        return posixpath.join(self._root, f"{unit.day or unit.split}-{unit.key[:_KEY_DIGITS]}")
+
+    def _of(self, unit: Unit, stored: StoredDay) -> tuple[DayExamples, list[FileCounts]]:
+        # The data folder may have moved, and a day may have been in another split.
+        counts = [
+            count.model_copy(
+                update={"split": unit.split, "path": posixpath.join(self._request.data_root or ".", count.path)}
+            )
+            for count in stored.counts
+        ]
+        folder = posixpath.join(self._folder(unit), stored.attempt)
+        rows = sum(count.rows_written for count in counts)
+        return DayExamples(day=unit.day, folder=folder, names=stored.names, rows=rows), counts

@@ -1,0 +1,89 @@
+"""Reads and converts the log files of a group on a worker of Beam, and writes their examples."""
+
+from collections.abc import Iterator
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from components.examples.writer import BlockWriter
+from components.steps.example_gen.file_groups import FileGroup
+from components.steps.example_gen.files.storage import open_file
+from components.steps.example_gen.joining.joined_rows import JoinedFolder, JoinedRows
+from components.steps.example_gen.readers import formats
+from components.steps.example_gen.request import Request, relative
+from components.steps.example_gen.rows.conversion import convert, without
+from components.steps.example_gen.rows.counts import FileCounts
+from components.steps.example_gen.rows.file_counting import FileCounting
+from components.steps.example_gen.rows.limits import limits_of
+from components.steps.example_gen.rows.sampling import sampled, sampling_of
+from schemas.derived.sources import columns_of_log
+from schemas.errors import UserError
+
+
+class GroupCounts(BaseModel):
+    """What a worker has done with a group of files.
+
+    Attributes:
+        folder: of the files that it wrote.
+        names: of these files.
+        counts: of each log file.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    folder: str
+    names: tuple[str, ...]
+    counts: tuple[FileCounts, ...]
+
+
+class ReadAndWrite(beam.DoFn):
+    """Writes the examples of a group of files in the order of the logs, and returns `GroupCounts` as JSON.
+
+    A mistake in the data is part of the counts, not an exception, which Beam would wrap, retry, and show only once. The
+    executor raises all of them after the pipeline.
+    """
+
+    def __init__(self, request: Request, joined: JoinedFolder | None):
+        """Takes the request to ingestion, and where the columns of sources are, if the spec has any."""
+        self._request, self._joined = request, joined
+
+    def process(self, group: FileGroup) -> Iterator[str]:
+        """Writes one group."""
+        counts = []
+        with BlockWriter(group.folder, group.day, group.number) as writer:
+            for path in group.paths:
+                counting = FileCounting(group.split, path)
+                try:
+                    for batch in self._batches(group, path, counting):
+                        writer.write(batch)
+                except UserError as mistake:
+                    counting.error = str(mistake)
+                except OSError as error:
+                    counting.error = f"{path}: cannot be read (got: {error}); make sure that nothing removes it"
+                counts.append(counting.counts())
+        yield GroupCounts(folder=group.folder, names=tuple(writer.names), counts=tuple(counts)).model_dump_json()
+
+    def _batches(self, group: FileGroup, path: str, counting: FileCounting) -> Iterator[pa.RecordBatch]:
+        """Yields a file's rows, converted and sampled."""
+        request = self._request
+        limits = limits_of(request.logs, group.day)
+        sampling = sampling_of(request.inputs, group.split)
+        file_name = relative(path, request)
+        with open_file(path) as file:
+            joined_rows = JoinedRows(self._joined, path, request.logs) if self._joined else None
+            for rows in formats.read(request.logs, file, path, columns_of_log(request.logs, request.columns)):
+                first_row = counting.rows_seen
+                is_left_out: dict[str, NDArray[np.bool_]] = {}
+                if joined_rows:
+                    rows, is_left_out = joined_rows.add(rows, first_row)
+                converted = without(convert(rows.batch, request.columns, path, first_row, limits), is_left_out)
+                counting.add(rows, converted)
+                batch = converted.batch
+                if sampling:
+                    after_sampling = sampled(batch, first_row + converted.rows, sampling, file_name)
+                    counting.add_sampled(after_sampling)
+                    batch = after_sampling.batch
+                yield batch

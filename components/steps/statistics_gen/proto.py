@@ -1,0 +1,119 @@
+"""Writes statistics as TFDV does: its tools and TFX's components read them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tensorflow_data_validation import types
+from tensorflow_data_validation.utils import quantiles_util, top_k_uniques_stats_util
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from components.examples.summaries import Points, at_most, boundaries
+from components.steps.statistics_gen.column import Column, Numbers, Texts
+
+_LENGTH_BUCKETS, _EQUAL_BUCKETS = 10, 10
+_FINE = 100
+"""Quantiles for each bucket of the quantile histogram; buckets of equal width are made of these."""
+_TOP_VALUES, _RANKED_VALUES = 20, 1000
+_TYPES = {
+    "int": statistics_pb2.FeatureNameStatistics.INT,
+    "float": statistics_pb2.FeatureNameStatistics.FLOAT,
+    "string": statistics_pb2.FeatureNameStatistics.STRING,
+}
+
+
+def to_proto(columns: Sequence[Column], rows: int, num_quantiles: int) -> statistics_pb2.DatasetFeatureStatisticsList:
+    """Returns the statistics of a split.
+
+    Args:
+        columns: of the split.
+        rows: of the split.
+        num_quantiles: buckets of the quantile histograms.
+    """
+    features = [_feature(column, rows, num_quantiles) for column in columns]
+    dataset = statistics_pb2.DatasetFeatureStatistics(num_examples=rows, features=features)
+    return statistics_pb2.DatasetFeatureStatisticsList(datasets=[dataset])
+
+
+def _feature(column: Column, rows: int, num_quantiles: int) -> statistics_pb2.FeatureNameStatistics:
+    path = types.FeaturePath([column.name])
+    feature = statistics_pb2.FeatureNameStatistics(type=_TYPES[column.type], path=path.to_proto())
+    common = _common(column, rows)
+    if column.texts is not None:
+        feature.string_stats.CopyFrom(_strings(column.texts, path, common.tot_num_values))
+        feature.string_stats.common_stats.CopyFrom(common)
+    if column.numbers is not None:
+        feature.num_stats.CopyFrom(_numbers(column.numbers, num_quantiles))
+        feature.num_stats.common_stats.CopyFrom(common)
+    return feature
+
+
+def _common(column: Column, rows: int) -> statistics_pb2.CommonStatistics:
+    present = sum(column.lengths.values())
+    common = statistics_pb2.CommonStatistics(num_non_missing=present, num_missing=rows - present)
+    if present:
+        lengths = sorted(column.lengths)
+        common.min_num_values, common.max_num_values = lengths[0], lengths[-1]
+        common.tot_num_values = sum(length * count for length, count in column.lengths.items())
+        common.avg_num_values = common.tot_num_values / present
+        points = Points(np.array(lengths), np.array([column.lengths[length] for length in lengths], np.float64))
+        histogram = quantiles_util.generate_quantiles_histogram(*_quantiles(points, _LENGTH_BUCKETS))
+        common.num_values_histogram.CopyFrom(histogram)
+    return common
+
+
+def _strings(texts: Texts, path: types.FeaturePath, values: int) -> statistics_pb2.StringStatistics:
+    counted = [
+        top_k_uniques_stats_util.FeatureValueCount(each["values"], each["counts"])
+        for each in texts.counted.Estimate().to_pylist()
+    ]
+    feature = top_k_uniques_stats_util.make_feature_stats_proto_topk_uniques(
+        feature_path=path,
+        num_top_values=_TOP_VALUES,
+        num_rank_histogram_buckets=_RANKED_VALUES,
+        num_unique=texts.distinct.Estimate() if counted else 0,
+        value_count_list=counted,
+    )
+    feature.string_stats.avg_length = texts.bytes / values if values else 0.0
+    feature.string_stats.invalid_utf8_count = texts.not_utf8
+    return feature.string_stats
+
+
+def _numbers(numbers: Numbers, num_quantiles: int) -> statistics_pb2.NumericStatistics:
+    points, moments = numbers.quantiles.points(), numbers.moments
+    found = statistics_pb2.NumericStatistics()
+    if points.values_N.size:
+        # As TFDV says it: an infinite number makes the mean infinite or undefined, and the deviation 0.
+        is_finite = not (numbers.negative_infinite or numbers.positive_infinite)
+        infinite = (np.inf if numbers.positive_infinite else 0.0) - (np.inf if numbers.negative_infinite else 0.0)
+        found.mean = moments.mean if is_finite else infinite
+        found.std_dev = moments.deviation if is_finite else 0.0
+        found.num_zeros = numbers.zeros
+        found.min = -np.inf if numbers.negative_infinite else min(moments.low, np.inf)
+        found.max = np.inf if numbers.positive_infinite else moments.high
+        quantiles, counts = _quantiles(points, _FINE * num_quantiles)
+        # The points are no bounds where they are fewer than the numbers.
+        quantiles[0], quantiles[-1] = found.min, found.max
+        found.median = float(quantiles_util.find_median(quantiles))
+        equal = quantiles_util.generate_equi_width_histogram(
+            quantiles=quantiles,
+            cumulative_counts=counts,
+            finite_min=moments.low,
+            finite_max=moments.high,
+            num_buckets=_EQUAL_BUCKETS,
+            num_pos_inf=numbers.positive_infinite,
+        )
+        coarse = quantiles_util.rebin_quantiles(quantiles, counts, _FINE)
+        found.histograms.extend([equal, quantiles_util.generate_quantiles_histogram(*coarse)])
+    elif numbers.nan:
+        kinds = statistics_pb2.Histogram
+        found.histograms.extend([kinds(type=kinds.STANDARD), kinds(type=kinds.QUANTILES)])
+    for histogram in found.histograms:
+        histogram.num_nan = numbers.nan
+    return found
+
+
+def _quantiles(points: Points, num: int) -> tuple[Any, Any]:
+    """Returns bounds of equally many values, from the least to the largest, and how many values are at most each."""
+    values = np.concatenate([points.values_N[:1], boundaries(points, num), points.values_N[-1:]]).astype(np.float64)
+    return values, at_most(points, values)

@@ -1,0 +1,30 @@
+"""Writes a graph of TensorFlow Transform without data: all statistics are constants in it."""
+
+import posixpath
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_transform as tft
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tensorflow_transform import impl_helper
+from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
+
+
+def write_graph(
+    folder: str, preprocessing_fn: Callable[[dict[str, Any]], dict[str, Any]], schema: schema_pb2.Schema
+) -> None:
+    """Writes what `tft.TFTransformOutput` reads: the graph, and the schemas before and after it.
+
+    This is what TFX's executor runs where there is nothing to analyze, without its pipeline.
+
+    Args:
+        folder: of the graph.
+        preprocessing_fn: a function without analyzers.
+        schema: of the raw examples; its features have no shape, so that each is a SparseTensor.
+    """
+    raw = dataset_metadata.DatasetMetadata(schema)
+    features = schema_utils.schema_as_feature_spec(schema).feature_spec
+    specs = {name: tf.SparseTensorSpec([None, None], feature.dtype) for name, feature in features.items()}
+    metadata_io.write_metadata(raw, posixpath.join(folder, tft.TFTransformOutput.RAW_METADATA_DIR))
+    impl_helper.analyze_in_place(preprocessing_fn, False, features, specs, folder)
