@@ -40,9 +40,9 @@ class EvaluatorSpec(ComponentSpec):
 
 
 class Evaluator(base_beam_component.BaseBeamComponent):
-    """Measures a model with TFMA and blesses it if every gate of every task passes.
+    """Measures a model and blesses it if every gate of every task passes.
 
-    Outputs: `evaluation` (TFMA's results, `verdict.json`, and the same as text, `verdict.txt`) and `blessing`.
+    Outputs: `evaluation` (`metrics.parquet`, `verdict.json`, and the same as text, `verdict.txt`) and `blessing`.
     """
 
     SPEC_CLASS = EvaluatorSpec

@@ -4,26 +4,26 @@ import logging
 import os
 from typing import Any
 
-import tensorflow_model_analysis as tfma
 from pydantic import TypeAdapter
-from tfx.components.evaluator import executor as tfx_executor
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, standard_artifacts
-from tfx.types import standard_component_specs as keys
-from tfx.utils import json_utils, path_utils, proto_utils
+from tfx.types import artifact_utils
+from tfx.utils import path_utils
 
+from components.beam.execution import BeamExecutor
 from components.registry import seal
 from components.registry.blessed import BlessedModel, baseline_for, read_all
 from components.reports.evaluation import FILE_NAME, TEXT_FILE, Verdict
-from components.steps.evaluator.eval_config import eval_config
 from components.steps.evaluator.judge import blessing
 from components.steps.evaluator.judge.judge import Baseline, judge
 from components.steps.evaluator.judge.reduced_rows import ReducedRows, reduced_rows
-from components.steps.evaluator.metrics.measured import read_measured
-from components.steps.evaluator.models import candidate
+from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, read_measured
+from components.steps.evaluator.models import candidate, loaded
 from components.steps.evaluator.models.baseline import usable_baseline
 from components.steps.evaluator.models.baseline_days import evaluation_days
-from components.steps.evaluator.slices.extractors import custom_extractors
+from components.steps.evaluator.models.examples import num_examples, sources
+from components.steps.evaluator.models.scoring import Models
+from components.steps.evaluator.plan import Plan, plan_of
+from components.steps.evaluator.slices.measuring import measure
 from components.steps.evaluator.slices.new_ids import features_with_known_ids
 from schemas.contracts.root import Root
 from schemas.contracts.training_job import EXPORT_REPORT_FILE
@@ -35,31 +35,33 @@ from schemas.spec.serving import Export
 _LOG = logging.getLogger(__name__)
 _GATES: TypeAdapter[tuple[Gate, ...]] = TypeAdapter(tuple[Gate, ...])
 
+_EXAMPLES_PER_PART = 50_000
+"""Examples whose groups are measured together."""
+
 Artifacts = dict[str, list[Any]]
 Properties = dict[str, Any]
 
 
-class Executor(tfx_executor.Executor):
-    """TFX's evaluator with a configuration derived from the spec, a registered baseline and its own verdict.
-
-    TFMA gets no thresholds, since it has none for a slice's minimum of examples, an end of an interval, or a band. So
-    TFX writes no blessing; this executor does.
-    """
+class Executor(BeamExecutor):
+    """Measures on Beam what the spec wants, also of a registered baseline, and writes verdict and blessing."""
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Properties) -> None:
         """Measures the candidate and writes the verdict and the blessing."""
         inputs = Inputs.model_validate_json(exec_properties["inputs"])
-        model = artifact_utils.get_single_instance(input_dict[keys.MODEL_KEY])
-        examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
+        model = artifact_utils.get_single_instance(input_dict["model"])
+        examples = artifact_utils.get_single_instance(input_dict["examples"])
         seal.refuse_changed(path_utils.serving_model_path(model.uri), model.get_string_custom_property(seal.SHA256))
-        problems = candidate.output_problems(model.uri, tasks=inputs.tasks, examples=examples, split=EVAL)
-        if problems:
-            verdict = candidate.refusal(problems, inputs.tasks)
-        else:
-            verdict = self._judge(inputs, input_dict, output_dict, exec_properties)
-        _write(verdict, artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY]))
+        try:
+            problems = candidate.output_problems(model.uri, tasks=inputs.tasks, examples=examples, split=EVAL)
+            if problems:
+                verdict = candidate.refusal(problems, inputs.tasks)
+            else:
+                verdict = self._judge(inputs, input_dict, output_dict, exec_properties)
+        finally:
+            loaded.release_all()
+        _write(verdict, artifact_utils.get_single_uri(output_dict["evaluation"]))
         blessing.mark(
-            artifact_utils.get_single_instance(output_dict[keys.BLESSING_KEY]),
+            artifact_utils.get_single_instance(output_dict["blessing"]),
             model=model,
             baseline_uri=verdict.baseline,
             is_blessed=verdict.blessed,
@@ -70,7 +72,7 @@ class Executor(tfx_executor.Executor):
     ) -> Verdict:
         evaluation = Evaluation.model_validate_json(exec_properties["evaluation_config"])
         gates = _GATES.validate_json(exec_properties["gates"])
-        examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
+        examples = artifact_utils.get_single_instance(input_dict["examples"])
         models = read_all(Root(exec_properties["pipeline_root"]).blessed(exec_properties["name"]))
         uri = _baseline_uri(models, input_dict, exec_properties)
         baseline = usable_baseline(
@@ -80,28 +82,33 @@ class Executor(tfx_executor.Executor):
             examples=examples,
             split=EVAL,
         )
-        config = eval_config(inputs=inputs, evaluation=evaluation, gates=gates, baseline_tasks=baseline.tasks)
-        super().Do(
-            _with_baseline({key: input_dict[key] for key in (keys.EXAMPLES_KEY, keys.MODEL_KEY)}, baseline),
-            output_dict,
-            {
-                keys.EVAL_CONFIG_KEY: proto_utils.proto_to_json(config),
-                keys.EXAMPLE_SPLITS_KEY: json_utils.dumps([EVAL]),
-                "custom_extractors": f"{custom_extractors.__module__}.{custom_extractors.__name__}",
-            },
-        )
-        results = artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY])
+        plan = plan_of(inputs=inputs, evaluation=evaluation, gates=gates, baseline_tasks=baseline.tasks)
+        results = artifact_utils.get_single_uri(output_dict["evaluation"])
+        self._measure(plan, examples, _model_path(input_dict), baseline, results)
         return judge(
             inputs=inputs,
             evaluation=evaluation,
             gates=gates,
             baseline=baseline,
-            measured=read_measured(tfma.load_metrics(results), inputs, evaluation),
+            measured=read_measured(results, inputs, evaluation),
             rows=_reduced_rows(input_dict, exec_properties),
-            known_id_features=features_with_known_ids(
-                path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict[keys.MODEL_KEY]))
-            ),
+            known_id_features=features_with_known_ids(_model_path(input_dict)),
         )
+
+    def _measure(self, plan: Plan, examples: Any, model_path: str, baseline: Baseline, folder: str) -> None:
+        paths = {CANDIDATE: model_path}
+        if baseline.uri is not None:
+            paths[BASELINE] = path_utils.serving_model_path(baseline.uri)
+        is_asked = plan.new_id_features & features_with_known_ids(model_path)
+        with self._make_beam_pipeline() as pipeline:
+            measure(
+                pipeline,
+                sources=sources(examples, EVAL),
+                models=Models(paths, CANDIDATE if is_asked else None),
+                plan=plan,
+                num_parts=1 + num_examples(examples, EVAL) // _EXAMPLES_PER_PART,
+                folder=folder,
+            )
 
 
 def _baseline_uri(models: list[BlessedModel], input_dict: Artifacts, exec_properties: Properties) -> str | None:
@@ -109,8 +116,8 @@ def _baseline_uri(models: list[BlessedModel], input_dict: Artifacts, exec_proper
     if resolved:
         return resolved
     # Kubeflow Pipelines does not run drivers.
-    days = evaluation_days(artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY]))
-    return baseline_for(artifact_utils.get_single_uri(input_dict[keys.MODEL_KEY]), models, days)
+    days = evaluation_days(artifact_utils.get_single_instance(input_dict["examples"]))
+    return baseline_for(artifact_utils.get_single_uri(input_dict["model"]), models, days)
 
 
 def _reduced_rows(input_dict: Artifacts, exec_properties: Properties) -> ReducedRows | None:
@@ -122,12 +129,9 @@ def _reduced_rows(input_dict: Artifacts, exec_properties: Properties) -> Reduced
     return reduced_rows(Export.model_validate_json(exec_properties["export"]), report)
 
 
-def _with_baseline(input_dict: Artifacts, baseline: Baseline) -> Artifacts:
-    if baseline.uri is None:
-        return input_dict
-    model = standard_artifacts.Model()
-    model.uri = baseline.uri
-    return input_dict | {keys.BASELINE_MODEL_KEY: [model]}
+def _model_path(input_dict: Artifacts) -> str:
+    path: str = path_utils.serving_model_path(artifact_utils.get_single_uri(input_dict["model"]))
+    return path
 
 
 def _write(verdict: Verdict, results: str) -> None:

@@ -1,6 +1,6 @@
 """Decides on measured metrics: a verdict with a reason for every gate of every task, and notes on what was not judged.
 
-Pure: TFMA measures, this module decides.
+Pure: Beam measures, this module decides.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""Metrics for TFMA: from blocks of scored examples to values with confidence intervals."""
+"""Metrics: from blocks of scored examples to values with confidence intervals."""

@@ -16,6 +16,8 @@ from schemas.splitmix64 import GAMMA, mix64
 
 _LANES = 4
 """A hash of 64 bits gives the weights of four replicates, 16 bits each."""
+_AT_ONCE = 1024
+"""Units whose hashes are made at once: they stay in the processor's cache."""
 _LEAST_DEFINED = 0.9
 """An interval needs this share of its replicates: without labels of one class a replicate has no AUC."""
 
@@ -43,10 +45,11 @@ def weights(units: NDArray[np.uint64], replicates: int, seed: int) -> NDArray[np
     """
     steps = np.arange(1, -(-replicates // _LANES) + 1, dtype=np.uint64) * np.uint64(GAMMA)
     streams = mix64(steps ^ mix64(np.array([seed], np.uint64)))
-    hashes = mix64(units.astype(np.uint64)[:, None] ^ streams[None, :])
     result = np.ones((len(units), 1 + replicates), np.uint8)
-    # Bytes of a fixed order, so that machines agree.
-    result[:, 1:] = _POISSON[hashes.astype("<u8").view("<u2")][:, :replicates]
+    for start in range(0, len(units) if replicates else 0, _AT_ONCE):
+        hashes = mix64(units[start : start + _AT_ONCE].astype(np.uint64)[:, None] ^ streams[None, :])
+        # Bytes of a fixed order, so that machines agree.
+        result[start : start + _AT_ONCE, 1:] = _POISSON[hashes.astype("<u8", copy=False).view("<u2")][:, :replicates]
     return result
 
 

@@ -4,16 +4,19 @@ The bootstrap draws a group as a whole: with its examples' unit if they share on
 users; otherwise on its own. Drawing its examples one by one, some twice and others never, would make another list with
 another NDCG.
 
+Groups of several slices are measured together: an example's group here is one group within one slice.
+
 Arrays carry shape suffixes: N examples sorted by group and falling score, T runs of equal scores within a group, G
-groups, R for 1 + replicates, of which the first is the data as they are.
+groups, S slices, R for 1 + replicates, of which the first is the data as they are.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from components.steps.evaluator.metrics.bootstrap import weights
 from components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
@@ -57,6 +60,8 @@ class Groups:
 
     Attributes:
         drawn_GR: how often each group counts.
+        slices_G: number of the slice of each group, rising.
+        num_slices: of all groups.
         negatives_T: negatives of a run of equal scores.
         positives_T: its positives.
         before_T: examples of its group that rank above it.
@@ -65,6 +70,8 @@ class Groups:
     """
 
     drawn_GR: Floats
+    slices_G: Ints
+    num_slices: int
     negatives_T: Floats
     positives_T: Floats
     before_T: Floats
@@ -76,23 +83,35 @@ class Groups:
         return np.add.reduceat(values_T, self.of_group_G)
 
 
-def grouped(*, groups: NDArray[np.uint64], drawn_GR: Floats, is_positive: NDArray[np.bool_], scores: Floats) -> Groups:
+def grouped(
+    *,
+    groups: Ints,
+    drawn_GR: Floats,
+    is_positive: NDArray[np.bool_],
+    scores: NDArray[np.floating[Any]],
+    slices_G: Ints,
+    num_slices: int,
+) -> Groups:
     """Sorts examples into groups.
 
     Args:
-        groups: hash of the group of each example, at least one.
-        drawn_GR: how often each group counts, by rising hash: see `draws`.
+        groups: number of the group of each example, at least one; none is skipped.
+        drawn_GR: how often each group counts: see `draws`.
         is_positive: label of each example.
-        scores: of each example, finite.
+        scores: of each example, finite; models give float32, and of another type float32 decides what is a tie.
+        slices_G: number of each group's slice, rising.
+        num_slices: of all groups.
     """
-    order = np.lexsort((-scores, groups))
+    order = np.argsort(_places(groups, scores))
     is_new_group = _is_start(groups[order])
-    starts = np.flatnonzero(is_new_group | _is_start(scores[order]))
+    starts = np.flatnonzero(is_new_group | _is_start(scores[order].astype(np.float32)))
     of_group = np.flatnonzero(is_new_group[starts])
     positives = np.add.reduceat(is_positive[order].astype(np.float64), starts)
     sizes = np.diff(np.append(starts, len(groups))).astype(np.float64)
     return Groups(
         drawn_GR=drawn_GR,
+        slices_G=slices_G,
+        num_slices=num_slices,
         negatives_T=sizes - positives,
         positives_T=positives,
         before_T=_before(sizes, of_group),
@@ -101,24 +120,30 @@ def grouped(*, groups: NDArray[np.uint64], drawn_GR: Floats, is_positive: NDArra
     )
 
 
-def draws(groups: NDArray[np.uint64], units: NDArray[np.uint64], replicates: int, seed: int) -> Floats:
-    """Returns how often each group counts, by rising hash of the group: [G, R].
+def _places(groups: Ints, scores: NDArray[np.floating[Any]]) -> NDArray[np.uint64]:
+    """Returns numbers that rise with the group and, within it, as scores fall: one sort is faster than two."""
+    # 0.0 and -0.0 are equal. A float's bits rise with it, those of negative numbers fall.
+    bits = (scores.astype(np.float32) + np.float32(0)).view(np.uint32)
+    rising = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
+    return groups.astype(np.uint64) << np.uint64(32) | ~rising
+
+
+def draws(units: NDArray[np.uint64], groups: NDArray[np.uint64], starts: Ints, replicates: int, seed: int) -> Floats:
+    """Returns how often each group counts, [G, R].
 
     Args:
-        groups: hash of the group of each example, at least one.
-        units: hash of each example's bootstrap unit.
+        units: hash of each example's bootstrap unit; examples of a group are together.
+        groups: hash of each group, [G].
+        starts: index of each group's first example.
         replicates: of the bootstrap.
         seed: of the bootstrap.
     """
-    order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(_is_start(groups[order]))
-    lowest, highest = (edge.reduceat(units[order], starts) for edge in (np.minimum, np.maximum))
-    units_G = np.where(lowest == highest, lowest, groups[order][starts])
-    return weights(units_G, replicates, seed).astype(np.float64)
+    lowest, highest = (edge.reduceat(units, starts) for edge in (np.minimum, np.maximum))
+    return weights(np.where(lowest == highest, lowest, groups), replicates, seed).astype(np.float64)
 
 
-def gauc(groups: Groups, weigh: Weigh) -> MeanSums:
-    """Returns the mean over groups of the AUC within the group; groups of one class are skipped.
+def gauc(groups: Groups, weigh: Weigh) -> list[MeanSums]:
+    """Returns for each slice the mean over groups of the AUC within the group; groups of one class are skipped.
 
     Reference: Zhou et al., Deep Interest Network, 2018, equation 6.
     """
@@ -129,8 +154,8 @@ def gauc(groups: Groups, weigh: Weigh) -> MeanSums:
     return _mean(groups, 1 - ratio(wrong, negatives * positives), counts_by[weigh])
 
 
-def at_k(groups: Groups, ks: Sequence[int]) -> dict[str, MeanSums]:
-    """Returns `ndcg_at_<k>` and `recall_at_<k>`, means over lists that have a positive; the others are skipped."""
+def at_k(groups: Groups, ks: Sequence[int]) -> dict[str, list[MeanSums]]:
+    """Returns by slice `ndcg_at_<k>` and `recall_at_<k>`: means over lists with a positive; others are skipped."""
     metrics: dict[str, Callable[[Groups, int], Floats]] = {"ndcg": _ndcg, "recall": _recall}
     ones = np.ones(len(groups.of_group_G))
     return {f"{name}_at_{k}": _mean(groups, metric(groups, k), ones) for k in ks for name, metric in metrics.items()}
@@ -144,7 +169,7 @@ def _ndcg(groups: Groups, k: int) -> Floats:
     Reference: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, 2002.
     """
     discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))])
-    ideal = discounts[_places(groups.per_group(groups.positives_T), k)]
+    ideal = discounts[_places_to(groups.per_group(groups.positives_T), k)]
     return ratio(_at_places(groups, k, discounts), ideal)
 
 
@@ -157,20 +182,31 @@ def _recall(groups: Groups, k: int) -> Floats:
 def _at_places(groups: Groups, k: int, worth: Floats) -> Floats:
     """Returns the sum over a group's positives of what their places are worth, `worth` being cumulative to k."""
     size = groups.negatives_T + groups.positives_T
-    worth_T = worth[_places(groups.before_T + size, k)] - worth[_places(groups.before_T, k)]
+    worth_T = worth[_places_to(groups.before_T + size, k)] - worth[_places_to(groups.before_T, k)]
     return groups.per_group(groups.positives_T * worth_T / size)
 
 
-def _places(counts: Floats, k: int) -> Ints:
+def _places_to(counts: Floats, k: int) -> Ints:
     return np.minimum(counts, k).astype(np.int64)
 
 
-def _mean(groups: Groups, values_G: Floats, counts_by_G: Floats) -> MeanSums:
+def _mean(groups: Groups, values_G: Floats, counts_by_G: Floats) -> list[MeanSums]:
     has_value = np.isfinite(values_G)
-    wholes = counts_by_G[has_value]
+    wholes, slices_G = counts_by_G[has_value], groups.slices_G[has_value]
     drawn_GR = groups.drawn_GR[has_value]
-    parts = (values_G[has_value] * wholes) @ drawn_GR
-    return MeanSums(parts, wholes @ drawn_GR, int(has_value.sum()), int((~has_value).sum()))
+    ends = np.arange(len(wholes) + 1)
+
+    def summed(of_G: Floats) -> Floats:
+        # One non-zero in each column: SciPy adds each group's row to its slice's.
+        return sparse.csc_matrix((of_G, slices_G, ends), (groups.num_slices, len(of_G))) @ drawn_GR
+
+    parts_SR, wholes_SR = summed(values_G[has_value] * wholes), summed(wholes)
+    counted_S = np.bincount(slices_G, minlength=groups.num_slices).tolist()
+    all_S = np.bincount(groups.slices_G, minlength=groups.num_slices).tolist()
+    return [
+        MeanSums(parts, whole, counted, total - counted)
+        for parts, whole, counted, total in zip(parts_SR, wholes_SR, counted_S, all_S, strict=True)
+    ]
 
 
 def _before(values_T: Floats, of_group_G: Ints) -> Floats:

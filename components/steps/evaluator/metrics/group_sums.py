@@ -1,97 +1,200 @@
-"""Groups examples in Beam for GAUC, NDCG and recall at k.
+"""Sums over groups for GAUC, NDCG and recall at k, of all slices at once.
 
-With TFMA's own `query_key`, a slice that contains one example of a group gets all of the group's examples, so that its
-metrics count examples of other slices. Here a group contains the slice's examples only. Beam does not group by single
-groups but by parts of a slice, which contain many groups each.
+A group contains the slice's examples only: those of the group that are in other slices do not count for it.
 """
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
-import tensorflow_model_analysis as tfma
 from numpy.typing import NDArray
-from tensorflow_model_analysis.slicer import slicer_lib
 
-from components.steps.evaluator.metrics.block import BLOCK, MISSING, Block, Target, takes_part
+from components.steps.evaluator.metrics.block import Block, Target
+from components.steps.evaluator.metrics.columns import MISSING
+from components.steps.evaluator.metrics.draws import Units
 from components.steps.evaluator.metrics.group_metrics import MeanSums, at_k, draws, gauc, grouped
 from components.steps.evaluator.metrics.settings import Settings
+from components.steps.evaluator.metrics.totals_histogram import Floats, Ints
 
-GROUP_SUMS = "group_sums"
-"""TFMA's extracts have a part's sums under this key: {target: {metric: MeanSums}}."""
-_EXAMPLES_PER_PART = 50_000
-_Rows = NDArray[np.uint64]
-"""Group, unit, then labels and scores of every target as the bits of their float64: one array is fast to shuffle."""
+GROUP, LIST = "group", "list"
+"""Purposes of groups."""
+SumsOfSlice = dict[Target, dict[str, MeanSums]]
+_NO_PART = np.int8(-1)
 
 
-class AddGroupSums(beam.PTransform):
-    """Adds to the blocks of each slice the sums over its groups."""
+@dataclass(frozen=True)
+class SliceCodes:
+    """Which examples belong to which slice of one specification.
 
-    def __init__(self, settings: Settings, targets: Sequence[Target]) -> None:
-        """Takes the models and tasks that have group metrics: the binary ones."""
-        super().__init__()
-        self._settings = settings
-        self._targets = list(targets)
+    Attributes:
+        slices: by number.
+        codes: number of each example's slice; -1 without one.
+    """
 
-    def expand(self, blocks: Any) -> Any:
-        """Returns the blocks and the sums, as extracts of one slice each."""
-        sizes = beam.pvalue.AsDict(blocks | "Sizes" >> beam.Map(_size) | "SizeOfSlice" >> beam.CombinePerKey(sum))
-        sums = (
-            blocks
-            | "Split" >> beam.FlatMap(_split, self._targets, sizes)
-            | "Together" >> beam.GroupByKey()
-            | "Sum" >> beam.Map(_summed, self._settings, self._targets, sizes)
+    slices: list[str]
+    codes: NDArray[np.int32]
+
+    def where(self, rows: NDArray[np.generic]) -> "SliceCodes":
+        """Returns those of some of the examples."""
+        return SliceCodes(self.slices, self.codes[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence["SliceCodes"]) -> "SliceCodes":
+        """Returns those of the examples of all parts."""
+        numbers: dict[str, int] = {}
+        codes = []
+        for part in parts:
+            number_of = np.array([numbers.setdefault(name, len(numbers)) for name in part.slices] + [-1], np.int32)
+            codes.append(number_of[part.codes])
+        return cls(list(numbers), np.concatenate(codes))
+
+    def with_used_slices(self) -> "SliceCodes":
+        """Returns the same without the slices of no example: Beam would send thousands of names with a few examples."""
+        if len(self.slices) < len(self.codes):
+            return self
+        used, codes = np.unique(np.append(self.codes, np.int32(-1)), return_inverse=True)
+        return SliceCodes([self.slices[code] for code in used[1:].tolist()], (codes[:-1] - 1).astype(np.int32))
+
+
+@dataclass(frozen=True)
+class GroupRows:
+    """Examples, as far as group metrics need them.
+
+    Attributes:
+        groups: hash of each example's group.
+        units: hash of each example's bootstrap unit.
+        codes: the slices by each specification.
+        labels: by task: 1, 0, or -1 without a label.
+        scores: by model and task.
+    """
+
+    groups: Units
+    units: Units
+    codes: list[SliceCodes]
+    labels: dict[str, NDArray[np.int8]]
+    scores: dict[Target, NDArray[np.floating[Any]]]
+
+    def where(self, rows: NDArray[np.generic]) -> "GroupRows":
+        """Returns some of the examples."""
+        return GroupRows(
+            self.groups[rows],
+            self.units[rows],
+            [codes.where(rows).with_used_slices() for codes in self.codes],
+            {task: values[rows] for task, values in self.labels.items()},
+            {target: values[rows] for target, values in self.scores.items()},
         )
-        return (blocks, sums) | beam.Flatten()
 
 
-def _size(extracts: dict[str, Any]) -> tuple[Any, int]:
-    return extracts[tfma.SLICE_KEY_TYPES_KEY][0], len(extracts[BLOCK])
-
-
-def _split(
-    extracts: dict[str, Any], targets: list[Target], sizes: dict[Any, int]
-) -> Iterator[tuple[tuple[Any, str, int], _Rows]]:
-    slice_key = extracts[tfma.SLICE_KEY_TYPES_KEY][0]
-    block: Block = extracts[BLOCK]
-    num_parts = math.ceil(sizes[slice_key] / _EXAMPLES_PER_PART)
-    values = [each for target in targets for each in (block.labels[target[1]], block.scores[target])]
+def split(
+    block: Block, codes: list[SliceCodes], targets: Sequence[Target], num_parts: int
+) -> Iterator[tuple[tuple[str, int], GroupRows]]:
+    """Yields a block's examples by purpose and part of the groups' hashes."""
+    labels = {
+        task: np.where(np.isnan(block.labels[task]), _NO_PART, block.labels[task] > 0).astype(np.int8)
+        for task in {task for _, task in targets}
+    }
+    scores = {target: block.scores[target] for target in targets}
     for purpose, groups in block.groups.items():
-        rows = np.stack([groups, block.units, *(each.view(np.uint64) for each in values)], axis=1)
-        part_of = np.where(groups == MISSING, -1, (groups % np.uint64(num_parts)).astype(np.int64))
-        for part in np.unique(part_of[part_of >= 0]).tolist():
-            yield (slice_key, purpose, part), rows[part_of == part]
+        rows = GroupRows(groups, block.units, codes, labels, scores)
+        parts = np.where(groups == MISSING, -1, (groups % np.uint64(num_parts)).astype(np.int64))
+        for part in np.unique(parts[parts >= 0]).tolist():
+            yield (purpose, part), rows.where(np.flatnonzero(parts == part))
+
+
+def summed(
+    purpose: str, rows: GroupRows, settings: Settings, targets: Sequence[Target], sizes: Mapping[str, int]
+) -> Iterator[tuple[str, SumsOfSlice]]:
+    """Yields each slice with the sums over its groups.
+
+    Args:
+        purpose: of the groups.
+        rows: all examples of these groups.
+        settings: what is measured.
+        targets: models and tasks.
+        sizes: number of examples of each slice: small ones have no replicates.
+    """
+    for codes in rows.codes:
+        # Slices with replicates, and those without.
+        has_replicates = np.array([sizes[name] >= settings.least_examples for name in codes.slices], bool)
+        for replicates, chosen in ((settings.confidence.replicates, has_replicates), (0, ~has_replicates)):
+            mine = (codes.codes >= 0) & np.append(chosen, False)[codes.codes]
+            if mine.any():
+                yield from _summed(purpose, rows.where(mine), codes.where(mine), settings, targets, replicates)
 
 
 def _summed(
-    together: tuple[tuple[Any, str, int], Iterable[_Rows]],
-    settings: Settings,
-    targets: list[Target],
-    sizes: dict[Any, int],
-) -> dict[str, Any]:
-    (slice_key, purpose, _), parts = together
-    rows = np.concatenate(list(parts))
-    confidence = settings.confidence
-    replicates = confidence.replicates if sizes[slice_key] >= settings.least_examples else 0
-    drawn = draws(rows[:, 0], rows[:, 1], replicates, confidence.seed)
-    sums: dict[Target, dict[str, MeanSums]] = {}
-    for index, target in enumerate(targets):
-        groups = rows[:, 0]
-        labels, scores = (np.ascontiguousarray(rows[:, 2 + 2 * index + each]).view(np.float64) for each in (0, 1))
+    purpose: str, rows: GroupRows, codes: SliceCodes, settings: Settings, targets: Sequence[Target], replicates: int
+) -> Iterator[tuple[str, SumsOfSlice]]:
+    order = np.lexsort((rows.groups, codes.codes))
+    every = _Sorted.of(rows.where(order), codes.codes[order], settings, replicates)
+    sums: dict[int, SumsOfSlice] = {}
+    for target in targets:
+        mine = every
         if target[1] in settings.masked:
-            mine = takes_part(labels)
-            if not mine.any():
+            takes_part = every.rows.labels[target[1]] != _NO_PART
+            if not takes_part.any():
                 continue
-            groups, labels, scores = groups[mine], labels[mine], scores[mine]
-            drawn_GR = draws(groups, rows[mine, 1], replicates, confidence.seed)
-        else:
-            drawn_GR = drawn
+            mine = _Sorted.of(every.rows.where(takes_part), every.codes[takes_part], settings, replicates)
+        found = _measured(purpose, mine, len(codes.slices), settings, target)
+        for code in np.unique(mine.codes).tolist():
+            sums.setdefault(code, {})[target] = {name: of_slices[code] for name, of_slices in found.items()}
+    for code, of_slice in sums.items():
+        yield codes.slices[code], of_slice
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Examples sorted by slice and group.
+
+    Attributes:
+        rows: the examples.
+        codes: of their slices.
+        starts: index of the first example of each group within its slice.
+        numbers: of each example's group within its slice.
+        drawn_GR: how often each group counts.
+    """
+
+    rows: GroupRows
+    codes: NDArray[np.int32]
+    starts: Ints
+    numbers: Ints
+    drawn_GR: Floats
+
+    @classmethod
+    def of(cls, rows: GroupRows, codes: NDArray[np.int32], settings: Settings, replicates: int) -> "_Sorted":
+        is_first = np.ones(len(codes), bool)
+        is_first[1:] = (rows.groups[1:] != rows.groups[:-1]) | (codes[1:] != codes[:-1])
+        starts: Ints = np.flatnonzero(is_first)
+        drawn_GR = draws(rows.units, rows.groups[starts], starts, replicates, settings.confidence.seed)
+        return cls(rows, codes, starts, np.cumsum(is_first) - 1, drawn_GR)
+
+
+def _measured(
+    purpose: str, examples: _Sorted, num_slices: int, settings: Settings, target: Target
+) -> dict[str, list[MeanSums]]:
+    """Returns each metric by slice."""
+    groups = grouped(
+        groups=examples.numbers,
+        drawn_GR=examples.drawn_GR,
+        is_positive=examples.rows.labels[target[1]] > 0,
         # A score that is not finite leaves all metrics of the slice undefined later; here any number will do.
-        examples = grouped(groups=groups, drawn_GR=drawn_GR, is_positive=labels > 0, scores=np.nan_to_num(scores))
-        if purpose == "group" and settings.group is not None:
-            sums[target] = {"gauc": gauc(examples, settings.group.weigh)}
-        elif settings.list is not None:
-            sums[target] = at_k(examples, settings.list.k)
-    return {tfma.SLICE_KEY_TYPES_KEY: slicer_lib.slice_keys_to_numpy_array([slice_key]), GROUP_SUMS: sums}
+        scores=np.nan_to_num(examples.rows.scores[target]),
+        slices_G=examples.codes[examples.starts].astype(np.int64),
+        num_slices=num_slices,
+    )
+    if purpose == GROUP and settings.group is not None:
+        return {"gauc": gauc(groups, settings.group.weigh)}
+    return at_k(groups, settings.list.k) if settings.list is not None else {}
+
+
+def joined(parts: Iterable[GroupRows]) -> GroupRows:
+    """Returns the examples of all parts, of which there is at least one."""
+    every = list(parts)
+    return GroupRows(
+        np.concatenate([part.groups for part in every]),
+        np.concatenate([part.units for part in every]),
+        [SliceCodes.joined([part.codes[index] for part in every]) for index in range(len(every[0].codes))],
+        {task: np.concatenate([part.labels[task] for part in every]) for task in every[0].labels},
+        {target: np.concatenate([part.scores[target] for part in every]) for target in every[0].scores},
+    )

@@ -1,32 +1,48 @@
-"""Reads TFMA's results: metrics of both models by task and slice, with intervals and replicates.
+"""The file of an evaluation's results: metrics of both models by slice and task, with intervals and replicates.
 
-TFMA's files contain, by task (`output_name`) and model (`model_name`),
-
-- `auc`: a double (NaN where undefined), with TFMA's confidence interval if the bootstrap gives one;
-- `auc/replicates`: bytes, the metric in every replicate of the bootstrap as little-endian float64. Replicate i gives
-  each example the same weight for both models. Bytes, because TFMA would subtract the arrays of the two models;
-- `calibration_buckets`: bytes, JSON, for binary tasks: ten lists of equally many examples by rising prediction, each
-  `{"mean_prediction": …, "mean_label": …, "num_examples": …}`; examples of equal prediction stay together.
+`metrics.parquet` has a row for each slice, model, task and metric. `slice` is a JSON list of features and values.
+`replicates` are the metric in every replicate of the bootstrap, in which an example counts as often for both models.
+`calibration_buckets` is JSON, in the row of `calibration` of a binary task: ten lists of equally many examples by
+rising prediction, each `{"mean_prediction": …, "mean_label": …, "num_examples": …}`; examples of equal prediction stay
+together.
 """
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tfx.dsl.io import fileio
 
+from components.steps.evaluator.metrics.block import Target
 from components.steps.evaluator.metrics.bootstrap import interval
+from components.steps.evaluator.metrics.tally import Result
 from schemas.spec import Inputs
 from schemas.spec.metrics import slice_name
 from schemas.spec.release import Evaluation
 
 CANDIDATE, BASELINE = "candidate", "baseline"
-"""TFMA's names of the two models: tfma.CANDIDATE_KEY and BASELINE_KEY."""
-REPLICATES = "/replicates"
-CALIBRATION_BUCKETS = "calibration_buckets"
-REPLICATE_TYPE = np.dtype("<f8")
+"""Names of the two models."""
+METRICS_FILE = "metrics.parquet"
+_SCHEMA = pa.schema(
+    [
+        ("slice", pa.string()),
+        ("model", pa.string()),
+        ("task", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("lower", pa.float64()),
+        ("upper", pa.float64()),
+        ("replicates", pa.list_(pa.float64())),
+        ("calibration_buckets", pa.string()),
+    ]
+)
+"""`value`, `lower` and `upper` are null where undefined; `replicates` where there is no interval."""
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -68,23 +84,78 @@ class SliceResult:
     features: frozenset[str] = frozenset()
 
 
-def read_measured(messages: Iterable[Any], inputs: Inputs, evaluation: Evaluation) -> dict[str, SliceResult]:
+def encoded(slice_key: str, results: Mapping[Target, Result], level: float) -> list[Row]:
+    """Returns the rows of a slice, with intervals of the level."""
+    return [
+        _row(slice_key, target, name, values, level, result.buckets if name == "calibration" else [])
+        for target, result in results.items()
+        for name, values in ({name: [value] for name, value in result.report.items()} | result.metrics).items()
+    ]
+
+
+def _row(slice_key: str, target: Target, name: str, values: Any, level: float, buckets: list[Bucket]) -> Row:
+    value, replicates = float(values[0]), list(map(float, values[1:]))
+    ends = interval(replicates, level) if math.isfinite(value) else None
+    lower, upper = ends or (None, None)
+    return {
+        "slice": slice_key,
+        "model": target[0],
+        "task": target[1],
+        "metric": name,
+        "value": value if math.isfinite(value) else None,
+        "lower": lower,
+        "upper": upper,
+        "replicates": replicates if ends else None,
+        "calibration_buckets": json.dumps(buckets) if buckets else None,
+    }
+
+
+def write_measured(slices: Iterable[Sequence[Row]], folder: str) -> None:
+    """Writes the rows of all slices."""
+    rows = sorted((row for rows in slices for row in rows), key=lambda row: (row["slice"], row["model"] != CANDIDATE))
+    fileio.makedirs(folder)
+    content = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), content)
+    with fileio.open(os.path.join(folder, METRICS_FILE), "wb") as file:
+        file.write(content.getvalue().to_pybytes())
+
+
+def read_measured(folder: str, inputs: Inputs, evaluation: Evaluation) -> dict[str, SliceResult]:
     """Returns the results by slice: "" for all examples, `tab=home`, `language=hi,tab=home`, `new user`.
 
     Args:
-        messages: MetricsForSlice, from `tfma.load_metrics`.
+        folder: of `write_measured`; without the file there was no example.
         inputs: the tasks; every slice has a dict of metrics for each, which may be empty.
         evaluation: the slices; names have their features in this order.
     """
-    results = {}
-    for message in messages:
-        pairs = [(key.column, _slice_value(key)) for key in message.slice_key.single_slice_keys]
-        # A slice of new ids has a single feature, such as `new user`, whose only value is true.
-        is_of_new_ids = bool(pairs) and pairs[0][0] not in _names(inputs)
-        name = pairs[0][0] if is_of_new_ids else name_of(evaluation, dict(pairs))
-        features = frozenset() if is_of_new_ids else frozenset(dict(pairs))
-        results[name] = _result(message, inputs, features)
+    path = os.path.join(folder, METRICS_FILE)
+    if not fileio.exists(path):
+        return {}
+    with fileio.open(path, "rb") as file:
+        rows = pq.read_table(pa.BufferReader(file.read())).to_pylist()
+    results: dict[str, SliceResult] = {}
+    for row in rows:
+        name, features = _named(dict(json.loads(row["slice"])), inputs, evaluation)
+        result = results.setdefault(name, SliceResult(candidate={task: {} for task in inputs.tasks}, features=features))
+        side = result.candidate if row["model"] == CANDIDATE else result.baseline
+        side.setdefault(row["task"], {})[row["metric"]] = _measured(row)
+        if row["model"] == CANDIDATE and row["calibration_buckets"] is not None:
+            result.calibration_buckets[row["task"]] = json.loads(row["calibration_buckets"])
     return results
+
+
+def _named(values: dict[str, str | int], inputs: Inputs, evaluation: Evaluation) -> tuple[str, frozenset[str]]:
+    # A slice of new ids has a single feature, such as `new user`, whose only value is true.
+    first = next(iter(values), None)
+    if first is not None and first not in {*inputs.features, *inputs.keys}:
+        return first, frozenset()
+    return name_of(evaluation, values), frozenset(values)
+
+
+def _measured(row: Row) -> Measured:
+    if row["value"] is None:
+        return UNDEFINED
+    return Measured(row["value"], row["lower"], row["upper"], tuple(row["replicates"] or ()))
 
 
 def name_of(evaluation: Evaluation, values: Mapping[str, str | int]) -> str:
@@ -103,47 +174,3 @@ def paired_change(candidate: Measured, baseline: Measured, level: float) -> Meas
         differences = tuple(ours - theirs for ours, theirs in pairs)
     lower, upper = interval(differences, level) or (None, None)
     return Measured(candidate.value - baseline.value, lower, upper, differences)
-
-
-def _names(inputs: Inputs) -> set[str]:
-    return {*inputs.features, *inputs.keys}
-
-
-def _slice_value(key: Any) -> str | int:
-    value = getattr(key, key.WhichOneof("kind"))
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return int(value)
-
-
-def _result(message: Any, inputs: Inputs, features: frozenset[str]) -> SliceResult:
-    result = SliceResult(candidate={task: {} for task in inputs.tasks}, features=features)
-    replicates = {
-        (entry.key.model_name, entry.key.output_name, entry.key.name): entry.value.bytes_value
-        for entry in message.metric_keys_and_values
-        if entry.key.name.endswith(REPLICATES)
-    }
-    for entry in message.metric_keys_and_values:
-        key = entry.key
-        if key.is_diff or key.name.endswith(REPLICATES):
-            continue
-        is_baseline = key.model_name == BASELINE
-        if key.name == CALIBRATION_BUCKETS:
-            if not is_baseline:
-                result.calibration_buckets[key.output_name] = json.loads(entry.value.bytes_value)
-            continue
-        side = result.baseline if is_baseline else result.candidate
-        encoded = replicates.get((key.model_name, key.output_name, key.name + REPLICATES), b"")
-        side.setdefault(key.output_name, {})[key.name] = _measured(entry, encoded)
-    return result
-
-
-def _measured(entry: Any, encoded: bytes) -> Measured:
-    value = entry.value.double_value.value
-    if not math.isfinite(value):
-        return UNDEFINED
-    lower = upper = None
-    if entry.HasField("confidence_interval"):
-        lower = entry.confidence_interval.lower_bound.double_value.value
-        upper = entry.confidence_interval.upper_bound.double_value.value
-    return Measured(value, lower, upper, tuple(np.frombuffer(encoded, REPLICATE_TYPE).tolist()))

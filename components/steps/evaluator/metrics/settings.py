@@ -1,7 +1,6 @@
-"""The settings of the metrics and extractors: TFMA's configuration carries them as JSON."""
+"""How every task is measured, as a spec says."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import Field
 
@@ -35,10 +34,6 @@ class Settings(FrozenModel):
     columns: dict[str, str]
     masked: dict[str, str | None] = Field(default_factory=dict)
     weights: dict[str, str] = Field(default_factory=dict)
-
-    def document(self) -> dict[str, Any]:
-        """Returns the settings as a JSON object, without `masked` and `weights` if they are empty."""
-        return self.model_dump(mode="json", exclude={name for name in ("masked", "weights") if not getattr(self, name)})
 
 
 def settings_of(inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate]) -> Settings:

@@ -1,24 +1,19 @@
-"""Common parts of all totals: the examples to count, and weighted sums over them.
+"""Common parts of all totals: the examples to count, and sums over them.
 
-Everything is counted 1 + replicates times: unweighted, and with the weights of each bootstrap replicate. The size does
-not grow with the number of examples.
+Everything is counted 1 + replicates times: once, and as often as each replicate of the bootstrap draws it. The size
+does not grow with the number of examples.
 
 Arrays carry shape suffixes: N examples, R for 1 + replicates, of which the first is the data itself.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from components.steps.evaluator.metrics.bootstrap import weights
+from components.steps.evaluator.metrics.draws import Draws, Units
 from components.steps.evaluator.metrics.totals_histogram import Floats
-
-CHUNK = 8192
-"""Examples that are counted at once."""
-
-Units = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -29,14 +24,14 @@ class Part:
         ids: hash of each example.
         units: hash of each example's bootstrap unit.
         labels: float64.
-        scores: float64, possibly NaN or infinite.
+        scores: float32 or float64, possibly NaN or infinite.
         weights: finite float64 of at least 0; None for a task without weights.
     """
 
     ids: Units
     units: Units
     labels: Floats
-    scores: Floats
+    scores: NDArray[np.floating[Any]]
     weights: Floats | None = None
 
     def __len__(self) -> int:
@@ -47,14 +42,6 @@ class Part:
         """Returns some of the examples."""
         weights = None if self.weights is None else self.weights[rows]
         return Part(self.ids[rows], self.units[rows], self.labels[rows], self.scores[rows], weights)
-
-
-def joined(parts: list[Part]) -> Part:
-    """Returns the examples of all parts."""
-    if len(parts) == 1:
-        return parts[0]
-    names = ["ids", "units", "labels", "scores", *(["weights"] if parts[0].weights is not None else [])]
-    return Part(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 @dataclass
@@ -81,14 +68,16 @@ class Sums:
         """Begins empty."""
         self.values = np.zeros((self.columns, 1 + self.replicates))
 
-    def count(self, part: Part) -> Part:
-        """Counts the examples and returns those with finite label and score."""
+    def count(self, part: Part, draws: Draws) -> tuple[Part, Draws]:
+        """Counts the examples and returns those with finite label and score, the scores as float64."""
         is_scored = np.isfinite(part.scores)
         self.num_examples += len(part)
         self.labels += float(part.labels.sum())
         self.num_bad_scores += int((~is_scored).sum())
         is_good = is_scored & np.isfinite(part.labels)
-        return part if is_good.all() else part.where(is_good)
+        if not is_good.all():
+            part, draws = part.where(is_good), draws.where(is_good)
+        return replace(part, scores=part.scores.astype(np.float64)), draws
 
     def merge(self, other: "Sums") -> None:
         """Adds the sums over other examples."""
@@ -113,16 +102,15 @@ class Sums:
         }
 
 
-def times(part: Part, replicates: int, seed: int, *, by_weight: bool) -> NDArray[Any]:
-    """Returns how often each example counts in the data and each replicate, times its weight if `by_weight`: [N, R]."""
-    times_NR = weights(part.units, replicates, seed)
+def own_weights(part: Part, *, by_weight: bool) -> Floats | None:
+    """Returns the examples' own weights if each counts by its own, None if each counts once."""
     if not by_weight:
-        return times_NR
+        return None
     if part.weights is None:
         raise ValueError("by_weight: examples have no weights")
-    return times_NR * part.weights[:, None]
+    return part.weights
 
 
-def weighted(columns: list[Floats], weights_NR: NDArray[np.generic]) -> Floats:
-    """Returns the sum of each column, [columns, R]."""
-    return np.stack(columns) @ weights_NR.astype(np.float64)
+def weighted(columns: list[NDArray[Any]], weights: Floats | None) -> list[NDArray[Any]]:
+    """Returns the columns, times the examples' own weights if there are any."""
+    return columns if weights is None else [column * weights for column in columns]

@@ -2,8 +2,16 @@
 
 import numpy as np
 
-from components.steps.evaluator.metrics.totals import CHUNK, Part, Sums, times, weighted
-from components.steps.evaluator.metrics.totals_histogram import Floats, Histogram, areas, calibration_buckets, ratio
+from components.steps.evaluator.metrics.draws import Draws
+from components.steps.evaluator.metrics.totals import Part, Sums, own_weights, weighted
+from components.steps.evaluator.metrics.totals_histogram import (
+    Floats,
+    Histogram,
+    areas,
+    bucketed,
+    calibration_buckets,
+    ratio,
+)
 
 _SMALLEST_PROBABILITY = 1e-7
 """The log loss clips probabilities this far from 0 and 1, as Keras does: one certain mistake costs 16, not infinity."""
@@ -25,21 +33,20 @@ class BinaryTotals:
         if replicates:
             self.drawn = Histogram(replicates=1 + replicates, limit=_REPLICATE_BUCKETS, dtype=dtype)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: Part, draws: Draws) -> None:
         """Counts examples."""
-        part = self.sums.count(part)
-        for start in range(0, len(part), CHUNK):
-            self._add(part.where(slice(start, start + CHUNK)))
-
-    def _add(self, part: Part) -> None:
+        part, draws = self.sums.count(part, draws)
+        if not len(part):
+            return
+        own = own_weights(part, by_weight=self.by_weight)
         is_positive = part.labels > 0
         probabilities = np.clip(part.scores, _SMALLEST_PROBABILITY, 1 - _SMALLEST_PROBABILITY)
         losses = -np.log(np.where(is_positive, probabilities, 1 - probabilities))
-        weights_NR = times(part, self.sums.replicates, self.seed, by_weight=self.by_weight)
-        self.sums.values += weighted([np.ones(len(part)), part.labels, part.scores, losses], weights_NR)
-        self.exact.add(part.scores, is_positive, weights_NR[:, :1])
+        self.sums.values += draws.summed(weighted([np.ones(len(part)), part.labels, part.scores, losses], own))
+        examples = bucketed(part.scores)
+        self.exact.add(examples, part.scores, is_positive, draws, own)
         if self.drawn is not self.exact:
-            self.drawn.add(part.scores, is_positive, weights_NR)
+            self.drawn.add(examples, part.scores, is_positive, draws, own)
 
     def merge(self, other: "BinaryTotals") -> None:
         """Adds the totals of other examples."""

@@ -24,7 +24,7 @@ class RankSample:
     """The examples with the smallest hashes.
 
     Attributes:
-        most: how many are kept.
+        most: how many are kept; half as many more wait to be sorted.
         units: hashes of what the bootstrap draws, uint64[n].
         values: hash, label and score of each example as float64[n, 3]; the hash in [0, 1).
     """
@@ -43,7 +43,16 @@ class RankSample:
         self._append(other.units, other.values)
 
     def _append(self, units: NDArray[np.uint64], values: Floats) -> None:
+        if len(self.units) >= self.most:
+            # None of the others can be kept, and they are nearly all once there are many examples.
+            can_be_kept = values[:, 0] <= self.values[:, 0].max()
+            units, values = units[can_be_kept], values[can_be_kept]
         self.units, self.values = np.concatenate([self.units, units]), np.concatenate([self.values, values])
+        if len(self.units) > 1.5 * self.most:
+            self.cut()
+
+    def cut(self) -> None:
+        """Keeps as many as may be kept."""
         if len(self.units) > self.most:
             # Label and score decide between the same hashes: of equal examples it does not matter which is kept.
             kept = np.lexsort(self.values.T[::-1])[: self.most]
@@ -53,6 +62,7 @@ class RankSample:
         """Returns the correlation of the examples as they are and in each replicate, [1 + replicates]."""
         if not len(self.units):
             return np.full(1 + replicates, np.nan)
+        self.cut()
         drawn_RN = weights(self.units, replicates, seed).T
         parts = [
             spearman(self.values[:, 1], self.values[:, 2], drawn_RN[start : start + _CHUNK])

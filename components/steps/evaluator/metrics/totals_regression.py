@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from components.steps.evaluator.metrics.totals import CHUNK, Part, Sums, times, weighted
+from components.steps.evaluator.metrics.draws import Draws
+from components.steps.evaluator.metrics.totals import Part, Sums, own_weights, weighted
 from components.steps.evaluator.metrics.totals_histogram import Floats, ratio
 from components.steps.evaluator.metrics.totals_ranks import RankSample
 
@@ -17,17 +18,16 @@ class RegressionTotals:
         self.by_weight = by_weight
         self.sample = RankSample()
 
-    def add(self, part: Part) -> None:
+    def add(self, part: Part, draws: Draws) -> None:
         """Counts examples."""
-        part = self.sums.count(part)
+        part, draws = self.sums.count(part, draws)
+        if not len(part):
+            return
         if not self.by_weight:
             self.sample.add(part.ids, part.units, part.labels, part.scores)
-        for start in range(0, len(part), CHUNK):
-            chunk = part.where(slice(start, start + CHUNK))
-            errors = chunk.scores - chunk.labels
-            columns = [np.ones(len(chunk)), chunk.labels, chunk.scores, errors**2, np.abs(errors)]
-            times_NR = times(chunk, self.sums.replicates, self.seed, by_weight=self.by_weight)
-            self.sums.values += weighted(columns, times_NR)
+        errors = part.scores - part.labels
+        columns = [np.ones(len(part)), part.labels, part.scores, errors**2, np.abs(errors)]
+        self.sums.values += draws.summed(weighted(columns, own_weights(part, by_weight=self.by_weight)))
 
     def merge(self, other: "RegressionTotals") -> None:
         """Adds the totals of other examples."""

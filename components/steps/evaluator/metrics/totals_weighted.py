@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from components.steps.evaluator.metrics.draws import Draws
 from components.steps.evaluator.metrics.totals import Part, Sums
 from components.steps.evaluator.metrics.totals_binary import BinaryTotals
 from components.steps.evaluator.metrics.totals_histogram import Floats
@@ -23,10 +24,10 @@ class WeightedTotals:
         """The sums of the unweighted totals."""
         return self.plain.sums
 
-    def add(self, part: Part) -> None:
+    def add(self, part: Part, draws: Draws) -> None:
         """Counts examples."""
-        self.plain.add(part)
-        self.by_weight.add(part)
+        self.plain.add(part, draws)
+        self.by_weight.add(part, draws)
 
     def merge(self, other: "WeightedTotals") -> None:
         """Adds the totals of other examples of the same kind of task."""

@@ -1,6 +1,6 @@
 """Checks that a candidate scores every task of every example.
 
-TFMA would fail on a candidate that does not, and the verdict would give no reason.
+Within Beam a candidate that does not would end the step, and no verdict would give the reason.
 """
 
 import os

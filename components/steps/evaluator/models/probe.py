@@ -1,16 +1,13 @@
 """Scores a few examples with an exported model, before Beam scores all of them."""
 
-import gc
-import importlib
-import os
 from typing import Any
 
 import tensorflow as tf
-from tfx.dsl.io import fileio
-from tfx.types import artifact_utils
 
-from schemas.contracts.export import DESCRIPTION_FILE, SERVE, read_header
-from schemas.errors import UserError
+from components.examples import reading
+from components.steps.evaluator.models.examples import sources
+from components.steps.evaluator.models.loaded import load
+from schemas.contracts.export import SERVE
 
 MISFITS = (
     tf.errors.DataLossError,
@@ -27,55 +24,21 @@ _PROBE_EXAMPLES = 64
 
 def first_examples(examples: Any, split: str) -> list[bytes]:
     """Returns the first serialized examples of a split."""
-    (uri,) = artifact_utils.get_split_uris([examples], split)
-    records: list[bytes] = []
-    for file in sorted(fileio.glob(os.path.join(uri, "*"))):
-        compression = "GZIP" if file.endswith(".gz") else ""
-        dataset = tf.data.TFRecordDataset(file, compression).take(_PROBE_EXAMPLES - len(records))
-        records.extend(dataset.as_numpy_iterator())
-        if len(records) >= _PROBE_EXAMPLES:
-            break
-    return records
+    return reading.first_examples(sources(examples, split), _PROBE_EXAMPLES)
 
 
 def score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
     """Returns the outputs of a SavedModel for the records, by name."""
-    load_custom_ops(path)
-    try:
-        return _score(path, records)
-    finally:
-        # A loaded model and its functions refer to each other: its rows would stay in memory while TFMA loads it again.
-        gc.collect()
+    return call(load(path), SERVE, tf.constant(records, tf.string))
 
 
-def _score(path: str, records: list[bytes]) -> dict[str, tf.Tensor]:
-    loaded = tf.saved_model.load(path)
-    signature = loaded.signatures[SERVE]
-    (argument,) = signature.structured_input_signature[1]
-    outputs: dict[str, tf.Tensor] = signature(**{argument: tf.constant(records, tf.string)})
-    if hasattr(loaded, "release"):
-        # Hash tables outlive the model that made them. Models without tables lack this function.
-        loaded.release()
+def call(model: Any, signature: str, records: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Returns the outputs of a signature of a loaded model for serialized examples, by name."""
+    function = model.signatures[signature]
+    # By name: given a positional argument, TensorFlow first formats all records into an unused error message.
+    (argument,) = function.structured_input_signature[1]
+    outputs: dict[str, tf.Tensor] = function(**{argument: records})
     return outputs
-
-
-def load_custom_ops(path: str) -> None:
-    """Imports the package of custom operations that a SavedModel needs, if any: TensorFlow cannot load it otherwise.
-
-    Raises:
-        ValueError: for a package that no export of Sangam needs.
-    """
-    description = os.path.join(path, DESCRIPTION_FILE)
-    if not fileio.exists(description):
-        return
-    with fileio.open(description, "rb") as file:
-        content = file.read()
-    try:
-        header = read_header(description, content)
-    except UserError as error:
-        raise ValueError(str(error)) from error
-    if header.custom_ops:
-        importlib.import_module(header.custom_ops)
 
 
 def in_short(error: Exception) -> str:

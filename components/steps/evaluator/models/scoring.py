@@ -1,0 +1,53 @@
+"""Scores batches of examples with the candidate and the baseline."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from components.steps.evaluator.models.examples import model_input
+from components.steps.evaluator.models.loaded import load
+from components.steps.evaluator.models.probe import call
+from schemas.contracts.export import KNOWN_IDS, SERVE
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models to compare.
+
+    Attributes:
+        paths: of SavedModels, by the name of the model.
+        knows_ids: the model that says which ids it knows; None if nobody asks.
+    """
+
+    paths: Mapping[str, str]
+    knows_ids: str | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What models say of examples.
+
+    Attributes:
+        by_model: their outputs, by name.
+        known_ids: by feature, whether the model has a row for each example's id; empty if nobody asks.
+    """
+
+    by_model: Mapping[str, Mapping[str, NDArray[Any]]]
+    known_ids: Mapping[str, NDArray[np.bool_]]
+
+
+def scores_of(batch: pa.RecordBatch, models: Models) -> Scores:
+    """Returns what the models say of a batch."""
+    records = model_input(batch)
+    loaded = {name: load(path) for name, path in models.paths.items()}
+    by_model = {name: _arrays(call(model, SERVE, records)) for name, model in loaded.items()}
+    known = {} if models.knows_ids is None else _arrays(call(loaded[models.knows_ids], KNOWN_IDS, records))
+    return Scores(by_model, known)
+
+
+def _arrays(outputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    return {name: values.numpy() for name, values in outputs.items()}

@@ -1,0 +1,71 @@
+"""Makes blocks of scored examples: from record batches and the models' scores."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from components.steps.evaluator.metrics.block import Block
+from components.steps.evaluator.metrics.columns import MISSING, example_ids, first_values, keys, numbers
+from components.steps.evaluator.metrics.group_sums import GROUP, LIST, SliceCodes
+from components.steps.evaluator.metrics.settings import Settings
+from components.steps.evaluator.metrics.totals_histogram import Floats
+from components.steps.evaluator.models.scoring import Scores
+from components.steps.evaluator.plan import Plan
+from components.steps.evaluator.slices.slicing import slice_codes
+from schemas.spec.metrics import new_id_slice
+
+
+def block_of(batch: pa.RecordBatch, scores: Scores, plan: Plan) -> tuple[Block, list[SliceCodes]]:
+    """Returns the scored examples of a batch, and their slices."""
+    settings = plan.settings
+    values = {name: first_values(batch, column) for name, column in settings.columns.items()}
+    ids = example_ids(batch)
+    weights = {task: numbers(first_values(batch, column)) for task, column in settings.weights.items()}
+    by = settings.confidence.by
+    drawn_by = ids if by is None else keys(values[by])
+    groupings = {GROUP: settings.group, LIST: settings.list}
+    block = Block(
+        ids=ids,
+        # An example without a value of `by` is a unit of its own.
+        units=np.where(drawn_by != MISSING, drawn_by, ids),
+        groups={name: keys(values[part.by]) for name, part in groupings.items() if part is not None},
+        labels={task: _labels(batch, column, settings, task, weights) for task, column in plan.labels.items()},
+        scores={(model, task): _scores(scores.by_model[model].get(task), len(ids)) for model, task in plan.targets},
+        masked=frozenset(settings.masked),
+        weights={task: np.nan_to_num(of_task, nan=0.0) for task, of_task in weights.items()},
+    )
+    for feature, is_known in scores.known_ids.items():
+        known = is_known.reshape(-1)
+        values[new_id_slice(feature)] = pa.array(np.ones(len(known), np.int64), mask=known)
+    return block, _codes(plan, values, len(block))
+
+
+def _codes(plan: Plan, values: Mapping[str, pa.Array], size: int) -> list[SliceCodes]:
+    return [slice_codes(spec, values, size) for spec in plan.slices]
+
+
+def joined_codes(parts: Sequence[Sequence[SliceCodes]]) -> list[SliceCodes]:
+    """Returns the slices of all examples, by each specification."""
+    return [SliceCodes.joined([part[index] for part in parts]) for index in range(len(parts[0]))]
+
+
+def _labels(batch: pa.RecordBatch, column: str, settings: Settings, task: str, weights: Mapping[str, Floats]) -> Floats:
+    """Returns a task's labels, NaN where there is none or the example is masked, as in training."""
+    labels = numbers(first_values(batch, column))
+    only_where = settings.masked.get(task)
+    if only_where is not None:
+        labels = np.where(numbers(first_values(batch, only_where)) != 1, np.nan, labels)
+    if task in settings.masked and task in weights:
+        labels = np.where(np.isnan(weights[task]), np.nan, labels)
+    return labels
+
+
+def _scores(values: NDArray[Any] | None, size: int) -> NDArray[np.floating[Any]]:
+    """Returns one score per example; NaN, which every gate refuses, where the model gives none or several."""
+    if values is None or values.size != size:
+        return np.full(size, np.nan, np.float32)
+    scores = values.reshape(size)
+    return scores if scores.dtype == np.float32 else scores.astype(np.float64)

@@ -1,0 +1,181 @@
+"""Measures models on Beam: scores examples, slices, counts and groups them, and writes the metrics of every slice."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from components.steps.evaluator.metrics import group_sums
+from components.steps.evaluator.metrics.block import Block, joined
+from components.steps.evaluator.metrics.group_sums import GroupRows, SliceCodes, SumsOfSlice
+from components.steps.evaluator.metrics.measured import encoded, write_measured
+from components.steps.evaluator.metrics.tally import Tally
+from components.steps.evaluator.models.examples import read
+from components.steps.evaluator.models.loaded import load
+from components.steps.evaluator.models.scoring import Models, scores_of
+from components.steps.evaluator.plan import Plan
+from components.steps.evaluator.slices.blocks import block_of, joined_codes
+from components.steps.evaluator.slices.slicing import count
+
+_LEAST_COUNTED = 32_768
+"""Examples that are counted at once, from as many batches as it takes."""
+_GROUPS = "groups"
+
+
+def measure(
+    pipeline: beam.Pipeline, *, sources: Sequence[Any], models: Models, plan: Plan, num_parts: int, folder: str
+) -> None:
+    """Adds the evaluation to a pipeline.
+
+    Args:
+        pipeline: of Beam.
+        sources: of examples: what `models.examples.read` reads.
+        models: to measure.
+        plan: what to measure.
+        num_parts: into how many parts the groups are divided, each of which is held in memory.
+        folder: for the results, which `measured.read_measured` reads.
+    """
+    has_groups = plan.settings.group is not None or plan.settings.list is not None
+    counted = (
+        pipeline
+        | "Sources" >> beam.Create(list(sources))
+        # Without it an engine reads all sources in one task.
+        | "Spread" >> beam.Reshuffle()
+        | "Count" >> beam.ParDo(_Count(models, plan, num_parts if has_groups else 0)).with_outputs(_GROUPS, main="main")
+    )
+    # To Beam, one of several outputs has no type; Flink shuffles only what it knows to be pairs.
+    tallies = counted.main | "Tallies" >> beam.Map(_same).with_output_types(tuple[str, Tally])
+    if has_groups:
+        tallies = _with_group_sums(tallies, counted[_GROUPS], plan)
+    (
+        tallies
+        | "OfSlice" >> beam.CombinePerKey(_Together(plan))
+        | "Result" >> beam.Map(_encoded, plan)
+        | "Everything" >> beam.GroupByKey()
+        | "Write" >> beam.Map(_write, folder)
+    )
+
+
+def _with_group_sums(tallies: Any, rows: Any, plan: Plan) -> Any:
+    sizes = tallies | "Size" >> beam.MapTuple(_size) | "SizeOfSlice" >> beam.CombinePerKey(sum)
+    sums = (
+        rows
+        | "Groups" >> beam.GroupByKey()
+        | "Sum" >> beam.FlatMap(_summed, plan, beam.pvalue.AsDict(sizes))
+        | "Apart" >> beam.Reshuffle()
+    )
+    # Beam's Java fuser, which Flink and Spark use, refuses the job without both: it fuses what is before a Flatten with
+    # it, and finds that its output is "consumed but never produced".
+    return (tallies | "AlsoApart" >> beam.Reshuffle(), sums) | "Both" >> beam.Flatten()
+
+
+class _Count(beam.DoFn):
+    """Turns sources into tallies by slice, and into examples by group."""
+
+    def __init__(self, models: Models, plan: Plan, num_parts: int) -> None:
+        self._models = models
+        self._plan = plan
+        self._measures = plan.measures()
+        self._num_parts = num_parts
+
+    def setup(self) -> None:
+        for path in self._models.paths.values():
+            load(path)
+
+    def start_bundle(self) -> None:
+        self._tallies: dict[str, Tally] = {}
+        self._waiting: list[tuple[Block, list[SliceCodes]]] = []
+
+    def process(self, source: Any) -> Iterator[Any]:
+        for batch in read(source):
+            self._waiting.append(self._scored(batch))
+            if sum(len(block) for block, _ in self._waiting) >= _LEAST_COUNTED:
+                yield from self._count()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        end, windows = GlobalWindow().max_timestamp(), [GlobalWindow()]
+        for tagged in self._count():
+            yield beam.pvalue.TaggedOutput(tagged.tag, WindowedValue(tagged.value, end, windows))
+        for name, tally in self._tallies.items():
+            tally.compact()
+            yield WindowedValue((name, tally), end, windows)
+        self._tallies = {}
+
+    def _scored(self, batch: pa.RecordBatch) -> tuple[Block, list[SliceCodes]]:
+        return block_of(batch, scores_of(batch, self._models), self._plan)
+
+    def _count(self) -> Iterator[Any]:
+        """Counts what waits, and yields its examples by group."""
+        if not self._waiting:
+            return
+        blocks, codes = zip(*self._waiting, strict=True)
+        self._waiting = []
+        block, every = joined(blocks), joined_codes(codes)
+        count(block, every, self._measures, self._tallies)
+        if self._num_parts:
+            for key, rows in group_sums.split(block, every, self._plan.group_targets, self._num_parts):
+                yield beam.pvalue.TaggedOutput(_GROUPS, (key, rows))
+
+
+class _Together(beam.CombineFn):
+    """Merges the tallies of a slice."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._measures = plan.measures()
+
+    def create_accumulator(self) -> Tally:
+        return Tally(self._measures)
+
+    def add_input(self, accumulator: Tally, tally: Tally) -> Tally:
+        accumulator.merge(tally)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Tally]) -> Tally:
+        merged = self.create_accumulator()
+        for accumulator in accumulators:
+            merged.merge(accumulator)
+        return merged
+
+    def compact(self, accumulator: Tally) -> Tally:
+        accumulator.compact()
+        return accumulator
+
+    def extract_output(self, accumulator: Tally) -> Tally:
+        return accumulator
+
+
+def _same(of_slice: tuple[str, Tally]) -> tuple[str, Tally]:
+    return of_slice
+
+
+def _size(name: str, tally: Tally) -> tuple[str, int]:
+    return name, tally.num_examples
+
+
+def _summed(
+    together: tuple[tuple[str, int], Iterable[GroupRows]], plan: Plan, sizes: dict[str, int]
+) -> Iterator[tuple[str, Tally]]:
+    (purpose, _), parts = together
+    measures = plan.measures()
+    rows = group_sums.joined(parts)
+    for name, sums in group_sums.summed(purpose, rows, plan.settings, plan.group_targets, sizes):
+        yield name, _tally_of(measures, sums)
+
+
+def _tally_of(measures: Any, sums: SumsOfSlice) -> Tally:
+    tally = Tally(measures)
+    tally.add_means(sums)
+    return tally
+
+
+def _encoded(of_slice: tuple[str, Tally], plan: Plan) -> tuple[None, Any]:
+    name, tally = of_slice
+    settings = plan.settings
+    return None, encoded(name, tally.result(settings.least_examples), settings.confidence.level)
+
+
+def _write(everything: tuple[None, Iterable[Any]], folder: str) -> None:
+    write_measured(everything[1], folder)
