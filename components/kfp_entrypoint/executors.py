@@ -21,6 +21,7 @@ from components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_m
 
 _LOG = logging.getLogger(__name__)
 _COMPONENTS = "tfx.components"
+_MOUNT, _STORAGE = "/gcs/", "gs://"
 _NOISY = ("apache_beam", "tensorflow_model_analysis")
 """They say dozens of lines about what they do not find, or do not need."""
 
@@ -69,6 +70,9 @@ def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_
         inputs_spec: of the component: the types of its parameters.
         beam_args: what remains of the command line.
     """
+    is_on_storage = "--runner=DataflowRunner" in beam_args
+    if is_on_storage:
+        executor_input = _replaced(executor_input, _MOUNT, _STORAGE)
     load_components_alone()
     from tfx.utils import import_utils
 
@@ -82,7 +86,17 @@ def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_
     context = _context(executor_class, executor_input["outputs"]["outputFile"], list(beam_args))
     values = executor_input["inputs"].get("parameterValues", {})
     executor_class(context).Do(inputs, outputs, parameters(values, inputs_spec))
-    return {"artifacts": artifacts.written(outputs)}
+    written = {"artifacts": artifacts.written(outputs)}
+    return _replaced(written, _STORAGE, _MOUNT) if is_on_storage else written
+
+
+def _replaced(node: Any, start: str, by: str) -> Any:
+    """Returns JSON with another start of each text: Dataflow's workers see the buckets that Vertex AI mounts by URI."""
+    if isinstance(node, dict):
+        return {key: _replaced(value, start, by) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_replaced(value, start, by) for value in node]
+    return by + node.removeprefix(start) if isinstance(node, str) and node.startswith(start) else node
 
 
 def parameters(values: Json, inputs_spec: Json) -> Json:

@@ -2,14 +2,13 @@
 
 import posixpath
 
-import pydantic
 from tfx.dsl.io import fileio
 
+from components.examples.documents import read_document
 from components.reports.ingestion import FILE_NAME as INGESTION_FILE
 from components.reports.ingestion import IngestionReport
 from schemas.contracts.statistics import FILE_NAME as STATISTICS_FILE
 from schemas.contracts.statistics import Statistics, parse_statistics
-from schemas.errors import UserError
 
 
 def read_ingestion(examples_uri: str) -> IngestionReport:
@@ -18,19 +17,7 @@ def read_ingestion(examples_uri: str) -> IngestionReport:
     Raises:
         UserError: if there is none, or another version wrote it.
     """
-    path = posixpath.join(examples_uri, INGESTION_FILE)
-    if not fileio.exists(path):
-        raise UserError(
-            f"{path}: no such file (got none); these Examples are incomplete or not Sangam's: run ingestion again"
-        )
-    with fileio.open(path, "r") as file:
-        text = file.read()
-    try:
-        return IngestionReport.model_validate_json(text)
-    except pydantic.ValidationError as error:
-        raise UserError(
-            f"{path}: is not an ingestion report of this version (got: {error}); run ingestion again"
-        ) from error
+    return read_document(examples_uri, INGESTION_FILE, IngestionReport)
 
 
 def write_ingestion(examples_uri: str, report: IngestionReport) -> None:

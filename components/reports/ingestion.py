@@ -26,6 +26,7 @@ class SplitReport(_Report):
         ignored: values treated as missing, clipped or cut off, by reason and column, for example "not finite: price".
         negatives: rows with label 0 of the task with keep_negatives, before sampling; 0 without sampling.
         negatives_sampled_out: of these, left out by sampling.
+        joined: by source of the join, numbers of rows on both sides and what happened to them.
     """
 
     num_files: int
@@ -35,6 +36,7 @@ class SplitReport(_Report):
     ignored: dict[str, int] = {}
     negatives: int = 0
     negatives_sampled_out: int = 0
+    joined: dict[str, dict[str, int]] = {}
 
     @property
     def kept_negatives(self) -> float | None:

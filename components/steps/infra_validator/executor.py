@@ -3,6 +3,7 @@
 import logging
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ _LOG = logging.getLogger(__name__)
 LOG_DIR_VARIABLE = "SANGAM_LOG_DIR"
 MARKS = {True: "INFRA_BLESSED", False: "INFRA_NOT_BLESSED"}
 """Names of tfx.components.infra_validator.executor, which imports the clients of Kubernetes and Docker."""
+
+_REQUEST_BYTES = 8 * 2**20
+"""Half of what a server takes by default: as columns, with padded lists, examples can be larger than serialized."""
 
 Artifacts = dict[str, list[Any]]
 
@@ -126,12 +130,23 @@ def read_reference(training_dir: Path, rows: str) -> Reference:
     if not examples:
         raise UserError(f"{path}: contains no examples (got 0); the eval split must contain rows")
     trained = _read_scores(training_dir / CHECK_SCORES_FILE)
+    count = num_in_message(examples)
     if rows == "float32":
-        return Reference(examples, trained, "the trainer's")
+        return Reference(examples[:count], _first(trained, count), "the trainer's")
     exported = _read_scores(training_dir / SERVED_SCORES_FILE)
     _, gap = difference(exported, trained)
     whose = f"the export's own (from {rows} rows; they differ from the trainer's, from full rows, by {gap:.2g})"
-    return Reference(examples, exported, whose)
+    return Reference(examples[:count], _first(exported, count), whose)
+
+
+def num_in_message(examples: Sequence[bytes]) -> int:
+    """Returns how many of the first examples a request may have, at least one."""
+    ends = np.cumsum([len(example) for example in examples])
+    return max(1, int(np.searchsorted(ends, _REQUEST_BYTES, side="right")))
+
+
+def _first(scores: Scores, count: int) -> Scores:
+    return {task: values[:count] for task, values in scores.items()}
 
 
 def _read_scores(path: Path) -> Scores:

@@ -8,7 +8,7 @@ from components.reports.evaluation import TaskVerdict, Verdict
 from components.reports.serving import ServingVerdict
 from components.steps.pusher.manifest import Provenance
 from schemas.contracts.export import Description
-from schemas.quantities import shown_bytes
+from schemas.quantities import listed_counts, shown_bytes
 from schemas.spec.release import Evaluation
 
 WORST_SLICES = 3
@@ -23,10 +23,12 @@ class Rows:
     Attributes:
         written: number of examples.
         left_out: number of other rows, by reason.
+        joined: by source of a join, numbers of rows on both sides and what happened to them.
     """
 
     written: int
     left_out: Mapping[str, int]
+    joined: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,17 @@ def _data(facts: CardFacts) -> Iterator[str]:
     provenance = facts.provenance
     rows = []
     for split, split_rows in facts.rows.items():
-        left_out = ", ".join(f"{count:,} {reason}" for reason, count in split_rows.left_out.items())
-        rows.append((split, _periods(provenance.days.get(split, [])), f"{split_rows.written:,}", left_out or "none"))
+        left_out = listed_counts(split_rows.left_out) or "none"
+        rows.append((split, _periods(provenance.days.get(split, [])), f"{split_rows.written:,}", left_out))
     yield _table(("split", "days", "rows", "rows left out"), rows)
+    joined = [
+        (split, source, listed_counts(counts) or "none")
+        for split, split_rows in facts.rows.items()
+        for source, counts in split_rows.joined.items()
+    ]
+    if joined:
+        yield "Logs that were joined to the rows:"
+        yield _table(("split", "source", "rows of both sides"), joined)
     if provenance.missing_days:
         yield f"Days without logs: {_periods(provenance.missing_days)}."
     if provenance.refit_days:

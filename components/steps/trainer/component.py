@@ -24,7 +24,7 @@ class TrainerSpec(types.ComponentSpec):
     }
     INPUTS = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
-        "transformed_examples": ChannelParameter(type=standard_artifacts.Examples),
+        "transformed_examples": ChannelParameter(type=standard_artifacts.Examples, optional=True),
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
     }
     OUTPUTS = {
@@ -48,9 +48,9 @@ class Trainer(base_component.BaseComponent):
         *,
         spec: Spec,
         examples: Any,
-        transformed_examples: Any,
         transform_graph: Any,
         pipeline_root: Any,
+        transformed_examples: Any = None,
         launch: str = "",
     ):
         """Declares the step.
@@ -59,9 +59,10 @@ class Trainer(base_component.BaseComponent):
             spec: of which only the ranker part counts: changing a gate or the push target does not train again.
             examples: channel of raw examples, with the report of ingestion; a few of the evaluation split are scored
                 by the ranks and by the export.
-            transformed_examples: channel of Transform's examples.
             transform_graph: channel of Transform's graph, which becomes part of the served model.
             pipeline_root: for checkpoints of unfinished trainings; a str or a RuntimeParameter.
+            transformed_examples: channel of Transform's examples; None: the raw ones are transformed when they are
+                read.
             launch: JSON of `schemas.spec.cluster.Launch` for a training job of several pods; "": local processes.
         """
         super().__init__(

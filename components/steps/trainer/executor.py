@@ -12,6 +12,7 @@ from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 from tfx.utils import path_utils
 
+from components.examples.listing import Listing, read_listing
 from components.registry import checkpoint as checkpoints
 from components.registry import seal
 from components.reports.artifact_files import read_ingestion, read_statistics
@@ -125,8 +126,10 @@ def _job(
     exec_properties: dict[str, Any],
     log_dir: Path,
 ) -> TrainJob:
-    transformed = input_dict["transformed_examples"]
-    train_files = _files(transformed, TRAIN)
+    transformed = input_dict.get("transformed_examples")
+    files, raw = _listed(transformed or input_dict["examples"]), _listed(input_dict["examples"])
+    graph = _local(artifact_utils.get_single_uri(input_dict["transform_graph"]))
+    train_files = _files(files, TRAIN)
     base = os.path.join(_local(report.base.checkpoint_uri), checkpoints.FOLDER) if report.base else ""
     checkpoint = artifact_utils.get_single_uri(output_dict["checkpoint"])
     root = exec_properties["pipeline_root"]
@@ -136,15 +139,17 @@ def _job(
         ranker=ranker,
         code=exec_properties["code"],
         train_files=train_files,
+        transform_graph=graph,
         base=base,
     )
     return TrainJob(
         ranker=_with_epochs(ranker, has_base=bool(report.base)),
         spec_digest=digest(ranker),
+        transform="ahead" if transformed else "in_pool",
         train_files=train_files,
-        validation_files=_files(transformed, VALIDATION),
-        check_files=_files(input_dict["examples"], EVAL),
-        transform_graph=_local(artifact_utils.get_single_uri(input_dict["transform_graph"])),
+        validation_files=_files(files, VALIDATION),
+        check_files=_files(raw, EVAL),
+        transform_graph=graph,
         model_dir=_local(path_utils.serving_model_dir(artifact_utils.get_single_uri(output_dict["model"]))),
         output_dir=_local(artifact_utils.get_single_uri(output_dict["training"])),
         final_checkpoint=os.path.join(_local(checkpoint), checkpoints.FOLDER),
@@ -197,12 +202,12 @@ def _log_dir() -> Path:
     return directory.absolute()
 
 
-def _files(examples: list[Any], split: str) -> tuple[str, ...]:
-    artifact = artifact_utils.get_single_instance(examples)
-    if split not in artifact_utils.decode_split_names(artifact.split_names):
-        return ()
-    directory = Path(_local(artifact_utils.get_split_uri(examples, split)))
-    return tuple(sorted(str(file) for file in directory.iterdir() if file.is_file()))
+def _listed(examples: list[Any]) -> Listing:
+    return read_listing(artifact_utils.get_single_uri(examples))
+
+
+def _files(listing: Listing, split: str) -> tuple[str, ...]:
+    return tuple(map(_local, listing.files(split)))
 
 
 def _local(uri: str) -> str:

@@ -26,20 +26,29 @@ GIVEN_UP_KEPT = 3
 """Number of abandoned trainings of a ranker whose checkpoints are kept until one succeeds."""
 
 
-def checkpoint_dir(pipeline_root: str, *, ranker: RankerSpec, code: str, train_files: Sequence[str], base: str) -> Path:
+def checkpoint_dir(
+    pipeline_root: str,
+    *,
+    ranker: RankerSpec,
+    code: str,
+    train_files: Sequence[str],
+    transform_graph: str,
+    base: str,
+) -> Path:
     """Returns the folder of a training, which depends on its ranker, code, examples and base.
 
     Args:
         pipeline_root: a local folder.
         ranker: to train.
         code: digest of the sources.
-        train_files: paths of the examples, which contain the artifact's unique folder.
+        train_files: paths of the examples, in folders that never change.
+        transform_graph: path of Transform's graph, in the artifact's unique folder.
         base: checkpoint to start from, "" for none.
     """
     files = [[path, os.path.getsize(path)] for path in sorted(train_files)]
     # The export does not affect training.
     trained = ranker.model_copy(update={"export": Export()})
-    identity = json.dumps([digest(trained), code, files, base])
+    identity = json.dumps([digest(trained), code, files, transform_graph, base])
     return Root(pipeline_root).checkpoints(ranker.name) / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 

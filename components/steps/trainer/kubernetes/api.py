@@ -20,7 +20,7 @@ from schemas.backoff import Backoff, retry_after_s
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
-_CONFLICT, _GONE, _NOT_FOUND = 409, 410, 404
+_CONFLICT, _FORBIDDEN, _GONE, _NOT_FOUND = 409, 403, 410, 404
 _PASSING = {429, 500, 502, 503, 504}
 
 Resource = TypeVar("Resource", bound=NamespacedResourceG)
@@ -153,7 +153,9 @@ class _Failures:
             UserError: if the failure is permanent or has lasted too long.
         """
         code = code_of(error)
-        if code is not None and code not in _PASSING:
+        # A server that starts again forbids everything until it has read its roles.
+        may_be_starting = code == _FORBIDDEN and self._failing_since is not None
+        if code is not None and code not in _PASSING and not may_be_starting:
             raise UserError(refusal(error, self._verb, self._resource, self._api.namespace)) from error
         what = f"{self._verb} {self._resource._api_info.plural} in namespace {self._api.namespace}"
         now = asyncio.get_running_loop().time()
