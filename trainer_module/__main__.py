@@ -1,5 +1,10 @@
 """The process of one rank: `python -m trainer_module JOB_FILE PARENT_PID SERVICE ATTEMPT`, started by `launch`."""
 
+from schemas.needless_imports import leave_out_needless
+
+if __name__ == "__main__":
+    leave_out_needless()  # Before the imports below.
+
 import logging
 import sys
 from pathlib import Path

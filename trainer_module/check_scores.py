@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
 from schemas.contracts.training_job import TrainJob
 from trainer_module.input.batch import Batch, Layout
-from trainer_module.input.local_reader import records
+from trainer_module.input.raw_examples import first_examples
+from trainer_module.transforms.graph import TransformGraph
 
 NUM_CHECKED = 512
 
@@ -26,7 +27,7 @@ def write_check(job: TrainJob, rank: int, predict: Callable[[Batch | None], dict
     """
     if not job.check_files:
         return
-    raw = [] if rank else list(records(job.check_files).take(NUM_CHECKED).as_numpy_iterator())
+    raw = [] if rank else first_examples(job.check_files, NUM_CHECKED)
     scores = predict(_transformed(job, raw) if raw else None)
     if rank == 0:
         with tf.io.TFRecordWriter(str(Path(job.output_dir) / CHECK_EXAMPLES_FILE)) as writer:
@@ -43,9 +44,8 @@ def read_check(output_dir: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
 
 
 def _transformed(job: TrainJob, raw: list[bytes]) -> Batch:
-    # Imported late: only rank 0 needs it, once.
-    import tensorflow_transform as tft
-
-    transform = tft.TFTransformOutput(job.transform_graph)
-    columns = tf.io.parse_example(tf.constant(raw), transform.raw_feature_spec())
-    return Layout(job.ranker).pack(transform.transform_features_layer()(columns))
+    transform = TransformGraph(job.transform_graph)
+    columns = tf.io.parse_example(
+        tf.constant(raw), {name: tf.io.VarLenFeature(kind) for name, kind in transform.columns.items()}
+    )
+    return Layout(job.ranker).pack(transform(columns))

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from schemas.contracts.export import SERVE, SERVED_SCORES_FILE, ExportReport, TaskLoss
+from schemas.contracts.export import RANK, SERVE, SERVED_SCORES_FILE, ExportReport, TaskLoss
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.files import write_whole
 from schemas.parent_process import end_with_parent
 from trainer_module.check_scores import read_check
 from trainer_module.serving.operations import load_operations
 from trainer_module.serving.reduction import labels_of, reductions
-from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of
+from trainer_module.serving.scores import evaluation_requests, full_scores_file, refuse_difference, scores_of
 
 _LOG = logging.getLogger("trainer_module.export")
 
@@ -76,22 +76,21 @@ def _checked(job: TrainJob) -> ExportReport:
         load_operations(spec.form)
         loaded = tf.saved_model.load(str(model))
         raw, expected = read_check(output_dir)
-        served = scores_of(loaded.signatures[SERVE], [tf.constant(raw, tf.string)])
+        served = scores_of(loaded.signatures[SERVE], [{"examples": tf.constant(raw, tf.string)}])
         np.savez(output_dir / SERVED_SCORES_FILE, **served)
         if spec.rows == "float32":
             refuse_difference(served, expected)
         else:
-            losses = _reductions(job, loaded.signatures[SERVE])
+            losses = _reductions(job, loaded.signatures[RANK])
         loaded.release()
     return ExportReport(form=spec.form, rows=spec.rows, model_bytes=size, tasks=losses, seconds=0.0)
 
 
-def _reductions(job: TrainJob, serve: Any) -> dict[str, TaskLoss]:
+def _reductions(job: TrainJob, rank: Any) -> dict[str, TaskLoss]:
     with np.load(full_scores_file(job)) as stored:
         full = dict(stored)
     full_scores_file(job).unlink()
-    labels = labels_of(job.ranker, evaluation_split(job))
-    return reductions(job.ranker, labels, full, scores_of(serve, evaluation_split(job)))
+    return reductions(job.ranker, labels_of(job), full, scores_of(rank, evaluation_requests(job)))
 
 
 def main(job_file: str, parent_pid: str, started: str = "") -> None:

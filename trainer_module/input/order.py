@@ -1,5 +1,6 @@
 """The order of training examples as plain data: which files are read together, and by whom."""
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -72,14 +73,14 @@ def parts_of_pool(files: Sequence[str], order: Order, seed: int, workers: int) -
         if len(files) < 2 * wanted:
             # Every part has records of every file: with one file a part, days would follow one another.
             return tuple((Segment(_mixed(files, seed), workers, worker),) for worker in range(workers))
-        in_order, starts = sorted(files), np.random.default_rng(seed).permutation(wanted)
+        in_order, starts = _by_name(files), np.random.default_rng(seed).permutation(wanted)
         return tuple((Segment(_mixed(in_order[index::wanted], seed)),) for index in starts)
     return _in_chunks(by_day(files), order, seed, chunks=_PARTS_PER_WORKER, shares=workers)
 
 
 def files_of_rank(files: Sequence[str], rank: int, ranks: int) -> Segment:
     """Returns a rank's share of files that all ranks read together; it opens as few files as possible."""
-    in_order = sorted(files)
+    in_order = _by_name(files)
     if len(files) >= ranks:
         return Segment(tuple(in_order[rank::ranks]))
     file = rank % len(files)
@@ -105,6 +106,11 @@ def _of_day(files: list[str], order: Order, seed: int, shares: int, share: int) 
             return [Segment(mixed[share::shares]) if len(files) >= shares else Segment(mixed, shares, share)]
 
 
+def _by_name(files: Sequence[str]) -> list[str]:
+    """Returns files in an order that does not depend on the folders they are in."""
+    return sorted(files, key=lambda file: (posixpath.basename(file), file))
+
+
 def _mixed(files: Sequence[str], seed: int) -> tuple[str, ...]:
-    in_order = sorted(files)
+    in_order = _by_name(files)
     return tuple(in_order[index] for index in np.random.default_rng(seed).permutation(len(in_order)))

@@ -7,6 +7,7 @@ the position.
 
 import functools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,44 +15,74 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from schemas.spec import RankerSpec
-from trainer_module.input.batch import Batch, parser
-from trainer_module.input.local_reader import Records
-from trainer_module.input.order import order_of, parts_of_pool, shuffle_seed
+from schemas.spec.training import Order
+from trainer_module.input.batch import Batch
+from trainer_module.input.blocks import Rows, num_rows
+from trainer_module.input.example_reader import ExampleReader
+from trainer_module.input.order import Part, order_of, parts_of_pool, shuffle_seed
+from trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
 
 
 class LostBatchesError(RuntimeError):
     """The pool did not deliver each batch of an epoch exactly once, after repeated requests; a later attempt may."""
 
 
-def training_records(spec: RankerSpec, files: Sequence[str], epoch: int) -> Records:
+@dataclass(frozen=True)
+class PoolParts:
+    """What a pool reads in an epoch.
+
+    Attributes:
+        parts: in this order.
+        order: of their rows.
+        shuffle_buffer: rows that are shuffled at a time.
+        seed: of the epoch.
+    """
+
+    parts: tuple[Part, ...]
+    order: Order
+    shuffle_buffer: int
+    seed: int
+
+
+def training_parts(spec: RankerSpec, files: Sequence[str], epoch: int) -> PoolParts:
     """Returns what the pool reads in an epoch of training."""
     order, seed = order_of(spec, files), shuffle_seed(spec, epoch)
     parts = parts_of_pool(files, order, seed, spec.cluster.data_workers)
-    return Records(parts, order, spec.training.shuffle_buffer, seed)
+    return PoolParts(parts, order, spec.training.shuffle_buffer, seed)
 
 
-def validation_records(spec: RankerSpec, files: Sequence[str]) -> Records:
+def validation_parts(spec: RankerSpec, files: Sequence[str]) -> PoolParts:
     """Returns what the pool reads for validation: all examples, in the order of the files."""
-    return Records(parts_of_pool(files, "shuffled", 0, spec.cluster.data_workers), "time", 1, seed=0)
+    return PoolParts(parts_of_pool(files, "shuffled", 0, spec.cluster.data_workers), "time", 1, seed=0)
 
 
 class PoolEpoch:
     """One rank's batches of an epoch, and the names of those it has trained on."""
 
-    def __init__(self, spec: RankerSpec, records: Records, *, service: str, name: str, trained: NDArray[Any]):
+    def __init__(
+        self,
+        reader: ExampleReader,
+        read: PoolParts,
+        batch_size: int,
+        *,
+        service: str,
+        name: str,
+        trained: NDArray[Any],
+    ):
         """Begins an epoch, or continues it.
 
         Args:
-            spec: how to parse, and the batch size.
-            records: what is read.
+            reader: of the files.
+            read: what is read.
+            batch_size: of a rank.
             service: host:port of the dispatcher.
             name: of the request, the same on all ranks; unique over all attempts at the job.
             trained: [n, 2] int64, the batches (part, number in part) that all ranks have trained on before.
         """
-        self._dataset_of = functools.partial(_served_batches, spec, records, service=service)
+        self._dataset_of = functools.partial(_served_batches, reader, read, batch_size, service=service)
         self._name = name
         self._dataset = self._dataset_of(name=name, trained=trained)
-        self._num_parts = records.num_parts
+        self._num_parts = len(read.parts)
         self._taken: list[tuple[int, int]] = []
         self._ends: list[tuple[int, int]] = []
         self._steps = self._passes = 0
@@ -136,8 +167,9 @@ def _described(parts: NDArray[np.int64], delivered: NDArray[np.int64]) -> str:
 
 
 def _served_batches(
-    spec: RankerSpec,
-    records: Records,
+    reader: ExampleReader,
+    read: PoolParts,
+    batch_size: int,
     *,
     service: str,
     name: str,
@@ -152,17 +184,19 @@ def _served_batches(
     All ranks must make the same request under the same name. `only` limits it to some parts. See `PoolEpoch` for the
     other arguments.
     """
-    # The pool hands out elements of this first dataset, a few at a time, to its workers. tf.data must not shuffle
-    # it: the first worker would take all parts into its buffer.
-    parts = np.arange(records.num_parts) if only is None else np.sort(only)
-    dataset = tf.data.Dataset.from_tensor_slices(tf.constant(parts, tf.int64))
-    dataset = dataset.flat_map(lambda part: _batches_of_part(records, spec.training.batch_size_per_rank, part))
-    if len(trained):
-        is_trained = np.zeros([records.num_parts, int(trained[:, 1].max()) + 2], np.bool_)
-        is_trained[trained[:, 0], trained[:, 1]] = True
-        dataset = dataset.filter(lambda part, number, _: (number < 0) | ~_look_up(is_trained, part, number))
-    parse = parser(spec)
-    dataset = dataset.map(lambda part, number, serialized: (part, number, parse(serialized)))
+    num_parts = len(read.parts)
+    numbers = np.arange(num_parts) if only is None else np.sort(only)
+    is_trained = np.zeros([num_parts, int(trained[:, 1].max(initial=-1)) + 2], np.bool_)
+    is_trained[trained[:, 0], trained[:, 1]] = True
+    dataset = _batches(
+        reader,
+        parts_as_tensors(read.parts, read.seed),
+        read.order,
+        read.shuffle_buffer,
+        batch_size,
+        tf.constant(numbers, tf.int64),
+        tf.constant(is_trained),
+    )
     return dataset.apply(
         tf.data.experimental.service.distribute(
             processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
@@ -172,16 +206,35 @@ def _served_batches(
     ).prefetch(2)
 
 
-def _look_up(is_trained: NDArray[np.bool_], part: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+@traced_once
+def _batches(
+    reader: ExampleReader,
+    parts: Parts,
+    order: Order,
+    shuffle_buffer: int,
+    batch_size: int,
+    numbers: tf.Tensor,
+    is_trained: tf.Tensor,
+) -> tf.data.Dataset:
+    read = PartReader(reader.table, parts, order, shuffle_buffer)
+    # The pool hands out elements of this first dataset, a few at a time, to its workers. tf.data must not shuffle
+    # it: the first worker would take all parts into its buffer.
+    dataset = tf.data.Dataset.from_tensor_slices(numbers)
+    dataset = dataset.flat_map(lambda part: _batches_of_part(reader, read, batch_size, part))
+    dataset = dataset.filter(lambda part, number, _: (number < 0) | ~_look_up(is_trained, part, number))
+    return dataset.map(lambda part, number, rows: (part, number, reader.batch_of(rows)))
+
+
+def _look_up(is_trained: tf.Tensor, part: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
     # The last column is False, for all numbers beyond the table.
-    return tf.constant(is_trained)[part, tf.clip_by_value(number, 0, is_trained.shape[1] - 1)]
+    return is_trained[part, tf.clip_by_value(number, 0, tf.shape(is_trained, tf.int64)[1] - 1)]
 
 
-def _batches_of_part(records: Records, batch_size: int, part: tf.Tensor) -> tf.data.Dataset:
-    """Returns (part, number, serialized examples [batch]) of one part, a function of its arguments alone."""
-    end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+def _batches_of_part(reader: ExampleReader, read: PartReader, batch_size: int, part: tf.Tensor) -> tf.data.Dataset:
+    """Returns (part, number, rows) of the batches of one part, a function of its arguments alone."""
+    end = tf.data.Dataset.from_tensors(reader.table.empty())
 
-    def named(number: tf.Tensor, serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        return part, tf.where(tf.size(serialized) > 0, number, -1 - number), serialized
+    def named(number: tf.Tensor, rows: Rows) -> tuple[tf.Tensor, tf.Tensor, Rows]:
+        return part, tf.where(num_rows(rows) > 0, number, -1 - number), rows
 
-    return records.of(part).batch(batch_size).concatenate(end).enumerate().map(named)
+    return read.batches(part, batch_size).concatenate(end).enumerate().map(named)

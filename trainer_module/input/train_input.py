@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 from schemas.contracts.training_job import TrainJob
 from trainer_module import collectives
 from trainer_module.input.batch import Batch
+from trainer_module.input.example_reader import ExampleReader, reader_of
 from trainer_module.input.local_reader import own_batches, validation_batches
 from trainer_module.input.position import Position
 from trainer_module.input.service_reader import (
     PoolEpoch,
+    PoolParts,
     broken_parts,
     refuse_lost,
-    training_records,
-    validation_records,
+    training_parts,
+    validation_parts,
 )
 
 _LOG = logging.getLogger("trainer_module.rank")
@@ -45,19 +47,22 @@ class TrainInput:
         attempt: str,
         start: Position,
         trained: NDArray[Any],
+        reader: ExampleReader | None = None,
     ):
         """Begins at a position.
 
         Args:
             job: says how examples are ordered and batched.
-            files: of transformed examples.
+            files: of examples.
             rank: this one.
             ranks: number of ranks.
             service: host:port of the pool's dispatcher; empty: every rank reads for itself.
             attempt: names this attempt of the job.
             start: where to begin.
             trained: [n, 2], batches of the pool that all ranks have trained on in the epoch of `start`.
+            reader: of the files; None: the job's.
         """
+        self._reader = reader or reader_of(job)
         self._job, self._files, self._rank, self._ranks = job, files, rank, ranks
         self._service, self._attempt = service, attempt
         self._start, self._trained = start, trained
@@ -77,6 +82,7 @@ class TrainInput:
             attempt=self._attempt,
             start=Position(epoch=epoch),
             trained=no_batches(),
+            reader=self._reader,
         )
 
     def batches(self, epoch: int, examples: int) -> Iterable[Batch]:
@@ -92,12 +98,12 @@ class TrainInput:
         self._epoch, self._examples_before, self._times_lost = epoch, examples - done, 0
         ranker = self._job.ranker
         if not self._service:
-            return own_batches(ranker, self._files, epoch=epoch, rank=self._rank, ranks=self._ranks, skip=done)
-        records = training_records(ranker, self._files, epoch)
-        self._parts = records.num_parts
-        self._pool_epoch = PoolEpoch(
-            ranker, records, service=self._service, name=f"train-{self._attempt}-epoch-{epoch}", trained=self._trained
-        )
+            return own_batches(
+                ranker, self._files, epoch=epoch, rank=self._rank, ranks=self._ranks, skip=done, reader=self._reader
+            )
+        read = training_parts(ranker, self._files, epoch)
+        self._parts = len(read.parts)
+        self._pool_epoch = self._epoch_of(read, f"train-{self._attempt}-epoch-{epoch}", self._trained)
         return self._pool_epoch
 
     def validation(self, epoch: int, attempt: int) -> Iterable[Batch]:
@@ -111,10 +117,13 @@ class TrainInput:
             self._times_lost = 0
         ranker, files = self._job.ranker, self._job.validation_files
         if not self._service:
-            return validation_batches(ranker, files, rank=self._rank, ranks=self._ranks)
-        name = f"validate-{self._attempt}-epoch-{epoch}-{attempt}"
-        records = validation_records(ranker, files)
-        return PoolEpoch(ranker, records, service=self._service, name=name, trained=no_batches())
+            return validation_batches(ranker, files, rank=self._rank, ranks=self._ranks, reader=self._reader)
+        read = validation_parts(ranker, files)
+        return self._epoch_of(read, f"validate-{self._attempt}-epoch-{epoch}-{attempt}", no_batches())
+
+    def _epoch_of(self, read: PoolParts, name: str, trained: NDArray[Any]) -> PoolEpoch:
+        batch_size = self._job.ranker.training.batch_size_per_rank
+        return PoolEpoch(self._reader, read, batch_size, service=self._service, name=name, trained=trained)
 
     def came_whole(self, validation: Iterable[Batch]) -> bool:
         """Says whether the ranks together were given all of `validation`; all of them call it after the last batch.

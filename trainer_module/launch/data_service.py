@@ -7,11 +7,13 @@ a journal continues after a restart, and a worker is found again under the addre
 
 import argparse
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from schemas.early_sigterm import exit_on
 from schemas.files import write_whole
+from schemas.needless_imports import leave_out_needless
 from schemas.parent_process import end_with_parent
 
 _HEARTBEAT_MS = 1000
@@ -22,7 +24,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("role", choices=["dispatcher", "worker"])
     parser.add_argument("--port", type=int, default=0, help="to serve on; 0 for any")
     parser.add_argument("--journal", type=Path, help="folder of a dispatcher that may be started again")
-    parser.add_argument("--dispatcher", help="host:port, for a worker")
+    dispatcher = parser.add_mutually_exclusive_group()
+    dispatcher.add_argument("--dispatcher", help="host:port, for a worker")
+    dispatcher.add_argument("--dispatcher-file", type=Path, help="where a dispatcher that starts writes its address")
     parser.add_argument("--advertise", help="host:port under which ranks reach a worker; none: on this machine")
     parser.add_argument("--parent-pid", type=int, help="process to end with")
     parser.add_argument("--address-file", type=Path, help="where to write the address")
@@ -37,7 +41,7 @@ def _serve(arguments: argparse.Namespace) -> Any:
         own = arguments.advertise or "localhost:%port%"
         return service.WorkerServer(
             service.WorkerConfig(
-                dispatcher_address=arguments.dispatcher,
+                dispatcher_address=arguments.dispatcher or _read_when_there(arguments.dispatcher_file),
                 port=arguments.port,
                 worker_address=own,
                 data_transfer_address=own,
@@ -55,9 +59,17 @@ def _serve(arguments: argparse.Namespace) -> Any:
     )
 
 
+def _read_when_there(file: Path) -> str:
+    # Whoever has started both processes ends this one if the dispatcher does not come.
+    while not file.exists():
+        time.sleep(0.05)
+    return file.read_text()
+
+
 def main() -> None:
     """Serves until told to stop."""
     exit_on()
+    leave_out_needless()
     arguments = _arguments()
     if arguments.parent_pid is not None:
         end_with_parent(arguments.parent_pid)

@@ -80,6 +80,9 @@ class Host:
             elif (silent_s := time.monotonic() - heard) > alone_s and self._group:
                 _LOG.warning("no reply from the coordinator for %.0f s: ending the ranks", silent_s)
                 self._end_ranks(grace_s=0.0)
+                # The same coordinator may answer again, before it takes this host for lost: it must not wait for ranks.
+                brief = f"host {self._index} had no reply for {silent_s:.0f} s"
+                self._note_failure(JobFailedError("lost", f"training: {brief} from the coordinator", brief))
             elif silent_s > patience_s:
                 _LOG.error("no reply from the coordinator for %.0f s: giving up", silent_s)
                 return ExitCode.FAILED

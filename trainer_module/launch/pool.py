@@ -33,11 +33,12 @@ class Pool:
         stack.callback(lambda: end(self._children.values()))
         if job.ranker.cluster.data_workers == 0:
             return
-        self._start("dispatcher", "dispatcher")
-        self.service = self._address("dispatcher")
         names = [f"data-worker-{number}" for number in range(job.ranker.cluster.data_workers)]
+        self._start("dispatcher", "dispatcher")
+        # At once: all of them load TensorFlow first, and a worker needs the dispatcher only after that.
         for name in names:
             self._start_worker(name)
+        self.service = self._address("dispatcher")
         self._workers = {name: self._address(name) for name in names}
         if open_addresses := open_ports(child.pid for child in self._children.values()):
             warning = f"the data service listens to other machines too ({', '.join(open_addresses)}); see launch.log"
@@ -62,7 +63,7 @@ class Pool:
             self._start_worker(name, "--port", self._workers[name].rpartition(":")[2])
 
     def _start_worker(self, name: str, *more: str) -> None:
-        self._start(name, "worker", "--dispatcher", self.service, *more)
+        self._start(name, "worker", "--dispatcher-file", str(self._address_file("dispatcher")), *more)
 
     def _start(self, name: str, role: str, *more: str) -> None:
         file = self._address_file(name)

@@ -3,6 +3,9 @@
 import time
 from collections.abc import Iterable, Iterator
 
+import tensorflow as tf
+
+from trainer_module import collectives
 from trainer_module.input.batch import Batch
 from trainer_module.loop.history import EpochReport
 from trainer_module.loop.trainer import Trainer
@@ -30,7 +33,7 @@ def train_epoch(
         NotFiniteError: on all ranks in the same step.
     """
     started, evict_every = time.monotonic(), trainer.ranker.spec.training.evict_every_steps
-    for result in trainer.steps(batches):
+    for result in trainer.steps(_timed(batches, report)):
         num_examples, losses = int(result.count), result.losses_T.numpy().tolist()
         if bool(result.is_finite):
             trainer.skipped_in_a_row = 0
@@ -46,6 +49,20 @@ def train_epoch(
         yield report
     report.evict_s += trainer.evict(progress)
     report.seconds += time.monotonic() - started
+    waited_s = collectives.allreduce_sum(tf.constant(report.input_wait_s, tf.float64), name="input_wait")
+    report.input_wait_s = float(waited_s) / trainer.ranks
+
+
+def _timed(batches: Iterable[Batch], report: EpochReport) -> Iterator[Batch]:
+    """Yields the batches; adds to the report how long they were waited for."""
+    left = iter(batches)
+    while True:
+        started = time.monotonic()
+        batch = next(left, None)
+        report.input_wait_s += time.monotonic() - started
+        if batch is None:
+            return
+        yield batch
 
 
 def _refuse_too_many_skipped(trainer: Trainer, losses: list[float]) -> None:

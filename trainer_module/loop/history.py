@@ -21,6 +21,7 @@ class EpochReport:
         skipped: steps left out of both, for losses or gradients that were not finite.
         seconds: of training, without validation.
         evict_s: of these, spent removing rows on this rank.
+        input_wait_s: of these, spent waiting for batches; the mean over the ranks once the epoch is complete.
         validation: by task, `auc` or `rmse` on the validation split; empty without one.
     """
 
@@ -29,6 +30,7 @@ class EpochReport:
     skipped: int = 0
     seconds: float = 0.0
     evict_s: float = 0.0
+    input_wait_s: float = 0.0
     validation: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -124,6 +126,7 @@ class History:
                 "skipped": report.skipped,
                 "seconds": report.seconds,
                 "evict_s": report.evict_s,
+                "input_wait_s": report.input_wait_s,
                 "validation": report.validation,
             }
             for report in self.reports

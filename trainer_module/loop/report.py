@@ -35,6 +35,7 @@ def write_report(run: Run, tables: dict[str, dict[str, Any]]) -> None:
         "examples": examples,
         "seconds": round(seconds, 3),
         "examples_per_s": round(examples / seconds, 1),
+        "input_wait": _input_wait(history.reports),
         "skipped_steps": sum(report.skipped for report in history.reports),
         "tables": tables,
         "days": list(run.manifest.days),
@@ -57,6 +58,7 @@ def write_report(run: Run, tables: dict[str, dict[str, Any]]) -> None:
                 "steps": len(report.step_losses),
                 "seconds": round(report.seconds, 3),
                 "evict_s": round(report.evict_s, 3),
+                "input_wait": _input_wait([report]),
                 "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
                 "validation": {
                     task: {metric: value if math.isfinite(value) else None for metric, value in metrics.items()}
@@ -67,6 +69,12 @@ def write_report(run: Run, tables: dict[str, dict[str, Any]]) -> None:
         ],
     }
     write_whole(job.report_file, json.dumps(document, indent=2) + "\n")
+
+
+def _input_wait(reports: Sequence[EpochReport]) -> float:
+    """Returns the share of the seconds that the ranks waited for batches."""
+    seconds = sum(report.seconds for report in reports)
+    return round(sum(report.input_wait_s for report in reports) / seconds, 4) if seconds else 0.0
 
 
 def _refit(job: TrainJob, passes: Sequence[EpochReport]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The cost of smaller rows: the loss of AUC, or the rise of the error, on the evaluation split."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,26 +10,27 @@ from numpy.typing import NDArray
 from typing_extensions import assert_never
 
 from schemas.contracts.export import TaskLoss
+from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import task_columns
 from schemas.spec import Inputs
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
-from trainer_module.serving.scores import Scores
+from trainer_module.serving.scores import Scores, evaluation_split
+from trainer_module.transforms.columns import one_value
 
 _ABSENT = -1
 """Stands for a missing integer, which is 0 or 1."""
 
 
-def labels_of(spec: Inputs, batches: Iterable[tf.Tensor]) -> Scores:
-    """Returns the labels of serialized examples, by task: NaN where an example takes no part in it."""
+def labels_of(job: TrainJob) -> Scores:
+    """Returns the labels of the evaluation split, by task: NaN where an example takes no part in it."""
+    spec = job.ranker
     columns = {column.name: column for task in spec.tasks for column in task_columns(spec, task)}
-    parsed = {
-        name: tf.io.FixedLenFeature([1], tf.int64, _ABSENT)
-        if column.type == "int"
-        else tf.io.FixedLenFeature([1], tf.float32, math.nan)
-        for name, column in columns.items()
-    }
-    parts = [tf.io.parse_example(batch, parsed) for batch in batches]
-    values = {name: np.concatenate([part[name].numpy() for part in parts]) for name in columns}
+    absent = {name: _ABSENT if column.type == "int" else math.nan for name, column in columns.items()}
+    parts = [
+        {name: one_value(column, tf.constant(absent[name], column.dtype)).numpy() for name, column in batch.items()}
+        for batch in evaluation_split(job, columns.values())
+    ]
+    values = {name: np.concatenate([part[name] for part in parts])[:, None] for name in columns}
     return {task: _labels(spec, task, values) for task in spec.tasks}
 
 

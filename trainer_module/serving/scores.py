@@ -10,19 +10,31 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from schemas.contracts.training_job import TrainJob
-from trainer_module.input.local_reader import records
+from schemas.derived.columns import Column, serving_columns
+from trainer_module.input.blocks import Table
+from trainer_module.serving.raw_columns import TYPES, inputs_of
 
 _LOG = logging.getLogger("trainer_module.export")
 CHECK_TOLERANCE = 1e-5
-_EXAMPLES_AT_ONCE = 4096
+_BLOCKS_AT_ONCE = 4
 
 Scores = Mapping[str, NDArray[Any]]
 """{task: [examples, 1]}."""
 
 
-def evaluation_split(job: TrainJob) -> tf.data.Dataset:
-    """Returns batches of the raw examples of the evaluation split."""
-    return records(job.check_files).batch(_EXAMPLES_AT_ONCE)
+@tf.autograph.experimental.do_not_convert  # It would take seconds, and nothing here needs it.
+def evaluation_split(job: TrainJob, read: Iterable[Column]) -> tf.data.Dataset:
+    """Returns columns of the evaluation split in batches, in the form of parsed tf.Examples: {name: SparseTensor}."""
+    table = Table({column.name: TYPES[column.type] for column in read})
+    blocks = tf.data.TFRecordDataset(list(job.check_files)).batch(_BLOCKS_AT_ONCE)
+    return blocks.map(lambda blocks_W: table.sparse(table.decode(blocks_W)))
+
+
+@tf.autograph.experimental.do_not_convert  # It would take seconds, and nothing here needs it.
+def evaluation_requests(job: TrainJob) -> tf.data.Dataset:
+    """Returns the evaluation split in batches, as requests for `rank` in which every row is a candidate."""
+    columns = {column.name: column for column in serving_columns(job.ranker)}
+    return evaluation_split(job, columns.values()).map(lambda parsed: inputs_of(columns, parsed))
 
 
 def full_scores_file(job: TrainJob) -> Path:
@@ -30,9 +42,9 @@ def full_scores_file(job: TrainJob) -> Path:
     return Path(job.output_dir) / "full_scores.npz"
 
 
-def scores_of(serve: Callable[..., Mapping[str, tf.Tensor]], batches: Iterable[tf.Tensor]) -> Scores:
-    """Returns a signature's scores of one or more batches of serialized examples."""
-    answers = [{task: scores.numpy() for task, scores in serve(examples=batch).items()} for batch in batches]
+def scores_of(signature: Callable[..., Mapping[str, tf.Tensor]], requests: Iterable[Mapping[str, tf.Tensor]]) -> Scores:
+    """Returns a signature's scores of the examples of one or more requests."""
+    answers = [{task: scores.numpy() for task, scores in signature(**request).items()} for request in requests]
     return {task: np.concatenate([answer[task] for answer in answers]) for task in answers[0]}
 
 

@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_transform as tft
 from numpy.typing import NDArray
 
 from schemas.contracts.export import KNOWN_IDS, RANK, REMOVE, SERVE, TABLE_SIZE, UPSERT, of_group
-from schemas.derived.columns import Column, feature_columns, is_bias, serving_columns
+from schemas.derived.columns import Column, serving_columns
 from trainer_module.input.batch import Columns
 from trainer_module.ranker import Ranker
 from trainer_module.serving.candidates import candidate_logits
-from trainer_module.serving.raw_columns import TYPES, input_specs, inputs_of, sparse_columns, with_candidates
+from trainer_module.serving.raw_columns import input_specs, inputs_of, sparse_columns, with_candidates
 from trainer_module.serving.table import ServedTable
+from trainer_module.transforms.graph import TransformGraph
 
 _EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
 _KEYS = tf.TensorSpec([None], tf.int64, name="keys")
@@ -33,7 +33,7 @@ class ServedRanker(tf.Module):
     def __init__(
         self,
         ranker: Ranker,
-        transform: tft.TFTransformOutput,
+        transform: TransformGraph,
         flat: NDArray[Any],
         tables: Mapping[str, ServedTable],
     ):
@@ -42,12 +42,9 @@ class ServedRanker(tf.Module):
         self._ranker = ranker
         self._flat = tf.Variable(np.asarray(flat), trainable=False)
         self.tables = dict(tables)
-        self._transform = transform.transform_features_layer()
+        self._transform = transform
         self.columns: dict[str, Column] = {column.name: column for column in serving_columns(ranker.spec)}
-        self._parsed = {name: transform.raw_feature_spec()[name] for name in self.columns}
-        bias = [name for name, feature in ranker.spec.features.items() if is_bias(feature)]
-        read = {column.name: column for name in bias for column in feature_columns(ranker.spec, name)}
-        self._not_asked = {name: column for name, column in read.items() if name not in self.columns}
+        self._parsed = {name: tf.io.VarLenFeature(transform.columns[name]) for name in self.columns}
 
     @tf.function(input_signature=[_EXAMPLES], autograph=False)
     def serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -94,26 +91,16 @@ class ServedRanker(tf.Module):
     def _known_ids(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {feature of one id: [batch] bool}: whether its id has a row; an absent id has none."""
         columns = self._transformed(tf.io.parse_example(examples, self._parsed), tf.size(examples, tf.int64))
-        return {
-            name: table.find(columns[name])[1]
-            for group, table in self.tables.items()
-            for name in self._ranker.layout.ids[group]
-        }
+        known: dict[str, tf.Tensor] = {}
+        for group, table in self.tables.items():
+            if names := self._ranker.layout.ids[group]:
+                is_known = table.find(tf.concat([columns[name] for name in names], 0))[1]
+                known |= zip(names, tf.split(is_known, len(names)), strict=True)
+        return known
 
     def _transformed(self, given: Mapping[str, tf.SparseTensor], rows: tf.Tensor | int) -> Columns:
-        """Returns Transform's outputs as predictions see them.
-
-        Args:
-            given: the columns that predictions need.
-            rows: of the other columns, which only bias features read: they are empty.
-        """
-        nothing = {
-            name: tf.SparseTensor(
-                tf.zeros([0, 2], tf.int64), tf.zeros([0], TYPES[column.type]), tf.stack([tf.cast(rows, tf.int64), 1])
-            )
-            for name, column in self._not_asked.items()
-        }
-        return self._ranker.layout.at_serving(self._transform({**given, **nothing}))
+        """Returns Transform's outputs as predictions see them; `rows` of the columns that predictions do not need."""
+        return self._ranker.layout.at_serving(self._transform(given, rows))
 
     def _weights(self) -> Mapping[str, tf.Tensor]:
         return self._ranker.weights.unpack(self._flat)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_transform as tft
 from typing_extensions import assert_never
 
+from schemas.contracts.export import RANK
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.groups import Group
 from schemas.spec.serving import Export
@@ -16,11 +16,12 @@ from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_dense
 from trainer_module.ranker import Ranker, with_precision
 from trainer_module.serving.description import description, write_extras
-from trainer_module.serving.scores import evaluation_split, full_scores_file, refuse_difference, scores_of
+from trainer_module.serving.scores import evaluation_requests, full_scores_file, refuse_difference, scores_of
 from trainer_module.serving.signatures import ServedRanker
 from trainer_module.serving.stock_table import StockTable
 from trainer_module.serving.table import ServedTable
 from trainer_module.serving.trained_rows import TrainedRows, read_trained
+from trainer_module.transforms.graph import TransformGraph
 
 
 def write(job: TrainJob, target: Path) -> None:
@@ -50,8 +51,9 @@ def _write_full_scores(job: TrainJob) -> None:
         )
     served = served_ranker(job, Export())
     raw, expected = read_check(Path(job.output_dir))
-    refuse_difference(scores_of(served.serve_examples, [tf.constant(raw, tf.string)]), expected)
-    np.savez(full_scores_file(job), **scores_of(served.serve_examples, evaluation_split(job)))
+    refuse_difference(scores_of(served.serve_examples, [{"examples": tf.constant(raw, tf.string)}]), expected)
+    rank = served.signatures()[RANK]
+    np.savez(full_scores_file(job), **scores_of(lambda **inputs: rank(inputs), evaluation_requests(job)))
     served.release()
 
 
@@ -65,7 +67,7 @@ def served_ranker(job: TrainJob, spec: Export) -> ServedRanker:
     tables = {
         name: _table(spec, group, read_trained(checkpoint, manifest, group)) for name, group in ranker.groups.items()
     }
-    return ServedRanker(ranker, tft.TFTransformOutput(job.transform_graph), flat, tables)
+    return ServedRanker(ranker, TransformGraph(job.transform_graph), flat, tables)
 
 
 def _table(spec: Export, group: Group, trained: TrainedRows) -> ServedTable:

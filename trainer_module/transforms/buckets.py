@@ -4,17 +4,11 @@ import math
 from collections.abc import Mapping
 
 import tensorflow as tf
-import tensorflow_transform as tft
 
 from schemas.contracts.statistics import Boundaries
 from schemas.spec.features import BucketsFeature
 from trainer_module.transforms.keys import NO_ID, id_keys, missing_key
 from trainer_module.transforms.stacked import Rows
-
-_LARGEST_RANK_ERROR = 0.01
-"""Rank error of quantiles, as a share of the examples: the default of tft.bucketize; at most a tenth of a bucket."""
-_NEXT_TO_NOTHING = 1e-6
-"""Weight of an example that must not count."""
 
 # Shape suffixes: F features side by side; R rows of all their columns; N boundaries.
 
@@ -76,24 +70,3 @@ class Buckets:
         padded = tf.RaggedTensor.from_row_lengths(rows.values_R, rows.rows_F, validate=False).to_tensor()
         buckets_FB = tf.searchsorted(self._lowest_FN, tf.ensure_shape(padded, [rows.num, None]), side="right")
         return tf.RaggedTensor.from_tensor(buckets_FB, lengths=rows.rows_F).flat_values
-
-
-def analyzed(features: Mapping[str, BucketsFeature], rows: Rows) -> dict[str, tf.Tensor]:
-    """Returns the boundaries of each feature over the training split, ascending: [number of buckets - 1].
-
-    Missing numbers do not count. The features of one number of buckets are analyzed together.
-    """
-    numbers = {name: feature.num_buckets for name, feature in features.items()}
-    x_FB = rows.square_FB()
-    boundaries: dict[str, tf.Tensor] = {}
-    for num_buckets in sorted(set(numbers.values())):
-        names = [name for name, number in numbers.items() if number == num_buckets]
-        error = min(_LARGEST_RANK_ERROR, 0.1 / num_buckets)
-        x_BF = tf.transpose(tf.gather(x_FB, [list(numbers).index(name) for name in names]))
-        # TensorFlow Transform fails on a feature without any number where others have some: every feature gets the
-        # largest number, with almost no weight.
-        x_BF = tf.concat([x_BF, tf.fill([1, len(names)], tf.float32.max)], 0)
-        weight_B = tf.concat([tf.ones([tf.shape(x_BF)[0] - 1]), [_NEXT_TO_NOTHING]], 0)
-        lowest_FN = tft.quantiles(x_BF, num_buckets, error, weight_B, reduce_instance_dims=False)
-        boundaries |= dict(zip(names, tf.unstack(lowest_FN, len(names)), strict=True))
-    return boundaries

@@ -4,11 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
-import tensorflow_transform as tft
 
 from schemas.contracts.statistics import Scale
 from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
 from trainer_module.transforms.stacked import Rows, stacked
+
+_AT_ONCE = 64
+"""A multiple of how many numbers any CPU computes at a time."""
 
 # Shape suffixes: F features side by side; R rows of all their columns; B batch in training.
 
@@ -19,6 +21,15 @@ def logged(features: Sequence[NumericFeature | BucketsFeature], columns: Sequenc
     missing_F = [math.nan if feature.missing is None else feature.missing for feature in features]
     missing_R = tf.gather(tf.constant(missing_F, tf.float32), rows.feature_R())
     return rows.with_values(tf.where(tf.math.is_finite(rows.values_R), rows.values_R, missing_R))
+
+
+def _log1p(x_R: tf.Tensor) -> tf.Tensor:
+    """Returns log(1 + x), the same for a number whatever other numbers there are.
+
+    TensorFlow computes several at a time, and those left over one by one, with another last bit: none may be left.
+    """
+    size = tf.size(x_R)
+    return tf.math.log1p(tf.pad(x_R, [[0, tf.math.floormod(-size, _AT_ONCE)]]))[:size]
 
 
 class Numbers:
@@ -49,31 +60,13 @@ class Numbers:
         x_F = self._prepare(tf.constant([values[name] for name in self._features], tf.float32), every_F)
         return dict(zip(self._features, tf.unstack(self._scale(x_F, every_F, scales), len(values)), strict=True))
 
-    def analyzed(self) -> dict[str, tf.Tensor]:
-        """Returns offset and width of each feature, all of them normalized, over the training split: [2].
-
-        Features with the same normalization are analyzed together.
-        """
-        kinds = {name: feature.normalize for name, feature in self._features.items()}
-        x_FB = self._prepared.square_FB()
-        scales: dict[str, tf.Tensor] = {}
-        for wanted in ("zscore", "minmax"):
-            names = [name for name, kind in kinds.items() if kind == wanted]
-            if not names:
-                continue
-            x_BF = tf.transpose(tf.gather(x_FB, [list(kinds).index(name) for name in names]))
-            if wanted == "zscore":
-                offset_F = tft.mean(x_BF, reduce_instance_dims=False)
-                width_F = tf.sqrt(tft.var(x_BF, reduce_instance_dims=False))
-            else:
-                offset_F = tft.min(x_BF, reduce_instance_dims=False)
-                width_F = tft.max(x_BF, reduce_instance_dims=False) - offset_F
-            scales |= dict(zip(names, tf.unstack(tf.stack([offset_F, width_F], 1), len(names)), strict=True))
-        return scales
+    def prepared(self) -> dict[str, tf.Tensor]:
+        """Returns each feature's numbers as they are before they are normalized: [rows]."""
+        return dict(zip(self._features, self._prepared.parts(), strict=True))
 
     def _prepare(self, x_R: tf.Tensor, feature_R: tf.Tensor) -> tf.Tensor:
         x_R = tf.minimum(tf.maximum(x_R, tf.gather(self._low_F, feature_R)), tf.gather(self._high_F, feature_R))
-        return tf.where(tf.gather(self._log_F, feature_R), tf.math.log1p(x_R), x_R)
+        return tf.where(tf.gather(self._log_F, feature_R), _log1p(x_R), x_R)
 
     def _scale(self, x_R: tf.Tensor, feature_R: tf.Tensor, scales: Mapping[str, Scale]) -> tf.Tensor:
         unscaled = Scale(offset=0.0, width=1.0)

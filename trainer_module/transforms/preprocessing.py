@@ -1,7 +1,7 @@
 """Transform: generated from the spec. The same graph runs over the training data and inside the served model.
 
-First `statistics_fn` computes statistics over the training rows, unless the base of an incremental training has them;
-then `preprocessing_fn` is given all statistics, and is a function of each row alone.
+First `numbers_fn` gives the numbers of which the step computes statistics over the training rows, unless the base of an
+incremental training has them; then `preprocessing_fn` is given all statistics, and is a function of each row alone.
 """
 
 import math
@@ -74,26 +74,25 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
     return outputs
 
 
-def statistics_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict[str, tf.Tensor]:
-    """Computes statistics of features over the training split; TensorFlow Transform calls it.
+def numbers_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict[str, tf.Tensor]:
+    """Returns the numbers that the statistics of features are computed of; Transform calls it for batches of rows.
 
     Args:
         inputs: column name to SparseTensor [batch, values].
         custom_config: `inputs` as above; `features`, the names of those to analyze.
 
     Returns:
-        {feature: [batch, n]}, the same for every row: offset and width of a scale, or the boundaries of buckets.
+        {feature: [batch]} float32; NaN where a row has no number.
     """
     spec = Inputs.model_validate_json(custom_config["inputs"])
     features = {name: spec.features[name] for name in custom_config["features"]}
     columns = {name: [inputs[column.name] for column in feature_columns(spec, name)] for name in features}
-    analyzed: dict[str, tf.Tensor] = {}
+    found: dict[str, tf.Tensor] = {}
     if scaled := _scaled(features):
-        analyzed |= numbers.Numbers(scaled, _rows(scaled, columns)).analyzed()
+        found |= numbers.Numbers(scaled, _rows(scaled, columns)).prepared()
     if cut := _cut(features):
-        analyzed |= buckets.analyzed(cut, _rows(cut, columns))
-    num_rows = next(iter(columns.values()))[0].dense_shape[0]
-    return {name: tf.tile(statistics[None], [num_rows, 1]) for name, statistics in analyzed.items()}
+        found |= dict(zip(cut, _rows(cut, columns).parts(), strict=True))
+    return found
 
 
 def _masked(label_R: tf.Tensor, takes_part_R: tf.Tensor) -> tf.Tensor:

@@ -35,10 +35,6 @@ class Rows:
         """Returns other values of the same rows."""
         return replace(self, values_R=values_R)
 
-    def square_FB(self) -> tf.Tensor:
-        """Returns the values of a training batch: [F, B]."""
-        return tf.reshape(self.values_R, [self.num, -1])
-
     def parts(self) -> list[tf.Tensor]:
         """Returns the values of each column: [rows]."""
         return list(tf.split(self.values_R, self.rows_F, num=self.num))

@@ -29,8 +29,10 @@ def time_points(feature: TimeFeature, column: tf.SparseTensor) -> tf.Tensor:
 
     A required time that a request lacks is the middle of the circle, (0, 0).
     """
-    angle_R = tf.cast(_part(feature, column), tf.float32) * (2.0 * math.pi / _SIZES[feature.part])
-    points_R2 = tf.stack([tf.sin(angle_R), tf.cos(angle_R)], 1)
+    size = _SIZES[feature.part]
+    angles = [2.0 * math.pi * part / size for part in range(size)]
+    # Looked up: the last bit of TensorFlow's sine depends on how many are computed together.
+    points_R2 = tf.gather(tf.constant([[math.sin(angle), math.cos(angle)] for angle in angles]), _part(feature, column))
     return tf.where(is_present(column)[:, None], points_R2, tf.zeros_like(points_R2))
 
 

@@ -1,0 +1,77 @@
+"""How rows of the files become batches: those that Transform has written, or raw ones that pass its graph here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from schemas.contracts.training_job import TrainJob
+from schemas.derived.columns import columns
+from schemas.derived.outputs import Output, outputs
+from schemas.spec import RankerSpec
+from trainer_module.input.batch import Batch, Layout
+from trainer_module.input.blocks import Rows, Table
+from trainer_module.transforms.graph import TransformGraph
+
+_RAW_TYPES = {"float": tf.float32, "int": tf.int64, "string": tf.string}
+_TYPES = {"float": tf.float32, "key": tf.int64}
+
+
+@dataclass(frozen=True)
+class ExampleReader:
+    """What files of examples contain.
+
+    Attributes:
+        table: their columns.
+        batch_of: returns rows as a batch.
+    """
+
+    table: Table
+    batch_of: Callable[[Rows], Batch]
+
+
+def reader_of(job: TrainJob) -> ExampleReader:
+    """Returns how a job's examples are read."""
+    return raw_reader(job.ranker, job.transform_graph) if job.transform == "in_pool" else transformed_reader(job.ranker)
+
+
+def transformed_reader(spec: RankerSpec) -> ExampleReader:
+    """Returns how Transform's examples are read."""
+    written = {output.name: output for output in outputs(spec)}
+    table = Table({name: _TYPES[output.type] for name, output in written.items()})
+    layout = Layout(spec)
+
+    def batch_of(rows: Rows) -> Batch:
+        with tf.control_dependencies(_wrong_lengths(table, rows, written)):
+            found = table.ragged(rows)
+        return layout.pack({name: _output_of(column, written[name]) for name, column in found.items()})
+
+    return ExampleReader(table, batch_of)
+
+
+def raw_reader(spec: RankerSpec, transform_graph: str) -> ExampleReader:
+    """Returns how examples of the logs are read and transformed."""
+    table = Table({column.name: _RAW_TYPES[column.type] for column in columns(spec)})
+    layout = Layout(spec)
+    transform = TransformGraph(transform_graph)
+    return ExampleReader(table, lambda rows: layout.pack(transform(table.sparse(rows))))
+
+
+def _output_of(column: tf.RaggedTensor, output: Output) -> tf.Tensor | tf.RaggedTensor:
+    if output.is_list:
+        return column
+    return column.flat_values if output.width == 1 else tf.reshape(column.flat_values, [-1, output.width])
+
+
+def _wrong_lengths(table: Table, rows: Rows, written: Mapping[str, Output]) -> list[tf.Operation]:
+    """Returns checks that every row has as many values as its output says; one for all columns of a type."""
+    checks = []
+    for kind, names in table.names.items():
+        is_list_F = tf.constant([written[name].is_list for name in names])
+        width_F = tf.constant([written[name].width for name in names], tf.int64)
+        _, lengths_Fn = rows[kind]
+        is_wrong_F = ~is_list_F & tf.reduce_any(lengths_Fn != width_F[:, None], 1)
+        wrong = tf.boolean_mask(tf.constant(names), is_wrong_F)
+        message = "transformed examples: rows with another number of values than the spec says, in:"
+        checks.append(tf.debugging.Assert(~tf.reduce_any(is_wrong_F), [message, wrong]))
+    return checks

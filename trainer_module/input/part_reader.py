@@ -1,0 +1,137 @@
+"""Reads parts of the examples: blocks of several files in turn, their rows shuffled within windows, in batches."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from schemas.contracts.example_files import BLOCK_ROWS
+from schemas.spec.training import Order
+from trainer_module.input.blocks import Rows, Table, num_rows
+from trainer_module.input.order import Part
+
+_DAY_SEEDS = 1_000_003
+_FILES_IN_TURN = 8
+
+
+def traced_once(batches: Callable[..., tf.data.Dataset]) -> Callable[..., tf.data.Dataset]:
+    """Makes the graph of a dataset once for all epochs, of which only tensors differ.
+
+    Without autograph, which would take seconds, and which nothing here needs.
+    """
+    once: Callable[..., tf.data.Dataset] = tf.function(
+        tf.autograph.experimental.do_not_convert(batches), autograph=False
+    )
+    return once
+
+
+class Parts(NamedTuple):
+    """What is read in an epoch, as tensors: a graph that takes it is the same for any files, days and epochs.
+
+    Attributes:
+        files: of each segment, one part's segments after another's.
+        shares: of the blocks of a segment's files.
+        share: of them, the segment's own.
+        ends: where each part's segments end.
+        sizes: of the parts, in segments.
+        seed: of the windows' orders.
+    """
+
+    files: tf.RaggedTensor
+    shares: tf.Tensor
+    share: tf.Tensor
+    ends: tf.Tensor
+    sizes: tf.Tensor
+    seed: tf.Tensor
+
+
+def parts_as_tensors(parts: Sequence[Part], seed: int) -> Parts:
+    """Returns parts, which are numbered from 0."""
+    segments = [segment for part in parts for segment in part]
+    sizes = tf.constant([len(part) for part in parts], tf.int64)
+    return Parts(
+        files=tf.ragged.constant([segment.files for segment in segments], tf.string, ragged_rank=1),
+        shares=tf.constant([segment.shares for segment in segments], tf.int64),
+        share=tf.constant([segment.share for segment in segments], tf.int64),
+        ends=tf.cumsum(sizes),
+        sizes=sizes,
+        seed=tf.constant(seed, tf.int64),
+    )
+
+
+class PartReader:
+    """Batches of the rows of parts, each part a function of its number."""
+
+    def __init__(self, table: Table, parts: Parts, order: Order, shuffle_buffer: int):
+        """Takes what to read.
+
+        Args:
+            table: the columns to read.
+            parts: of the examples.
+            order: of their rows; those of `time` stay in the order of the files.
+            shuffle_buffer: rows of a window, rounded up to whole blocks.
+        """
+        self._table, self._parts, self._order = table, parts, order
+        self._blocks_of_window = -(-shuffle_buffer // BLOCK_ROWS)
+
+    def batches(
+        self, part: tf.Tensor, batch_size: int, *, rank: int = 0, ranks: int = 1, skip: tf.Tensor | int = 0
+    ) -> tf.data.Dataset:
+        """Returns the rows of a part in batches; only the last one may have fewer rows.
+
+        Args:
+            part: number of the part.
+            batch_size: rows of a batch of all ranks.
+            rank: whose share of each batch is taken.
+            ranks: that share each batch.
+            skip: first rows to leave out.
+        """
+        end = self._parts.ends[part]
+        windows = tf.data.Dataset.range(end - self._parts.sizes[part], end).flat_map(self._windows)
+        no_rows = (self._table.empty(), tf.zeros([0], tf.int64), True)
+        windows = windows.concatenate(tf.data.Dataset.from_tensors(no_rows))
+
+        def cut(state: tuple[Rows, tf.Tensor], window: tuple[Rows, tf.Tensor, tf.Tensor]) -> tuple[Any, Any]:
+            """Adds the rows that the last batch left to a window; leaves those of the next batch, if it needs more."""
+            (left, to_skip), (rows, order, is_end) = state, window
+            total = num_rows(left) + num_rows(rows)
+            start = tf.minimum(to_skip, total)
+            end = tf.where(is_end, total, start + (total - start) // batch_size * batch_size)
+            joined = self._table.join(left, rows, order)
+            return (self._table.take(joined, end, total), to_skip - start), (joined, start, end)
+
+        def batches_of(joined: Any, start: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
+            def rows_of_rank(first: tf.Tensor) -> Rows:
+                size = tf.minimum(end - first, batch_size)
+                return self._table.take(joined, first + rank * size // ranks, first + (rank + 1) * size // ranks)
+
+            return tf.data.Dataset.range(start, end, batch_size).map(rows_of_rank)
+
+        state = (self._table.empty(), tf.cast(skip, tf.int64))
+        return windows.scan(state, cut).flat_map(batches_of)
+
+    def _windows(self, segment: tf.Tensor) -> tf.data.Dataset:
+        """Returns (rows, their order, False) of a segment's windows."""
+        files = self._parts.files[segment]
+        if self._order == "time":
+            blocks = tf.data.TFRecordDataset(files)
+        else:
+            blocks = tf.data.Dataset.from_tensor_slices(files).interleave(
+                tf.data.TFRecordDataset, cycle_length=_FILES_IN_TURN, block_length=1
+            )
+        windows = (
+            blocks.shard(self._parts.shares[segment], self._parts.share[segment])
+            .batch(self._blocks_of_window)
+            .enumerate()
+        )
+
+        def window(number: tf.Tensor, blocks_W: tf.Tensor) -> tuple[Rows, tf.Tensor, bool]:
+            rows = self._table.decode(blocks_W)
+            order = tf.range(num_rows(rows))
+            if self._order != "time":
+                # A function of the numbers alone: a worker that takes another's place reads the same windows.
+                seed = tf.stack([segment * _DAY_SEEDS + self._parts.seed, number])
+                order = tf.random.experimental.stateless_shuffle(order, seed)
+            return rows, order, False
+
+        return windows.map(window)
