@@ -22,6 +22,7 @@ from tests.cluster.servers import free_port
 from tests.paths import REPOSITORY
 
 BRIDGE, SUBNET, GATEWAY = "sangam0", "10.88.0.0/24", "10.88.0.1"
+_BRIDGE_MAC = "0a:58:0a:58:00:01"
 NAME = "node-1"
 DOMAIN = "cluster.local"
 _START_S = 60
@@ -47,7 +48,9 @@ def _folder(plane: ControlPlane) -> Path:
 def add_bridge() -> None:
     """Makes the bridge with its address, before the API server listens there and the first pod is connected."""
     for arguments in (
-        ["link", "add", BRIDGE, "type", "bridge"],
+        # With an address of its own: by default a bridge takes the lowest of its ports', which changes as pods come and
+        # go, and whoever still knows the old one reaches neither CoreDNS nor the API server for half a minute.
+        ["link", "add", BRIDGE, "address", _BRIDGE_MAC, "type", "bridge"],
         ["addr", "add", f"{GATEWAY}/24", "dev", BRIDGE],
         ["link", "set", BRIDGE, "up"],
         # Without a default route, kube-proxy finds no address of this node.

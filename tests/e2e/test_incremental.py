@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.user_run import World, processes_naming, sangam, start, states, wait_until
+from tests.e2e.user_run import ONE_RANK, World, processes_naming, sangam, start, states, wait_until
 from tests.errors import mentions
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 FIRST, SECOND, THIRD = "2026-03-03", "2026-03-04", "2026-03-05"
 EPOCHS = 10
 Changes = dict[tuple[str | int, ...], Any]
-INCREMENTAL: Changes = {("training", "mode"): "incremental", ("data", "train_days"): 2}
+INCREMENTAL: Changes = {("training", "mode"): "incremental", ("data", "train_days"): 2, **ONE_RANK}
 REFUSING: Changes = {**INCREMENTAL, ("gates", 1, "at_least"): 0.999}
 
 

@@ -14,6 +14,8 @@ from schemas.contracts.example_files import file_name
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import EVENT_TIME
 from schemas.spec import RankerSpec, digest
+from tests.trainer_module.sample_blocks import write_blocks
+from trainer_module.input.raw_examples import first_examples
 from trainer_module.launch.rendezvous import Rendezvous
 from trainer_module.transforms.keys import ID_BITS
 
@@ -22,6 +24,8 @@ FIRST_EVENT_S = 1_709_251_200
 
 NUM_EXAMPLES = 1003
 """Odd, so that last batches are uneven and ranks run out of data at different times."""
+BLOCK_ROWS = 16
+"""Of the files: few, so that there are many blocks."""
 
 
 _CLUSTER = {"ranks", "threads_per_rank", "data_workers", "retries", "deadline_s", "heartbeat_timeout_s"}
@@ -77,9 +81,9 @@ def write_examples(directory: Path, num_files: int = 3) -> tuple[str, ...]:
     """Writes transformed examples with something to learn, an event a minute; returns the files."""
     generator = np.random.default_rng(0)
     directory.mkdir(parents=True, exist_ok=True)
-    files = [str(directory / f"part-{number}.gz") for number in range(num_files)]
+    files = [str(directory / f"part-{number}.blocks") for number in range(num_files)]
     users, posts, tags = (declared().table_tags()[table] << ID_BITS for table in ("users", "posts", "tags"))
-    writers = [tf.io.TFRecordWriter(file, options="GZIP") for file in files]
+    of_files: list[list[bytes]] = [[] for _ in files]
     for number in range(NUM_EXAMPLES):
         user, post = int(generator.integers(1, 60)), int(generator.integers(1000, 1080))
         age = float(generator.normal())
@@ -96,21 +100,20 @@ def write_examples(directory: Path, num_files: int = 3) -> tuple[str, ...]:
         for name, value in floats.items():
             feature[name] = tf.train.Feature(float_list=tf.train.FloatList(value=value))
         example = tf.train.Example(features=tf.train.Features(feature=feature))
-        writers[number % num_files].write(example.SerializeToString())
-    for writer in writers:
-        writer.close()
+        of_files[number % num_files].append(example.SerializeToString())
+    for file, examples in zip(files, of_files, strict=True):
+        write_blocks(file, examples, BLOCK_ROWS)
     return tuple(files)
 
 
 def write_days(directory: Path, days: tuple[str, ...], files_a_day: int = 1) -> tuple[str, ...]:
     """Writes the same examples as logs by day, an equal share of them in each file; returns the files."""
     [whole] = write_examples(directory / "whole", num_files=1)
-    records = list(tf.data.TFRecordDataset(whole, compression_type="GZIP").as_numpy_iterator())
+    records = first_examples([whole], NUM_EXAMPLES)
     names = [file_name(day, number, 0) for day in days for number in range(files_a_day)]
     for number, name in enumerate(names):
-        with tf.io.TFRecordWriter(str(directory / name), "GZIP") as writer:
-            for record in records[number * len(records) // len(names) : (number + 1) * len(records) // len(names)]:
-                writer.write(record)
+        of_file = records[number * len(records) // len(names) : (number + 1) * len(records) // len(names)]
+        write_blocks(directory / name, of_file, BLOCK_ROWS)
     return tuple(str(directory / name) for name in names)
 
 

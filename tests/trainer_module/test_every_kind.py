@@ -1,5 +1,6 @@
 """Every architecture, feature, encoder, task, loss, optimizer, schedule and balance: trained, exported and served."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,11 @@ tf = pytest.importorskip("tensorflow")
 
 from tests.errors import place_and_value  # noqa: E402
 from tests.trainer_module import sample_kinds as every_kind  # noqa: E402
+from tests.trainer_module.launch.data_workers import data_worker  # noqa: E402
+from tests.trainer_module.sample_blocks import batch_of, write_blocks  # noqa: E402
+
+BLOCK_ROWS = 20
+"""Several blocks, the last one not full."""
 
 
 class World:
@@ -20,28 +26,26 @@ class World:
         from trainer_module import collectives
 
         collectives.start()
-        self._root, self._logs = root, every_kind.rows(every_kind.NUM_EXAMPLES)
-        self.raw = [every_kind.encoded(row) for row in self._logs]
-        self.examples = root / "examples.tfrecord"
-        with tf.io.TFRecordWriter(str(self.examples)) as writer:
-            for example in self.raw:
-                writer.write(example)
+        self._root, self.logs = root, every_kind.rows(every_kind.NUM_EXAMPLES)
+        self.raw = [every_kind.encoded(row) for row in self.logs]
+        self.examples = root / "examples.blocks"
+        write_blocks(self.examples, self.raw, BLOCK_ROWS)
 
     def transform(self, name: str) -> Path:
         """Returns the folder of a spec's graph; specs with the same features share it."""
         folder = self._root / ("all" if name == every_kind.WITH_ALL_FEATURES else "few")
         if not folder.exists():
-            every_kind.write_transform(folder, every_kind.inputs(name), self._logs)
+            every_kind.write_transform(folder, every_kind.inputs(name), self.logs)
         return folder
 
-    def examples_of(self, name: str) -> Any:
+    def examples_of(self, name: str) -> list[bytes]:
         """Returns a spec's transformed examples, serialized."""
         import tensorflow_transform as tft
 
         transform = tft.TFTransformOutput(str(self.transform(name)))
         parsed = tf.io.parse_example(tf.constant(self.raw), transform.raw_feature_spec())
         found = transform.transform_features_layer()(parsed)
-        return tf.constant(every_kind.transformed(every_kind.spec(name).ranker(), found, len(self.raw)))
+        return every_kind.transformed(every_kind.spec(name).ranker(), found, len(self.raw))
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +56,107 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def test_the_specs_have_every_member_of_every_union_of_the_schema() -> None:
     declared = {kind for name in every_kind.NAMES for kind in every_kind.declared_in(every_kind.spec(name).ranker())}
     assert every_kind.kinds() <= declared, sorted(kind.__name__ for kind in every_kind.kinds() - declared)
+
+
+@pytest.mark.parametrize("name", [every_kind.WITH_ALL_FEATURES, "mmoe"])
+@pytest.mark.parametrize("shuffle_buffer", [1, 40])
+def test_transformed_when_they_are_read_the_batches_are_those_transformed_ahead(
+    name: str, shuffle_buffer: int, world: World, tmp_path: Path
+) -> None:
+    from trainer_module.input.local_reader import own_batches
+
+    ranker, readers = _readers(name, world, tmp_path, shuffle_buffer=shuffle_buffer)
+    raw, ahead = (
+        list(own_batches(ranker, [file], epoch=0, rank=0, ranks=1, reader=reader)) for file, reader in readers
+    )
+    assert [len(batch["labels"]) for batch in raw] == [13] * 7 + [5]
+    _assert_equal(raw, ahead)
+
+
+def test_transformed_by_another_process_the_batches_are_those_transformed_ahead(world: World, tmp_path: Path) -> None:
+    from trainer_module.input.service_reader import PoolEpoch, training_parts
+
+    ranker, readers = _readers(every_kind.WITH_ALL_FEATURES, world, tmp_path, shuffle_buffer=40, data_workers=1)
+    dispatcher = tf.data.experimental.service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    with data_worker(tmp_path / "worker", address):
+        raw, ahead = (
+            list(
+                PoolEpoch(
+                    reader,
+                    training_parts(ranker, [file], 0),
+                    13,
+                    service=address,
+                    name=file,
+                    trained=np.zeros([0, 2], np.int64),
+                )
+            )
+            for file, reader in readers
+        )
+    assert sum(len(batch["labels"]) for batch in raw) == every_kind.NUM_EXAMPLES
+    _assert_equal(raw, ahead)
+
+
+def test_transformed_when_they_are_read_the_losses_and_the_trained_state_are_those_of_examples_transformed_ahead(
+    world: World, tmp_path: Path
+) -> None:
+    from trainer_module.loop.training import train
+
+    ranker, [(raw, _), (ahead, _)] = _readers("mmoe", world, tmp_path, shuffle_buffer=40)
+    for where, file in (("in_pool", raw), ("ahead", ahead)):
+        job = every_kind.job_of(tmp_path / where, world.examples, world.transform("mmoe"), ranker)
+        checkpoints = tmp_path / where / "checkpoints"
+        checkpoints.mkdir()
+        changes = {"transform": where, "train_files": (file,), "check_files": (), "checkpoint_dir": str(checkpoints)}
+        train(job.model_copy(update=changes), "", "0", rank=0, ranks=1)
+    left = [path.relative_to(tmp_path / "ahead") for path in sorted((tmp_path / "ahead").rglob("*.npy"))]
+    assert {path.name.split(".")[0] for path in left} >= {"losses", "dense", "rank-00000"}
+    for path in left:
+        assert (tmp_path / "in_pool" / path).read_bytes() == (tmp_path / "ahead" / path).read_bytes(), path
+    report = json.loads((tmp_path / "in_pool" / "output" / "training.json").read_text())
+    assert [epoch["examples"] for epoch in report["epochs"]] == [every_kind.NUM_EXAMPLES]
+    assert 0 < report["input_wait"] == report["epochs"][0]["input_wait"] < 1
+
+
+@pytest.mark.parametrize(("name", "task"), [("ple", "like"), ("ple", "seconds"), ("mmoe", "share")])
+def test_smaller_rows_are_judged_by_the_labels_of_those_who_take_part(
+    name: str, task: str, world: World, tmp_path: Path
+) -> None:
+    from trainer_module.serving.reduction import labels_of
+
+    ranker = every_kind.spec(name).ranker()
+    where = ranker.tasks[task].only_where
+    expected = [row[task][0] if row[task] and (where is None or row[where] == [1]) else np.nan for row in world.logs]
+    assert np.isnan(expected).any() == (task != "seconds")
+    found = labels_of(every_kind.job_of(tmp_path, world.examples, world.transform(name), ranker))
+    np.testing.assert_array_equal(found[task][:, 0], np.array(expected, np.float32))
+
+
+def _readers(
+    name: str, world: World, folder: Path, *, shuffle_buffer: int, data_workers: int = 0
+) -> tuple[Any, list[tuple[str, Any]]]:
+    """Returns a ranker, and its examples as the logs have them and as Transform has written them, with their readers.
+
+    The batches have an odd number of rows: none is computed in whole vectors.
+    """
+    from trainer_module.input.example_reader import raw_reader, transformed_reader
+
+    ranker = every_kind.spec(name).ranker()
+    training = ranker.training.model_copy(update={"batch_size_per_rank": 13, "shuffle_buffer": shuffle_buffer})
+    cluster = ranker.cluster.model_copy(update={"data_workers": data_workers})
+    ranker = ranker.model_copy(update={"training": training, "cluster": cluster})
+    ahead = folder / world.examples.name
+    write_blocks(ahead, world.examples_of(name), BLOCK_ROWS)
+    raw = (str(world.examples), raw_reader(ranker, str(world.transform(name))))
+    return ranker, [raw, (str(ahead), transformed_reader(ranker))]
+
+
+def _assert_equal(batches: list[Any], expected: list[Any]) -> None:
+    assert len(batches) == len(expected)
+    for batch, other in zip(batches, expected, strict=True):
+        assert set(batch) == set(other)
+        for tensor in batch:
+            np.testing.assert_array_equal(batch[tensor].numpy(), other[tensor].numpy(), tensor)
 
 
 def _write_checkpoint(target: Path, trainer: Any) -> None:
@@ -82,14 +187,13 @@ def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
 ) -> None:
     from trainer_module.check_scores import read_check, write_check
     from trainer_module.export import export
-    from trainer_module.input.batch import parser
     from trainer_module.loop.trainer import Trainer
     from trainer_module.ranker import Ranker
 
     declared = every_kind.spec(name).ranker()
     trainer = Trainer(Ranker(declared), rank=0, ranks=1)
     before = trainer.dense.flat.numpy()
-    batch = parser(declared)(world.examples_of(name))
+    batch = batch_of(declared, world.examples_of(name))
     losses = [result.losses_T.numpy() for result in trainer.steps([batch, batch, batch])]
     assert np.isfinite(losses).all()
     assert (losses[0] != losses[1]).any()

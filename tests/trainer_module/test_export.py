@@ -95,13 +95,13 @@ def test_float32_rows_give_the_ranks_own_scores(exported: Exported, form: str) -
 
 
 def test_smaller_rows_are_measured_on_the_whole_evaluation_split(exported: Exported) -> None:
-    from tests.trainer_module.serving.sample_training import NUM_EXAMPLES, rows
+    from tests.trainer_module.serving.sample_training import NUM_EXAMPLES, encoded, rows
 
     job = exported("stock", "int8")
     report = json.loads((Path(job.output_dir) / "export.json").read_text())
     some = rows(NUM_EXAMPLES, seed=1)
     assert len(np.load(Path(job.output_dir) / "served_scores.npz")["like"]) < NUM_EXAMPLES
-    raw = tf.data.TFRecordDataset(job.check_files[0]).batch(NUM_EXAMPLES).get_single_element()
+    raw = tf.constant(list(map(encoded, some)))
     scores = {}
     for stored in ("float32", "int8"):
         serve = tf.saved_model.load(exported("stock", stored).model_dir).signatures["serving_default"]

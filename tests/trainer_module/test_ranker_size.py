@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from schemas.spec import RankerSpec
+from tests.trainer_module.sample_blocks import batch_of
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
@@ -48,7 +49,7 @@ def declared(per_kind: int) -> RankerSpec:
     return RankerSpec.model_validate_json(json.dumps(document))
 
 
-def examples(ranker: RankerSpec, count: int, *, seed: int) -> Any:
+def examples(ranker: RankerSpec, count: int, *, seed: int) -> list[bytes]:
     """Returns transformed examples, serialized: [count]."""
     from schemas.derived.outputs import outputs
 
@@ -64,7 +65,7 @@ def examples(ranker: RankerSpec, count: int, *, seed: int) -> Any:
             else:
                 values.float_list.value.extend(generator.integers(0, 2, size).tolist())
         found.append(example.SerializeToString())
-    return tf.constant(found, tf.string)
+    return found
 
 
 def _trainer(ranker: RankerSpec) -> Any:
@@ -87,12 +88,51 @@ def test_the_train_step_has_as_many_operations_with_ten_times_the_features() -> 
     assert _operations(few.logits) == _operations(many.logits)
 
 
-def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:
-    from trainer_module.input.batch import parser
+def _input_operations(per_kind: int) -> dict[str, int]:
+    """Returns how many operations it takes to parse blocks of logs, to pack what Transform makes of them, and both of
+    examples transformed ahead."""
+    from schemas.derived.columns import columns
+    from schemas.derived.outputs import outputs
+    from trainer_module.input.batch import Layout
+    from trainer_module.input.blocks import Table
+    from trainer_module.input.example_reader import transformed_reader
 
+    ranker = declared(per_kind)
+    types = {"float": tf.float32, "int": tf.int64, "string": tf.string}
+    raw, ahead = Table({each.name: types[each.type] for each in columns(ranker)}), transformed_reader(ranker)
+    made: dict[str, Any] = {}
+    for output in outputs(ranker):
+        kind = tf.int64 if output.type == "key" else tf.float32
+        shape = [None] if output.width == 1 else [None, output.width]
+        made[output.name] = tf.SparseTensorSpec([None, None], kind) if output.is_list else tf.TensorSpec(shape, kind)
+    counts: dict[str, int] = {}
+
+    def count(blocks_W: tf.Tensor, made: dict[str, Any]) -> None:
+        for name, build in {
+            "parse": lambda: raw.sparse(raw.decode(blocks_W)),
+            "pack": lambda: Layout(ranker).pack(made),
+            "ahead": lambda: ahead.batch_of(ahead.table.decode(blocks_W)),
+        }.items():
+            before = len(blocks_W.graph.get_operations())
+            build()
+            counts[name] = len(blocks_W.graph.get_operations()) - before
+
+    tf.function(count, autograph=False).get_concrete_function(tf.TensorSpec([None], tf.string), made)
+    return counts
+
+
+def test_the_input_has_hardly_more_operations_with_ten_times_the_columns() -> None:
+    few, many = _input_operations(10), _input_operations(100)
+    assert few["parse"] == many["parse"]
+    # Beside vectors a float is widened (a slice and its three bounds), and one from a file is also given its width.
+    assert many["pack"] - few["pack"] <= 4 * 90
+    assert many["ahead"] - few["ahead"] <= (4 + 2) * 90
+
+
+def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:
     ranker = declared(4)
-    trainer, parse = _trainer(ranker), parser(ranker)
-    batches = [parse(examples(ranker, size, seed=size)) for size in (8, 3, 1, 0, 5)]
+    trainer = _trainer(ranker)
+    batches = [batch_of(ranker, examples(ranker, size, seed=size)) for size in (8, 3, 1, 0, 5)]
     losses = [float(result.losses_T[0]) for result in trainer.steps(batches[:3])]
     assert np.isfinite(losses).all()
     trainer.predict(batches[4])

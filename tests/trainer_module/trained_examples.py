@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, read_rows
+from trainer_module.input.raw_examples import first_examples
 
 EPOCHS = 10
 EVERY_STEPS = 25
@@ -56,7 +57,7 @@ def counted_ids(directory: Path) -> dict[int, int]:
 def occurrences(files: tuple[str, ...]) -> Counter[int]:
     """Returns how often each key occurs in the data."""
     found: Counter[int] = Counter()
-    for record in tf.data.TFRecordDataset(list(files), compression_type="GZIP").as_numpy_iterator():
+    for record in first_examples(files, NUM_EXAMPLES):
         feature = tf.train.Example.FromString(record).features.feature
         for name in ("user", "post", "history", "tags"):
             found.update(feature[name].int64_list.value)

@@ -20,7 +20,7 @@ PREPROCESSING_FN = "trainer_module.transforms.preprocessing.preprocessing_fn"
 KEYS = {
     "example_gen": ["components.steps.example_gen.executor"],
     "schema_gen": ["components.steps.schema_gen.executor"],
-    "statistics_gen": [],
+    "statistics_gen": ["components.steps.statistics_gen.executor"],
     "example_validator": ["components.steps.example_validator.executor"],
     "transform": ["components.steps.transform.executor", PREPROCESSING_FN],
     "trainer": ["components.steps.trainer.executor"],

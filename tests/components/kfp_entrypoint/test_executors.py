@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from components.kfp_entrypoint.executors import parameters
+from components.kfp_entrypoint.executors import parameters, run_executor
 from components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION
 from tests.paths import REPOSITORY, SPECS
 
@@ -97,3 +97,36 @@ def test_a_small_step_loads_neither_beams_clients_nor_tfma_nor_kfp(tmp_path: Pat
     written = json.loads((tmp_path / "out" / "o.json").read_text())
     assert written["artifacts"]["schema"]["artifacts"][0]["uri"] == schema["uri"]
     assert (tmp_path / "schema" / "schema.pbtxt").is_file()
+
+
+class SaysWhereItWrites:
+    """An executor."""
+
+    def __init__(self, context: Any) -> None:
+        del context
+
+    def Do(self, inputs: Any, outputs: Any, properties: dict[str, Any]) -> None:
+        del inputs
+        outputs["schema"][0].set_string_custom_property(
+            "said", f"at {outputs['schema'][0].uri} {properties['data_root']}"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("runner", "said"),
+    [
+        ("FnApiRunner", "at /gcs/bucket/schema /gcs/bucket/logs"),
+        ("DataflowRunner", "at gs://bucket/schema gs://bucket/logs"),
+    ],
+)
+def test_a_step_on_dataflow_gets_buckets_by_their_uris_and_the_backend_keeps_its_paths(runner: str, said: str) -> None:
+    schema = {"uri": "/gcs/bucket/schema", "type": {"instanceSchema": "title: tfx.Schema\n"}}
+    asked = {
+        "inputs": {"parameterValues": {"data_root": "/gcs/bucket/logs"}},
+        "outputs": {"artifacts": {"schema": {"artifacts": [schema]}}, "outputFile": "/gcs/bucket/o.json"},
+    }
+    path = f"{SaysWhereItWrites.__module__}.{SaysWhereItWrites.__name__}"
+    [written] = run_executor(path, asked, {}, [f"--runner={runner}"])["artifacts"]["schema"]["artifacts"]
+    assert written["uri"] == schema["uri"]
+    assert written["metadata"]["said"] == said

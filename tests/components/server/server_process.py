@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -69,6 +70,11 @@ def running(folder: Path, scratch: Path, *options: str, wait: bool = True) -> It
         addresses = json.loads(address_file.read_text())
         with connect(addresses["grpc"], NAME) as client:
             yield Running(process, log, addresses["grpc"], f"http://{addresses['rest']}", client)
+    except BaseException:
+        process.send_signal(signal.SIGABRT)  # Prints the stacks of all threads.
+        process.wait(TIMEOUT_S)
+        print(log.read_text())
+        raise
     finally:
         process.kill()
         process.wait(TIMEOUT_S)
@@ -77,7 +83,7 @@ def running(folder: Path, scratch: Path, *options: str, wait: bool = True) -> It
 def start(folder: Path, log: Path, *options: str) -> "subprocess.Popen[bytes]":
     """Starts a server and does not wait for it."""
     defaults = ["--name", NAME, "--grpc-port", "0", "--rest-port", "0", "--poll-s", "0.1", "--threads", "2"]
-    command = [sys.executable, "-m", "components.server", str(folder), *defaults, *options]
+    command = [sys.executable, "-X", "faulthandler", "-m", "components.server", str(folder), *defaults, *options]
     with log.open("wb") as output:
         return subprocess.Popen(command, stdout=output, stderr=output)
 

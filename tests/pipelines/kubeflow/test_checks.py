@@ -169,3 +169,22 @@ def test_every_reason_is_one_line_with_a_place_and_what_was_got(tmp_path: Path) 
     text = refused(tmp_path, {**BARE, "steps": {"pusher": {"cache": True, "retries": {"factor": 1.5}}}})
     assert len(text.splitlines()) == 3
     assert all(re.match(r"^[-a-z_.]+: .*\(got .*", line) for line in text.splitlines())
+
+
+def test_a_step_on_an_engine_ends_before_its_pod(tmp_path: Path) -> None:
+    flink = {"runner": "flink", "master": "flink:8081"}
+    check(changed_spec(tmp_path, "short_video", {"beam": flink}), TARGET)
+    text = refused(tmp_path, {}, beam={**flink, "timeout_s": 99999})
+    assert tells(text, "beam.timeout_s", "(got 99999) ... cluster.steps.transform.timeout_s")
+
+
+def test_dataflow_needs_cloud_storage(tmp_path: Path) -> None:
+    dataflow = {
+        "runner": "dataflow", "project": "p1-x", "region": "europe-west4", "temp_location": "gs://bucket/t",
+        "image": "sangam:1",
+    }  # fmt: skip
+    beam = {"runner": "local", "steps": {"transform": dataflow}}
+    text = refused(tmp_path, {}, beam=beam)
+    assert tells(text, "--pipeline-root", "(got /sangam/root and beam.steps.transform: dataflow)")
+    assert tells(text, "--data-root", "(got /sangam/data and beam.steps.transform: dataflow)")
+    check(changed_spec(tmp_path, "short_video", {"cluster": BARE, "beam": beam}), VERTEX)

@@ -6,17 +6,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-from pipelines.beam import BEAM_ARGS
 from pipelines.kubeflow.compile import compile_pipeline
 from pipelines.kubeflow.writing import write_compiled
 from schemas.loading import load_spec
+from schemas.spec.beam import BeamStepName
 from schemas.spec.cluster import Launch
 from tests.golden_files import check_golden
 from tests.paths import SPECS
@@ -335,7 +335,28 @@ def test_no_step_lets_beam_choose_a_runner_that_is_downloaded(everything: Compil
     executors = everything.ir["deploymentSpec"]["executors"]
     assert len(executors) == 9
     for label, executor in executors.items():
-        assert set(BEAM_ARGS) <= set(executor["container"]["args"]), label
+        arguments = [word for word in executor["container"]["args"] if word.startswith("--runner")]
+        is_beam = label.removesuffix("_executor") in get_args(BeamStepName)
+        assert arguments == (["--runner=FnApiRunner"] if is_beam else []), label
+
+
+def test_each_step_has_the_arguments_of_its_engine(tmp_path: Path) -> None:
+    beam = {
+        "runner": "flink", "master": "flink:8081", "parallelism": 4,
+        "steps": {"evaluator": {"runner": "portable", "job_endpoint": "jobs:8099"}, "transform": {"runner": "local"}},
+    }  # fmt: skip
+    executors = read_compiled(compile_pipeline(changed_spec(tmp_path, "short_video", {"beam": beam}), TARGET)).ir[
+        "deploymentSpec"
+    ]["executors"]
+    runners = {
+        label: [word for word in executor["container"]["args"] if word.startswith(("--runner", "--flink_m", "--job_e"))]
+        for label, executor in executors.items()
+    }
+    assert runners["example_gen_executor"] == ["--runner=FlinkRunner", "--flink_master=flink:8081"]
+    assert runners["statistics_gen_executor"] == runners["example_gen_executor"]
+    assert runners["transform_executor"] == ["--runner=FnApiRunner"]
+    assert runners["evaluator_executor"] == ["--runner=PortableRunner", "--job_endpoint=jobs:8099"]
+    assert runners["trainer_executor"] == []
 
 
 def test_a_step_that_declares_no_timeout_has_one(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pipelines.local.request import RunRequest, check_request, run_id
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec, digest
+from schemas.spec.beam import DataflowBeam
 from schemas.spec.data import Arrival
 from tests.errors import place_and_value
 from tests.paths import SPECS
@@ -54,6 +55,15 @@ def test_a_malformed_date_is_refused(by_day: Spec, data: Path, tmp_path: Path, d
 def test_a_date_before_whose_window_there_is_no_calendar_is_refused(by_day: Spec, data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=place_and_value("--date", "(got 0001-01-01)")):
         check_request(by_day, "0001-01-01", data, tmp_path / "root")
+
+
+def test_dataflow_is_refused_where_logs_and_root_are_folders(by_day: Spec, data: Path, tmp_path: Path) -> None:
+    dataflow = DataflowBeam(
+        runner="dataflow", project="p1-x", region="europe-west4", temp_location="gs://bucket/t", image="sangam:1"
+    )
+    spec = by_day.model_copy(update={"beam": dataflow})
+    with pytest.raises(UserError, match=place_and_value("--data", f"(got {data} and beam: dataflow)")):
+        check_request(spec, "2024-03-07", data, tmp_path / "root")
 
 
 def looked(spec: Spec, data: Path, *days: str, date: str = "2024-03-07", today: str = "2024-04-01") -> None:

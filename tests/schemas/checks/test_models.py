@@ -219,6 +219,13 @@ MODELS: list[Case] = [
         "model.interaction",
         "(got 1 embedded features and 0 numbers)",
     ),
+    (
+        _dlrm()
+        | {"features": {f"f{n}": {"kind": "id", "type": "int", "table": "users"} for n in range(257)}}
+        | {"tables": {"users": {"dim": 2}}, "evaluation": REMOVED},
+        "model.interaction",
+        "(got 257 embedded features and 0 numbers) ... 256",
+    ),
     (CHAIN | {"model.chain": ["like", "like"]}, "model.chain", "(got ['like', 'like'])"),
     (CHAIN | {"model.chain": ["like", "buy"]}, "model.chain", "(got ['like', 'buy'])"),
     (

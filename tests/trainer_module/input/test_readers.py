@@ -1,9 +1,9 @@
 """Batches: every example once, in an order that a resumed epoch takes up where it was left."""
 
-import subprocess
-import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from schemas.spec import RankerSpec
 from schemas.spec.training import Order
 from tests.trainer_module import sample_job as small_job
-from tests.trainer_module.launch.launched_job import wait_until
+from tests.trainer_module.launch.data_workers import start_data_worker
 from tests.trainer_module.sample_job import FIRST_EVENT_S, NUM_EXAMPLES, declared, write_days, write_examples
 from trainer_module.input.position import Position
 
@@ -86,13 +86,16 @@ def test_read_by_the_ranks_examples_come_in_one_order_whatever_the_number_of_ran
 
 
 def _pool_epoch(ranker: RankerSpec, files: tuple[str, ...], pool: str, epoch: int, trained: np.ndarray | None = None):  # type: ignore[no-untyped-def]
-    from trainer_module.input.service_reader import PoolEpoch, training_records
+    from trainer_module.input.example_reader import transformed_reader
+    from trainer_module.input.service_reader import PoolEpoch, training_parts
 
+    reader = transformed_reader(ranker)
     return PoolEpoch(
-        ranker,
-        training_records(ranker, files, epoch),
+        reader,
+        training_parts(ranker, files, epoch),
+        ranker.training.batch_size_per_rank,
         service=pool,
-        name=f"epoch-{epoch}",
+        name=f"epoch-{epoch}-{len(files)}",
         trained=np.zeros([0, 2], np.int64) if trained is None else trained,
     )
 
@@ -139,7 +142,7 @@ def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path,
     ranker = declared(data_workers=1, batch_size_per_rank=2, shuffle_buffer=100)
     dispatcher = tf.data.experimental.service.DispatchServer()
     address = dispatcher.target.split("://")[1]
-    worker, port = _worker(tmp_path / "first", address)
+    worker, port = start_data_worker(tmp_path / "first", address)
     job = small_job.job(tmp_path, ranker, files)
     source = TrainInput(
         job, files, rank=0, ranks=1, service=address, attempt="0", start=Position(), trained=no_batches()
@@ -151,7 +154,7 @@ def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path,
         if len(seen) == 40:
             worker.kill()
             worker.wait()
-            again, _ = _worker(tmp_path / "second", address, port)
+            again, _ = start_data_worker(tmp_path / "second", address, port)
     for _ in range(5):  # Empty batches, while other ranks still have some.
         source.stepped()
     assert len(_ages(seen)) < NUM_EXAMPLES
@@ -167,19 +170,6 @@ def test_what_a_lost_worker_has_taken_with_it_is_asked_for_again(tmp_path: Path,
     ages = _ages(seen)
     assert len(ages) == len(np.unique(ages)) == NUM_EXAMPLES
     assert len(np.unique(source.trained(), axis=0)) == len(seen)
-
-
-def _worker(folder: Path, dispatcher: str, port: str = "0") -> tuple["subprocess.Popen[bytes]", str]:
-    """Starts a worker of a pool; returns it and its port, on which one that comes in its place must serve."""
-    folder.mkdir()
-    file = folder / "address"
-    manners = ["--address-file", str(file), "--dispatcher", dispatcher, "--port", port]
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "trainer_module.launch.data_service", "worker", *manners],
-        stderr=(folder / "log").open("wb"),
-    )
-    wait_until(file.exists, 120, "the worker serves")
-    return worker, file.read_text().rpartition(":")[2]
 
 
 def _ordered(order: Order, **changes: Any) -> RankerSpec:
@@ -267,8 +257,9 @@ def test_ranks_share_the_validation_split_and_no_rank_opens_anothers_files(
 def test_of_one_file_each_rank_takes_its_share_and_a_pool_gives_each_example_once(
     files: tuple[str, ...], pool: str
 ) -> None:
+    from trainer_module.input.example_reader import transformed_reader
     from trainer_module.input.local_reader import validation_batches
-    from trainer_module.input.service_reader import PoolEpoch, validation_records
+    from trainer_module.input.service_reader import PoolEpoch, validation_parts
 
     ranker = _ordered("shuffled", data_workers=2)
     whole = sorted(np.concatenate([_places(b) for b in validation_batches(ranker, files[:1], rank=0, ranks=1)]))
@@ -276,10 +267,13 @@ def test_of_one_file_each_rank_takes_its_share_and_a_pool_gives_each_example_onc
         np.concatenate([_places(batch) for batch in validation_batches(ranker, files[:1], rank=rank, ranks=2)])
         for rank in (0, 1)
     ]
-    assert [len(share) for share in shares] == [168, 167]
+    assert [len(share) for share in shares] == [175, 160]
     assert sorted(np.concatenate(shares)) == whole
     none = np.zeros([0, 2], np.int64)
-    served = PoolEpoch(ranker, validation_records(ranker, files[:1]), service=pool, name="validate", trained=none)
+    reader = transformed_reader(ranker)
+    parts = validation_parts(ranker, files[:1])
+    batch_size = ranker.training.batch_size_per_rank
+    served = PoolEpoch(reader, parts, batch_size, service=pool, name="validate", trained=none)
     assert sorted(np.concatenate([_places(batch) for batch in served])) == whole
 
 
@@ -297,3 +291,89 @@ def test_a_part_that_did_not_come_whole_is_noticed_whatever_else_came() -> None:
             refuse_lost(lost)
     with pytest.raises(LostBatchesError):
         refuse_lost(np.array([[4, 2], [1, 1], [3, 2]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "order"), [*(("day_files", order) for order in ORDERS), ("files", "shuffled"), ("many_files", "shuffled")]
+)
+def test_no_block_is_decompressed_twice_in_an_epoch_of_several_workers_and_ranks(
+    request: pytest.FixtureRequest, pool: str, name: str, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = request.getfixturevalue(name)
+    decompressed: Counter[bytes] = Counter()
+    decompress = tf.io.decode_compressed
+
+    def count(blocks: np.ndarray) -> np.ndarray:
+        decompressed.update(blocks.tolist())
+        return blocks
+
+    def counted(blocks_W: Any, compression: str) -> Any:
+        # The workers of this pool are threads of this process.
+        return decompress(tf.ensure_shape(tf.numpy_function(count, [blocks_W], tf.string), [None]), compression)
+
+    monkeypatch.setattr(tf.io, "decode_compressed", counted)
+    ranker = _ordered(order, data_workers=2, batch_size_per_rank=16, ranks=2)
+    ranks = [iter(_pool_epoch(ranker, files, pool, 40 + ORDERS.index(order))) for _ in range(2)]
+    batches = [batch for of_step in zip_longest(*ranks) for batch in of_step if batch is not None]
+    assert np.array_equal(np.sort(np.concatenate([_places(batch) for batch in batches])), np.arange(NUM_EXAMPLES))
+    blocks = Counter(block for file in files for block in tf.data.TFRecordDataset(file).as_numpy_iterator())
+    assert len(blocks) > 40
+    assert decompressed == blocks
+
+
+def test_autograph_does_not_spend_seconds_on_the_graph_of_the_input(files: tuple[str, ...], pool: str) -> None:
+    from trainer_module.input.example_reader import ExampleReader, transformed_reader
+    from trainer_module.input.local_reader import own_batches, validation_batches
+    from trainer_module.input.service_reader import PoolEpoch, validation_parts
+
+    ranker = declared(data_workers=1)
+    table = transformed_reader(ranker).table
+
+    def batch_of(rows: Any) -> Any:
+        if rows["float32"][1][0, 0] > 0:  # Autograph alone can make this a graph.
+            return rows["float32"]
+        return rows["int64"]
+
+    reader = ExampleReader(table, batch_of)
+    none = np.zeros([0, 2], np.int64)
+    parts = validation_parts(ranker, files)
+    for build in (
+        lambda: own_batches(ranker, files, epoch=0, rank=0, ranks=1, reader=reader),
+        lambda: validation_batches(ranker, files, rank=0, ranks=1, reader=reader),
+        lambda: PoolEpoch(reader, parts, 8, service=pool, name="none", trained=none),
+    ):
+        with pytest.raises(tf.errors.OperatorNotAllowedInGraphError):
+            build()
+
+
+def test_the_graph_of_the_input_is_built_once_for_all_epochs(files: tuple[str, ...], pool: str) -> None:
+    from trainer_module.input.example_reader import ExampleReader, transformed_reader
+    from trainer_module.input.local_reader import own_batches, validation_batches
+    from trainer_module.input.service_reader import PoolEpoch, training_parts
+
+    ranker = declared(data_workers=2, shuffle_buffer=300)
+    found = transformed_reader(ranker)
+    built = []
+
+    def batch_of(rows: Any) -> Any:
+        built.append(rows)
+        return found.batch_of(rows)
+
+    reader = ExampleReader(found.table, batch_of)
+
+    def epoch_of_pool(epoch: int, trained: list[list[int]]) -> PoolEpoch:
+        batches = np.array(trained, np.int64).reshape(-1, 2)
+        parts, name = training_parts(ranker, files, epoch), f"built-{epoch}"
+        return PoolEpoch(reader, parts, 8, service=pool, name=name, trained=batches)
+
+    for number, build in enumerate(
+        (
+            lambda epoch: own_batches(ranker, files, epoch=epoch, rank=0, ranks=1, skip=epoch, reader=reader),
+            lambda _: validation_batches(ranker, files, rank=0, ranks=1, reader=reader),
+            lambda epoch: epoch_of_pool(epoch, []),
+        )
+    ):
+        for epoch in range(3):
+            build(epoch)
+        assert len(built) == 1 + number
+    assert len(built) == 3

@@ -40,31 +40,45 @@ def test_the_pool_gives_every_example_to_exactly_one_rank_every_epoch(tmp_path: 
     assert group_of(launched.pid) == []
 
 
-def test_a_local_job_listens_on_loopback_alone(tmp_path: Path, files: tuple[str, ...]) -> None:
+def test_a_local_job_listens_on_loopback_alone_and_starts_quickly(tmp_path: Path, files: tuple[str, ...]) -> None:
     """Ranks listen while they find each other: they are looked at from their start on."""
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=100_000), files)
     launched = launch(job_file)
     listening: dict[str, set[str]] = {}
+    started_before_the_dispatcher_served: set[str] = set()
 
     def look() -> bool:
         for process in group_of(launched.pid):
             with contextlib.suppress(psutil.NoSuchProcess):
                 name = _name(process)
+                if not (tmp_path / "logs" / "dispatcher.address").exists():
+                    started_before_the_dispatcher_served.add(name)
                 for connection in process.net_connections("inet"):
                     if connection.status == psutil.CONN_LISTEN:
                         listening.setdefault(name, set()).add(connection.laddr.ip)
         return (tmp_path / "logs" / "progress.jsonl").exists()
 
     wait_until(look, 180, "training has started")
+    loaded = {_name(process): _packages_mapped_by(process) for process in group_of(launched.pid)}
     launched.terminate()
     assert launched.wait(30) == 143
     assert {"trainer_module.launch.launcher", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
     assert set().union(*listening.values()) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}, listening
     assert "listens to other machines" not in (tmp_path / "launch.log").read_text()
+    assert {"dispatcher", "data-worker-0", "data-worker-1"} <= started_before_the_dispatcher_served
+    assert loaded.keys() >= {"trainer_module", "dispatcher", "data-worker-0", "data-worker-1"}
+    assert "tensorflow" in loaded["trainer_module"]
+    assert not set().union(*loaded.values()) & {"pandas", "scipy", "matplotlib"}
+
+
+def _packages_mapped_by(process: psutil.Process) -> set[str]:
+    """Returns the packages whose native libraries a process has loaded."""
+    paths = [mapped.path.partition("/site-packages/")[2] for mapped in process.memory_maps()]
+    return {path.split("/")[0] for path in paths if path}
 
 
 def _name(process: psutil.Process) -> str:
-    words = process.cmdline()
+    words = process.cmdline() or [""]  # Without words it is about to begin, or to end.
     file = next((Path(word) for word in words if word.endswith(".address")), None)
     return file.stem if file else words[words.index("-m") + 1] if "-m" in words else words[0]
 

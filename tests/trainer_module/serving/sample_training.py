@@ -17,6 +17,7 @@ from schemas.derived.columns import columns
 from schemas.derived.groups import groups_of
 from schemas.spec import RankerSpec, digest
 from tests.fakes import mounted_store
+from tests.trainer_module.sample_blocks import write_blocks
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import Manifest, read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
@@ -223,7 +224,7 @@ def trained_job(directory: Path, world: Path, **export: str) -> TrainJob:
 
     Args:
         directory: of this export.
-        world: folder with `transform`, `checkpoint`, `examples.tfrecord` and the ranks' `output`.
+        world: folder with `transform`, `checkpoint`, `examples.blocks` and the ranks' `output`.
         export: of the spec.
     """
     ranker = declared(**export)
@@ -240,7 +241,7 @@ def job_of(directory: Path, world: Path, ranker: RankerSpec) -> TrainJob:
         ranker=ranker,
         spec_digest=digest(ranker),
         train_files=(),
-        check_files=(str(world / "examples.tfrecord"),),
+        check_files=(str(world / "examples.blocks"),),
         transform_graph=str(world / "transform"),
         model_dir=str(directory / "model"),
         output_dir=str(directory / "output"),
@@ -270,9 +271,7 @@ def make_world(world: Path) -> None:
 
     write_transform(world / "transform")
     write_checkpoint(world / "checkpoint", declared())
-    with tf.io.TFRecordWriter(str(world / "examples.tfrecord")) as writer:
-        for row in rows(NUM_EXAMPLES, seed=1):
-            writer.write(encoded(row))
+    write_blocks(world / "examples.blocks", map(encoded, rows(NUM_EXAMPLES, seed=1)), block_rows=100)
     (world / "output").mkdir()
     collectives.start()
     trainer = Trainer(Ranker(declared()), rank=0, ranks=1)

@@ -269,18 +269,18 @@ def test_requests_at_the_same_time_never_mix_and_insert_nothing(exported: Export
 def test_a_ranker_has_the_signatures_that_its_features_need(
     served_world: Any, features: list[str], names: set[str]
 ) -> None:
-    import tensorflow_transform as tft
 
     from tests.trainer_module.serving.sample_training import declared
     from trainer_module.ranker import Ranker
     from trainer_module.serving.signatures import ServedRanker
     from trainer_module.serving.stock_table import StockTable
     from trainer_module.serving.trained_rows import TrainedRows
+    from trainer_module.transforms.graph import TransformGraph
 
     whole = declared()
     ranker = Ranker(whole.model_copy(update={"features": {name: whole.features[name] for name in features}}))
     none = TrainedRows(np.zeros(0, np.int64), lambda: iter(()))
     tables = {name: StockTable(group, "float32", none) for name, group in ranker.groups.items()}
-    transform = tft.TFTransformOutput(str(served_world / "transform"))
+    transform = TransformGraph(str(served_world / "transform"))
     served = ServedRanker(ranker, transform, ranker.weights.initial(seed=1), tables)
     assert set(served.signatures()) == names

@@ -4,6 +4,7 @@ import tempfile
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
@@ -14,7 +15,7 @@ from pipelines.beam import BEAM_ARGS
 from schemas.contracts.statistics import Statistics, completed, to_analyze
 from schemas.derived.columns import columns
 from schemas.spec import Inputs
-from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
+from trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
 
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
 Rows = list[dict[str, list[Any]]]
@@ -34,15 +35,17 @@ def metadata_of(inputs: Inputs) -> dataset_metadata.DatasetMetadata:
 
 def statistics_of(inputs: Inputs, rows: Rows) -> Statistics:
     """Returns the statistics of all features over these rows."""
-
-    def dataset(pipeline: beam.Pipeline) -> Any:
-        return pipeline | beam.Create(rows), metadata_of(inputs)
-
-    pipeline = beam.Pipeline(argv=list(BEAM_ARGS))
-    found = analysis.analyzed(
-        pipeline, dataset, statistics_fn, inputs, to_analyze(inputs, ()), directory=tempfile.mkdtemp()
-    )
+    analyze = analysis.Analyze(numbers_fn, inputs, to_analyze(inputs, ()))
+    found = analyze.found(analyze.summaries_of([batch_of(inputs, rows)]))
     return Statistics(code="", features=completed(inputs, {}, found))
+
+
+def batch_of(inputs: Inputs, rows: Rows) -> pa.RecordBatch:
+    """Returns rows as ingestion's workers write them."""
+    kinds = {"int": pa.int64(), "float": pa.float32(), "string": pa.large_binary()}
+    types = {column.name: pa.list_(kinds[column.type]) for column in columns(inputs)}
+    values = [pa.array([row.get(name) or None for row in rows], of) for name, of in types.items()]
+    return pa.RecordBatch.from_arrays(values, list(types))
 
 
 def config_of(inputs: Inputs, statistics: Statistics) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from schemas.contracts.export import ExportReport
 from schemas.spec import Inputs
 from schemas.spec.release import Gate
 from schemas.spec.serving import Export
+from tests.components.examples import sample_files
 
 TABS = ("home", "profil é", "search")
 NUM_ROWS = 1203
@@ -68,16 +69,12 @@ def scores(columns: dict[str, np.ndarray], noise: float = 0.0) -> dict[str, np.n
 
 
 def write_examples(uri: Path, columns: dict[str, np.ndarray]) -> None:
-    """Writes the eval split as two gzipped TFRecord shards."""
-    folder = uri / "Split-eval"
-    folder.mkdir(parents=True)
-    for shard in range(2):
-        with tf.io.TFRecordWriter(str(folder / f"examples-{shard}.gz"), options="GZIP") as writer:
-            for index in range(shard, len(columns["x"]), 2):
-                features = {name: _feature(values[index]) for name, values in columns.items()}
-                writer.write(
-                    tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(deterministic=True)
-                )
+    """Writes the eval split."""
+    examples = []
+    for row in range(len(columns["x"])):
+        features = {name: _feature(values[row]) for name, values in columns.items()}
+        examples.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    sample_files.write_examples(uri, {"eval": {None: examples}})
 
 
 def _feature(value: Any) -> tf.train.Feature:
@@ -155,7 +152,6 @@ def examples_artifact(uri: Path) -> Any:
     artifact = standard_artifacts.Examples()
     artifact.uri = str(uri)
     artifact.split_names = json.dumps(["eval"])
-    artifact.set_string_custom_property("payload_format", "FORMAT_TF_EXAMPLE")
     return artifact
 
 

@@ -1,24 +1,26 @@
-"""A small world for measuring: examples of users, sessions and tabs, two models, and TFX's own evaluator on them."""
+"""A small world for measuring: examples of users, sessions and tabs, two models, and Beam to measure them."""
 
 import json
 import math
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import tensorflow as tf
-import tensorflow_model_analysis as tfma
-from tfx.components.evaluator import executor as tfx_executor
-from tfx.types import standard_artifacts
-from tfx.utils import json_utils, proto_utils
 
-from components.steps.evaluator.eval_config import eval_config
-from components.steps.evaluator.metrics.measured import SliceResult, read_measured
-from components.steps.evaluator.slices.extractors import custom_extractors
+from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, SliceResult, read_measured
+from components.steps.evaluator.models import loaded
+from components.steps.evaluator.models.examples import sources
+from components.steps.evaluator.models.scoring import Models
+from components.steps.evaluator.plan import plan_of
+from components.steps.evaluator.slices.measuring import measure as measured_by
+from components.steps.evaluator.slices.new_ids import features_with_known_ids
 from pipelines.beam import BEAM_ARGS
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation, Gate
-from tests.components.steps.evaluator.sample_evaluation import examples_artifact, model_artifact
+from tests.components.examples import sample_files
+from tests.components.steps.evaluator.sample_evaluation import examples_artifact
 
 NUM_ROWS = 3_000
 INPUTS = Inputs.model_validate_json(
@@ -110,14 +112,12 @@ def is_new_user(columns: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def write_examples(uri: Path, columns: dict[str, np.ndarray]) -> None:
-    """Writes the eval split as two gzipped TFRecord shards."""
-    folder = uri / "Split-eval"
-    folder.mkdir(parents=True)
-    for shard in range(2):
-        with tf.io.TFRecordWriter(str(folder / f"examples-{shard}.gz"), options="GZIP") as writer:
-            for row in range(shard, len(columns["x"]), 2):
-                features = {name: _feature(values[row]) for name, values in columns.items() if values[row] is not None}
-                writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    """Writes the eval split."""
+    examples = []
+    for row in range(len(columns["x"])):
+        features = {name: _feature(values[row]) for name, values in columns.items() if values[row] is not None}
+        examples.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    sample_files.write_examples(uri, {"eval": {None: examples}})
 
 
 def _feature(value: Any) -> tf.train.Feature:
@@ -153,26 +153,21 @@ def export(uri: Path, *, noise: float, known_ids: bool) -> None:
 
 
 def measure(folder: Path, *, examples: Path, model: Path, baseline: Path | None) -> dict[str, SliceResult]:
-    """Runs TFMA in Beam as TFX does, and reads what it wrote."""
-    evaluation, blessing = standard_artifacts.ModelEvaluation(), standard_artifacts.ModelBlessing()
-    evaluation.uri, blessing.uri = str(folder / "evaluation"), str(folder / "blessing")
-    for artifact in (evaluation, blessing):
-        Path(artifact.uri).mkdir(parents=True)
-    artifacts = {"examples": [examples_artifact(examples)], "model": [model_artifact(model)]}
-    if baseline:
-        artifacts["baseline_model"] = [model_artifact(baseline)]
+    """Runs Beam as the evaluator's executor does, and reads what it wrote."""
     tasks = ["like", "watch"] if baseline else []
-    config = eval_config(inputs=INPUTS, evaluation=EVALUATION, gates=GATES, baseline_tasks=tasks)
-    context = tfx_executor.Executor.Context(
-        beam_pipeline_args=list(BEAM_ARGS), tmp_dir=str(folder / "tmp"), unique_id="1"
+    plan = plan_of(inputs=INPUTS, evaluation=EVALUATION, gates=GATES, baseline_tasks=tasks)
+    paths = {CANDIDATE: str(model / "Format-Serving")} | (
+        {BASELINE: str(baseline / "Format-Serving")} if baseline else {}
     )
-    tfx_executor.Executor(context).Do(
-        artifacts,
-        {"evaluation": [evaluation], "blessing": [blessing]},
-        {
-            "eval_config": proto_utils.proto_to_json(config),
-            "example_splits": json_utils.dumps(["eval"]),
-            "custom_extractors": f"{custom_extractors.__module__}.{custom_extractors.__name__}",
-        },
-    )
-    return read_measured(tfma.load_metrics(evaluation.uri), INPUTS, EVALUATION)
+    knows_ids = CANDIDATE if features_with_known_ids(paths[CANDIDATE]) else None
+    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline:
+        measured_by(
+            pipeline,
+            sources=sources(examples_artifact(examples), "eval"),
+            models=Models(paths, knows_ids),
+            plan=plan,
+            num_parts=3,
+            folder=str(folder),
+        )
+    loaded.release_all()
+    return read_measured(str(folder), INPUTS, EVALUATION)

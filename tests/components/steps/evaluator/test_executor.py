@@ -1,4 +1,4 @@
-"""The evaluator's executor on real TFMA: what it measures, what it blesses, and what it says."""
+"""The evaluator's executor on Beam: what it measures, what it blesses, and what it says."""
 
 from pathlib import Path
 from typing import Any

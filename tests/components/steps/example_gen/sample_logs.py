@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
+from pipelines.beam import BEAM_ARGS
 from schemas.derived.columns import Column
 from schemas.spec import Inputs
 from schemas.spec.data import DayLogs
@@ -175,6 +176,18 @@ def _framed(record: bytes) -> bytes:
 def _crc(data: bytes) -> int:
     crc: int = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def run_executor(properties: Mapping[str, Any], uri: Path, beam_args: Sequence[str] = BEAM_ARGS) -> Any:
+    """Runs ingestion's executor; returns the Examples artifact."""
+    from tfx.types import standard_artifacts
+
+    from components.steps.example_gen.executor import Executor
+
+    examples = standard_artifacts.Examples()
+    examples.uri = str(uri)
+    Executor(Executor.Context(beam_pipeline_args=list(beam_args))).Do({}, {"examples": [examples]}, dict(properties))
+    return examples
 
 
 def expected(row: Row, columns: Sequence[Column]) -> dict[str, list[Any]]:

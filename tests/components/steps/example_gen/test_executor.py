@@ -2,25 +2,27 @@
 
 import datetime
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pipelines.beam import BEAM_ARGS
 from schemas.derived.columns import columns
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Inputs
 from schemas.spec.data import DayLogs, Logs
+from tests.components.examples.sample_files import read_examples
 from tests.components.steps.example_gen.sample_logs import (
     INPUTS,
     ROWS,
     SUFFIX,
-    Row,
     day_logs,
     expected,
+    run_executor,
     table,
     write,
     write_days,
@@ -52,32 +54,11 @@ def properties(logs: Logs, root: Path, inputs: Inputs = INPUTS, date: str = DATE
 
 def ingest(logs: Logs, root: Path, uri: Path, **settings: Any) -> Any:
     """Runs the executor; returns the Examples artifact."""
-    from tfx.types import standard_artifacts
-
-    from components.steps.example_gen.executor import Executor
-
-    examples = standard_artifacts.Examples()
-    examples.uri = str(uri)
-    executor = Executor(Executor.Context(beam_pipeline_args=list(BEAM_ARGS)))
-    executor.Do({}, {"examples": [examples]}, properties(logs, root, **settings))
-    return examples
+    return run_executor(properties(logs, root, **settings), uri)
 
 
 def written(examples: Any, split: str) -> list[dict[str, list[Any]]]:
-    """Returns the values of every Example of a split; a feature without values is left out."""
-    import tensorflow as tf
-
-    files = sorted(str(path) for path in Path(examples.uri, f"Split-{split}").iterdir())
-    found = []
-    for record in tf.data.TFRecordDataset(files, compression_type="GZIP").as_numpy_iterator():
-        features = tf.train.Example.FromString(record).features.feature
-        values = {
-            name: list(getattr(feature, feature.WhichOneof("kind")).value)
-            for name, feature in features.items()
-            if feature.WhichOneof("kind")
-        }
-        found.append({name: each for name, each in values.items() if each})
-    return found
+    return read_examples(examples.uri, split)
 
 
 def as_set(rows: list[dict[str, list[Any]]]) -> Counter[str]:
@@ -99,19 +80,20 @@ def test_every_format_gives_the_same_examples_in_the_order_of_the_logs(ingested:
 def test_days_files_and_rows_stay_in_their_order_however_they_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.steps.example_gen import sources
+    from components.examples import writer
+    from components.examples.listing import read_listing
+    from components.steps.example_gen import file_groups
 
-    monkeypatch.setattr(sources, "_ROWS_PER_FILE", 5)
+    monkeypatch.setattr(file_groups, "_ROWS_PER_GROUP", 5)
+    monkeypatch.setattr(writer, "BLOCK_ROWS", 4)
     rows = [{**ROWS[0], "hour": number} for number in range(3 * 7)]
     for number, (day, part) in enumerate([(DAYS[0], 0), (DAYS[0], 1), (DAYS[1], 0)]):
         write(tmp_path / "logs" / day / f"part-{part}.parquet", "parquet", rows[7 * number : 7 * number + 7])
     write_days(tmp_path / "logs", "parquet", {DATE: ROWS})
     examples = ingest(day_logs(), tmp_path / "logs", tmp_path / "out")
     assert [row.get("hour", [0])[0] for row in written(examples, "train")] == list(range(3 * 7))
-    names = sorted(path.name for path in (tmp_path / "out" / "Split-train").iterdir())
-    # Seven rows of each file, five in the first of its two files.
-    places = [(DAYS[0], 0), (DAYS[0], 1), (DAYS[1], 2)]
-    assert names == [f"data_tfrecord-{day}-{n:05d}-{part:05d}.gz" for day, n in places for part in (0, 1)]
+    names = [Path(file).name for file in read_listing(examples.uri).files("train")]
+    assert names == [f"examples-{day}-{n:05d}-00000.blocks" for day, n in ((DAYS[0], 0), (DAYS[0], 1), (DAYS[1], 0))]
 
 
 def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
@@ -129,6 +111,7 @@ def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
         "ignored": {},
         "negatives": 0,
         "negatives_sampled_out": 0,
+        "joined": {},
     }
     assert report.splits["eval"].rows_read == 2
     assert report.splits["eval"].dropped == {"label missing: like": 1}
@@ -136,14 +119,8 @@ def test_the_report_accounts_for_every_row_and_day(ingested: Any) -> None:
 
 def test_the_artifact_says_what_it_holds(ingested: Any) -> None:
     assert ingested.split_names == '["train", "eval"]'
-    assert ingested.get_string_custom_property("payload_format") == "FORMAT_TF_EXAMPLE"
     assert ingested.get_string_custom_property("date") == DATE
-    names = sorted(path.relative_to(ingested.uri).as_posix() for path in Path(ingested.uri).rglob("*.*"))
-    assert names == [
-        f"Split-eval/data_tfrecord-{DATE}-00000-00000.gz",
-        f"Split-train/data_tfrecord-{DAYS[0]}-00000-00000.gz",
-        "ingestion.json",
-    ]
+    assert sorted(path.name for path in Path(ingested.uri).iterdir()) == ["examples.json", "ingestion.json"]
 
 
 def test_negatives_are_sampled_in_the_train_split_alone_and_the_same_wherever_the_data_lies(tmp_path: Path) -> None:
@@ -154,9 +131,9 @@ def test_negatives_are_sampled_in_the_train_split_alone_and_the_same_wherever_th
     rows = [{"n": number, "click": int(number % 5 == 0)} for number in range(1_000)]
     kept = []
     for name in ("here", "there"):
-        write_days(tmp_path / name, "parquet", dict.fromkeys(DAYS, rows))
+        write_days(tmp_path / name / "logs", "parquet", dict.fromkeys(DAYS, rows))
         logs = day_logs(validation_days=1, max_dropped_fraction=0.0)
-        examples = ingest(logs, tmp_path / name, tmp_path / f"{name}_out", inputs=inputs)
+        examples = ingest(logs, tmp_path / name / "logs", tmp_path / f"{name}_out", inputs=inputs)
         kept.append({split: as_set(written(examples, split)) for split in ("train", "validation", "eval")})
     assert kept[0] == kept[1]
     assert kept[0]["validation"].total() == kept[0]["eval"].total() == 1_000
@@ -210,18 +187,19 @@ def test_a_file_that_is_written_while_it_is_read_ends_the_run_with_its_name(
     from components.steps.example_gen import executor
 
     write_days(tmp_path / "logs", "parquet", dict.fromkeys(DAYS, ROWS))
-    planned = executor.plan
+    inspect = executor.inspect
 
-    def plan_and_write(*given: Any) -> Any:
-        plan = planned(*given)
+    def inspect_and_write(*given: Any) -> Any:
+        inspected = inspect(*given)
         write_days(tmp_path / "logs", "parquet", {DATE: ROWS * 100})
-        return plan
+        return inspected
 
-    monkeypatch.setattr(executor, "plan", plan_and_write)
+    monkeypatch.setattr(executor, "inspect", inspect_and_write)
     text = rf"{DATE}/part-0.parquet: .*\(got \d+ bytes, then \d+\)"
     with pytest.raises(UserError, match=text):
         ingest(day_logs(), tmp_path / "logs", tmp_path / "out")
     assert not (tmp_path / "out" / "ingestion.json").exists()
+    assert not list((tmp_path / "root").rglob("*.blocks"))
 
 
 def test_a_store_that_beam_knows_is_listed_once_a_day_with_sizes_and_times(tmp_path: Path) -> None:
@@ -252,6 +230,56 @@ def test_a_store_that_beam_knows_is_listed_once_a_day_with_sizes_and_times(tmp_p
     assert [file.path for file in files[:2]] == [f"store://bucket/{DAYS[0]}/{number}.parquet" for number in "12"]
     assert {file.facts for file in files} == {FileFacts(7, 1_500_000_000)}
     assert sorted(asked) == [f"store://bucket/{day}/*.parquet" for day in DAYS]
+
+
+def test_a_window_that_moves_reads_its_new_day_alone_and_gives_what_reading_all_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from components.steps.example_gen import executor
+
+    days = [*DAYS, "2024-03-02"]
+    for number, day in enumerate(days):
+        write_days(tmp_path / "logs", "parquet", {day: [{**row, "hour": number} for row in ROWS]})
+    read: list[str] = []
+    read_and_write = executor._read_and_write
+
+    def counted(pipeline: Any, groups: Any, *given: Any) -> None:
+        read.extend(group.day for group in groups)
+        read_and_write(pipeline, groups, *given)
+
+    monkeypatch.setattr(executor, "_read_and_write", counted)
+    ingest(day_logs(), tmp_path / "logs", tmp_path / "first")
+    assert read == DAYS
+    read.clear()
+    moved = ingest(day_logs(), tmp_path / "logs", tmp_path / "second", date=days[-1])
+    assert read == days[-1:]
+    by_days = {split: written(moved, split) for split in ("train", "eval")}
+    shutil.rmtree(tmp_path / "root")
+    at_once = ingest(day_logs(), tmp_path / "logs", tmp_path / "third", date=days[-1])
+    assert by_days == {split: written(at_once, split) for split in by_days}
+    assert (tmp_path / "second" / "ingestion.json").read_text() == (tmp_path / "third" / "ingestion.json").read_text()
+
+    read.clear()
+    write_days(tmp_path / "logs", "parquet", {DATE: ROWS[:2]})
+    changed = ingest(day_logs(), tmp_path / "logs", tmp_path / "fourth", date=days[-1])
+    assert read == [DATE]
+    assert len(written(changed, "train")) == len(written(at_once, "train")) - 2
+
+
+def test_examples_that_were_removed_are_made_again(tmp_path: Path) -> None:
+    write_days(tmp_path / "logs", "parquet", dict.fromkeys(DAYS, ROWS))
+    ingest(day_logs(), tmp_path / "logs", tmp_path / "first")
+    before = driven(tmp_path / "logs", day_logs())
+    for path in (tmp_path / "root").rglob(f"*{DATE}*.blocks"):
+        path.unlink()
+    with pytest.raises(UserError, match=place_and_value("....blocks", "no such file")):
+        written(SimpleNamespace(uri=str(tmp_path / "first")), "eval")
+    assert written(ingest(day_logs(), tmp_path / "logs", tmp_path / "second"), "eval") == [
+        expected(row, COLUMNS) for row in ROWS
+    ]
+    assert driven(tmp_path / "logs", day_logs()) == before
+    shutil.rmtree(tmp_path / "root" / "examples")
+    assert driven(tmp_path / "logs", day_logs())["generation"] != before["generation"]
 
 
 def driven(root: Path, logs: DayLogs, date: str = DATE) -> dict[str, str]:
@@ -297,85 +325,6 @@ def test_a_file_of_any_file_system_is_a_whole_file_object(tmp_path: Path) -> Non
     path = write(tmp_path / "data", "parquet", ROWS)
     with remote_file(str(path)) as file:
         assert pq.ParquetFile(file).read().equals(table(ROWS))
-
-
-def write_statistics(rows: list[Row], path: Path, inputs: Inputs) -> None:
-    """Writes the statistics of rows as ingestion writes them."""
-    import apache_beam as beam
-    import tensorflow_data_validation as tfdv
-    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamples
-
-    from components.steps.example_gen.rows.conversion import convert
-
-    (batch,) = table(rows).to_batches()
-    serialized = RecordBatchToExamples(convert(batch, columns(inputs), "rows").batch)
-    decoded = ExamplesToRecordBatchDecoder().DecodeBatch(serialized)
-    path.parent.mkdir(parents=True)
-    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline:
-        _ = (
-            pipeline
-            | beam.Create([decoded], reshuffle=False)
-            | tfdv.GenerateStatistics(tfdv.StatsOptions())
-            | tfdv.WriteStatisticsToBinaryFile(str(path))
-        )
-
-
-def validate(rows: list[Row], root: Path, inputs: Inputs = INPUTS) -> None:
-    """Validates the statistics of rows against the schema of the spec."""
-    from tfx.types import artifact_utils, standard_artifacts
-
-    from components.steps.example_validator.executor import Executor
-    from components.steps.schema_gen.executor import Executor as SchemaGenExecutor
-
-    statistics, schema = standard_artifacts.ExampleStatistics(), standard_artifacts.Schema()
-    anomalies = standard_artifacts.ExampleAnomalies()
-    statistics.uri, schema.uri, anomalies.uri = (str(root / name) for name in ("statistics", "schema", "anomalies"))
-    statistics.split_names = artifact_utils.encode_split_names(["train"])
-    write_statistics(rows, root / "statistics" / "Split-train" / "FeatureStats.pb", inputs)
-    SchemaGenExecutor().Do({}, {"schema": [schema]}, {"inputs": inputs.model_dump_json()})
-    Executor().Do(
-        {"statistics": [statistics], "schema": [schema]},
-        {"anomalies": [anomalies]},
-        {"inputs": inputs.model_dump_json(), "drift": ""},
-    )
-
-
-def test_nulls_and_empty_lists_where_they_are_allowed_are_no_anomaly(tmp_path: Path) -> None:
-    from tensorflow_metadata.proto.v0 import anomalies_pb2
-
-    validate(ROWS, tmp_path / "some")
-    nothing: Row = {"post": None, "tags": None, "history": [], "price": None}
-    validate([{**row, **nothing} for row in ROWS], tmp_path / "all")
-    for name in ("some", "all"):
-        [found] = (tmp_path / name / "anomalies").rglob("*.pb")
-        assert not anomalies_pb2.Anomalies.FromString(found.read_bytes()).anomaly_info
-
-
-def test_a_null_in_a_required_column_is_an_anomaly(tmp_path: Path) -> None:
-    from components.steps.example_validator.anomalies import DataAnomalies
-
-    with pytest.raises(DataAnomalies) as error:
-        validate([*ROWS, {**ROWS[0], "hour": None, "user": None}], tmp_path)
-    lines = str(error.value).splitlines()
-    assert [line.split(":")[1] for line in lines] == [" column 'hour'", " column 'user'"]
-    assert tells(
-        lines[0],
-        "split 'train': column 'hour'",
-        "1.000000 ... 0.800000)",
-    )
-
-
-def test_a_vector_may_be_missing_where_that_is_declared_and_nowhere_else(tmp_path: Path) -> None:
-    from components.steps.example_validator.anomalies import DataAnomalies
-
-    def declared(**missing: float) -> Inputs:
-        features = {"v": {"kind": "vector", "dim": 2} | missing}
-        return Inputs.model_validate({"features": features, "tasks": {"buy": {"kind": "binary", "only_where": "seen"}}})
-
-    rows: list[Row] = [{"v": [1.0, 2.0], "buy": 0, "seen": 1}, {"v": None, "buy": 1, "seen": None}]
-    validate(rows, tmp_path / "may", declared(missing=0.0))
-    with pytest.raises(DataAnomalies, match=place_and_value("column 'v'", "1.000000 ... 0.500000")):
-        validate(rows, tmp_path / "must", declared())
 
 
 @pytest.mark.real_data

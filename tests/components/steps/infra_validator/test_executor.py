@@ -274,3 +274,12 @@ def test_a_refusal_changes_the_cache_key_of_its_model_alone(tmp_path: Path) -> N
     assert refusals("model/1") == 0
     judge("model/1", blessed=False)
     assert refusals("model/1") == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"), [([3 * 2**20] * 4, 2), ([2**20] * 8, 8), ([9 * 2**20], 1), ([10] * 512, 512)]
+)
+def test_a_request_of_examples_fits_into_a_message(sizes: list[int], count: int) -> None:
+    from components.steps.infra_validator.executor import num_in_message
+
+    assert num_in_message([bytes(size) for size in sizes]) == count

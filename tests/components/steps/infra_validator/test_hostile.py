@@ -1,6 +1,7 @@
 """Hostile requests against a served ranker with every kind of feature: finite scores or a clean error."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ def described() -> Any:
     from trainer_module.serving.signatures import ServedRanker
     from trainer_module.serving.stock_table import StockTable
     from trainer_module.serving.trained_rows import TrainedRows
+    from trainer_module.transforms.graph import TransformGraph
 
     document = json.loads(INPUTS.model_dump_json()) | {
         "name": "all_kinds",
@@ -37,7 +39,8 @@ def described() -> Any:
     model = Ranker(RankerSpec.model_validate_json(json.dumps(document)))
     none = TrainedRows(np.zeros(0, np.int64), lambda: iter(()))
     tables = {name: StockTable(group, "float32", none) for name, group in model.groups.items()}
-    served = ServedRanker(model, analyzed(INPUTS, ROWS)[1], model.weights.initial(seed=1), tables)
+    graph = TransformGraph(str(Path(analyzed(INPUTS, ROWS)[1].transform_savedmodel_dir).parent))
+    served = ServedRanker(model, graph, model.weights.initial(seed=1), tables)
     signatures = served.signatures()
     said = description(model.spec, "digest", served, signatures)
     found = rows_module.Description(

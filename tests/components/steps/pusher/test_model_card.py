@@ -41,7 +41,14 @@ FACTS = CardFacts(
         baseline="models/7",
         notes=[],
     ),
-    rows={"train": Rows(12_000, {"label missing: like": 3}), "eval": Rows(4_000, {})},
+    rows={
+        "train": Rows(
+            12_000,
+            {"label missing: like": 3},
+            {"items": {"rows with a version": 12_003}, "likes": {"actions joined": 900, "actions repeated": 2}},
+        ),
+        "eval": Rows(4_000, {}, {"items": {"rows with a version": 4_000}, "likes": {}}),
+    },
     verdict=Verdict(
         blessed=True,
         baseline="models/7",
@@ -93,6 +100,15 @@ Ranks the home feed.
 | --- | --- | --- | --- |
 | train | 2024-03-01 to 2024-03-02, 2024-03-04 (3) | 12,000 | 3 label missing: like |
 | eval | 2024-03-05 | 4,000 | none |
+
+Logs that were joined to the rows:
+
+| split | source | rows of both sides |
+| --- | --- | --- |
+| train | items | 12,003 rows with a version |
+| train | likes | 900 actions joined, 2 actions repeated |
+| eval | items | 4,000 rows with a version |
+| eval | likes | none |
 
 Days without logs: 2024-03-03.
 
@@ -168,6 +184,7 @@ def test_what_is_not_known_is_said() -> None:
     bare = TaskVerdict(metrics={"auc": 0.7}, slices={}, gates=[])
     shown = card(
         provenance=provenance,
+        rows={"train": Rows(12_000, {}, {})},
         verdict=Verdict(blessed=True, baseline=None, notes=[], tasks={"like": bare}),
         serving=FACTS.serving.model_copy(update={"load_s": None, "latency": None, "notes": []}),
         intended_use="",
@@ -186,6 +203,7 @@ def test_what_is_not_known_is_said() -> None:
     ):
         assert said in shown
     assert "Days without logs" not in shown
+    assert "joined" not in shown
     assert "Latency" not in shown
 
 

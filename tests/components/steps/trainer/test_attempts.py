@@ -66,8 +66,8 @@ def test_a_job_that_its_launcher_gave_up_is_not_tried_again(tmp_path: Path) -> N
 
 def identity(root: Path, **changes: Any) -> Path:
     (root / "examples").write_text("examples")
-    given = {"ranker": RANKER, "code": "c", "train_files": [str(root / "examples")], "base": ""} | changes
-    return checkpoint_dir(str(root), **given)
+    given = {"ranker": RANKER, "code": "c", "train_files": [str(root / "examples")], "transform_graph": "", "base": ""}
+    return checkpoint_dir(str(root), **given | changes)
 
 
 def test_the_same_training_finds_its_checkpoints_again(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from schemas.contracts.training_job import TrainJob, read_job, write_job
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
+from tests.components.examples.sample_files import write_examples
 from tests.components.steps.trainer.sample_artifacts import EXAMPLES, Artifacts, step_artifacts
 from tests.errors import place_and_value
 from tests.paths import SPECS
@@ -31,9 +32,7 @@ def report(base: Base | None) -> Any:
 def artifacts(root: Path) -> tuple[Artifacts, Artifacts]:
     inputs, outputs = step_artifacts(root, root)
     for key in EXAMPLES:
-        for split in ("train", "eval"):
-            (root / key / f"Split-{split}").mkdir(parents=True)
-            (root / key / f"Split-{split}" / "part.gz").write_text("examples")
+        write_examples(root / key, {"train": {"2024-03-02": [], "2024-03-03": []}, "eval": {"2024-03-04": []}})
     statistics = Statistics(code="c", features={}, changed=("hour", "price"))
     (root / "transform_graph").mkdir()
     (root / "transform_graph" / FILE_NAME).write_text(statistics.model_dump_json())
@@ -65,6 +64,23 @@ def test_the_job_starts_from_the_base_and_is_read_by_the_trainers_processes(tmp_
     assert read.days == ("2024-03-02", "2024-03-03")
     assert read.final_checkpoint == str(tmp_path / "checkpoint" / "checkpoint")
     assert Path(read.checkpoint_dir).parent == tmp_path / "checkpoints" / "short_video"
+
+
+def test_the_job_reads_raw_examples_unless_they_were_transformed_ahead(tmp_path: Path) -> None:
+    from components.steps.trainer.executor import _job
+
+    ahead, inputs, outputs = job_of(tmp_path, None)
+    properties = {"ranker": RANKER.model_dump_json(), "pipeline_root": str(tmp_path), "code": "c"}
+    del inputs["transformed_examples"]
+    raw = _job(RANKER, report(None), inputs, outputs, properties, tmp_path / "logs")
+    assert (ahead.transform, raw.transform) == ("ahead", "in_pool")
+    days = ("2024-03-02", "2024-03-03")
+    for job, key in ((ahead, "transformed_examples"), (raw, "examples")):
+        assert job.train_files == tuple(
+            str(tmp_path / f"{key}-days" / day / f"examples-{day}-00000-00000.blocks") for day in days
+        )
+    assert ahead.check_files == raw.check_files
+    assert ahead.checkpoint_dir != raw.checkpoint_dir
 
 
 def test_a_training_from_a_base_takes_its_own_number_of_epochs(tmp_path: Path, base: Base) -> None:

@@ -82,20 +82,23 @@ def transformed(root: Path, examples: Any, inputs: Inputs = INPUTS, code: str = 
         {"transform_graph": [graph], "transformed_examples": [output]},
         {
             "preprocessing_fn": "trainer_module.transforms.preprocessing.preprocessing_fn",
-            "custom_config": json.dumps({"inputs": inputs.model_dump_json(), "code": code}),
-            "disable_statistics": 1,
+            "inputs": inputs.model_dump_json(),
+            "code": code,
         },
     )
     return graph
 
 
 def hours(root: Path) -> list[float]:
-    import tensorflow as tf
+    from components.examples.listing import read_listing
 
-    files = sorted(str(path) for path in (root / "transformed" / "Split-train").iterdir())
-    dataset = tf.data.TFRecordDataset(files, compression_type="GZIP")
-    examples = [tf.train.Example.FromString(record) for record in dataset.as_numpy_iterator()]
-    return sorted(example.features.feature["hour"].float_list.value[0] for example in examples)
+    return sorted(hour for file in read_listing(str(root / "transformed")).files("train") for hour in hours_in(file))
+
+
+def hours_in(file: str) -> list[float]:
+    from components.examples.reading import batches
+
+    return [hour for batch in batches(file) for [hour] in batch.column("hour").to_pylist()]
 
 
 def base(root: Path) -> Any:
@@ -142,18 +145,18 @@ def second(first: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return root, graph.get_string_custom_property("note")
 
 
-def test_each_file_is_mapped_to_one_of_its_name_row_by_row(first: Path) -> None:
-    import tensorflow as tf
+def test_each_file_is_mapped_to_one_of_its_name_block_by_block(first: Path) -> None:
+    from components.examples.listing import read_listing
+    from components.examples.reading import batches
 
-    names = [sorted(path.name for path in (first / of / "Split-train").iterdir()) for of in ("examples", "transformed")]
-    assert names[0] == names[1]
-    assert len(names[0]) == 2
-    for name in names[0]:
-        file = str(first / "transformed" / "Split-train" / name)
-        found = [
-            tf.train.Example.FromString(record).features.feature["hour"].float_list.value[0]
-            for record in tf.data.TFRecordDataset(file, compression_type="GZIP").as_numpy_iterator()
-        ]
+    raw, transformed = (read_listing(str(first / of)) for of in ("examples", "transformed"))
+    assert [(day.day, day.names, day.rows) for day in transformed.splits["train"]] == [
+        (day.day, day.names, day.rows) for day in raw.splits["train"]
+    ]
+    assert len(transformed.files("train")) == 2
+    for before, after in zip(raw.files("train"), transformed.files("train"), strict=True):
+        assert [batch.num_rows for batch in batches(after)] == [batch.num_rows for batch in batches(before)]
+        found = hours_in(after)
         assert found == sorted(found)
         assert len(found) == len(ROWS)
 

@@ -273,3 +273,28 @@ def test_drift_that_warns_is_a_note_for_each_feature(tmp_path: Path) -> None:
     request = RunRequest(SPEC, None, tmp_path, tmp_path)
     summary = summarize(request, tmp_path, steps, RunEnd("succeeded", None, 1.0), None)
     assert summary.notes == ["drift: user: l_infinity 0.3", "drift: age: missing_share 0.5"]
+
+
+def test_rows_that_were_left_out_and_what_joins_have_found_are_kept_and_printed(tmp_path: Path) -> None:
+    joined = {"items": {"rows with a version": 1_180, "rows without a version": 20}, "likes": {}}
+    train = {"num_files": 1, "rows_read": 1_200, "rows_written": 1_000, "dropped": {"no version in items": 20}}
+    sampled = {"negatives": 400, "negatives_sampled_out": 180, "joined": joined}
+    splits = {
+        "train": train | sampled,
+        "eval": {"num_files": 1, "rows_read": 90, "rows_written": 90, "dropped": {}},
+    }
+    report = {"date": None, "days": {}, "missing_days": [], "splits": splits}
+    (tmp_path / "ingestion.json").write_text(json.dumps(report))
+    steps = [Step("example_gen", "ran", 1.0, 0, {"examples": Artifact(str(tmp_path))})]
+    request = RunRequest(SPEC, None, tmp_path, tmp_path)
+    summary = summarize(request, tmp_path, steps, RunEnd("failed", "no", 2.0), None)
+    assert summary.rows["train"].joined == joined
+    assert _says(
+        _report(summary)[:4],
+        [
+            "train: 1,000 ... 1,200 ... 20 no version in items, 180 negatives",
+            "items: 1,180 rows with a version, 20 rows without a version",
+            "likes: no rows",
+            "eval: 90 rows",
+        ],
+    )

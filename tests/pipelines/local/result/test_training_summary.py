@@ -29,6 +29,7 @@ TRAINING: dict[str, Any] = {
     "spec_digest": "unread",
     "examples": 1000,
     "examples_per_s": 250.5,
+    "input_wait": 0.0312,
     "skipped_steps": 0,
     "resumed_from_step": [],
     "warm_start": None,
@@ -55,6 +56,8 @@ def test_the_summary_holds_every_table_and_survives_its_own_json(tmp_path: Path)
     assert summary.training.tables["users"].model_dump() == _table(12_345)
     assert (summary.training.examples, summary.training.skipped_steps) == (1000, 2)
     assert summary.training.resumed_from_step == [40]
+    assert summary.training.input_wait == 0.0312
+    assert "trained: 1,000 examples, 250 a second; 3.1% of the time was waiting for input" in _report(summary)
     assert Summary.model_validate_json(summary.model_dump_json()) == summary
 
 
@@ -109,7 +112,9 @@ def test_the_report_stays_short_where_there_are_many_tables(tmp_path: Path) -> N
 
 
 def test_a_training_without_tables_has_no_lines_for_them(tmp_path: Path) -> None:
-    assert _report(_summary(tmp_path, tables={}))[0] == "pushed: nothing"
+    first, second, *_ = _report(_summary(tmp_path, tables={}))
+    assert first.startswith("trained: ")
+    assert second == "pushed: nothing"
 
 
 @pytest.mark.parametrize(

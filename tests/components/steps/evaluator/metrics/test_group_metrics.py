@@ -26,18 +26,28 @@ def world(size: int = 400, num_groups: int = 120) -> tuple[np.ndarray, np.ndarra
     return random.integers(0, num_groups, size), random.random(size) < 0.3, np.round(random.random(size), 1)
 
 
-def groups_of(groups: Any, labels: Any, scores: Any, units: Any = None, replicates: int = 0) -> Groups:
-    keys = hashed(groups)
+def groups_of(
+    groups: Any, labels: Any, scores: Any, units: Any = None, replicates: int = 0, slices: Any = None
+) -> Groups:
+    """Returns the examples as groups of slices; by default of one."""
+    places = np.zeros(len(groups), int) if slices is None else np.asarray(slices)
+    order = np.lexsort((groups, places))
+    keys, places = hashed(groups)[order], places[order]
+    is_first = np.append(True, (keys[1:] != keys[:-1]) | (places[1:] != places[:-1]))
+    starts = np.flatnonzero(is_first)
+    units = hashed(groups if units is None else units)[order]
     return grouped(
-        groups=keys,
-        drawn_GR=draws(keys, hashed(groups if units is None else units), replicates, seed=1),
-        is_positive=np.asarray(labels, bool),
-        scores=np.asarray(scores, float),
+        groups=np.cumsum(is_first) - 1,
+        drawn_GR=draws(units, keys[starts], starts, replicates, seed=1),
+        is_positive=np.asarray(labels, bool)[order],
+        scores=np.asarray(scores, float)[order],
+        slices_G=places[starts],
+        num_slices=int(places.max()) + 1,
     )
 
 
-def sums(metric: str, groups: Groups) -> MeanSums:
-    return at_k(groups, [K])[metric] if "_at_" in metric else gauc(groups, metric)
+def sums(metric: str, groups: Groups, of_slice: int = 0) -> MeanSums:
+    return (at_k(groups, [K])[metric] if "_at_" in metric else gauc(groups, metric))[of_slice]
 
 
 def expected(metric: str, groups: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> tuple[float, int, int]:
@@ -78,7 +88,7 @@ def test_equals_a_loop_over_the_groups_and_says_how_many_were_skipped(metric: st
 
 def test_ndcg_and_recall_by_hand() -> None:
     lists = groups_of([1, 1, 1, 1], [False, True, False, True], [0.9, 0.8, 0.7, 0.6])
-    found = at_k(lists, [2])
+    found = {name: of_slices[0] for name, of_slices in at_k(lists, [2]).items()}
     ideal = 1 + 1 / np.log2(3)
     assert found["ndcg_at_2"].mean()[0] == pytest.approx((1 / np.log2(3)) / ideal)
     assert found["recall_at_2"].mean()[0] == 0.5
@@ -99,13 +109,25 @@ def test_a_replicate_equals_the_metric_of_groups_repeated_by_their_weights(metri
 
 
 def test_groups_are_drawn_with_their_user_where_they_have_one_and_by_themselves_where_they_have_several() -> None:
-    keys = hashed([1, 1, 2, 2, 3, 3])
+    keys = hashed([1, 2, 3])
     units = hashed([7, 7, 7, 7, 8, 9])
-    drawn = dict(zip(np.unique(keys).tolist(), draws(keys, units, 30, seed=1).tolist(), strict=True))
-    of_user, of_third = weights(np.stack([units[0], keys[4]]), 30, seed=1).tolist()
-    assert drawn[int(keys[0])] == of_user
-    assert drawn[int(keys[2])] == of_user
-    assert drawn[int(keys[4])] == of_third
+    first, second, third = draws(units, keys, np.array([0, 2, 4]), 30, seed=1).tolist()
+    of_user, of_third = weights(np.stack([units[0], keys[2]]), 30, seed=1).tolist()
+    assert first == second == of_user
+    assert third == of_third
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_groups_of_many_slices_are_measured_as_if_each_slice_were_alone(metric: str) -> None:
+    groups, labels, scores = world()
+    slices = np.random.default_rng(2).integers(0, 3, len(groups))
+    together = groups_of(groups, labels, scores, replicates=4, slices=slices)
+    for number in range(3):
+        mine = slices == number
+        alone = sums(metric, groups_of(groups[mine], labels[mine], scores[mine], replicates=4))
+        found = sums(metric, together, number)
+        np.testing.assert_allclose(found.mean(), alone.mean())
+        assert (found.counted, found.skipped) == (alone.counted, alone.skipped)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -121,6 +143,6 @@ def test_sums_over_sets_of_groups_add_up(metric: str) -> None:
 
 
 def test_groups_of_one_class_alone_leave_the_mean_undefined() -> None:
-    found = gauc(groups_of([1, 1, 2], [True, True, False], [0.1, 0.2, 0.3], replicates=2), "examples")
+    [found] = gauc(groups_of([1, 1, 2], [True, True, False], [0.1, 0.2, 0.3], replicates=2), "examples")
     assert np.isnan(found.mean()).all()
     assert (found.counted, found.skipped) == (0, 2)

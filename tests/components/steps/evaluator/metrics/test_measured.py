@@ -1,4 +1,4 @@
-"""What TFMA measures in Beam, read back: both models, slices, groups, lists, new ids and intervals, against oracles."""
+"""What is measured in Beam, read back: both models, slices, groups, lists, new ids and intervals, against oracles."""
 
 import math
 from pathlib import Path
@@ -191,10 +191,12 @@ def test_scores_that_are_no_numbers_are_counted_and_disturb_no_other_task(
 def test_replicates_weigh_users_as_their_hash_says_alike_for_both_models(
     results: Any, world: Any, columns: dict[str, np.ndarray]
 ) -> None:
-    from components.steps.evaluator.metrics.block import keys
-    from components.steps.evaluator.metrics.bootstrap import weights
+    import pyarrow
 
-    drawn = weights(keys(columns["user_id"].tolist()), 20, seed=1)
+    from components.steps.evaluator.metrics.bootstrap import weights
+    from components.steps.evaluator.metrics.columns import keys
+
+    drawn = weights(keys(pyarrow.array(columns["user_id"])), 20, seed=1)
     chosen = rows_of("tab=home", world, columns)
     for side, noise in NOISE.items():
         predicted = world.scores(columns, noise)["like"][chosen]

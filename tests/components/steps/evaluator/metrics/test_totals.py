@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from components.steps.evaluator.metrics.bootstrap import weights
+from components.steps.evaluator.metrics.draws import Draws
 from components.steps.evaluator.metrics.totals import Part
 from components.steps.evaluator.metrics.totals_binary import BinaryTotals
 from components.steps.evaluator.metrics.totals_regression import RegressionTotals
@@ -21,15 +22,19 @@ def part(scores: Any, labels: Any, first: int = 0) -> Part:
     return Part(ids, ids, np.array(labels, np.float64), np.array(scores, np.float64))
 
 
+def add(totals: Any, part: Part, replicates: int) -> None:
+    totals.add(part, Draws.of(part.units, replicates, seed=1))
+
+
 def binary(scores: Any, labels: Any, replicates: int = 0) -> BinaryTotals:
     totals = BinaryTotals(replicates, seed=1)
-    totals.add(part(scores, labels))
+    add(totals, part(scores, labels), replicates)
     return totals
 
 
 def regression(scores: Any, labels: Any, replicates: int = 0) -> RegressionTotals:
     totals = RegressionTotals(replicates, seed=1)
-    totals.add(part(scores, labels))
+    add(totals, part(scores, labels), replicates)
     return totals
 
 
@@ -194,7 +199,7 @@ def test_merged_totals_equal_the_totals_of_all_in_any_order(count: Any, order: t
     pieces = [count([], [], replicates=6) for _ in range(4)]
     edges = [0, 10, 5_000, 5_001, 12_000]
     for piece, start, end in zip(pieces, edges[:-1], edges[1:], strict=True):
-        piece.add(part(scores[start:end], labels[start:end], first=start))
+        add(piece, part(scores[start:end], labels[start:end], first=start), 6)
     first, *others = (pieces[place] for place in order)
     for other in others:
         first.merge(other)

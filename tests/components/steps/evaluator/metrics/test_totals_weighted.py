@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from components.steps.evaluator.metrics.block import Block
 from components.steps.evaluator.metrics.bootstrap import weights
-from components.steps.evaluator.metrics.tally import Tally
+from components.steps.evaluator.metrics.tally import Measures, Tally
 from components.steps.evaluator.metrics.totals import Part
 from components.steps.evaluator.metrics.totals_binary import BinaryTotals
 from components.steps.evaluator.metrics.totals_regression import RegressionTotals
@@ -18,6 +19,7 @@ from schemas.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 REPLICATES = 8
+TARGET = ("candidate", "like")
 SIZE = 5000
 RANDOM = np.random.default_rng(7)
 SCORES = RANDOM.random(SIZE)
@@ -29,13 +31,15 @@ BINARY, REGRESSION = (functools.partial(WeightedTotals, kind) for kind in (Binar
 
 
 def result(parts: list[Part], totals: Any = BINARY) -> Any:
-    tally = Tally(totals, REPLICATES, seed=1)
+    measures = Measures({TARGET: totals}, REPLICATES, seed=1)
+    tally = Tally(measures)
     for part in parts:
-        other = Tally(totals, REPLICATES, seed=1)
-        other.add(part)
+        other = Tally(measures)
+        labels, scores, weights = {"like": part.labels}, {TARGET: part.scores}, {"like": part.weights}
+        other.add(Block(part.ids, part.units, {}, labels, scores, weights=weights))
         other.result(least_examples=1)  # It has been counted.
         tally.merge(pickle.loads(pickle.dumps(other)))
-    return tally.result(least_examples=1)
+    return tally.result(least_examples=1)[TARGET]
 
 
 def of_scikit_learn(labels: np.ndarray, scores: np.ndarray, by: np.ndarray) -> dict[str, float]:

@@ -10,6 +10,7 @@ import pytest
 from components.registry.base import Base
 from schemas.spec import Spec, digest
 from schemas.spec.training import Order
+from tests.components.examples.sample_files import read_file
 from tests.components.steps.evaluator.sample_evaluation import BEAM_ARGS
 from tests.components.steps.example_gen.sample_logs import write_days
 from tests.schemas.sample_specs import changed
@@ -74,8 +75,8 @@ def made(root: Path, logs: Path, mode: str, base: Base | None) -> dict[str, list
         {"transform_graph": [graph], "transformed_examples": [transformed]},
         {
             "preprocessing_fn": "trainer_module.transforms.preprocessing.preprocessing_fn",
-            "custom_config": json.dumps({"inputs": inputs, "code": ""}),
-            "disable_statistics": 1,
+            "inputs": inputs,
+            "code": "",
         },
     )
     return {"examples": [examples], "transformed_examples": [transformed], "transform_graph": [graph]}
@@ -106,15 +107,13 @@ def trained(root: Path, inputs: dict[str, list[Any]], declared: Spec) -> Path:
 
 def keys_by_day(inputs: dict[str, list[Any]]) -> dict[str, set[int]]:
     """Returns the keys in the transformed examples of each day."""
-    import tensorflow as tf
+    from components.examples.listing import read_listing
 
-    from schemas.contracts.example_files import day_of
-
+    listing = read_listing(inputs["transformed_examples"][0].uri)
     found: dict[str, set[int]] = {}
-    for file in sorted(Path(inputs["transformed_examples"][0].uri).rglob("*.gz")):
-        for record in tf.data.TFRecordDataset(str(file), "GZIP").as_numpy_iterator():
-            for feature in tf.train.Example.FromString(record).features.feature.values():
-                found.setdefault(day_of(str(file)), set()).update(feature.int64_list.value)
+    for day in (day for days in listing.splits.values() for day in days):
+        rows = [row for file in day.files for row in read_file(file)]
+        found[str(day.day)] = {key for row in rows for values in row.values() for key in values if isinstance(key, int)}
     return found
 
 
@@ -182,10 +181,11 @@ def test_an_incremental_training_learns_from_the_days_after_its_base(
 
 
 def test_a_search_compares_its_trials_by_days_that_none_has_seen(tmp_path: Path, window: dict[str, list[Any]]) -> None:
-    from components.steps.trainer.executor import _files
+    from components.examples.listing import read_listing
     from pipelines.tune.training import Examples, job_of
 
-    files = {split: tuple(_files(window["transformed_examples"], split)) for split in ("train", "validation")}
+    listing = read_listing(window["transformed_examples"][0].uri)
+    files = {split: listing.files(split) for split in ("train", "validation")}
     examples = Examples(
         run="r",
         train_files=files["train"],

@@ -1,4 +1,4 @@
-"""Broken models before the evaluator, on real TFMA: each is refused, and for the right reason."""
+"""Broken models before the evaluator: each is refused, and for the right reason."""
 
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,7 @@ def test_a_model_that_asks_for_a_package_that_is_not_ours_is_refused(
 def test_the_package_of_a_model_with_tfra_tables_is_imported_before_it_is_loaded(tmp_path: Path) -> None:
     import sys
 
-    from components.steps.evaluator.models.probe import load_custom_ops
+    from components.steps.evaluator.models.loaded import load_custom_ops
 
     (tmp_path / "assets.extra").mkdir()
     (tmp_path / "assets.extra" / "ranker.json").write_text('{"custom_ops": "tensorflow_recommenders_addons"}')

@@ -3,7 +3,7 @@ import pytest
 from components.reports.ingestion import IngestionReport
 from components.steps.example_gen.files.listing import FileFacts
 from components.steps.example_gen.files.resolve import DataFile, Files
-from components.steps.example_gen.rows.counts import FileCounts, summed
+from components.steps.example_gen.rows.counts import FileCounts, refuse_errors, summed
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from tests.components.steps.example_gen.sample_logs import day_logs
@@ -97,19 +97,28 @@ def test_a_column_that_no_record_of_a_split_has_is_an_error() -> None:
         )
 
 
+READ = [(file.split, file.path) for file in FILES.files]
+
+
 def test_errors_of_files_stand_in_the_order_of_the_days() -> None:
     with pytest.raises(UserError) as error:
-        counted(
-            FileCounts(split="eval", path="c", error="c: late"),
-            FileCounts(split="train", path="a", rows_read=1, rows_written=1, columns=BOTH),
-            FileCounts(split="train", path="b", error="b: early"),
+        refuse_errors(
+            READ,
+            [
+                FileCounts(split="eval", path="c", error="c: late"),
+                FileCounts(split="train", path="a", rows_read=1, rows_written=1, columns=BOTH),
+                FileCounts(split="train", path="b", error="b: early"),
+            ],
         )
     assert str(error.value) == "b: early\nc: late"
 
 
 def test_a_file_that_was_not_read_is_never_passed_over() -> None:
     with pytest.raises(RuntimeError, match="no counts of 1 files"):
-        counted(
-            FileCounts(split="train", path="a", rows_read=1, rows_written=1, columns=BOTH),
-            FileCounts(split="eval", path="c", rows_read=1, rows_written=1, columns=BOTH),
+        refuse_errors(
+            READ,
+            [
+                FileCounts(split="train", path="a", rows_read=1, rows_written=1, columns=BOTH),
+                FileCounts(split="eval", path="c", rows_read=1, rows_written=1, columns=BOTH),
+            ],
         )

@@ -1,4 +1,4 @@
-"""Times outside the run's days are counted and clipped; a column in another unit stops the run and is told its unit."""
+"""Times outside their day are counted and clipped; a column in another unit stops the run and is told its unit."""
 
 import datetime
 from typing import Any
@@ -17,8 +17,8 @@ from schemas.errors import UserError
 from schemas.spec.data import Logs, SplitLogs
 from tests.components.steps.example_gen.sample_logs import day_logs
 
-DATE = "2024-03-01"
-"""Trained on 2024-02-28 and 2024-02-29."""
+DATE, DAY = "2024-03-01", "2024-02-29"
+"""Of the run, and of the rows."""
 AT = Column("at", "int", time="event")
 BORN = Column("born", "int", is_required=False, time="other")
 FACTS = FileFacts(size_bytes=1, mtime_ns=1)
@@ -33,13 +33,13 @@ NOON = second("2024-02-29T12:00:00")
 
 def converted(column: Column, values: list[int | None], logs: Logs | None = None) -> Converted:
     batch = pa.RecordBatch.from_arrays([pa.array(values, pa.int64())], [column.name])
-    return convert(batch, [column], "file", limits=limits_of(logs or day_logs(), DATE))
+    return convert(batch, [column], "file", limits=limits_of(logs or day_logs(), DAY))
 
 
 def judged(column: Column, values: list[int | None], logs: Logs | None = None) -> IngestionReport:
     logs = logs or day_logs()
     found = converted(column, values, logs)
-    files = Files(DATE, ("train",), (DataFile("logs/a", "train", "2024-02-28", FACTS),))
+    files = Files(DATE, ("train",), (DataFile("logs/a", "train", DAY, FACTS),))
     counts = FileCounts(
         split="train",
         path="logs/a",
@@ -87,18 +87,18 @@ def test_times_of_logs_without_days_have_a_range_too() -> None:
         judged(AT, many(), narrower)
 
 
-def test_a_few_times_outside_the_days_of_the_run_are_clipped_and_counted() -> None:
-    first, last = second("2024-02-27T00:00:00"), second("2024-03-02T23:59:59")
+def test_a_few_times_outside_their_day_are_clipped_and_counted() -> None:
+    first, last = second("2024-02-28T00:00:00"), second("2024-03-01T23:59:59")
     values = [first - 1, first, last, last + 1, -5, NOON * 1000, None]
     found = converted(AT, values)
     assert found.batch.column(0).to_pylist() == [[first], [first], [last], [last], [first], [last], None]
     assert found.ignored == {
-        "time clipped: at before 2024-02-27": 2,
-        "time clipped: at after 2024-03-02": 2,
+        "time clipped: at before its day": 2,
+        "time clipped: at after its day": 2,
     }
     assert judged(AT, many(-5, 2**40)).splits["train"].ignored == {
-        "time clipped: at before 2024-02-27": 1,
-        "time clipped: at after 2024-03-02": 1,
+        "time clipped: at before its day": 1,
+        "time clipped: at after its day": 1,
     }
 
 
@@ -113,7 +113,10 @@ def test_rows_may_be_dropped_instead() -> None:
 
 def test_more_times_outside_than_declared_stop_the_run() -> None:
     eleven = [NOON - 40 * 86_400] * 11
-    text = r"column 'at': 11 of 1000 times are outside 2024-02-27 to 2024-03-02 .*; at most 0.01 of them may: correct"
+    text = (
+        r"column 'at': 11 of 1000 times are outside the day of their logs and 1 more on each side .*; "
+        r"at most 0.01 of them may: correct"
+    )
     with pytest.raises(UserError, match=text):
         judged(AT, many(*eleven))
     judged(AT, many(*eleven), day_logs(times={"max_outside_fraction": 0.02}))
@@ -131,5 +134,6 @@ def test_times_that_are_not_the_events_own_may_be_long_past_or_to_come() -> None
 
 
 def test_a_window_at_the_end_of_the_calendar_has_a_range() -> None:
-    assert str(limits_of(day_logs(train_days=1), "0001-01-02").times["event"]) == "0001-01-01 to 0001-01-03"
-    assert str(limits_of(day_logs(), "9999-12-31").times["event"]) == "9999-12-28 to 9999-12-31"
+    first, last = (limits_of(day_logs(), day).times["event"] for day in ("0001-01-01", "9999-12-31"))
+    assert (str(first.first), str(first.last)) == ("0001-01-01", "0001-01-02")
+    assert (str(last.first), str(last.last)) == ("9999-12-30", "9999-12-31")

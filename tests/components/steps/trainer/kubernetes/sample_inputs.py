@@ -27,6 +27,7 @@ def make_inputs(root: Path) -> None:
 
     from components.reports.artifact_files import write_ingestion
     from components.reports.ingestion import IngestionReport
+    from tests.components.examples.sample_files import write_examples
     from tests.trainer_module.serving.sample_training import encoded, rows, write_transform
 
     write_transform(root / "transform_graph")
@@ -35,10 +36,9 @@ def make_inputs(root: Path) -> None:
     raw = [encoded(row) for row in rows(NUM_EXAMPLES, seed=1)]
     dense = tf.io.parse_example(tf.constant(raw), graph.raw_feature_spec())
     transformed = {name: _values(value) for name, value in layer(dense).items()}
-    for split, start, end in (("train", 0, NUM_EXAMPLES - 100), ("eval", NUM_EXAMPLES - 100, NUM_EXAMPLES)):
-        records = [_example({name: each[number] for name, each in transformed.items()}) for number in range(start, end)]
-        _write(root / "transformed_examples" / f"Split-{split}", records)
-        _write(root / "examples" / f"Split-{split}", raw[start:end])
+    made = [_example({name: each[number] for name, each in transformed.items()}) for number in range(NUM_EXAMPLES)]
+    for key, rows_of in (("transformed_examples", made), ("examples", raw)):
+        write_examples(root / key, {"train": {"2024-03-03": rows_of[:-100]}, "eval": {DATE: rows_of[-100:]}})
     days = {"train": ["2024-03-03"], "eval": [DATE]}
     write_ingestion(
         str(root / "examples"), IngestionReport(date=DATE, days=days, missing_days=[], splits={}, base=None)
@@ -64,13 +64,3 @@ def _example(values: dict[str, list[Any]]) -> bytes:
         else:
             feature[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=found))
     return bytes(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
-
-
-def _write(folder: Path, records: list[bytes]) -> None:
-    import tensorflow as tf
-
-    folder.mkdir(parents=True)
-    for number in range(4):
-        with tf.io.TFRecordWriter(str(folder / f"part-{number}.gz"), options="GZIP") as writer:
-            for record in records[number::4]:
-                writer.write(record)

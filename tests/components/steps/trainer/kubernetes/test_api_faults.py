@@ -50,6 +50,17 @@ def test_what_passes_is_asked_again(
         assert cluster.left() == []
 
 
+def test_a_server_that_starts_again_may_forbid_everything_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with world(tmp_path, monkeypatch) as cluster:
+        away, starting = Fault("watch", "jobsets", 503, times=1), Fault("watch", "jobsets", 403, times=2)
+        cluster.api.faults = [away, starting]
+        cluster.kubelet.lives["coordinator"] = [cluster.ends_when(lambda: starting.times == 0, "three faults")]
+        cluster.launch(training_run())
+        assert cluster.left() == []
+
+
 @pytest.mark.parametrize("resource", ["jobsets", "networkpolicies", "services", "statefulsets"])
 def test_a_request_whose_answer_was_lost_is_not_done_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resource: str
