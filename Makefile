@@ -42,13 +42,17 @@ test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
 test-cluster: setup ## tests on a real Kubernetes of one node, made for them; needs Go, root, containerd; ARGS="-k NAME"
 	$(BIN)/python -m tests.cluster $(ARGS)
 
+.PHONY: itest-flink
+itest-flink: setup ## run the demo on a Flink cluster of this machine; JAR=Beam's job server for Flink 1.19; needs Java 17
+	$(BIN)/python -m tests.engines.on_flink $(JAR)
+
 .PHONY: bench
 bench: setup ## compare the engine with TFRA and Keras, as ratios within one run; 2 quiet cores, 15 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
 
 .PHONY: bench-serving
 bench-serving: setup ## measure evaluation, export of ten million rows, a server of MODEL=<a pushed version>; 2 quiet cores, 25 minutes
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.evaluation
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.evaluation 100000
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.export_scale
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving $(MODEL)
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.soak $(MODEL) --minutes 3

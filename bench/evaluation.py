@@ -1,31 +1,38 @@
-"""What an evaluation costs: TFMA in Beam over 100,000 examples, two tasks, six slices. `python -m bench.evaluation`.
+"""What an evaluation costs, of two tasks and six slices. `python -m bench.evaluation ROWS [CASE]...`: on Beam.
 
 Two stock models score a few columns, so that what is measured is the reading, slicing and counting, not a ranker.
+`python -m bench.evaluation --metrics ROWS [CASE]...`: the same without Beam, reading and models, from arrays in memory.
 """
 
 import json
-import os
+import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 import tensorflow as tf
-from tfx.components.evaluator import executor as tfx_executor
-from tfx.types import standard_artifacts
-from tfx.utils import json_utils, proto_utils
 
-from components.steps.evaluator.eval_config import eval_config
-from components.steps.evaluator.slices.extractors import custom_extractors
+from components.examples.writer import BlockWriter
+from components.steps.evaluator.metrics import group_sums
+from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE
+from components.steps.evaluator.metrics.tally import Tally
+from components.steps.evaluator.models import loaded
+from components.steps.evaluator.models.scoring import Models, Scores
+from components.steps.evaluator.plan import Plan, plan_of
+from components.steps.evaluator.slices.blocks import block_of
+from components.steps.evaluator.slices.measuring import measure
+from components.steps.evaluator.slices.slicing import count
 from pipelines.beam import BEAM_ARGS
 from schemas.contracts.export import SERVE
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation
 
-_NUM_EXAMPLES = 100_000
 _IDS = {"tab": 3, "language": 2, "user": 5_000, "session": 8_000}
 _INPUTS = {
     "features": {"x": {"kind": "numeric"}} | {name: {"kind": "id", "type": "string", "table": "t"} for name in _IDS},
@@ -42,79 +49,104 @@ _CASES: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-def main(output: str | None = None) -> None:
-    """Prints the seconds of each case, and writes them as JSON."""
-    inputs = Inputs.model_validate_json(json.dumps(_INPUTS))
-    seconds = {}
+def main(*arguments: str) -> None:
+    """Prints what each case costs."""
+    if arguments[:1] == ("--metrics",):
+        _print_metrics(int(arguments[1]), arguments[2:] or tuple(_CASES))
+        return
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory:
         folder = Path(directory)
-        _write_examples(folder / "examples" / "Split-eval")
-        for name, noise in (("candidate", 0.3), ("baseline", 0.0)):
-            _export(folder / name / "Format-Serving", noise)
-        for number, (name, (evaluation, has_baseline)) in enumerate(_CASES.items()):
-            parsed = Evaluation.model_validate_json(json.dumps({"slices": [["tab"], ["language"]]} | evaluation))
-            seconds[name] = _seconds(folder, str(number), inputs, parsed, has_baseline=has_baseline)
-            print(f"{seconds[name]['wall_s']:6.1f} s, {seconds[name]['cpu_s']:6.1f} s of CPU: {name}", flush=True)
-    if output:
-        Path(output).write_text(json.dumps(seconds, indent=2))
+        _write_examples(folder / "examples", int(arguments[0]))
+        for name, noise in ((CANDIDATE, 0.3), (BASELINE, 0.0)):
+            _export(folder / name, noise)
+        for number, name in enumerate(arguments[1:] or _CASES):
+            evaluation, has_baseline = _CASES[name]
+            wall_s, cpu_s = _seconds(folder, str(number), _plan(evaluation, has_baseline=has_baseline))
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+            print(f"{wall_s:6.1f} s, {cpu_s:6.1f} s of CPU, {memory} MB: {name}", flush=True)
 
 
-def _seconds(folder: Path, run: str, inputs: Inputs, evaluation: Evaluation, *, has_baseline: bool) -> dict[str, float]:
-    config = eval_config(
-        inputs=inputs, evaluation=evaluation, gates=(), baseline_tasks=list(inputs.tasks) if has_baseline else ()
+def _plan(evaluation: dict[str, Any], *, has_baseline: bool) -> Plan:
+    inputs = Inputs.model_validate_json(json.dumps(_INPUTS))
+    parsed = Evaluation.model_validate_json(json.dumps({"slices": [["tab"], ["language"]]} | evaluation))
+    return plan_of(
+        inputs=inputs, evaluation=parsed, gates=(), baseline_tasks=list(inputs.tasks) if has_baseline else ()
     )
-    examples = _artifact(standard_artifacts.Examples, folder / "examples")
-    examples.split_names = json.dumps(["eval"])
-    examples.set_string_custom_property("payload_format", "FORMAT_TF_EXAMPLE")
-    artifacts = {"examples": [examples], "model": [_artifact(standard_artifacts.Model, folder / "candidate")]}
-    if has_baseline:
-        artifacts["baseline_model"] = [_artifact(standard_artifacts.Model, folder / "baseline")]
-    outputs = {
-        "evaluation": [_artifact(standard_artifacts.ModelEvaluation, folder / run / "evaluation")],
-        "blessing": [_artifact(standard_artifacts.ModelBlessing, folder / run / "blessing")],
-    }
-    context = tfx_executor.Executor.Context(
-        beam_pipeline_args=list(BEAM_ARGS), tmp_dir=str(folder / run), unique_id=run
-    )
+
+
+def _seconds(folder: Path, run: str, plan: Plan) -> tuple[float, float]:
+    """Returns the seconds on the clock and of the processor."""
+    models = {CANDIDATE: str(folder / CANDIDATE)} | ({BASELINE: str(folder / BASELINE)} if plan.baseline_tasks else {})
+    sources = [str(path) for path in (folder / "examples").iterdir()]
     wall, cpu = time.perf_counter(), time.process_time()
-    tfx_executor.Executor(context).Do(
-        artifacts,
-        outputs,
-        {
-            "eval_config": proto_utils.proto_to_json(config),
-            "example_splits": json_utils.dumps(["eval"]),
-            "custom_extractors": f"{custom_extractors.__module__}.{custom_extractors.__name__}",
-        },
-    )
-    return {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline:
+        measure(pipeline, sources=sources, models=Models(models), plan=plan, num_parts=3, folder=str(folder / run))
+    loaded.release_all()
+    return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def _artifact(kind: Any, uri: Path) -> Any:
-    artifact = kind()
-    artifact.uri = str(uri)
-    os.makedirs(uri, exist_ok=True)
-    return artifact
+def _print_metrics(rows: int, cases: Sequence[str]) -> None:
+    for name in cases:
+        evaluation, has_baseline = _CASES[name]
+        plan = _plan(evaluation, has_baseline=has_baseline)
+        seconds, results_s = _metrics_seconds(rows, plan)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        rate = rows / (seconds + results_s)
+        print(
+            f"{rate:9,.0f} rows/s: {seconds:6.1f} s and {results_s:5.1f} s at the end, {memory} MB: {name}", flush=True
+        )
 
 
-def _write_examples(folder: Path) -> None:
+def _metrics_seconds(rows: int, plan: Plan) -> tuple[float, float]:
+    """Returns the CPU seconds of counting generated examples, and of the metrics in the end."""
+    measures, tallies = plan.measures(), {}
+    parts: dict[tuple[str, int], list[group_sums.GroupRows]] = {}
+    counting = 0.0
+    for start in range(0, rows, 32_768):
+        batch, scores = _generated(np.random.default_rng(start), 32_768, plan)
+        began = time.process_time()
+        block, codes = block_of(batch, scores, plan)
+        count(block, codes, measures, tallies)
+        for key, of_part in group_sums.split(block, codes, plan.group_targets, 1 + rows // 50_000):
+            parts.setdefault(key, []).append(of_part)
+        counting += time.process_time() - began
+    began = time.process_time()
+    sizes = {name: tally.num_examples for name, tally in tallies.items()}
+    for (purpose, _), of_part in parts.items():
+        together = group_sums.joined(of_part)
+        for name, sums in group_sums.summed(purpose, together, plan.settings, plan.group_targets, sizes):
+            of_slice = Tally(measures)
+            of_slice.add_means(sums)
+            tallies[name].merge(of_slice)
+    for tally in tallies.values():
+        tally.result(plan.settings.least_examples)
+    return counting, time.process_time() - began
+
+
+def _generated(random: np.random.Generator, size: int, plan: Plan) -> tuple[pa.RecordBatch, Scores]:
+    x, noise = random.normal(size=(2, size))
+    columns: dict[str, Any] = {"x": pa.array(x.astype(np.float32)), "noise": pa.array(noise.astype(np.float32))}
+    for name, number in _IDS.items():
+        values = pa.array([f"{name} {value}".encode() for value in range(number)])
+        columns[name] = values.take(pa.array(random.integers(0, number, size)))
+    for task in _INPUTS["tasks"]:
+        columns[task] = pa.array((random.random(size) < 1 / (1 + np.exp(2 - x))).astype(np.int64))
+    ends = pa.array(np.arange(size + 1, dtype=np.int32))
+    lists = [pa.ListArray.from_arrays(ends, values) for values in columns.values()]
+    scores = {
+        model: (1 / (1 + np.exp(2 - x - share * noise))).astype(np.float32)[:, None]
+        for model, share in ((CANDIDATE, 0.3), (BASELINE, 0.0))
+    }
+    by_model = {model: dict.fromkeys(plan.kinds, values) for model, values in scores.items()}
+    return pa.RecordBatch.from_arrays(lists, list(columns)), Scores(by_model, {})
+
+
+def _write_examples(folder: Path, rows: int) -> None:
     folder.mkdir(parents=True)
-    with tf.io.TFRecordWriter(str(folder / "examples.gz"), options="GZIP") as writer:
-        for feature in _examples(np.random.default_rng(0)):
-            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
-
-
-def _examples(random: np.random.Generator) -> Iterator[dict[str, tf.train.Feature]]:
-    x, noise = random.normal(size=(2, _NUM_EXAMPLES))
-    labels = {task: random.random(_NUM_EXAMPLES) < 1 / (1 + np.exp(2 - x)) for task in _INPUTS["tasks"]}
-    ids = {name: random.integers(0, size, _NUM_EXAMPLES) for name, size in _IDS.items()}
-    for row in range(_NUM_EXAMPLES):
-        feature = {"x": tf.train.Feature(float_list={"value": [x[row]]})}
-        feature["noise"] = tf.train.Feature(float_list={"value": [noise[row]]})
-        for name, values in ids.items():
-            feature[name] = tf.train.Feature(bytes_list={"value": [f"{name} {values[row]}".encode()]})
-        for task, values in labels.items():
-            feature[task] = tf.train.Feature(int64_list={"value": [int(values[row])]})
-        yield feature
+    plan = _plan({}, has_baseline=False)
+    with BlockWriter(str(folder), None, 0) as writer:
+        for start in range(0, rows, 20_000):
+            writer.write(_generated(np.random.default_rng(start), 20_000, plan)[0])
 
 
 def _export(path: Path, noise: float) -> None:

@@ -25,6 +25,7 @@ from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.hashing import owner_of
 from trainer_module.input.position import Position
+from trainer_module.input.raw_examples import first_examples
 from trainer_module.ranker import Ranker
 from trainer_module.serving.writing import served_ranker
 from trainer_module.snapshot import RowsSnapshot, Snapshot
@@ -72,14 +73,14 @@ def main(folder: str, num_rows: str, form: str, rows: str) -> None:
     if not (root / "checkpoint").exists():
         _write_transform(root / "transform", declared)
         _write_checkpoint(root / "checkpoint", declared, int(num_rows))
-        _write_examples(root / "examples.tfrecord", requests(_NUM_CHECKED, int(num_rows)))
+        _write_examples(root / "examples", requests(_NUM_CHECKED, int(num_rows)))
     own = root / f"{form}-{rows}"
     (own / "output").mkdir(parents=True)
     job = TrainJob(
         ranker=declared,
         spec_digest=digest(declared),
         train_files=(),
-        check_files=(str(root / "examples.tfrecord"),),
+        check_files=tuple(map(str, (root / "examples").iterdir())),
         transform_graph=str(root / "transform"),
         model_dir=str(own / "model"),
         output_dir=str(own / "output"),
@@ -93,12 +94,13 @@ def main(folder: str, num_rows: str, form: str, rows: str) -> None:
 
 def _write_transform(directory: Path, declared: RankerSpec) -> None:
     import apache_beam as beam
+    import pyarrow as pa
     import tensorflow_transform as tft
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-    from components.steps.transform.analysis import analyzed
-    from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
+    from components.steps.transform.analysis import Analyze
+    from trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
 
     inputs = declared.inputs()
     types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
@@ -110,8 +112,10 @@ def _write_transform(directory: Path, declared: RankerSpec) -> None:
     def dataset(pipeline: beam.Pipeline) -> Any:
         return pipeline | beam.Create(logs), metadata
 
-    pipeline = beam.Pipeline(argv=list(BEAM_ARGS))
-    found = analyzed(pipeline, dataset, statistics_fn, inputs, to_analyze(inputs, ()), str(directory / "analysis"))
+    kinds = {"int": pa.int64(), "float": pa.float32(), "string": pa.large_binary()}
+    rows = [pa.array([row[column.name] for row in logs], pa.list_(kinds[column.type])) for column in read]
+    analyze = Analyze(numbers_fn, inputs, to_analyze(inputs, ()))
+    found = analyze.found(analyze.summaries_of([pa.RecordBatch.from_arrays(rows, [column.name for column in read])]))
     statistics = Statistics(code="", features=completed(inputs, {}, found))
     config = {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
     with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
@@ -148,16 +152,23 @@ def _write_checkpoint(target: Path, declared: RankerSpec, num_rows: int) -> None
         write(target, Contents(manifest, snapshot, np.zeros((0, 2), np.int64), b"{}", {}), rank, deadline_s=1.0)
 
 
-def _write_examples(path: Path, given: dict[str, np.ndarray]) -> None:
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for number in range(_NUM_CHECKED):
-            feature: dict[str, Any] = {
-                name: _feature(np.atleast_1d(values[number]))
-                for name, values in given.items()
-                if not name.endswith("_length") or name == "length_s"
-            }
-            feature |= {"like": _feature(np.array([number % 2])), "watch": _feature(np.array([0.5], np.float32))}
-            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+def _write_examples(folder: Path, given: dict[str, np.ndarray]) -> None:
+    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+    from components.examples.writer import BlockWriter
+
+    examples = []
+    for number in range(_NUM_CHECKED):
+        feature: dict[str, Any] = {
+            name: _feature(np.atleast_1d(values[number]))
+            for name, values in given.items()
+            if not name.endswith("_length") or name == "length_s"
+        }
+        feature |= {"like": _feature(np.array([number % 2])), "watch": _feature(np.array([0.5], np.float32))}
+        examples.append(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    folder.mkdir()
+    with BlockWriter(str(folder), None, 0) as writer:
+        writer.write(ExamplesToRecordBatchDecoder().DecodeBatch(examples))
 
 
 def _feature(values: np.ndarray) -> tf.train.Feature:
@@ -168,8 +179,10 @@ def _feature(values: np.ndarray) -> tf.train.Feature:
 
 def _write_scores(job: TrainJob, output: Path) -> None:
     """Writes the scores that the export must give again, from rows that were never saved."""
-    raw = list(tf.data.TFRecordDataset(job.check_files[0]).as_numpy_iterator())
-    (output / CHECK_EXAMPLES_FILE).write_bytes(Path(job.check_files[0]).read_bytes())
+    raw = first_examples(job.check_files, _NUM_CHECKED)
+    with tf.io.TFRecordWriter(str(output / CHECK_EXAMPLES_FILE)) as writer:
+        for example in raw:
+            writer.write(example)
     served = served_ranker(job, job.ranker.export.model_copy(update={"form": "stock", "rows": "float32"}))
     np.savez(output / CHECK_SCORES_FILE, **{t: s.numpy() for t, s in served.serve_examples(tf.constant(raw)).items()})
 

@@ -6,7 +6,6 @@ One file a day, named as the pipeline's steps name theirs, so that every order o
 import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,23 +16,22 @@ import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import schema_utils
-from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 from tfx_bsl.tfxio.tensor_adapter import TensorAdapter, TensorAdapterConfig
 from tfx_bsl.tfxio.tensor_representation_util import InferTensorRepresentationsFromMixedSchema
 from tfx_bsl.tfxio.tensor_to_arrow import TensorsToRecordBatchConverter
 
+from components.examples.writer import BlockWriter
 from components.steps.example_gen.files.local_files import LocalStorage
 from components.steps.example_gen.files.resolve import DataFile, resolve
 from components.steps.example_gen.readers import formats
 from components.steps.example_gen.rows.conversion import convert
-from components.steps.transform.analysis import analyzed
+from components.steps.transform.analysis import Analyze
 from pipelines.beam import BEAM_ARGS
-from schemas.contracts.example_files import file_name
 from schemas.contracts.statistics import Statistics, completed, to_analyze
 from schemas.derived.columns import columns
 from schemas.spec import Spec, digest
 from schemas.spec.data import TRAIN
-from trainer_module.transforms.preprocessing import preprocessing_fn, statistics_fn
+from trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
 
 Splits = Mapping[str, tuple[str, ...]]
 """Files of transformed examples by split."""
@@ -46,7 +44,7 @@ def examples(spec: Spec, date: str, data_root: Path, folder: Path) -> Splits:
     """Returns the examples that a run of `date` trains and evaluates on; made on the first call, below `folder`."""
     files = resolve(spec.data, date, str(data_root), LocalStorage())
     listed = "\n".join(f"{file.split} {file.path} {file.facts}" for file in files.files)
-    name = hashlib.sha256(f"{digest(spec.inputs())}\nby day\n{listed}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{digest(spec.inputs())}\nblocks by day\n{listed}".encode()).hexdigest()[:16]
     if not (folder / name).exists():
         making = folder / f"{name}.making"
         shutil.rmtree(making, ignore_errors=True)
@@ -62,14 +60,10 @@ def _write(spec: Spec, files: Mapping[str, Sequence[DataFile]], folder: Path) ->
     schema = schema_utils.schema_from_feature_spec(raw_spec)
     (some,) = _batches(spec, files[TRAIN][:1])[:1]
     adapter = TensorAdapterConfig(some.schema, InferTensorRepresentationsFromMixedSchema(schema))
-    parts = [files[TRAIN][start : start + _FILES_AT_ONCE] for start in range(0, len(files[TRAIN]), _FILES_AT_ONCE)]
-
-    def dataset(pipeline: beam.Pipeline) -> Any:
-        return pipeline | beam.Create(parts, reshuffle=False) | beam.FlatMap(partial(_batches, spec)), adapter
-
     inputs, temporary = spec.inputs(), folder / "temporary"
-    names = to_analyze(inputs, ())
-    found = analyzed(_pipeline(), dataset, statistics_fn, inputs, names, str(temporary / "analysis"))
+    analyze = Analyze(numbers_fn, inputs, to_analyze(inputs, ()))
+    parts = (files[TRAIN][start : start + _FILES_AT_ONCE] for start in range(0, len(files[TRAIN]), _FILES_AT_ONCE))
+    found = analyze.found(analyze.summaries_of(batch for part in parts for batch in _batches(spec, part)))
     statistics = Statistics(code="", features=completed(inputs, {}, found))
     config = {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
     with _pipeline() as pipeline, tft_beam.Context(temp_dir=str(temporary)):
@@ -78,14 +72,12 @@ def _write(spec: Spec, files: Mapping[str, Sequence[DataFile]], folder: Path) ->
         graph = source | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, config))
         _ = graph | tft_beam.WriteTransformFn(str(folder))
     transform = _Transform(folder, TensorAdapter(adapter))
-    options = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=1)
     for split, of_split in files.items():
         (folder / split).mkdir()
         for day, of_day in groupby(of_split, key=lambda file: file.day):
-            with tf.io.TFRecordWriter(str(folder / split / file_name(day, 0, 0)), options) as writer:
+            with BlockWriter(str(folder / split), day, 0) as writer:
                 for batch in _batches(spec, of_day):
-                    for example in transform(batch):
-                        writer.write(example)
+                    writer.write(transform(batch))
 
 
 def _pipeline() -> beam.Pipeline:
@@ -106,22 +98,20 @@ def _converted(spec: Spec, files: Iterable[DataFile]) -> Iterator[pa.RecordBatch
 
 
 class _Transform:
-    """Transform's saved graph, from record batches to serialized examples."""
+    """Transform's saved graph, from record batches to record batches."""
 
     def __init__(self, folder: Path, adapter: TensorAdapter):
-        output = tft.TFTransformOutput(str(folder))
-        self._layer, self._adapter = output.transform_features_layer(), adapter
-        self._encoder = RecordBatchToExamplesEncoder(output.transformed_metadata.schema)
+        self._layer, self._adapter = tft.TFTransformOutput(str(folder)).transform_features_layer(), adapter
         self._converter: Any = None
 
-    def __call__(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Returns the examples of a batch, in its order."""
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the transformed rows of a batch, in its order."""
         made = self._layer(dict(self._adapter.ToBatchTensors(batch)))
         if self._converter is None:
             # Batches differ in their number of rows.
             kinds = {name: _any_rows(tensor) for name, tensor in made.items()}
             self._converter = TensorsToRecordBatchConverter(kinds)
-        return list(self._encoder.encode(self._converter.convert(made)))
+        return self._converter.convert(made)
 
 
 def _any_rows(tensor: Any) -> Any:
