@@ -1,6 +1,7 @@
 """What several tests of a served model share: one fabricated training, and its exports."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,16 @@ from schemas.contracts.training_job import TrainJob
 
 LAUNCHED = ("tfra", "int8")
 """The export that a process makes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trainers_of_the_module() -> Iterator[None]:
+    """Frees a module's trainers, each of which is in reference cycles and reserves up to a gigabyte.
+
+    TensorFlow hands out no more than the machine's memory, and counts what is reserved and never touched.
+    """
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,8 @@
 """Every architecture, feature, encoder, task, loss, optimizer, schedule and balance: trained, exported and served."""
 
+import gc
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,13 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("every_kind"))
+
+
+@pytest.fixture(autouse=True)
+def _trainers_of_the_test() -> Iterator[None]:
+    """Frees them after each test: those of all tests together would reserve what the machine has."""
+    yield
+    gc.collect()
 
 
 def test_the_specs_have_every_member_of_every_union_of_the_schema() -> None:
