@@ -8,10 +8,14 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
 from components.examples.blocks import decode
 
+_UNTUNED = tf.data.Options()
+# Else the destructor of an iterator waits for tf.data's tuner, for up to as long as the file took to read.
+_UNTUNED.autotune.enabled = False
+
 
 def batches(file: str) -> Iterator[pa.RecordBatch]:
     """Yields the blocks of a file; see `blocks.decode`."""
-    for block in tf.data.TFRecordDataset(file).as_numpy_iterator():
+    for block in tf.data.TFRecordDataset(file).with_options(_UNTUNED).as_numpy_iterator():
         yield decode(block)
 
 

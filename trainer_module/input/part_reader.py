@@ -9,6 +9,7 @@ from schemas.contracts.example_files import BLOCK_ROWS
 from schemas.spec.training import Order
 from trainer_module.input.blocks import Rows, Table, num_rows
 from trainer_module.input.order import Part
+from trainer_module.input.untuned import untuned
 
 _DAY_SEEDS = 1_000_003
 _FILES_IN_TURN = 8
@@ -17,10 +18,14 @@ _FILES_IN_TURN = 8
 def traced_once(batches: Callable[..., tf.data.Dataset]) -> Callable[..., tf.data.Dataset]:
     """Makes the graph of a dataset once for all epochs, of which only tensors differ.
 
-    Without autograph, which would take seconds, and which nothing here needs.
+    Without autograph, which would take seconds, and which nothing here needs; untuned.
     """
+
+    def traced(*args: Any) -> tf.data.Dataset:
+        return untuned(batches(*args))
+
     once: Callable[..., tf.data.Dataset] = tf.function(
-        tf.autograph.experimental.do_not_convert(batches), autograph=False
+        tf.autograph.experimental.do_not_convert(traced), autograph=False
     )
     return once
 

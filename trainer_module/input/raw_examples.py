@@ -10,13 +10,14 @@ from itertools import islice
 import tensorflow as tf
 
 from schemas.contracts.example_files import lengths_of, values_of
+from trainer_module.input.untuned import untuned
 
 _VALUES = values_of("")
 
 
 def first_examples(files: Sequence[str], most: int) -> list[bytes]:
     """Returns the first rows of files, in their order; a column without values is left out."""
-    blocks = tf.data.TFRecordDataset(list(files)).as_numpy_iterator()
+    blocks = untuned(tf.data.TFRecordDataset(list(files))).as_numpy_iterator()
     rows = (row for block in blocks for row in _rows(tf.train.Example.FromString(zlib.decompress(block))))
     return list(islice(rows, most))
 

@@ -21,6 +21,7 @@ from trainer_module.input.blocks import Rows, num_rows
 from trainer_module.input.example_reader import ExampleReader
 from trainer_module.input.order import Part, order_of, parts_of_pool, shuffle_seed
 from trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
+from trainer_module.input.untuned import untuned
 
 
 class LostBatchesError(RuntimeError):
@@ -197,13 +198,16 @@ def _served_batches(
         tf.constant(numbers, tf.int64),
         tf.constant(is_trained),
     )
-    return dataset.apply(
+    served = dataset.apply(
         tf.data.experimental.service.distribute(
             processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
             service=f"grpc://{service}",
             job_name=name,
+            # To decompress costs a rank more than to receive.
+            compression=None,
         )
-    ).prefetch(2)
+    )
+    return untuned(served.prefetch(2))
 
 
 @traced_once

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import Column, serving_columns
 from trainer_module.input.blocks import Table
+from trainer_module.input.untuned import untuned
 from trainer_module.serving.raw_columns import TYPES, inputs_of
 
 _LOG = logging.getLogger("trainer_module.export")
@@ -26,7 +27,7 @@ Scores = Mapping[str, NDArray[Any]]
 def evaluation_split(job: TrainJob, read: Iterable[Column]) -> tf.data.Dataset:
     """Returns columns of the evaluation split in batches, in the form of parsed tf.Examples: {name: SparseTensor}."""
     table = Table({column.name: TYPES[column.type] for column in read})
-    blocks = tf.data.TFRecordDataset(list(job.check_files)).batch(_BLOCKS_AT_ONCE)
+    blocks = untuned(tf.data.TFRecordDataset(list(job.check_files))).batch(_BLOCKS_AT_ONCE)
     return blocks.map(lambda blocks_W: table.sparse(table.decode(blocks_W)))
 
 

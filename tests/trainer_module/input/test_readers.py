@@ -1,5 +1,6 @@
 """Batches: every example once, in an order that a resumed epoch takes up where it was left."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -319,6 +320,22 @@ def test_no_block_is_decompressed_twice_in_an_epoch_of_several_workers_and_ranks
     blocks = Counter(block for file in files for block in tf.data.TFRecordDataset(file).as_numpy_iterator())
     assert len(blocks) > 40
     assert decompressed == blocks
+
+
+def test_an_epoch_ends_when_its_last_batch_is_taken_however_long_it_took(files: tuple[str, ...], pool: str) -> None:
+    from trainer_module.input.example_reader import transformed_reader
+    from trainer_module.input.local_reader import own_batches
+
+    reader = transformed_reader(declared())
+    # Of those with tf.data's tuner, one of four or so would wait for it, which wakes after 1.3 and then after 2.5 s.
+    epochs = [iter(own_batches(declared(), files, epoch=0, rank=0, ranks=1, reader=reader)) for _ in range(15)]
+    epochs += [iter(_pool_epoch(declared(data_workers=2), files, pool, epoch)) for epoch in range(70, 73)]
+    for batches in epochs:
+        next(batches)
+    time.sleep(1.4)
+    started = time.monotonic()
+    del batches, epochs
+    assert time.monotonic() - started < 0.5
 
 
 def test_autograph_does_not_spend_seconds_on_the_graph_of_the_input(files: tuple[str, ...], pool: str) -> None:
