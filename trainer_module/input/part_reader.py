@@ -8,8 +8,8 @@ import tensorflow as tf
 from schemas.contracts.example_files import BLOCK_ROWS
 from schemas.spec.training import Order
 from trainer_module.input.blocks import Rows, Table, num_rows
+from trainer_module.input.ending import untuned
 from trainer_module.input.order import Part
-from trainer_module.input.untuned import untuned
 
 _DAY_SEEDS = 1_000_003
 _FILES_IN_TURN = 8

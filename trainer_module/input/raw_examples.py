@@ -10,7 +10,7 @@ from itertools import islice
 import tensorflow as tf
 
 from schemas.contracts.example_files import lengths_of, values_of
-from trainer_module.input.untuned import untuned
+from trainer_module.input.ending import untuned
 
 _VALUES = values_of("")
 

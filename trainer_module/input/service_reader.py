@@ -18,10 +18,10 @@ from schemas.spec import RankerSpec
 from schemas.spec.training import Order
 from trainer_module.input.batch import Batch
 from trainer_module.input.blocks import Rows, num_rows
+from trainer_module.input.ending import ended_aside
 from trainer_module.input.example_reader import ExampleReader
 from trainer_module.input.order import Part, order_of, parts_of_pool, shuffle_seed
 from trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
-from trainer_module.input.untuned import untuned
 
 
 class LostBatchesError(RuntimeError):
@@ -89,7 +89,7 @@ class PoolEpoch:
         self._steps = self._passes = 0
 
     def __iter__(self) -> Iterator[Batch]:
-        for part, number, batch in self._dataset:
+        for part, number, batch in ended_aside(self._dataset):
             if number < 0:
                 self._ends.append((int(part), ~int(number)))
                 continue
@@ -198,7 +198,7 @@ def _served_batches(
         tf.constant(numbers, tf.int64),
         tf.constant(is_trained),
     )
-    served = dataset.apply(
+    return dataset.apply(
         tf.data.experimental.service.distribute(
             processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
             service=f"grpc://{service}",
@@ -206,8 +206,7 @@ def _served_batches(
             # To decompress costs a rank more than to receive.
             compression=None,
         )
-    )
-    return untuned(served.prefetch(2))
+    ).prefetch(2)
 
 
 @traced_once

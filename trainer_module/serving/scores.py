@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import Column, serving_columns
 from trainer_module.input.blocks import Table
-from trainer_module.input.untuned import untuned
+from trainer_module.input.ending import untuned
 from trainer_module.serving.raw_columns import TYPES, inputs_of
 
 _LOG = logging.getLogger("trainer_module.export")
