@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 
@@ -26,6 +27,24 @@ def write_examples(uri: Path, splits: Mapping[str, Mapping[str | None, Sequence[
             listed.setdefault(split, []).append(made)
     uri.mkdir(parents=True, exist_ok=True)
     write_listing(str(uri), Listing(splits={split: tuple(days) for split, days in listed.items()}))
+
+
+def write_eval_split(uri: Path, columns: Mapping[str, Any]) -> None:
+    """Writes columns of one value a row as the examples of the eval split; None is a missing value."""
+    import tensorflow as tf
+
+    def feature(value: Any) -> Any:
+        if isinstance(value, bytes):
+            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        if isinstance(value, np.integer):
+            return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
+        return tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
+
+    examples = []
+    for row in zip(*columns.values(), strict=True):
+        features = {name: feature(value) for name, value in zip(columns, row, strict=True) if value is not None}
+        examples.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    write_examples(uri, {"eval": {None: examples}})
 
 
 def read_examples(uri: str, split: str) -> list[dict[str, list[Any]]]:

@@ -20,7 +20,6 @@ from schemas.contracts.export import ExportReport
 from schemas.spec import Inputs
 from schemas.spec.release import Gate
 from schemas.spec.serving import Export
-from tests.components.examples import sample_files
 
 TABS = ("home", "profil é", "search")
 NUM_ROWS = 1203
@@ -66,23 +65,6 @@ def scores(columns: dict[str, np.ndarray], noise: float = 0.0) -> dict[str, np.n
     """Returns what `export_model(noise=noise)` predicts."""
     seen = columns["x"].astype(np.float64) + noise * columns["noise"]
     return {"like": 1 / (1 + np.exp(1 - 2 * seen)), "download": 1 / (1 + np.exp(3 - seen)), "watch": 3 * seen}
-
-
-def write_examples(uri: Path, columns: dict[str, np.ndarray]) -> None:
-    """Writes the eval split."""
-    examples = []
-    for row in range(len(columns["x"])):
-        features = {name: _feature(values[row]) for name, values in columns.items()}
-        examples.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-    sample_files.write_examples(uri, {"eval": {None: examples}})
-
-
-def _feature(value: Any) -> tf.train.Feature:
-    if isinstance(value, bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-    if isinstance(value, np.integer):
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
-    return tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
 
 
 Flaw = Literal["", "nan", "slice", "task", "shape"]
@@ -148,7 +130,7 @@ class Judged:
 
 
 def examples_artifact(uri: Path) -> Any:
-    """Returns the artifact of `write_examples`."""
+    """Returns the artifact of `sample_files.write_eval_split`."""
     artifact = standard_artifacts.Examples()
     artifact.uri = str(uri)
     artifact.split_names = json.dumps(["eval"])
@@ -189,7 +171,7 @@ def evaluate(
     Args:
         folder: for the outputs.
         root: of the pipeline.
-        examples: of `write_examples`.
+        examples: of `sample_files.write_eval_split`.
         model: of `export_model`.
         gates: to judge by.
         inputs: tasks and features.

@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -19,7 +18,6 @@ from components.steps.evaluator.slices.new_ids import features_with_known_ids
 from pipelines.beam import BEAM_ARGS
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation, Gate
-from tests.components.examples import sample_files
 from tests.components.steps.evaluator.sample_evaluation import examples_artifact
 
 NUM_ROWS = 3_000
@@ -109,23 +107,6 @@ def is_broken(columns: dict[str, np.ndarray]) -> np.ndarray:
 def is_new_user(columns: dict[str, np.ndarray]) -> np.ndarray:
     """Says which examples' users `export(known_ids=True)` has no row for."""
     return columns["user_id"] % 5 == 0
-
-
-def write_examples(uri: Path, columns: dict[str, np.ndarray]) -> None:
-    """Writes the eval split."""
-    examples = []
-    for row in range(len(columns["x"])):
-        features = {name: _feature(values[row]) for name, values in columns.items() if values[row] is not None}
-        examples.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-    sample_files.write_examples(uri, {"eval": {None: examples}})
-
-
-def _feature(value: Any) -> tf.train.Feature:
-    if isinstance(value, bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-    if isinstance(value, np.integer):
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
-    return tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
 
 
 def export(uri: Path, *, noise: float, known_ids: bool) -> None:

@@ -11,6 +11,7 @@ from components.registry.blessed import BlessedModel, record
 from pipelines.beam import BEAM_ARGS
 from schemas.contracts.root import Root
 from schemas.loading import load_spec
+from tests.components.examples import sample_files
 from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
@@ -87,7 +88,7 @@ def test_a_rerun_is_cached_and_a_new_model_meets_the_blessed_one(tmp_path: Path)
 
     from tests.components.steps.evaluator import sample_evaluation as world
 
-    world.write_examples(tmp_path / "examples", world.rows())
+    sample_files.write_eval_split(tmp_path / "examples", world.rows())
     for name, noise in (("first", 0.1), ("second", 0.0)):
         world.export_model(tmp_path / name, noise=noise)
     for model in ("first", "first", "second", "second", "first"):

@@ -8,28 +8,10 @@ import pytest
 from sklearn import metrics as sklearn_metrics
 
 from schemas.contracts.root import Root
+from tests.components.examples import sample_files
 from tests.errors import mentions, place_and_value
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def world() -> Any:
-    from tests.components.steps.evaluator import sample_evaluation as evaluation_world
-
-    return evaluation_world
-
-
-@pytest.fixture(scope="module")
-def columns(world: Any) -> dict[str, np.ndarray]:
-    return world.rows()
-
-
-@pytest.fixture(scope="module")
-def examples(world: Any, columns: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    uri = tmp_path_factory.mktemp("examples")
-    world.write_examples(uri, columns)
-    return uri
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +214,7 @@ def test_labels_of_one_class_fail_the_gate_with_a_reason_even_at_bound_zero(
 def test_no_examples_is_an_error(world: Any, columns: dict[str, np.ndarray], models: Path, tmp_path: Path) -> None:
     from schemas.errors import UserError
 
-    world.write_examples(tmp_path / "examples", {name: values[:0] for name, values in columns.items()})
+    sample_files.write_eval_split(tmp_path / "examples", {name: values[:0] for name, values in columns.items()})
     with pytest.raises(UserError, match="no example"):
         world.evaluate(tmp_path / "run", root=tmp_path, examples=tmp_path / "examples", model=models / "good")
 

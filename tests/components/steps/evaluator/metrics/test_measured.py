@@ -9,6 +9,7 @@ import pytest
 
 from components.steps.evaluator.metrics.measured import Measured, name_of, paired_change
 from schemas.spec.release import Evaluation
+from tests.components.examples import sample_files
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 NOISE = {"candidate": 0.5, "baseline": 0.0}
@@ -49,7 +50,7 @@ def columns(world: Any) -> dict[str, np.ndarray]:
 def folder(world: Any, columns: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Holds examples, a candidate and a better baseline that knows no signature but one."""
     path = tmp_path_factory.mktemp("measuring")
-    world.write_examples(path / "examples", columns)
+    sample_files.write_eval_split(path / "examples", columns)
     world.export(path / "candidate", noise=NOISE["candidate"], known_ids=True)
     world.export(path / "baseline", noise=NOISE["baseline"], known_ids=False)
     return path

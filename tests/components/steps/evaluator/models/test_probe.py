@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
@@ -12,25 +11,6 @@ from tests.errors import mentions
 from tests.schemas.sample_exports import sample_report
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def world() -> Any:
-    from tests.components.steps.evaluator import sample_evaluation as evaluation_world
-
-    return evaluation_world
-
-
-@pytest.fixture(scope="module")
-def columns(world: Any) -> dict[str, np.ndarray]:
-    return world.rows()
-
-
-@pytest.fixture(scope="module")
-def examples(world: Any, columns: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    uri = tmp_path_factory.mktemp("examples")
-    world.write_examples(uri, columns)
-    return uri
 
 
 def refuse(world: Any, folder: Path, examples: Path, *, gates: Any = None, **told: Any) -> Any:
