@@ -6,6 +6,7 @@ if __name__ == "__main__":
     leave_out_needless()  # Before the imports below.
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -51,4 +52,7 @@ def _take_own_gpu() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:5]))
+    exit_code = main(*sys.argv[1:5])
+    logging.shutdown()
+    # The end of the interpreter would break off threads that destroy iterators, see input.ending: std::terminate.
+    os._exit(exit_code)
