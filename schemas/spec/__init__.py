@@ -18,6 +18,7 @@ from schemas.spec.models import Model
 from schemas.spec.optimizers import RowOptimizer
 from schemas.spec.release import Evaluation, Gate, Push
 from schemas.spec.serving import Export, Serving
+from schemas.spec.sync import InStep
 from schemas.spec.tables import Table
 from schemas.spec.tasks import Task
 from schemas.spec.training import Training
@@ -78,6 +79,11 @@ class RankerSpec(Inputs):
     def optimizer_of(self, table: str) -> RowOptimizer:
         """Returns the optimizer of a table's rows."""
         return self.tables[table].optimizer or self.training.embedding_optimizer
+
+    @property
+    def num_parameter_servers(self) -> int:
+        """Processes that hold the rows; 0 where the ranks hold them."""
+        return 0 if isinstance(self.training.sync, InStep) else self.cluster.parameter_servers or 1
 
 
 class Spec(RankerSpec):

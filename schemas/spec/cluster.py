@@ -30,6 +30,8 @@ class Cluster(FrozenModel):
     ranks: PositiveInt = 2
     """Horovod processes."""
     threads_per_rank: PositiveInt = 1
+    parameter_servers: PositiveInt | None = None
+    """Processes that hold the rows where `training.sync` is not `sync`. Left out: 1 there."""
     data_workers: Annotated[int, Field(ge=0)] = 2
     """tf.data service worker processes; 0: every rank reads its own examples, in a fixed order."""
     retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 2

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
 from schemas.spec.optimizers import DenseOptimizer, Fraction, NonNegativeFloat, RowOptimizer
+from schemas.spec.sync import InStep, Sync
 
 SHUFFLE_BUFFER = 20_000
 
@@ -95,6 +96,8 @@ class Training(FrozenModel):
     mode: Literal["full", "incremental"] = "full"
     """`full`: from nothing, on all `train_days`. `incremental`: from the last blessed checkpoint, on the days after
     it; from nothing if there is none."""
+    sync: Sync = InStep(kind="sync")
+    """How the ranks train together."""
     batch_size_per_rank: PositiveInt
     dense_optimizer: DenseOptimizer
     dense_precision: Literal["float32", "bfloat16", "auto"] = "float32"
