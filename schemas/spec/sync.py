@@ -28,8 +28,8 @@ class _Served(FrozenModel):
 
 
 class Stale(_Served):
-    """Dense weights are equal on all ranks and updated in step, rows a few batches later (Lian et al.: Persia, KDD 2022,
-    section 4.1)."""
+    """Dense weights are equal on all ranks and updated in step, rows a few batches later (Lian et al.: Persia, KDD
+    2022, section 4.1)."""
 
     kind: Literal["stale"]
     compare_every_steps: PositiveInt = 1000
