@@ -10,6 +10,7 @@ from schemas.checks.features import feature_problems
 from schemas.checks.models import model_problems
 from schemas.checks.release import release_problems
 from schemas.checks.sources import source_problems
+from schemas.checks.sync import sync_problems
 from schemas.checks.tasks import task_problems
 from schemas.checks.training import training_problems
 from schemas.derived.columns import feature_columns
@@ -37,6 +38,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         _eviction,
         _incremental,
         training_problems,
+        sync_problems,
     ):
         problems.extend(check(spec))
     return problems

@@ -20,6 +20,12 @@ _TYPES = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+_BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "more than",
+    "maximum": "at most",
+    "exclusiveMaximum": "less than",
+}
 RENAMED_KEYS = {"normalise": "normalize"}
 """Keys of earlier releases, by their old name."""
 _WITHHELD = {
@@ -72,6 +78,9 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
             key = context["discriminator"].strip("'")
             tags = node.get("discriminator", {}).get("mapping", {})
             return Problem((*loc, key), "is missing", f"one of: {', '.join(repr(tag) for tag in tags)}")
+        case "dict_type" if tags := node.get("discriminator", {}).get("mapping"):
+            key = node["discriminator"]["propertyName"]
+            return Problem(loc, f"not allowed (got {got})", _as_mapping(key, tags, error["input"]))
         case "union_tag_invalid":
             key = context["discriminator"].strip("'")
             allowed_tags = f"one of: {context['expected_tags']}"
@@ -86,6 +95,8 @@ def _explain(error: Any, schema: Mapping[str, Any]) -> Problem:
             return Problem(loc, f"not allowed (got {got})", WORDS[context["pattern"]])
         case "string_pattern_mismatch":
             return Problem(loc, f"not a name (got {got})", _NAME)
+        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
+            return Problem(loc, f"not allowed (got {got})", _bounds(node) or _lower_first(error["msg"]))
         case "too_short" | "too_long":
             return Problem(loc, f"has {_counted(context['actual_length'])} (got {got})", _length(node))
         case _:
@@ -133,6 +144,23 @@ def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str
     while "$ref" in node:
         node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
     return node
+
+
+def _as_mapping(key: str, tags: Iterable[str], value: Any) -> str:
+    """Returns what to write in place of a value that is no mapping, where each kind of mapping is named by a key."""
+    if isinstance(value, str) and value in tags:
+        return f"write {{{key}: {value}}}"
+    return f"a mapping with {key}, one of: {', '.join(repr(tag) for tag in tags)}"
+
+
+def _bounds(node: Mapping[str, Any]) -> str:
+    words = {
+        "minimum": "at least",
+        "exclusiveMinimum": "more than",
+        "maximum": "at most",
+        "exclusiveMaximum": "less than",
+    }
+    return ", ".join(f"{word} {node[bound]}" for bound, word in words.items() if bound in node)
 
 
 def _length(node: Mapping[str, Any]) -> str:

@@ -1,0 +1,67 @@
+"""Modes and settings of `training.sync` that have no effect, or cannot work, are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.loading import load_spec
+from schemas.problems import SpecError
+from tests.errors import tells
+from tests.schemas.sample_specs import changed, loaded, write
+
+GRADNORM = {"training.loss_balance": {"kind": "gradnorm"}}
+FLOATS = {"features": {"age": {"kind": "numeric"}}, "tables": {}, "evaluation": {"slices": []}}
+ONE_RANK = {"cluster": {"ranks": 1}}
+
+
+def mode(kind: str, **settings: Any) -> dict[str, Any]:
+    return {"training.sync": {"kind": kind, **settings}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "value"),
+    [
+        ({"cluster": {"parameter_servers": 2}}, "cluster.parameter_servers", "(got 2)"),
+        (mode("sync") | {"cluster": {"parameter_servers": 1}}, "cluster.parameter_servers", "(got 1)"),
+        (mode("stale") | FLOATS, "training.sync.kind", "(got stale) ... shadow ... async"),
+        (mode("shadow", staleness=4) | FLOATS, "training.sync.staleness", "(got 4)"),
+        (mode("shadow", wire="float32") | FLOATS, "training.sync.wire", "(got float32)"),
+        (mode("async", wire="float16") | FLOATS, "training.sync.wire", "(got float16)"),
+        (mode("shadow") | GRADNORM, "training.loss_balance", "(got training.sync shadow, ... stale"),
+        (mode("async") | GRADNORM, "training.loss_balance", "(got training.sync async, ... stale"),
+        (mode("shadow") | ONE_RANK, "training.sync.kind", "(got shadow, and cluster.ranks 1)"),
+        (mode("stale", compare_every_steps=1000) | ONE_RANK, "training.sync.compare_every_steps", "(got 1000)"),
+        (mode("shadow", block_momentum=0.9), "training.sync.block_momentum", "easgd (got 0.9)"),
+        (mode("shadow", algorithm="ma", block_momentum=0.5), "training.sync.block_momentum", "ma (got 0.5)"),
+        (
+            mode("shadow", every_steps=5, least_interval_s=0.5),
+            "training.sync.least_interval_s",
+            "(got 0.5, and every_steps 5)",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], place: str, value: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path / "spec.yaml", changed(changes)))
+    assert tells(str(caught.value), place, value), str(caught.value)
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        mode("sync") | GRADNORM,
+        *(mode(kind) | {"cluster": {"parameter_servers": 3}} for kind in ("stale", "shadow", "async")),
+        mode("stale", staleness=0, compare_every_steps=1) | GRADNORM,
+        mode("stale") | ONE_RANK,
+        mode("async", staleness=0) | ONE_RANK,
+        mode("shadow") | FLOATS,
+        mode("async") | FLOATS,
+        mode("shadow", algorithm="bmuf", block_momentum=0.9, least_interval_s=0.5),
+        mode("shadow", algorithm="bmuf"),
+        mode("shadow", every_steps=5, elastic_rate=1.0),
+    ],
+)
+def test_what_can_work_is_taken(tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert loaded(tmp_path, changes)
