@@ -1,41 +1,89 @@
-"""What `sangam plan` prints: memory by table and by rank, and whether it fits."""
+"""What `sangam plan` prints: memory by table, by rank and by parameter server, and whether it fits."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 from pipelines.console import say, table
-from schemas.derived.plan import Plan, RankPlan
+from schemas.derived.plan import Plan, Processes
+from schemas.derived.process_memory import ProcessPlan
 from schemas.derived.sizes import DEVIATIONS
 from schemas.errors import UserError
-from schemas.quantities import shown_bytes, shown_count
+from schemas.quantities import parse_bytes, shown_bytes, shown_count
 from trainer_module.launch.memory import available_bytes
 
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """The memory that each rank may use.
+    """The memory that a process may use.
 
     Attributes:
         source: where the number comes from, in words.
     """
 
-    per_rank_bytes: int
+    bytes: int
     source: str
 
 
-def this_machine(ranks: int) -> MemoryLimit:
-    """Returns the memory available on this machine, divided by the ranks."""
-    return MemoryLimit(available_bytes() // ranks, f"available here for each of {ranks} ranks")
+class MemoryLimits(NamedTuple):
+    """Those of a rank and of a parameter server; None where there is none."""
+
+    rank: MemoryLimit
+    server: MemoryLimit | None = None
 
 
-def print_plan(plan: Plan, limit: MemoryLimit, console: Console, ranks_per_host: int | None = None) -> None:
-    """Prints the memory of each table and of a rank, and the size of the model."""
+def given(plan: Plan, per_rank: str | None, per_server: str | None) -> MemoryLimits | None:
+    """Returns the limits of the options `--memory-per-rank` and `--memory-per-server`; None if they are left out.
+
+    Raises:
+        UserError: one is missing, has no effect, or is not a size.
+    """
+    if plan.servers is None and per_server is not None:
+        raise UserError(
+            f"--memory-per-server: has no effect: training.sync has no parameter servers (got '{per_server}'); "
+            "remove it"
+        )
+    if per_rank is None and per_server is None:
+        return None
+    options = {"--memory-per-rank": per_rank} | ({"--memory-per-server": per_server} if plan.servers else {})
+    limits = []
+    for option, size in options.items():
+        if size is None:
+            raise UserError(f"{option}: is missing (got only the other of {' and '.join(options)}); give both, or none")
+        limits.append(MemoryLimit(parse_bytes(option, size), f"given as {option}"))
+    return MemoryLimits(*limits)
+
+
+def this_machine(plan: Plan, ranks_per_host: int | None = None) -> MemoryLimits:
+    """Returns the memory available on this machine, divided by its ranks; what they leave is the servers'.
+
+    Args:
+        plan: all its processes are here.
+        ranks_per_host: only so many ranks are here; a server has a machine like this one to itself.
+    """
+    available, ranks, servers = available_bytes(), ranks_per_host or plan.ranks.number, plan.servers
+    of_rank = MemoryLimit(available // ranks, f"available here for each of {ranks} ranks")
+    if servers is None:
+        return MemoryLimits(of_rank)
+    if ranks_per_host is not None:
+        return MemoryLimits(of_rank, MemoryLimit(available, "available here for a server alone"))
+    left = max(0, available - math.ceil(ranks * plan.ranks.high.peak)) // servers.number
+    return MemoryLimits(of_rank, MemoryLimit(left, f"left here by the ranks for each of {servers.number} servers"))
+
+
+def print_plan(plan: Plan, limits: MemoryLimits, console: Console, ranks_per_host: int | None = None) -> None:
+    """Prints the memory of each table, of a rank and of a parameter server, and the size of the model."""
     if plan.tables:
         console.print(_tables(plan))
         console.print()
-    console.print(_ranks(plan))
+    console.print(_processes("ranks", plan.ranks))
+    if plan.servers is not None:
+        console.print()
+        console.print(_processes("parameter servers", plan.servers))
     embedded, dense = shown_count(plan.parameters_embedded), shown_count(plan.parameters_dense)
     lines = [
         f"parameters: {shown_count(plan.parameters_embedded + plan.parameters_dense)} "
@@ -45,8 +93,12 @@ def print_plan(plan: Plan, limit: MemoryLimit, console: Console, ranks_per_host:
         f"{shown_bytes(plan.export_peak_bytes)} of memory",
     ]
     if ranks_per_host is not None:
-        lines.append(f"a host of {ranks_per_host} ranks: {shown_bytes(ranks_per_host * plan.high.peak)} at its peak")
-    lines.append(f"memory per rank: {shown_bytes(limit.per_rank_bytes)} ({limit.source})")
+        lines.append(
+            f"a host of {ranks_per_host} ranks: {shown_bytes(ranks_per_host * plan.ranks.high.peak)} at its peak"
+        )
+    lines.append(f"memory per rank: {shown_bytes(limits.rank.bytes)} ({limits.rank.source})")
+    if limits.server is not None:
+        lines.append(f"memory per parameter server: {shown_bytes(limits.server.bytes)} ({limits.server.source})")
     for line in lines:
         say(line, console)
 
@@ -56,23 +108,31 @@ def _dense_parts(plan: Plan) -> str:
     return f"{plan.parameters_dense:,} ({parts})"
 
 
-def refuse_unfit(plan: Plan, limit: MemoryLimit) -> None:
-    """Refuses a plan whose ranks need more memory than they may use.
+def refuse_unfit(plan: Plan, limits: MemoryLimits) -> None:
+    """Refuses a plan whose ranks or parameter servers need more memory than they may use.
 
     Raises:
-        UserError: a rank does not fit.
+        UserError: one does not fit.
     """
-    needed = plan.high.peak
-    if needed <= limit.per_rank_bytes:
+    _refuse_unfit("rank", plan.ranks, limits.rank)
+    if plan.servers is not None and limits.server is not None:
+        _refuse_unfit("parameter server", plan.servers, limits.server)
+
+
+def _refuse_unfit(name: str, processes: Processes, limit: MemoryLimit) -> None:
+    high, needed = processes.high, processes.high.peak
+    if needed <= limit.bytes:
         return
-    # Rows, and with them nearly everything, shrink with the number of ranks; the rest does not.
-    fixed = plan.high.process + plan.high.dense + plan.high.counters
-    hint = "use an optimizer with fewer slots, a smaller dim, or evict rows (capacity, expire_after_days)"
-    if limit.per_rank_bytes > 2 * fixed:
-        ranks = round(plan.ranks * (needed - fixed) / (limit.per_rank_bytes - fixed) + 1)
-        hint = f"use about {ranks} ranks of this size; or {hint}"
+    hint = "use a smaller model" + (", batch_size_per_rank or staleness" if high.in_flight else "")
+    if high.tables:
+        # Rows, and with them nearly everything, shrink with the number of processes; the rest does not.
+        fixed = high.process + high.dense + high.counters + high.in_flight
+        hint = "use an optimizer with fewer slots, a smaller dim, or evict rows (capacity, expire_after_days)"
+        if limit.bytes > 2 * fixed:
+            number = round(processes.number * (needed - fixed) / (limit.bytes - fixed) + 1)
+            hint = f"use about {number} {name}s of this size; or {hint}"
     raise UserError(
-        f"plan: a rank does not fit (got {shown_bytes(needed)} at its peak, {shown_bytes(limit.per_rank_bytes)} "
+        f"plan: a {name} does not fit (got {shown_bytes(needed)} at its peak, {shown_bytes(limit.bytes)} "
         f"{limit.source}); {hint}"
     )
 
@@ -90,36 +150,28 @@ def _tables(plan: Plan) -> Table:
     return shown
 
 
-def _ranks(plan: Plan) -> Table:
-    shown = table(f"each of {plan.ranks} ranks")
+def _processes(name: str, processes: Processes) -> Table:
+    shown = table(f"each of {processes.number} {name}")
     for column in ("mean", f"mean + {DEVIATIONS} sigma"):
         shown.add_column(column, justify="right")
-    shown.add_row("rows", f"{plan.mean.rows:,.0f}", f"{plan.high.rows:,.0f}")
-    for label, mean, high in zip(_LABELS, _parts(plan.mean), _parts(plan.high), strict=True):
-        shown.add_row(label, shown_bytes(mean), shown_bytes(high))
+    mean, high = processes.mean, processes.high
+    if high.tables:
+        shown.add_row("rows", f"{mean.rows:,.0f}", f"{high.rows:,.0f}")
+    for label, part in _PARTS.items():
+        if part(high):
+            shown.add_row(label, shown_bytes(part(mean)), shown_bytes(part(high)))
     return shown
 
 
-_LABELS = (
-    "rows, keys, index",
-    "admission counters",
-    "dense weights and optimizer",
-    "TensorFlow itself",
-    "resident",
-    "copy while a checkpoint is written",
-    "copy while the largest group grows",
-    "peak",
-)
-
-
-def _parts(rank: RankPlan) -> tuple[float, ...]:
-    return (
-        rank.tables,
-        rank.counters,
-        rank.dense,
-        rank.process,
-        rank.held,
-        rank.checkpoint,
-        rank.growth,
-        rank.peak,
-    )
+_PARTS: dict[str, Callable[[ProcessPlan], float]] = {
+    "rows, keys, index": lambda process: process.tables,
+    "admission counters": lambda process: process.counters,
+    "batches in flight": lambda process: process.in_flight,
+    "dense weights and optimizer": lambda process: process.dense,
+    "TensorFlow itself": lambda process: process.process,
+    "resident": lambda process: process.held,
+    "copy while a checkpoint is written": lambda process: process.checkpoint,
+    "copy while the largest group grows": lambda process: process.growth,
+    "peak": lambda process: process.peak,
+}
+"""In the order of the table; what is zero is left out."""

@@ -18,28 +18,37 @@ def plan(
     ranks: Annotated[
         int | None, typer.Option(min=1, help="Number of ranks. [default: cluster.ranks of the spec]")
     ] = None,
+    parameter_servers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of parameter servers. [default: cluster.parameter_servers of the spec]"),
+    ] = None,
     memory_per_rank: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE", help="Memory of a rank, as 64GB. [default: this machine's free memory, shared by the ranks]"
         ),
     ] = None,
+    memory_per_server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of a parameter server. [default: what the ranks leave here, shared by the servers]",
+        ),
+    ] = None,
     ranks_per_host: Annotated[
         int | None, typer.Option(min=1, help="Also print the memory that a host of this many ranks needs.")
     ] = None,
 ) -> None:
-    """Prints the memory that a ranker needs, by table and by rank. Exits with 2 if it does not fit."""
-    from pipelines.checks.plan import MemoryLimit, print_plan, refuse_unfit, this_machine
+    """Prints the memory that a ranker needs, by table and by process. Exits with 2 if it does not fit."""
+    from pipelines.checks.plan import given, print_plan, refuse_unfit, this_machine
     from schemas.derived.plan import plan as plan_of
     from schemas.loading import load_spec
-    from schemas.quantities import parse_bytes, parse_rows
+    from schemas.quantities import parse_rows
 
     loaded = load_spec(spec)
-    made = plan_of(loaded, rows=parse_rows("--rows", rows), ranks=ranks or loaded.cluster.ranks)
-    if memory_per_rank is None:
-        limit = this_machine(ranks_per_host or made.ranks)
-    else:
-        limit = MemoryLimit(parse_bytes("--memory-per-rank", memory_per_rank), "given as --memory-per-rank")
-    print_plan(made, limit, terminal(), ranks_per_host)
-    refuse_unfit(made, limit)
+    counts = parse_rows("--rows", rows)
+    made = plan_of(loaded, rows=counts, ranks=ranks or loaded.cluster.ranks, servers=parameter_servers)
+    limits = given(made, memory_per_rank, memory_per_server) or this_machine(made, ranks_per_host)
+    print_plan(made, limits, terminal(), ranks_per_host)
+    refuse_unfit(made, limits)
     say("it fits")

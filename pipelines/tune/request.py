@@ -79,7 +79,7 @@ def _identity(spec: Spec, tune: Tuning, run: RunRequest) -> dict[str, Any]:
     parts = {
         **{name: spec.model_dump(mode="json")[name] for name in ("data", "tables", "model", "training")},
         **spec.inputs().model_dump(mode="json"),
-        "cluster": {"ranks": spec.cluster.ranks, "data_workers": spec.cluster.data_workers},
+        "cluster": {name: getattr(spec.cluster, name) for name in ("ranks", "parameter_servers", "data_workers")},
         "tune": tune.model_dump(mode="json", exclude=_HOW_LONG),
         "--date": str(run.date or ""),
         "--data": str(run.data_root),

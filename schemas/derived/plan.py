@@ -1,29 +1,23 @@
-"""How much memory a ranker needs, by table and by rank, computed before anything starts.
-
-Besides what a rank always holds, there are two temporary copies: one of a checkpoint being written, and one of a
-group of tables that moves into twice the room.
-"""
+"""How much memory a ranker needs, by table, rank and parameter server, computed before anything starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas.derived.groups import Group, groups_of
+from schemas.derived.groups import groups_of
+from schemas.derived.process_memory import ProcessPlan, rank_plan, server_plan
 from schemas.derived.sizes import (
-    COUNTER_BYTES,
     FLOAT_BYTES,
     KEY_BYTES,
-    ORDER_BYTES,
     PROCESS_BYTES,
-    dense_parameters,
     dense_parts,
     high_share,
     index_bytes,
-    stored_bytes,
 )
 from schemas.errors import UserError
 from schemas.problems import listed
 from schemas.quantities import shown_bytes
 from schemas.spec import RankerSpec
+from schemas.spec.sync import InStep
 
 EXPORT_COPIES = {"stock": 1.5, "tfra": 2.9}
 """Peak memory of an export as a multiple of its keys and embeddings, measured by bench/export_scale.py."""
@@ -69,36 +63,18 @@ class TablePlan:
 
 
 @dataclass(frozen=True)
-class RankPlan:
-    """One rank. Everything but `rows` is in bytes.
+class Processes:
+    """The ranks, or the parameter servers.
 
     Attributes:
-        rows: of all tables.
-        tables: rows, keys and index.
-        counters: for admission.
-        dense: weights, their optimizer's moments, one gradient.
-        process: the process itself, before it holds anything.
-        checkpoint: the copy that is written while training continues. Reading needs none.
-        growth: the copy while the largest group moves into twice the room.
+        number: how many there are.
+        mean: one with its even share of every table's rows.
+        high: one with the largest share that one in a billion gets (`high_share`).
     """
 
-    rows: float
-    tables: float
-    counters: int
-    dense: int
-    process: int
-    checkpoint: float
-    growth: float
-
-    @property
-    def held(self) -> float:
-        """What it always holds."""
-        return self.tables + self.counters + self.dense + self.process
-
-    @property
-    def peak(self) -> float:
-        """The most it can hold: a group may grow while a checkpoint is being written."""
-        return self.held + self.checkpoint + self.growth
+    number: int
+    mean: ProcessPlan
+    high: ProcessPlan
 
 
 @dataclass(frozen=True)
@@ -106,19 +82,18 @@ class Plan:
     """A whole job.
 
     Attributes:
+        ranks: with the rows where there are no parameter servers.
+        servers: with the rows; None where the ranks hold them.
         tables: by name.
-        mean: a rank with its even share of every table's rows.
-        high: a rank with the largest share that one in a billion gets (`high_share`).
         dense_parts: number of dense weights by part of the model.
         parameters_embedded: floats of all embeddings, without optimizers.
         export_bytes: embeddings and keys of all tables, which the exporting process holds at once.
         export_peak_bytes: its peak memory for that, in the spec's export form, with float32 rows.
     """
 
-    ranks: int
+    ranks: Processes
+    servers: Processes | None
     tables: dict[str, TablePlan]
-    mean: RankPlan
-    high: RankPlan
     dense_parts: dict[str, int]
     parameters_embedded: int
     export_bytes: int
@@ -130,25 +105,33 @@ class Plan:
         return sum(self.dense_parts.values())
 
 
-def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int) -> Plan:
+def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int, servers: int | None = None) -> Plan:
     """Returns the memory plan of a ranker.
 
     Args:
         ranker: the spec.
         rows: by table; tables that are left out have the rows of their capacity.
-        ranks: how many share the rows.
+        ranks: how many train together.
+        servers: how many parameter servers; None: as many as the spec says.
 
     Raises:
-        UserError: an unknown table, or one without a number of rows.
+        UserError: an unknown table, or one without a number of rows; servers in a mode without.
     """
+    if servers is not None and isinstance(ranker.training.sync, InStep):
+        raise UserError(
+            f"--parameter-servers: has no effect: with training.sync of kind sync the ranks hold the rows "
+            f"(got {servers}); remove it"
+        )
+    servers = servers or ranker.num_parameter_servers
+    owners = servers or ranks
     all_rows = rows_by_table(ranker, rows)
     groups = groups_of(ranker)
     tables = {}
     totals = {name: sum(all_rows[table] for table in group.tables) for name, group in groups.items()}
-    mean = {name: total / ranks for name, total in totals.items()}
-    high = {name: sum(high_share(all_rows[table], ranks) for table in group.tables) for name, group in groups.items()}
+    mean = {name: total / owners for name, total in totals.items()}
+    high = {name: sum(high_share(all_rows[table], owners) for table in group.tables) for name, group in groups.items()}
     for name, group in groups.items():
-        index = ranks * index_bytes(high[name]) / max(totals[name], 1)
+        index = owners * index_bytes(high[name]) / max(totals[name], 1)
         for table in group.tables:
             tables[table] = TablePlan(
                 name=table,
@@ -161,12 +144,15 @@ def plan(ranker: RankerSpec, *, rows: Mapping[str, int], ranks: int) -> Plan:
                 book_bytes=group.num_book_floats * FLOAT_BYTES,
                 index_bytes=index,
             )
+    on_servers = None
+    if servers:
+        held = [server_plan(ranker, share, ranks=ranks, servers=servers) for share in (mean, high)]
+        on_servers = Processes(servers, *held)
     export_bytes = sum(table.rows * (table.embedding_bytes + 8) for table in tables.values())
     return Plan(
-        ranks=ranks,
+        ranks=Processes(ranks, rank_plan(ranker, mean, ranks=ranks), rank_plan(ranker, high, ranks=ranks)),
+        servers=on_servers,
         tables={name: tables[name] for name in sorted(tables)},
-        mean=_rank(ranker, groups, mean),
-        high=_rank(ranker, groups, high),
         dense_parts=dense_parts(ranker),
         parameters_embedded=sum(table.rows * table.dim for table in tables.values()),
         export_bytes=export_bytes,
@@ -196,28 +182,6 @@ def rows_by_table(ranker: RankerSpec, given: Mapping[str, int]) -> dict[str, int
     return {name: known[name] for name in names}
 
 
-def _rank(ranker: RankerSpec, groups: Mapping[str, Group], rows: Mapping[str, float]) -> RankPlan:
-    stored = {name: rows[name] * stored_bytes(group) for name, group in groups.items()}
-    index = {name: index_bytes(rows[name]) for name in groups}
-    counters = COUNTER_BYTES * sum(group.num_counters for group in groups.values())
-    moments = ranker.training.dense_optimizer.num_moments
-    dense = dense_parameters(ranker) * FLOAT_BYTES
-    return RankPlan(
-        rows=sum(rows.values()),
-        tables=sum(stored.values()) + sum(index.values()),
-        counters=counters,
-        dense=dense * (2 + moments),
-        process=PROCESS_BYTES,
-        # Groups are sorted for the files one after another.
-        checkpoint=sum(stored.values())
-        + counters
-        + dense * (1 + moments)
-        + ORDER_BYTES * max(rows.values(), default=0),
-        # Groups reach their limits in different steps: no two grow at once.
-        growth=max((stored[name] + index[name] / 2 for name in groups), default=0.0),
-    )
-
-
 def refuse_unfit(ranker: RankerSpec, available_bytes: int, *, ranks_here: int | None = None) -> None:
     """Refuses a job whose tables, filled to their capacities, do not fit this machine.
 
@@ -226,21 +190,26 @@ def refuse_unfit(ranker: RankerSpec, available_bytes: int, *, ranks_here: int | 
     Args:
         ranker: the spec.
         available_bytes: memory of this machine.
-        ranks_here: ranks on this machine, one of several; None: all ranks and the data workers are here.
+        ranks_here: ranks on this machine, one of several, without parameter servers; None: all processes are here.
 
     Raises:
         UserError: it cannot fit.
     """
     capped = {name for name in ranker.table_tags() if ranker.tables[name].capacity}
-    if not capped:
+    if not capped or (ranks_here is not None and ranker.num_parameter_servers):
         return
     rows = {name: 0 for name in ranker.table_tags() if name not in capped}
-    ranks = ranker.cluster.ranks
-    here, workers_here = (ranks, ranker.cluster.data_workers) if ranks_here is None else (ranks_here, 0)
-    needed = here * plan(ranker, rows=rows, ranks=ranks).high.peak + workers_here * PROCESS_BYTES
+    made = plan(ranker, rows=rows, ranks=ranker.cluster.ranks)
+    here = ranker.cluster.ranks if ranks_here is None else ranks_here
+    needed, processes = here * made.ranks.high.peak, f"{here} ranks"
+    if ranks_here is None:
+        needed += ranker.cluster.data_workers * PROCESS_BYTES
+    if made.servers is not None:
+        needed += made.servers.number * made.servers.high.peak
+        processes += f" and {made.servers.number} parameter servers"
     if needed > available_bytes:
         raise UserError(
             f"tables: do not fit this machine when filled to their capacity (got {listed(sorted(capped))}: "
-            f"{shown_bytes(needed)} for {here} ranks, {shown_bytes(available_bytes)} available); lower capacity.rows "
+            f"{shown_bytes(needed)} for {processes}, {shown_bytes(available_bytes)} available); lower capacity.rows "
             "or dim, use an optimizer with fewer slots, or a larger machine; `sangam plan` shows what needs the memory"
         )

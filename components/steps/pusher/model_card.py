@@ -9,6 +9,7 @@ from components.reports.serving import ServingVerdict
 from components.steps.pusher.manifest import Provenance
 from schemas.contracts.export import Description
 from schemas.quantities import listed_counts, shown_bytes
+from schemas.spec import RankerSpec
 from schemas.spec.release import Evaluation
 
 WORST_SLICES = 3
@@ -182,11 +183,19 @@ def _origin(facts: CardFacts) -> Iterator[str]:
     lines = [
         f"- spec digest: `{provenance.spec_digest}`",
         f"- git commit of the code: {f'`{provenance.git_commit}`' if provenance.git_commit else 'not known'}",
-        *([f"- form: {model.form}, rows: {model.rows}"] if model else []),
+        *([f"- training: {_mode(model.ranker)}", f"- form: {model.form}, rows: {model.rows}"] if model else []),
         *(f"- {library} {number}" for library, number in (model.versions if model else {}).items()),
     ]
     yield "\n".join(lines)
     yield "Checksums of all files, this one included, are in `manifest.json`."
+
+
+def _mode(ranker: RankerSpec) -> str:
+    """Returns `stale (staleness 4, wire float32, ...), 2 ranks, 1 parameter servers`."""
+    settings = ranker.training.sync.model_dump(exclude={"kind"}, exclude_none=True)
+    shown = ", ".join(f"{name} {value}" for name, value in settings.items())
+    servers = f", {ranker.num_parameter_servers} parameter servers" if ranker.num_parameter_servers else ""
+    return f"{ranker.training.sync.kind}{f' ({shown})' if shown else ''}, {ranker.cluster.ranks} ranks{servers}"
 
 
 def _periods(days: Sequence[str]) -> str:

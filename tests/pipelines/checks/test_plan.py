@@ -3,16 +3,18 @@
 import io
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from pipelines.checks.plan import MemoryLimit, print_plan, refuse_unfit, this_machine
+from pipelines.checks.plan import MemoryLimit, MemoryLimits, given, print_plan, refuse_unfit, this_machine
 from schemas.cgroup import Cgroup
 from schemas.derived.plan import Plan, plan
 from schemas.errors import UserError
 from schemas.loading import load_spec
+from schemas.spec.sync import Stale
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import REPOSITORY, SPECS
 from trainer_module.launch.memory import available_bytes
@@ -27,15 +29,30 @@ def planned(ranks: int = 8) -> Plan:
     return plan(load_spec(SPEC), rows=ROWS, ranks=ranks)
 
 
+def served(servers: int = 4) -> Plan:
+    spec = load_spec(SPEC)
+    training = spec.training.model_copy(update={"sync": Stale(kind="stale")})
+    return plan(spec.model_copy(update={"training": training}), rows=ROWS, ranks=2, servers=servers)
+
+
+def room(per_rank: float, per_server: float | None = None) -> MemoryLimits:
+    limits = [None if size is None else MemoryLimit(int(size), "given") for size in (per_rank, per_server)]
+    return MemoryLimits(*limits)
+
+
+def printed(made: Plan, limits: MemoryLimits, ranks_per_host: int | None = None) -> list[str]:
+    shown = io.StringIO()
+    print_plan(made, limits, Console(file=shown, width=200), ranks_per_host)
+    return [" ".join(line.split()) for line in shown.getvalue().splitlines()]
+
+
 def sangam(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipelines.cli", "plan", *arguments]
     return subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
 
 def test_the_plan_is_printed_by_table_and_by_rank() -> None:
-    shown = io.StringIO()
-    print_plan(planned(), MemoryLimit(64 * 10**9, "given"), Console(file=shown, width=200), ranks_per_host=4)
-    lines = [" ".join(line.split()) for line in shown.getvalue().splitlines()]
+    lines = printed(planned(), room(64e9), ranks_per_host=4)
     assert lines[0] == "table dim optimizer rows embedding slots usage key index bytes/row total"
     assert lines[5] == "users 16 adagrad 80,000,000 64 64 0 8 36 172 13.8 GB"
     assert "each of 8 ranks mean mean + 6 sigma" in lines
@@ -45,36 +62,99 @@ def test_the_plan_is_printed_by_table_and_by_rank() -> None:
     by_part = "experts 32,384, expert gates 1,504, towers 2,180, encoders 20"
     assert f"dense parameters: 36,088 ({by_part})" in lines
     assert any(tells(line, "memory per rank", "64.0 GB") for line in lines)
-    peak = planned().high.peak
+    peak = planned().ranks.high.peak
     assert any(tells(line, "a host of 4 ranks", f"{4 * peak / 1e9:.1f} GB") for line in lines)
 
 
 def test_what_does_not_fit_is_refused_with_a_number_of_ranks_that_would() -> None:
     made = planned(ranks=2)
-    room = MemoryLimit(10 * 10**9, "given")
     with pytest.raises(UserError, match=place_and_value("plan", "(got 33. ... GB ... 10.0 GB given)")) as caught:
-        refuse_unfit(made, room)
+        refuse_unfit(made, room(10e9))
     ranks = int(str(caught.value).split("about ")[1].split()[0])
-    refuse_unfit(planned(ranks), room)
+    refuse_unfit(planned(ranks), room(10e9))
     with pytest.raises(UserError):
-        refuse_unfit(planned(ranks - 2), room)
+        refuse_unfit(planned(ranks - 2), room(10e9))
 
 
 def test_no_number_of_ranks_is_named_where_none_would_do() -> None:
     with pytest.raises(UserError, match=place_and_value("plan", "optimizer")):
-        refuse_unfit(planned(), MemoryLimit(10**8, "given"))
+        refuse_unfit(planned(), room(1e8))
 
 
 def test_the_peak_itself_fits() -> None:
     made = planned()
-    refuse_unfit(made, MemoryLimit(int(made.high.peak) + 1, "given"))
+    refuse_unfit(made, room(made.ranks.high.peak + 1))
     with pytest.raises(UserError):
-        refuse_unfit(made, MemoryLimit(int(made.high.peak) - 1, "given"))
+        refuse_unfit(made, room(made.ranks.high.peak - 1))
 
 
 def test_this_machine_is_shared_by_its_ranks() -> None:
-    alone, shared = this_machine(1).per_rank_bytes, this_machine(4).per_rank_bytes
+    alone, shared = (this_machine(planned(ranks)).rank.bytes for ranks in (1, 4))
     assert shared == pytest.approx(alone / 4, rel=0.1)
+
+
+def test_servers_share_what_the_ranks_leave() -> None:
+    made = served(servers=4)
+    limits = this_machine(made)
+    assert limits.server is not None
+    left = available_bytes() - 2 * made.ranks.high.peak
+    assert limits.server.bytes == pytest.approx(max(0, left) / 4, rel=0.1)
+    elsewhere = this_machine(made, ranks_per_host=2).server
+    assert elsewhere is not None
+    assert elsewhere.bytes == pytest.approx(available_bytes(), rel=0.1)
+
+
+def test_the_plan_of_parameter_servers_has_the_rows_there_and_batches_in_flight_on_both_sides() -> None:
+    lines = printed(served(), room(64e9, 64e9))
+    head = "mean mean + 6 sigma"
+    ranks, servers = lines.index(f"each of 2 ranks {head}"), lines.index(f"each of 4 parameter servers {head}")
+    # Lines of zeros are left out.
+    assert not any(line.startswith(("rows", "copy while the largest group")) for line in lines[ranks:servers])
+    assert sum(line.startswith("batches in flight ") for line in lines) == 2
+    assert any(line.startswith("rows 34,250,250 ") for line in lines[servers:])
+    assert any(tells(line, "memory per parameter server", "64.0 GB (given)") for line in lines)
+
+
+def test_servers_that_do_not_fit_are_refused_with_a_number_that_would() -> None:
+    made = served(servers=2)
+    limits = room(64e9, 10e9)
+    with pytest.raises(UserError, match=place_and_value("plan", "parameter server ... 10.0 GB given)")) as caught:
+        refuse_unfit(made, limits)
+    servers = int(str(caught.value).split("about ")[1].split()[0])
+    refuse_unfit(served(servers), limits)
+    with pytest.raises(UserError):
+        refuse_unfit(served(servers - 2), limits)
+
+
+def test_a_rank_without_rows_is_not_told_to_hold_fewer() -> None:
+    with pytest.raises(UserError, match=place_and_value("plan", "a rank ... 100 MB given) ... staleness")) as caught:
+        refuse_unfit(served(), room(1e8, 64e9))
+    assert "capacity" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "per_rank", "per_server", "place", "value"),
+    [
+        (planned, "64GB", "64GB", "--memory-per-server", "(got '64GB')"),
+        (planned, None, "64GB", "--memory-per-server", "(got '64GB')"),
+        (served, "64GB", None, "--memory-per-server", "is missing"),
+        (served, None, "64GB", "--memory-per-rank", "is missing"),
+        (served, "64GB", "64", "--memory-per-server", "(got '64')"),
+    ],
+)
+def test_limits_that_do_not_fit_the_mode_are_refused(
+    made: Callable[[], Plan], per_rank: str | None, per_server: str | None, place: str, value: str
+) -> None:
+    with pytest.raises(UserError, match=place_and_value(place, value)):
+        given(made(), per_rank, per_server)
+
+
+def test_limits_are_those_given_or_none() -> None:
+    assert given(planned(), None, None) is None
+    assert given(served(), None, None) is None
+    assert given(served(), "1GB", "2GB") == MemoryLimits(
+        MemoryLimit(10**9, "given as --memory-per-rank"), MemoryLimit(2 * 10**9, "given as --memory-per-server")
+    )
 
 
 def test_the_command_plans_and_says_that_it_fits() -> None:
@@ -99,6 +179,7 @@ def test_the_command_refuses_what_does_not_fit_after_showing_the_plan() -> None:
         (("--rows", "users=80e6"), "--rows", "(got none for authors"),
         (("--rows", "user=80e6"), "--rows", "(got 'user')"),
         (("--rows", "users=many"), "--rows", "(got 'many')"),
+        (("--rows", ROWS_TEXT, "--parameter-servers", "2"), "--parameter-servers", "(got 2)"),
         (("--rows", ROWS_TEXT, "--memory-per-rank", "64"), "--memory-per-rank", "(got '64')"),
     ],
 )

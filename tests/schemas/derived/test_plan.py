@@ -95,7 +95,7 @@ def test_a_rank_holds_its_share_of_rows_and_all_dense_weights(tmp_path: Path) ->
     stored = 1_000_000 * (8 * 8 + 8) + 250_000 * (4 * 8 + 8)
     index = index_bytes(1_000_000) + index_bytes(250_000)
     dense = 4 * dense_parameters(spec)
-    mean = planned.mean
+    mean = planned.ranks.mean
     assert (mean.rows, mean.tables, mean.counters) == (1_250_000, stored + index, 16 * 1024)
     assert (mean.dense, mean.process) == (4 * dense, PROCESS_BYTES)
     assert mean.checkpoint == stored + 16 * 1024 + 3 * dense + 1_000_000 * 18
@@ -118,7 +118,7 @@ def test_parameters_leave_optimizers_out(tmp_path: Path) -> None:
 def test_a_spec_of_numbers_alone_needs_no_rows(tmp_path: Path) -> None:
     spec = loaded(tmp_path, {"features": {"age": {"kind": "numeric"}}, "tables": {}, "evaluation": {"slices": []}})
     planned = plan(spec, rows={}, ranks=2)
-    assert (planned.tables, planned.mean.rows, planned.parameters_embedded) == ({}, 0, 0)
+    assert (planned.tables, planned.ranks.mean.rows, planned.parameters_embedded) == ({}, 0, 0)
 
 
 def test_a_high_share_lies_over_the_mean_and_is_at_most_everything() -> None:
@@ -146,7 +146,7 @@ def test_unknown_tables_and_missing_rows_are_told(tmp_path: Path) -> None:
 def test_a_job_whose_capacities_do_not_fit_is_refused(tmp_path: Path) -> None:
     capped = {"tables.users.capacity": {"rows": 10**9, "evict": "least_frequent"}}
     spec = loaded(tmp_path, capped | {"cluster": {"ranks": 2, "data_workers": 1}})
-    needed = 2 * plan(spec, rows={"tags": 0}, ranks=2).high.peak + PROCESS_BYTES
+    needed = 2 * plan(spec, rows={"tags": 0}, ranks=2).ranks.high.peak + PROCESS_BYTES
     refuse_unfit(spec, int(needed) + 1)
     with pytest.raises(UserError) as caught:
         refuse_unfit(spec, int(needed) - 1)
@@ -182,7 +182,7 @@ def test_published_models_lie_between_two_plans(
     low = _planned(posts, users, dim, less)
     assert low.parameters_embedded / 1e9 == pytest.approx(billions, rel=0.01)
     # No row optimizer keeps more than Adam: what exceeds that must hold a copy as well.
-    high = _held(_planned(posts, users, dim, more)) if more else 8 * low.mean.peak / 1e9
+    high = _held(_planned(posts, users, dim, more)) if more else 8 * low.ranks.mean.peak / 1e9
     assert _held(low) < gigabytes < high
 
 
@@ -207,7 +207,10 @@ def test_a_hundred_trillion_parameters_do_not_fit_thirty_hosts_in_float32(reposi
     assert planned.parameters_embedded * 4 > room
     row = planned.tables["users"]
     halved = row.row_bytes - row.embedding_bytes / 2
-    assert 720 * planned.mean.rows * halved < room
+    assert 720 * planned.ranks.mean.rows * halved < room
     page = (repository / "docs" / "planning.md").read_text()
-    for number in (f"{720 * planned.mean.tables / 1e12:.0f} TB", f"{720 * planned.mean.rows * halved / 1e12:.0f} TB"):
+    for number in (
+        f"{720 * planned.ranks.mean.tables / 1e12:.0f} TB",
+        f"{720 * planned.ranks.mean.rows * halved / 1e12:.0f} TB",
+    ):
         assert number in page

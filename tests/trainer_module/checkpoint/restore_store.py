@@ -72,7 +72,7 @@ def main(checkpoint: str, rank: str, ranks: str, output: str) -> None:
         "rows": store.num_rows,
         "held": _resident_bytes("VmRSS") - before,
         "peak": _resident_bytes("VmHWM") - before,
-        "planned": plan(_DECLARED, rows={"users": rows, "posts": 0}, ranks=all_of_them).mean.tables,
+        "planned": plan(_DECLARED, rows={"users": rows, "posts": 0}, ranks=all_of_them).ranks.mean.tables,
     }
     Path(output).write_text(json.dumps(result))
 

@@ -37,7 +37,7 @@ def main(num_rows: str, output: str) -> None:
     for some in keys:
         make(tf.constant(some))
     rows = store.num_rows
-    rank = plan(declared, rows={"users": rows, "posts": 0}, ranks=1).mean
+    rank = plan(declared, rows={"users": rows, "posts": 0}, ranks=1).ranks.mean
     result = {
         "rows": rows,
         "held": _resident_bytes() - held,

@@ -9,6 +9,7 @@ from components.steps.pusher.manifest import Provenance
 from components.steps.pusher.model_card import CardFacts, Rows, model_card
 from schemas.spec.release import Confidence, Evaluation
 from schemas.spec.serving import Load
+from schemas.spec.sync import Stale
 from tests.schemas.sample_exports import sample_description
 
 GATES = [
@@ -162,6 +163,7 @@ Size: 12.3 MB. A server is ready after 3.2 s. Latency: p50 4.123 ms, p99 6.5 ms 
 
 - spec digest: `5ec`
 - git commit of the code: `c0ffee`
+- training: sync, 2 ranks
 - form: stock, rows: float32
 - tensorflow 2.16.2
 
@@ -212,6 +214,18 @@ def test_a_model_that_a_person_has_blessed_says_so_above_its_gates() -> None:
     shown = card(verdict=verdict)
     assert "## Gates\n\n**Blessed by hand** by asha, because: the holiday\n\n| task |" in shown
     assert "- blessed by hand by asha at 2024-03-06T07:08:09+00:00" in shown
+
+
+def test_a_card_names_the_mode_of_training_and_its_settings() -> None:
+    described = sample_description()
+    ranker = described.ranker
+    training = ranker.training.model_copy(update={"sync": Stale(kind="stale", staleness=2)})
+    cluster = ranker.cluster.model_copy(update={"parameter_servers": 3})
+    model = described.model_copy(
+        update={"ranker": ranker.model_copy(update={"training": training, "cluster": cluster})}
+    )
+    settings = "staleness 2, wire float32, compare_every_steps 1000"
+    assert f"- training: stale ({settings}), 2 ranks, 3 parameter servers\n" in card(model=model)
 
 
 def test_validation_days_that_the_model_has_seen_are_said() -> None:
