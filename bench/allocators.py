@@ -91,11 +91,11 @@ def measure_memory(num_rows: int) -> dict[str, int]:
     from bench.ours import batches_of, train
     from bench.scale import all_keys, make_rows, on_one_core, only_store
     from bench.workload import BATCH_SIZE_PER_RANK, pool, ranker
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.ranker import Ranker
 
     on_one_core()
-    trainer = Trainer(Ranker(ranker()), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(ranker()), rank=0, ranks=1)
     batches = batches_of(pool(6 * BATCH_SIZE_PER_RANK, num_ids=num_rows, seed=0), BATCH_SIZE_PER_RANK)
     train(trainer, batches)
     held = {"6 steps": _resident_bytes("RssAnon")}

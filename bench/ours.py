@@ -8,19 +8,19 @@ import tensorflow as tf
 from bench.rivals import Step
 from bench.workload import Pool, ranker
 from trainer_module.input.batch import Batch
-from trainer_module.loop.trainer import Trainer
+from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.ranker import Ranker
 
 
 def trainer_step(pool: Pool, batch_size: int, *, rank: int, ranks: int, bfloat16: bool) -> Step:
     """Returns the trainer's own step over a pool."""
     precision = "bfloat16" if bfloat16 else "float32"
-    trainer = Trainer(Ranker(ranker(dense_precision=precision)), rank=rank, ranks=ranks)
+    trainer = InStepTrainer(Ranker(ranker(dense_precision=precision)), rank=rank, ranks=ranks)
     results = trainer.steps(itertools.cycle(batches_of(pool, batch_size)))
     return lambda: float(next(results).losses_T.numpy().sum())
 
 
-def train(trainer: Trainer, batches: Iterable[Batch]) -> None:
+def train(trainer: InStepTrainer, batches: Iterable[Batch]) -> None:
     """Trains on every batch once, alone."""
     for result in trainer.steps(batches):
         result.losses_T.numpy()

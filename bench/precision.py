@@ -15,7 +15,7 @@ from bench.ours import batches_of, train
 from bench.scale import on_one_core
 from bench.workload import BATCH_SIZE_PER_RANK, pool, ranker
 from trainer_module.input.batch import Batch
-from trainer_module.loop.trainer import Trainer
+from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.ranker import Ranker
 
 _HELD_OUT_BATCHES = 16
@@ -34,7 +34,7 @@ def main(seed: str, num_batches: str, output: str) -> None:
 
 
 def _auc(seed: int, precision: str, examples: list[Batch], held_out: list[Batch]) -> dict[str, float]:
-    trainer = Trainer(Ranker(ranker(dense_precision=precision, seed=seed)), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(ranker(dense_precision=precision, seed=seed)), rank=0, ranks=1)
     train(trainer, examples)
     scores = [trainer.predict(batch) for batch in held_out]
     return {

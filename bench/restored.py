@@ -16,7 +16,7 @@ from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.embedding.delta import take_delta
 from trainer_module.embedding.row_store import RowStore
-from trainer_module.loop.trainer import Trainer
+from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.ranker import Ranker
 
 _SHARES_TOUCHED = (0.001, 0.01, 0.1)
@@ -25,7 +25,7 @@ _SHARES_TOUCHED = (0.001, 0.01, 0.1)
 def main(checkpoint: str, output: str) -> None:
     """Restores, then exports after more and more rows were touched."""
     on_one_core()
-    trainer = Trainer(Ranker(ranker()), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(ranker()), rank=0, ranks=1)
     store = only_store(trainer)
     bytes_before = resident_bytes()
     started, read = time.perf_counter(), _bytes_read()

@@ -27,7 +27,7 @@ from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.checkpoint.writer import Contents, write
 from trainer_module.embedding.row_store import RowStore
 from trainer_module.input.position import Position
-from trainer_module.loop.trainer import Trainer
+from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.ranker import Ranker
 
 _WARM_STEPS, _STEPS = 3, 20
@@ -39,7 +39,7 @@ def main(num_rows: str, checkpoint: str, output: str) -> None:
     on_one_core()
     wanted = int(num_rows)
     declared = ranker()
-    trainer = Trainer(Ranker(declared), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(declared), rank=0, ranks=1)
     batches = batches_of(
         pool((_WARM_STEPS + _STEPS) * BATCH_SIZE_PER_RANK, num_ids=wanted, seed=0), BATCH_SIZE_PER_RANK
     )
@@ -75,7 +75,7 @@ def on_one_core() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-def only_store(trainer: Trainer) -> RowStore:
+def only_store(trainer: InStepTrainer) -> RowStore:
     """Returns the one physical table of the workload."""
     (store,) = trainer.tables.stores.values()
     return store
@@ -110,7 +110,7 @@ def make_rows(store: RowStore, keys: NDArray[np.int64]) -> float:
     return time.perf_counter() - started
 
 
-def _write(trainer: Trainer, declared: RankerSpec, target: Path) -> dict[str, float]:
+def _write(trainer: InStepTrainer, declared: RankerSpec, target: Path) -> dict[str, float]:
     started = time.perf_counter()
     snapshot = trainer.snapshot()
     copied = time.perf_counter()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 STAGES = ("unique", "exchange", "lookup", "dense", "update", "dense_update")
-"""Name scopes of the step: trainer_module/loop/trainer.py and trainer_module/embedding/sharded_tables.py."""
+"""Name scopes of trainer_module/loop/step.py and in_step.py, and of trainer_module/embedding/sharded_tables.py."""
 
 OTHER, WAITING, BETWEEN = "other operations", "waiting inside a step", "between steps"
 

@@ -19,6 +19,7 @@ from schemas.parent_process import end_with_parent
 from trainer_module import collectives
 from trainer_module.loop.epoch import NotFiniteError
 from trainer_module.loop.training import train
+from trainer_module.parameter_server.client import find_servers
 
 _LOG = logging.getLogger("trainer_module.rank")
 
@@ -32,11 +33,17 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Collectives block a thread each while they wait for the other ranks.
     tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
-    rank, ranks = collectives.start()
+    servers = None
+    if job.ranker.num_parameter_servers:
+        rank, ranks = collectives.place()
+        servers = find_servers(job, attempt, rank=rank, ranks=ranks)
+        collectives.start_over(servers)
+    else:
+        rank, ranks = collectives.start()
     _take_own_gpu()
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
     try:
-        train(job, service, attempt, rank=rank, ranks=ranks)
+        train(job, service, attempt, rank=rank, ranks=ranks, servers=servers)
     except (UserError, NotFiniteError) as error:
         job.mistake_file(rank).write_text(str(error))
         _LOG.error("%s", error)

@@ -1,10 +1,33 @@
-"""Collective operations of a job's ranks. Within a rank, the only module that imports Horovod."""
+"""Collective operations of a job's ranks: over Horovod, or over the parameter servers where there are any.
+
+Within a rank, the only module that imports Horovod.
+"""
+
+import os
+from typing import Any, Literal, Protocol
 
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 MAX_TEXT_BYTES = 1024
+
+
+class Meeting(Protocol):
+    """Another way to meet than Horovod."""
+
+    rank: int
+    ranks: int
+
+    def meet(self, part: NDArray[Any], operation: Literal["sum", "max", "rows"], name: str) -> NDArray[Any]:
+        """Returns the sum, maximum or rows of all ranks' parts."""
+
+
+class _Job:
+    """The job of this process: a process has one, as it has one Horovod."""
+
+    other: Meeting | None = None
 
 
 def start() -> tuple[int, int]:
@@ -13,28 +36,59 @@ def start() -> tuple[int, int]:
     return hvd.rank(), hvd.size()
 
 
+def start_over(meeting: Meeting) -> None:
+    """Joins a job whose ranks meet without Horovod."""
+    _Job.other = meeting
+
+
+def place() -> tuple[int, int]:
+    """Returns (rank, number of ranks) by the environment; joins nothing."""
+    return int(os.environ["HOROVOD_RANK"]), int(os.environ["HOROVOD_SIZE"])
+
+
 def local_rank() -> int:
     """Returns this rank's number on its machine."""
-    return int(hvd.local_rank())
+    return int(hvd.local_rank()) if _Job.other is None else int(os.environ["HOROVOD_LOCAL_RANK"])
 
 
 def stop() -> None:
     """Leaves the job."""
-    hvd.shutdown()
+    if _Job.other is None:
+        hvd.shutdown()
+    _Job.other = None
+
+
+def _rank_and_size() -> tuple[int, int]:
+    other = _Job.other
+    return (hvd.rank(), hvd.size()) if other is None else (other.rank, other.ranks)
 
 
 def allreduce_sum(tensor: tf.Tensor, *, name: str) -> tf.Tensor:
     """Returns the sum over the ranks. Equal shapes on all ranks; `name` has one call in flight at a time."""
-    return tensor if hvd.size() == 1 else hvd.allreduce(tensor, op=hvd.Sum, name=name)
+    if _rank_and_size()[1] == 1:
+        return tensor
+    if _Job.other is not None:
+        return _met(_Job.other, tensor, "sum", name)
+    return hvd.allreduce(tensor, op=hvd.Sum, name=name)
 
 
 def allreduce_max(tensor: tf.Tensor, *, name: str) -> tf.Tensor:
     """Returns the largest over the ranks, element by element."""
-    return tensor if hvd.size() == 1 else hvd.allreduce(tensor, op=hvd.Max, name=name)
+    if _rank_and_size()[1] == 1:
+        return tensor
+    if _Job.other is not None:
+        return _met(_Job.other, tensor, "max", name)
+    return hvd.allreduce(tensor, op=hvd.Max, name=name)
+
+
+def _met(meeting: Meeting, tensor: tf.Tensor, operation: Literal["sum", "max"], name: str) -> tf.Tensor:
+    part = tensor.numpy() if isinstance(tensor, tf.Tensor) else np.asarray(tensor)
+    flat = np.ascontiguousarray(part).reshape(-1)
+    return tf.constant(meeting.meet(flat, operation, name).reshape(part.shape))
 
 
 def alltoall(tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Sends the first splits[0] rows to rank 0, the next splits[1] to rank 1, and so on.
+    """Sends the first splits[0] rows to rank 0, the next splits[1] to rank 1, and so on; over Horovod alone.
 
     Returns:
         The rows received, in the order of the sending ranks, and how many came from each: [ranks] int32.
@@ -47,11 +101,22 @@ def alltoall(tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> tuple[tf.Ten
 
 def texts(text: str, *, name: str) -> list[str]:
     """Returns every rank's text, cut to `MAX_TEXT_BYTES`, in the order of the ranks."""
-    own = np.zeros([hvd.size(), MAX_TEXT_BYTES], np.uint8)
+    rank, size = _rank_and_size()
+    own = np.zeros([size, MAX_TEXT_BYTES], np.uint8)
     encoded = text.encode()[:MAX_TEXT_BYTES]
-    own[hvd.rank(), : len(encoded)] = np.frombuffer(encoded, np.uint8)
+    own[rank, : len(encoded)] = np.frombuffer(encoded, np.uint8)
     said = allreduce_sum(tf.constant(own), name=name).numpy()
     return [row.tobytes().rstrip(b"\0").decode(errors="ignore") for row in said]
+
+
+def rows(own: NDArray[np.float64], *, name: str) -> NDArray[np.float64]:
+    """Returns every rank's rows, one rank's after the other's: [n, k] to [sum of n, k]."""
+    _, size = _rank_and_size()
+    if size == 1:
+        return own
+    assert _Job.other is not None, "only jobs with parameter servers gather rows"
+    gathered: NDArray[np.float64] = _Job.other.meet(own, "rows", name)
+    return gathered
 
 
 def barrier(*, name: str) -> None:

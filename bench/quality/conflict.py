@@ -19,7 +19,7 @@ from bench.quality.conflicting_tasks import generate
 from schemas.spec import RankerSpec
 from trainer_module import collectives
 from trainer_module.input.batch import Batch
-from trainer_module.loop.trainer import Trainer
+from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.loop.validation import validate
 from trainer_module.ranker import Ranker
 
@@ -85,7 +85,7 @@ def _train(model: str, correlation: float, seed: int, learning_rate: float) -> R
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
         return [{"floats": tf.constant(x[part]), "labels": tf.constant(labels[part])} for part in parts]
 
-    trainer = Trainer(Ranker(_declared(model, seed, learning_rate)), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(_declared(model, seed, learning_rate)), rank=0, ranks=1)
 
     def measured(rows: Any) -> tuple[float, ...]:
         found, _ = validate(trainer, batches(rows, 5_000), _Quiet())  # type: ignore[arg-type]

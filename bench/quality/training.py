@@ -10,7 +10,7 @@ from trainer_module import collectives
 from trainer_module.input.local_reader import own_batches, validation_batches
 from trainer_module.loop.epoch import train_epoch
 from trainer_module.loop.history import EpochReport
-from trainer_module.loop.trainer import Trainer
+from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.ranker import Ranker
 
 
@@ -29,7 +29,7 @@ def aucs(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str], *
     training = declared.training.model_copy(update={"seed": seed})
     declared = declared.model_copy(update={"training": training})
     collectives.start()
-    trainer = Trainer(Ranker(declared), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(declared), rank=0, ranks=1)
     for epoch in range(training.epochs):
         batches = own_batches(declared, train, epoch=epoch, rank=0, ranks=1)
         for _ in train_epoch(trainer, batches, _Quiet(), EpochReport()):  # type: ignore[arg-type]

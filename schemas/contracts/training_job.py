@@ -126,6 +126,10 @@ class TrainJob(FrozenModel):
         """Touched by a rank whenever it makes progress."""
         return Path(self.log_dir) / f"heartbeat-{rank}"
 
+    def server_file(self, server: int, attempt: str) -> Path:
+        """The address, host:port, of a parameter server of an attempt; written once it serves."""
+        return Path(self.log_dir) / f"parameter-server-{server}.{attempt}"
+
     def mistake_file(self, rank: int) -> Path:
         """The error of a rank that a retry cannot fix."""
         return Path(self.log_dir) / f"mistake-{rank}.txt"

@@ -28,7 +28,15 @@ BLOCK_ROWS = 16
 """Of the files: few, so that there are many blocks."""
 
 
-_CLUSTER = {"ranks", "threads_per_rank", "data_workers", "retries", "deadline_s", "heartbeat_timeout_s"}
+_CLUSTER = {
+    "ranks",
+    "threads_per_rank",
+    "parameter_servers",
+    "data_workers",
+    "retries",
+    "deadline_s",
+    "heartbeat_timeout_s",
+}
 
 
 def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = None, **changes: Any) -> RankerSpec:

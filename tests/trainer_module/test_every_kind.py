@@ -196,11 +196,11 @@ def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
 ) -> None:
     from trainer_module.check_scores import read_check, write_check
     from trainer_module.export import export
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.ranker import Ranker
 
     declared = every_kind.spec(name).ranker()
-    trainer = Trainer(Ranker(declared), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(declared), rank=0, ranks=1)
     before = trainer.dense.flat.numpy()
     batch = batch_of(declared, world.examples_of(name))
     losses = [result.losses_T.numpy() for result in trainer.steps([batch, batch, batch])]

@@ -70,7 +70,7 @@ def _masked(batch: dict[str, Any]) -> dict[str, Any]:
 def train(rank: int, ranks: int, directory: Path) -> None:
     """Runs on every rank: one epoch for each optimizer, its results to files; then a job that ends early."""
     from trainer_module.input.local_reader import own_batches, validation_batches
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.loop.validation import validate
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
@@ -78,7 +78,7 @@ def train(rank: int, ranks: int, directory: Path) -> None:
     files = tuple(sorted(str(file) for file in (directory.parent / "data").iterdir()))
     for optimizer in OPTIMIZERS:
         ranker = _declared(optimizer, ranks)
-        trainer = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
+        trainer = InStepTrainer(Ranker(ranker), rank=rank, ranks=ranks)
         batches = own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks)
         if optimizer in MASKED:
             batches = map(_masked, batches)
@@ -198,7 +198,7 @@ def skip(rank: int, ranks: int, directory: Path) -> None:
 
     from trainer_module.input.local_reader import own_batches
     from trainer_module.loop.epoch import NotFiniteError
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
@@ -208,11 +208,11 @@ def skip(rank: int, ranks: int, directory: Path) -> None:
     batches = list(own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks))[:6]
     floats = tf.fill(tf.shape(batches[3]["floats"]), float("nan" if rank == ranks - 1 else "0"))
     bad = {**batches[3], "floats": floats}
-    with_one_bad = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
+    with_one_bad = InStepTrainer(Ranker(ranker), rank=rank, ranks=ranks)
     report = train_on(with_one_bad, [*batches[:3], bad, *batches[3:]], progress)
     assert report.skipped == 1
     assert len(report.step_losses) == 6
-    without = Trainer(Ranker(ranker), rank=rank, ranks=ranks)
+    without = InStepTrainer(Ranker(ranker), rank=rank, ranks=ranks)
     train_on(without, batches, progress)
     for ours, expected in zip(
         (with_one_bad.snapshot(), without.snapshot()), (without.snapshot(), with_one_bad.snapshot()), strict=True

@@ -70,11 +70,11 @@ def examples(ranker: RankerSpec, count: int, *, seed: int) -> list[bytes]:
 
 def _trainer(ranker: RankerSpec) -> Any:
     from trainer_module import collectives
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.ranker import Ranker
 
     collectives.start()
-    return Trainer(Ranker(ranker), rank=0, ranks=1)
+    return InStepTrainer(Ranker(ranker), rank=0, ranks=1)
 
 
 def _operations(function: Any) -> int:

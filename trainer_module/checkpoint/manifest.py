@@ -44,6 +44,8 @@ class Manifest(FrozenModel):
     format: int = FORMAT
     step: int
     ranks: int
+    servers: int = 0
+    """Parameter servers, which wrote the rows; 0: the ranks did."""
     spec_digest: str
     job_digest: str
     """Of everything that decides what the job learns and from which examples: only an equal job continues from here."""
@@ -59,6 +61,11 @@ class Manifest(FrozenModel):
     weights: tuple[WeightLayout, ...]
     files: dict[str, FileRecord] = Field(default_factory=dict)
 
+    @property
+    def owners(self) -> int:
+        """Processes that owned and wrote the rows."""
+        return self.servers or self.ranks
+
 
 def record_of(directory: Path, manifest: Manifest, file: str) -> FileRecord:
     """Returns what a file must be.
@@ -72,7 +79,7 @@ def record_of(directory: Path, manifest: Manifest, file: str) -> FileRecord:
 
 
 def rows_file(rank: int, group: str, array: str) -> str:
-    """Returns the name of a rank's `keys`, `rows`, `blocks` or, under its own name, other array of a group."""
+    """Returns the name of an owner's `keys`, `rows`, `blocks` or, under its own name, other array of a group."""
     return f"rank-{rank:05d}.{_safe(group)}.{_safe(array)}.npy"
 
 
@@ -99,7 +106,8 @@ def _safe(name: str) -> str:
 
 def encode(manifest: Manifest) -> bytes:
     """Returns the manifest's file: one line of JSON, and its checksum on the next."""
-    body = manifest.model_dump_json().encode()
+    # Left out where there are none: earlier versions read the checkpoint too.
+    body = manifest.model_dump_json(exclude=None if manifest.servers else {"servers"}).encode()
     return body + _seal(body)
 
 

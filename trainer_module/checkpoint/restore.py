@@ -74,7 +74,7 @@ def read_batches(directory: Path, manifest: Manifest) -> NDArray[Any]:
 
 def read_keys(directory: Path, manifest: Manifest, group: str) -> NDArray[Any]:
     """Returns all keys of a group, rank after rank: [n] int64."""
-    files = [rows_file(part, group, "keys") for part in range(manifest.ranks)]
+    files = [rows_file(part, group, "keys") for part in range(manifest.owners)]
     return np.concatenate([_read(directory, manifest, file) for file in files])
 
 
@@ -83,7 +83,7 @@ def read_row_blocks(directory: Path, manifest: Manifest, group: str, num_rows: i
 
     A row is several times as wide as its embedding: a reader of embeddings need not hold all rows.
     """
-    for part in range(manifest.ranks):
+    for part in range(manifest.owners):
         file = rows_file(part, group, "rows")
         yield from read_blocks(directory / file, record_of(directory, manifest, file), num_rows)
 
@@ -98,12 +98,12 @@ def own_rows(directory: Path, manifest: Manifest, group: str, *, rank: int, rank
 
 def extra_of_rank(directory: Path, manifest: Manifest, group: str, *, rank: int, ranks: int) -> Arrays:
     """Returns a rank's `extra` arrays, merged from those of the ranks that wrote rows of it."""
-    if ranks == manifest.ranks and manifest.format == FORMAT:
+    if ranks == manifest.owners and manifest.format == FORMAT:
         return _read_extra_of(directory, manifest, group, rank)
     merged: Arrays = {}
     for part in writers(manifest, rank, ranks):
         # One rank alone takes over a rank's counters: they are summed over the ranks later.
-        is_heir = part * ranks // manifest.ranks == rank
+        is_heir = part * ranks // manifest.owners == rank
         merged = merged_extra(merged, _read_extra_of(directory, manifest, group, part), is_heir=is_heir)
     return merged
 

@@ -71,8 +71,8 @@ def write_rows(
 def writers(manifest: Manifest, rank: int, ranks: int) -> range:
     """Returns the ranks that may have written keys that rank `rank` of `ranks` owns."""
     if manifest.format == FORMAT_WITHOUT_BLOCKS:
-        return range(manifest.ranks)
-    return blocks.ranks_beside(rank, ranks, manifest.ranks)
+        return range(manifest.owners)
+    return blocks.ranks_beside(rank, ranks, manifest.owners)
 
 
 class OwnRows:
@@ -133,7 +133,7 @@ class OwnRows:
             rows_file = opened.enter_context(ArrayFile(*self._file(part, ROWS), np.float32))
             for block in self._blocks_of(part):
                 keys = keys_file.read(block.start, block.end, block.keys_crc32)
-                if not is_owned(keys, part, self._manifest.ranks).all():
+                if not is_owned(keys, part, self._manifest.owners).all():
                     raise self._strangers(part)
                 yield keys, rows_file.read(block.start, block.end, block.rows_crc32)
 
@@ -168,7 +168,7 @@ class OwnRows:
                 f"{path}: does not fit the keys file (got other row counts than {num_rows}); "
                 "the checkpoint is damaged: start from another one"
             )
-        first, last = blocks.buckets_of_rank(part, self._manifest.ranks)
+        first, last = blocks.buckets_of_rank(part, self._manifest.owners)
         if any(block.first_bucket < first or last < block.last_bucket for block in in_file):
             raise self._strangers(part)
         first, last = self._buckets

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.derived.groups import BOOK_FLOATS
+from schemas.spec import RankerSpec
 from trainer_module.checkpoint.fit import Fit, fit, without
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts
 from trainer_module.checkpoint.manifest import GroupLayout, Manifest, WeightLayout
@@ -61,15 +62,10 @@ def warm_start(
         CheckpointError: when a table of the same name has other rows, or a file is damaged.
     """
     layouts = weight_layouts(ranker.weights.weights)
+    extra = read_extra(directory, manifest)
     told = fit(manifest, ranker.spec, layouts, changed, source=str(directory))
     fitting = without(manifest, ranker.spec, changed)
-    wanted = group_layouts(ranker.spec)
-    extra = read_extra(directory, manifest)
-    newest = _newest_minute(manifest, extra)
-    groups = {
-        name: _rows(directory, manifest, fitting, layout, newest, rank=rank, ranks=ranks)
-        for name, layout in wanted.items()
-    }
+    groups = warm_rows(directory, manifest, ranker.spec, rank=rank, ranks=ranks, changed=changed)
     snapshot = StoredSnapshot(
         step=manifest.step,
         dense=_dense(read_dense(directory, manifest), fitting, ranker, layouts),
@@ -78,6 +74,18 @@ def warm_start(
         extra={name: array for name, array in extra.items() if name == NEWEST_MINUTE or is_of_balance(name)},
     )
     return WarmStart(**vars(told), snapshot=snapshot)
+
+
+def warm_rows(
+    directory: Path, manifest: Manifest, spec: RankerSpec, *, rank: int, ranks: int, changed: Collection[str] = ()
+) -> dict[str, RowsOnDisk]:
+    """Returns the rows of a checkpoint that fit a spec, by group; see `warm_start`."""
+    fitting = without(manifest, spec, changed)
+    newest = _newest_minute(manifest, read_extra(directory, manifest))
+    return {
+        name: _rows(directory, manifest, fitting, layout, newest, rank=rank, ranks=ranks)
+        for name, layout in group_layouts(spec).items()
+    }
 
 
 def _dense(held: Arrays, fitting: Manifest, ranker: Ranker, layouts: Sequence[WeightLayout]) -> Arrays:

@@ -1,7 +1,8 @@
-"""Writes one rank's part of a checkpoint; rank 0 waits for all parts and completes them with the manifest.
+"""Writes one process's part of a checkpoint; rank 0 waits for all parts and completes them with the manifest.
 
-Each rank's part ends with a small file of sizes and checksums. The ranks coordinate through the shared folder alone, so
-that training's own messages need not wait. A disk error may pass: writing is retried until a deadline.
+Ranks have parts, and so have parameter servers, which then write the rows. Each part ends with a small file of sizes
+and checksums. The processes coordinate through the shared folder alone, so that training's own messages need not wait.
+A disk error may pass: writing is retried until a deadline.
 """
 
 import errno
@@ -11,7 +12,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +26,7 @@ from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
 from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file
 from trainer_module.checkpoint.rows import write_rows
-from trainer_module.snapshot import Snapshot
+from trainer_module.snapshot import RowsSnapshot, Snapshot
 
 _LOG = logging.getLogger("trainer_module.checkpoint")
 DEADLINE_S = 1800.0
@@ -135,19 +136,16 @@ def write(target: Path, contents: Contents, rank: int, *, deadline_s: float) -> 
     Raises:
         NotWrittenError: when the disk failed, or another rank did not finish, by the deadline.
     """
-
-    def part() -> None:
-        os.makedirs(target, exist_ok=True)
-        folder.write_last(_part_file(target, rank), _PARTS.dump_json(_write_part(target, contents, rank)))
+    parts = _part_files(target, contents.manifest)
 
     def publish() -> None:
-        for number in range(contents.manifest.ranks):
-            _part_file(target, number).unlink(missing_ok=True)
+        for part in parts:
+            part.unlink(missing_ok=True)
         folder.publish(target, contents.manifest.model_copy(update={"files": files}))
 
-    _persist(part, target, deadline_s)
+    _persist(lambda: _finish_part(parts[rank], _write_part(target, contents, rank)), target, deadline_s)
     if rank == 0:
-        files = _persist(lambda: _gather(target, contents.manifest.ranks, deadline_s), target, deadline_s)
+        files = _persist(lambda: _gather(parts, deadline_s), target, deadline_s)
         _persist(publish, target, deadline_s)
 
 
@@ -181,11 +179,9 @@ def _tidy(act: Callable[[], None]) -> None:
 
 
 def _write_part(target: Path, contents: Contents, rank: int) -> dict[str, FileRecord]:
+    os.makedirs(target, exist_ok=True)
+    files = _write_rows(target, contents.snapshot.groups, rank)
     arrays: dict[str, NDArray[Any]] = {batches_file(rank): contents.batches}
-    files: dict[str, FileRecord] = {}
-    for group, rows in contents.snapshot.groups.items():
-        files |= write_rows(target, rank, group, rows.keys, rows.rows)
-        arrays |= {rows_file(rank, group, name): array for name, array in rows.extra.items()}
     if rank == 0:
         for name, array in {**contents.snapshot.extra, **contents.arrays}.items():
             arrays[extra_file(name)] = array
@@ -193,6 +189,16 @@ def _write_part(target: Path, contents: Contents, rank: int) -> dict[str, FileRe
     files |= {name: write_array(target / name, array) for name, array in arrays.items()}
     if rank == 0:
         files[HISTORY] = write_bytes(target / HISTORY, contents.history)
+    return files
+
+
+def _write_rows(target: Path, groups: Mapping[str, RowsSnapshot], owner: int) -> dict[str, FileRecord]:
+    files: dict[str, FileRecord] = {}
+    for group, rows in groups.items():
+        files |= write_rows(target, owner, group, rows.keys, rows.rows)
+        for name, array in rows.extra.items():
+            file = rows_file(owner, group, name)
+            files[file] = write_array(target / file, array)
     return files
 
 
@@ -206,22 +212,67 @@ def flat_moments(contents: Contents) -> dict[str, NDArray[Any]]:
     return {moment: np.concatenate([dense[f"{moment}/{name}"].ravel() for name in names]) for moment in moments}
 
 
-def _part_file(target: Path, rank: int) -> Path:
-    return target / f"rank-{rank:05d}.json"
+def _part_files(target: Path, manifest: Manifest) -> list[Path]:
+    """Returns the last file of every part: of the ranks, then of the servers."""
+    ranks = [target / f"rank-{rank:05d}.json" for rank in range(manifest.ranks)]
+    return ranks + [_server_file(target, server) for server in range(manifest.servers)]
 
 
-def _gather(target: Path, ranks: int, deadline_s: float) -> dict[str, FileRecord]:
-    """Waits for every rank's part; returns the files of all."""
+def _server_file(target: Path, server: int) -> Path:
+    return target / f"server-{server:05d}.json"
+
+
+def _finish_part(file: Path, files: dict[str, FileRecord]) -> None:
+    folder.write_last(file, _PARTS.dump_json(files))
+
+
+def _gather(parts: list[Path], deadline_s: float) -> dict[str, FileRecord]:
+    """Waits for every part; returns the files of all."""
     given_up = time.monotonic() + deadline_s
     files: dict[str, FileRecord] = {}
-    for rank in range(ranks):
-        part = _part_file(target, rank)
+    for part in parts:
         while not part.exists():
             if time.monotonic() > given_up:
                 raise NotWrittenError(
-                    f"{target}: rank {rank} has not written its part (got nothing after {deadline_s:.0f} s); check its "
-                    "log, and the space left on that disk"
+                    f"{part.parent}: {part.stem} has not written its part (got nothing after {deadline_s:.0f} s); "
+                    "check its log, and the space left on that disk"
                 )
             time.sleep(_POLL_S)
         files |= _PARTS.validate_json(part.read_bytes(), strict=True)
     return files
+
+
+class ServerWriter:
+    """Writes a parameter server's rows in a thread, one checkpoint at a time."""
+
+    def __init__(self, server: int, *, deadline_s: float = DEADLINE_S):
+        """Takes the server's number, and for how long writing a checkpoint is retried."""
+        self._server, self._deadline_s = server, deadline_s
+        self._thread: threading.Thread | None = None
+
+    def start(self, target: Path, groups: Mapping[str, RowsSnapshot]) -> None:
+        """Starts to write; rank 0 waits for the part's last file, and gives the checkpoint up without it.
+
+        Args:
+            target: where the checkpoint is published.
+            groups: nothing of it may change while it is written.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = threading.Thread(target=self._run, args=(target, groups), name="checkpoint", daemon=True)
+        self._thread.start()
+
+    def _run(self, target: Path, groups: Mapping[str, RowsSnapshot]) -> None:
+        def part() -> None:
+            os.makedirs(target, exist_ok=True)
+            _finish_part(_server_file(target, self._server), _write_rows(target, groups, self._server))
+
+        try:
+            _persist(part, target, self._deadline_s)
+        except NotWrittenError as error:
+            _LOG.warning("event=checkpoint_given_up training goes on without it: %s", error)
+        except BaseException:  # noqa: BLE001
+            # Nobody waits for this thread: end as a rank would, so that the attempt ends with this log.
+            _LOG.exception("event=checkpoint_failed path=%s", target)
+            logging.shutdown()
+            os._exit(1)

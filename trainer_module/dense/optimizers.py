@@ -9,29 +9,32 @@ from trainer_module.dense.weights import FlatWeights, Weight
 
 
 class DenseState(tf.Module):
-    """The flat weights and their optimizer's state.
+    """The flat weights, or a part of them, and their optimizer's state.
 
     Attributes:
-        flat: all weights: [size].
+        flat: the weights: [size].
         moments: of the optimizer, by name: [size] each.
     """
 
-    def __init__(self, optimizer: DenseOptimizer, weights: FlatWeights, *, seed: int):
+    def __init__(self, optimizer: DenseOptimizer, weights: FlatWeights, *, seed: int, part: slice = slice(None)):
         """Makes initial weights.
 
         Args:
             optimizer: updates them.
             weights: the layout of the vector.
             seed: of the initial values.
+            part: which of them.
         """
         super().__init__(name="dense")
         self._optimizer = optimizer
-        self.flat = tf.Variable(weights.initial(seed), name="flat")
+        initial = weights.initial(seed)[part]
+        self.flat = tf.Variable(initial, name="flat")
         self.moments = {
-            name: tf.Variable(tf.fill([weights.size], start), trainable=False, name=name)
+            name: tf.Variable(tf.fill([len(initial)], start), trainable=False, name=name)
             for name, start in moment_starts(optimizer).items()
         }
-        self._decays = tf.constant(np.concatenate([np.full(each.size, decays(each)) for each in weights.weights]))
+        does_decay = np.concatenate([np.full(each.size, decays(each)) for each in weights.weights])
+        self._decays = tf.constant(does_decay[part])
 
     def apply(self, gradient: tf.Tensor, step: tf.Tensor, factor: tf.Tensor | float = 1.0) -> None:
         """Updates the weights.

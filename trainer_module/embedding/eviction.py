@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from schemas.derived.groups import BOOK_FLOATS, Group
 from schemas.spec.tables import Capacity
 from trainer_module.embedding.bookkeeping import MINUTES_A_DAY, read_books
-from trainer_module.embedding.row_store import RowStore
+from trainer_module.embedding.row_store import RowStore, share_of
 from trainer_module.transforms.keys import ID_BITS
 
 
@@ -79,7 +79,7 @@ def rows_to_go(
         if table.expire_after_days is not None:
             oldest[tag] = max(now - table.expire_after_days * MINUTES_A_DAY + 1, -(2**31))
         if table.capacity is not None:
-            most[tag] = rank_share(table.capacity.rows, rank, ranks)
+            most[tag] = share_of(table.capacity.rows, rank, ranks)
     is_gone = seen < oldest[tags]
     expired = np.bincount(tags[is_gone], minlength=num_tags)
     surplus = np.maximum(np.bincount(tags, minlength=num_tags) - expired - most, 0)
@@ -109,11 +109,6 @@ def least(worth: NDArray[Any], keys: NDArray[Any], number: int) -> NDArray[Any]:
     edge = np.partition(worth, number - 1)[number - 1]
     below, equal = np.flatnonzero(worth < edge), np.flatnonzero(worth == edge)
     return np.concatenate([below, equal[np.argsort(keys[equal])[: number - len(below)]]])
-
-
-def rank_share(rows: int, rank: int, ranks: int) -> int:
-    """Returns how many of a table's rows a rank may keep; the shares of all ranks add up to `rows`."""
-    return rows * (rank + 1) // ranks - rows * rank // ranks
 
 
 def remove(store: RowStore, numbers: NDArray[Any]) -> None:

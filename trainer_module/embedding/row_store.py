@@ -5,7 +5,7 @@ Row 0 belongs to no key. The table answers 0 for an unknown key, and row 0 is ze
 without a row read as zeros, and their gradients are dropped, without a branch or a mask.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -308,6 +308,29 @@ class RowStore(tf.Module):
             self.index.insert(tf.constant(keys), numbers[:, None])
             end += len(keys)
         self.end.assign(end)
+
+
+def stores_of(groups: Mapping[str, Group], *, seed: int, rank: int, ranks: int) -> dict[str, RowStore]:
+    """Returns empty stores of one of the processes that share the rows, with room for its share of the capacities.
+
+    Args:
+        groups: by name.
+        seed: of the spec.
+        rank: the process.
+        ranks: how many share the rows.
+    """
+    stores = {}
+    for name, group in groups.items():
+        capacities = [table.capacity.rows for table in group.tables.values() if table.capacity]
+        expected = sum(share_of(rows, rank, ranks) for rows in capacities)
+        # Between evictions there may be more rows; unused room costs nothing.
+        stores[name] = RowStore(group, seed=seed, expected_rows=expected + expected // 8)
+    return stores
+
+
+def share_of(rows: int, rank: int, ranks: int) -> int:
+    """Returns how many of a table's rows a process may keep; the shares of all add up to `rows`."""
+    return rows * (rank + 1) // ranks - rows * rank // ranks
 
 
 def _untouched(shape: Any, dtype: tf.DType) -> tf.Tensor:

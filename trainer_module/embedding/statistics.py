@@ -1,11 +1,13 @@
-"""Statistics of each table over all ranks."""
+"""Statistics of each table over all owners of its rows."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
+from schemas.derived.groups import Group
 from trainer_module import collectives
 from trainer_module.embedding.row_store import COUNTERS, RowStore
 from trainer_module.transforms.keys import ID_BITS
@@ -15,30 +17,45 @@ BYTES_BESIDE_ROW = 8 + 16
 
 
 def statistics(stores: Mapping[str, RowStore], *, rank: int, ranks: int) -> dict[str, dict[str, Any]]:
-    """Returns numbers by table. All ranks call it together.
+    """Returns numbers by table over all ranks, see `by_table`. All ranks call it together."""
+    counts = {}
+    for name, store in stores.items():
+        own = counted(store)
+        local = np.zeros([ranks, *own.shape], np.int64)
+        local[rank] = own
+        counts[name] = collectives.allreduce_sum(tf.constant(local), name=f"statistics_{name}").numpy()
+    return by_table({name: store.group for name, store in stores.items()}, counts)
+
+
+def counted(store: RowStore) -> NDArray[np.int64]:
+    """Returns a store's rows and, below, its counters, by table: [1 + counters, tags]."""
+    num_tags = max(store.group.tags.values()) + 1
+    rows = np.bincount(store.in_use(store.keys) >> ID_BITS, minlength=num_tags)
+    return np.stack([rows, *(store.counters[name].numpy() for name in COUNTERS)])
+
+
+def by_table(groups: Mapping[str, Group], counts: Mapping[str, NDArray[np.int64]]) -> dict[str, dict[str, Any]]:
+    """Returns the statistics of each table.
 
     For each table: `rows`; `bytes` of these, slots included; `admitted`, `rejected`, `evicted`, `expired` as
-    `row_store.COUNTERS` says; `load_max_over_mean`, rows of the fullest rank over the mean; `unique_share`, unique ids
+    `row_store.COUNTERS` says; `load_max_over_mean`, rows of the fullest owner over the mean; `unique_share`, unique ids
     of a rank's batch over all its ids; None where the divisor is 0.
+
+    Args:
+        groups: of tables.
+        counts: `counted` of each owner of rows, by group: [owners, 1 + counters, tags].
     """
-    by_table = {}
-    for store in stores.values():
-        group = store.group
-        num_tags = max(group.tags.values()) + 1
-        local = np.zeros([ranks, num_tags])
-        local[rank] = np.bincount(store.in_use(store.keys) >> ID_BITS, minlength=num_tags)
-        counted = np.stack([store.counters[name].numpy() for name in COUNTERS])
-        message = tf.constant(np.concatenate([local, counted]), tf.float64)
-        totals = collectives.allreduce_sum(message, name=f"statistics_{group.name}").numpy()
-        rows_by_rank, counts = totals[:ranks], dict(zip(COUNTERS, totals[ranks:], strict=True))
+    tables = {}
+    for name, group in groups.items():
+        rows_by_owner, totals = counts[name][:, 0], dict(zip(COUNTERS, counts[name][:, 1:].sum(0), strict=True))
         for table, tag in group.tags.items():
-            rows = rows_by_rank[:, tag]
-            asked = counts["asked"][tag]
-            by_table[table] = {
+            rows = rows_by_owner[:, tag]
+            asked = totals["asked"][tag]
+            tables[table] = {
                 "rows": int(rows.sum()),
                 "bytes": int(rows.sum()) * (4 * group.width + BYTES_BESIDE_ROW),
-                **{name: int(counts[name][tag]) for name in ("admitted", "rejected", "evicted", "expired")},
+                **{counter: int(totals[counter][tag]) for counter in ("admitted", "rejected", "evicted", "expired")},
                 "load_max_over_mean": round(float(rows.max() / rows.mean()), 4) if rows.sum() else None,
-                "unique_share": round(float(counts["unique"][tag] / asked), 4) if asked else None,
+                "unique_share": round(float(totals["unique"][tag] / asked), 4) if asked else None,
             }
-    return dict(sorted(by_table.items()))
+    return dict(sorted(tables.items()))

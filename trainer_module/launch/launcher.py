@@ -22,6 +22,7 @@ from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.loopback import keep_children_on_loopback
 from trainer_module.launch.lost import Losses
 from trainer_module.launch.memory import available_bytes
+from trainer_module.launch.parameter_servers import ParameterServers
 from trainer_module.launch.pool import Pool
 from trainer_module.launch.processes import stop_on_sigterm
 from trainer_module.launch.rank_group import RankGroup
@@ -35,6 +36,7 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: int, deadline
     ranks = job.ranker.cluster.ranks
     with ExitStack() as stack:
         rendezvous = stack.enter_context(Rendezvous(ranks))
+        servers = ParameterServers(job_file, job, str(attempt), stack)
         pool = Pool(job, stack, deadline, losses)
         group = RankGroup(
             job_file,
@@ -47,6 +49,7 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: int, deadline
         )
         stack.callback(group.end)
         while not group.are_done():
+            servers.check()
             pool.check()
             deadline.check()
             time.sleep(POLL_S)

@@ -15,7 +15,6 @@ from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.writer import Contents, Writer
 from trainer_module.loop.run import Run
-from trainer_module.loop.trainer import Trainer
 from trainer_module.ranker import Ranker
 
 _LOG = logging.getLogger("trainer_module.rank")
@@ -38,10 +37,11 @@ class Checkpointer:
     writer: Writer
 
     def __post_init__(self) -> None:
-        self._next_step = self._due_after(self.run.trainer.step)
+        self._plan_next()
 
-    def _due_after(self, step: int) -> int:
-        return (step // self.settings.every_steps + 1) * self.settings.every_steps
+    def _plan_next(self) -> None:
+        every = self.settings.every_steps
+        self._next_step = self.run.trainer.next_pause = (self.run.trainer.step // every + 1) * every
 
     def after_step(self) -> None:
         """Writes a checkpoint where one is due; all ranks call it after every step.
@@ -84,8 +84,10 @@ class Checkpointer:
             del run.trainer, old
             gc.collect()
             directory = folder.step_folder(self.directory, step, is_best=True)
-            run.trainer = Trainer(Ranker(spec), rank=rank, ranks=ranks, last_minute=last_minute)
-            run.trainer.restore(read_snapshot(directory, read_manifest(directory), rank=rank, ranks=ranks))
+            run.trainer = run.trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=last_minute)
+            run.trainer.restore(read_snapshot(directory, read_manifest(directory), rank=rank, ranks=ranks), directory)
+            run.trainer.begin()
+        self._plan_next()
         _LOG.info("restored best epoch's step=%d from=%s", step, directory)
 
     def write_final(self, target: Path) -> None:
@@ -95,7 +97,9 @@ class Checkpointer:
             NotWrittenError: the disk failed until the deadline.
         """
         self.writer.finish()
-        self.writer.start(target, self._contents(), is_needed=True)
+        contents = self._contents()
+        self.run.trainer.save_rows(target)
+        self.writer.start(target, contents, is_needed=True)
         self.writer.finish()
 
     def _settle(self) -> None:
@@ -105,10 +109,11 @@ class Checkpointer:
 
     def _write(self, *, is_best: bool) -> None:
         run, started = self.run, time.monotonic()
-        self._next_step = self._due_after(run.trainer.step)
+        self._plan_next()
         with run.progress.beating():
             contents = self._contents()
-        target = folder.step_folder(self.directory, run.trainer.step, is_best=is_best)
+            target = folder.step_folder(self.directory, run.trainer.step, is_best=is_best)
+            run.trainer.save_rows(target)
         self.writer.start(target, contents, keep=self.settings.keep, is_needed=is_best)
         run.history.num_checkpoints += 1
         run.history.blocked_s += time.monotonic() - started
@@ -125,6 +130,7 @@ class Checkpointer:
         run = self.run
         self._note_given_up()
         snapshot = run.trainer.snapshot()
+        run.share()
         run.history.examples = run.progress.examples
         history, arrays = run.history.encode(epoch_s=run.epoch_s, seconds=run.seconds)
         position = run.source.position(run.progress.examples)

@@ -32,15 +32,18 @@ def train_epoch(
     Raises:
         NotFiniteError: on all ranks in the same step.
     """
-    started, evict_every = time.monotonic(), trainer.ranker.spec.training.evict_every_steps
+    started = time.monotonic()
     for result in trainer.steps(_timed(batches, report)):
         num_examples, losses = int(result.count), result.losses_T.numpy().tolist()
+        if num_examples == 0:  # Others train on.
+            progress.beat()
+            yield report
+            continue
         if bool(result.is_finite):
             trainer.skipped_in_a_row = 0
             report.step_examples.append(num_examples)
             report.step_losses.append(losses)
-            if trainer.step % evict_every == 0:
-                report.evict_s += trainer.evict(progress)
+            report.evict_s += trainer.evict_if_due(progress)
         else:
             report.skipped += 1
             trainer.skipped_in_a_row += 1
@@ -48,6 +51,7 @@ def train_epoch(
         progress.stepped(num_examples, sum(losses))
         yield report
     report.evict_s += trainer.evict(progress)
+    trainer.share(report)
     report.seconds += time.monotonic() - started
     waited_s = collectives.allreduce_sum(tf.constant(report.input_wait_s, tf.float64), name="input_wait")
     report.input_wait_s = float(waited_s) / trainer.ranks

@@ -22,6 +22,7 @@ class EpochReport:
         seconds: of training, without validation.
         evict_s: of these, spent removing rows on this rank.
         input_wait_s: of these, spent waiting for batches; the mean over the ranks once the epoch is complete.
+        num_shared: of these steps, the first so many are known to all ranks, where each trains at its own pace.
         validation: by task, `auc` or `rmse` on the validation split; empty without one.
     """
 
@@ -31,6 +32,7 @@ class EpochReport:
     seconds: float = 0.0
     evict_s: float = 0.0
     input_wait_s: float = 0.0
+    num_shared: int = 0
     validation: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -148,6 +150,7 @@ def decode(content: bytes, arrays: Arrays) -> History:
     reports, start = [], 0
     for epoch in document.pop("epochs"):
         end = start + epoch.pop("steps")
-        reports.append(EpochReport(step_losses=losses[start:end], step_examples=examples[start:end], **epoch))
+        steps = {"step_losses": losses[start:end], "step_examples": examples[start:end], "num_shared": end - start}
+        reports.append(EpochReport(**steps, **epoch))
         start = end
     return History(reports=reports, **document)

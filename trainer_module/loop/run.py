@@ -3,7 +3,7 @@
 import itertools
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from schemas.contracts.training_job import TrainJob
@@ -30,6 +30,7 @@ class Run:
         history: grows while training continues.
         progress: counts steps and examples, and reports them.
         manifest: what all checkpoints of the job have in common.
+        trainer_of: makes a trainer without rows.
         first_epoch: where training starts, or continues.
     """
 
@@ -39,6 +40,7 @@ class Run:
     history: History
     progress: Progress
     manifest: Manifest
+    trainer_of: Callable[..., Trainer]
     first_epoch: int
 
     def __post_init__(self) -> None:
@@ -74,8 +76,15 @@ class Run:
                 self.source.stepped()
                 yield
             self._epoch_started = None
+            self.share()
             batches = self.source.lost_batches()
         _LOG.info("epoch=%d steps=%d examples=%d", epoch, len(report.step_losses), report.examples)
+
+    def share(self) -> None:
+        """Gives every rank the steps and examples of all others so far. All ranks together."""
+        if self.history.reports:
+            self.trainer.share(self.history.reports[-1])
+            self.progress.examples = sum(report.examples for report in self.history.reports)
 
     def validate(self, epoch: int) -> None:
         """Scores the validation split into the epoch's report. All ranks together."""

@@ -1,5 +1,6 @@
 """What a rank starts from: its job's last checkpoint, another training's, or nothing."""
 
+import functools
 import json
 import logging
 from dataclasses import dataclass
@@ -23,9 +24,12 @@ from trainer_module.input.position import Position
 from trainer_module.input.train_input import TrainInput, no_batches
 from trainer_module.loop import history
 from trainer_module.loop.history import History
+from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.loop.precision import settle
 from trainer_module.loop.run import Run
+from trainer_module.loop.served import ServedTrainer
 from trainer_module.loop.trainer import Trainer
+from trainer_module.parameter_server.client import Servers
 from trainer_module.progress import Progress, say
 from trainer_module.ranker import Ranker
 
@@ -60,20 +64,31 @@ class _Loaded:
     batches: NDArray[Any]
 
 
-def load(job: TrainJob, service: str, attempt: str, progress: Progress, *, rank: int, ranks: int) -> Run:
+def load(
+    job: TrainJob,
+    service: str,
+    attempt: str,
+    progress: Progress,
+    servers: Servers | None,
+    *,
+    rank: int,
+    ranks: int,
+) -> Run:
     """Returns a job ready to train, in the state it was left in; all ranks call it. See `training.train`.
 
     Raises:
         CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
     """
     spec, precision = settle(job.ranker)
-    trainer = Trainer(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
+    trainer_of = InStepTrainer if servers is None else functools.partial(ServedTrainer, servers=servers)
+    trainer: Trainer = trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
     if rank == 0:
         _tidy(job)
         parts = dense_parts(job.ranker)
         _LOG.info("dense_parameters=%d by_part=%s", trainer.ranker.weights.size, json.dumps(parts))
     collectives.barrier(name="tidied")
     start = _take_up(job, trainer)
+    trainer.begin()
     history = start.history
     if precision.note:
         history.note(precision.note)
@@ -88,7 +103,7 @@ def load(job: TrainJob, service: str, attempt: str, progress: Progress, *, rank:
         start=start.position,
         trained=start.trained,
     )
-    return Run(job, trainer, source, history, progress, start.manifest, start.position.epoch)
+    return Run(job, trainer, source, history, progress, start.manifest, trainer_of, start.position.epoch)
 
 
 def _last_minute(job: TrainJob) -> int | None:
@@ -138,7 +153,8 @@ def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Loaded | N
     try:
         manifest = read_manifest(directory)
         refuse_changed_tables(manifest.groups, group_layouts(job.ranker), source=str(directory))
-        trainer.restore(restore.read_snapshot(directory, manifest, rank=trainer.rank, ranks=trainer.ranks))
+        snapshot = restore.read_snapshot(directory, manifest, rank=trainer.rank, ranks=trainer.ranks)
+        trainer.restore(snapshot, directory)
         content = read_bytes(directory / HISTORY, manifest.files[HISTORY])
         so_far = history.decode(content, restore.read_history_arrays(directory, manifest))
         return _Loaded(directory, manifest, so_far, restore.read_batches(directory, manifest)), ""
@@ -166,7 +182,7 @@ def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> _Start:
     warm = warm_start(
         directory, base, trainer.ranker, rank=trainer.rank, ranks=trainer.ranks, changed=job.changed_features
     )
-    trainer.restore(warm.snapshot)
+    trainer.restore(warm.snapshot, directory, is_base=True)
     report = {"base": str(directory), "base_step": base.step, "base_days": list(base.days)}
     report |= {"loaded": list(warm.loaded), "new": list(warm.new), "dropped": list(warm.dropped)}
     _LOG.info("warm start base=%s new=%s dropped=%s", directory, warm.new, warm.dropped)
@@ -177,6 +193,7 @@ def _manifest(job: TrainJob, trainer: Trainer, base_days: tuple[str, ...]) -> Ma
     return Manifest(
         step=trainer.step,
         ranks=trainer.ranks,
+        servers=job.ranker.num_parameter_servers,
         spec_digest=job.spec_digest,
         job_digest=job.digest,
         seed=job.ranker.training.seed,

@@ -1,15 +1,17 @@
-"""One training step of all ranks: dense weights alike on every rank, embedding rows on the rank that owns them."""
+"""One training step: gradients of a rank's batch, and the update of the dense weights that follows from them.
+
+`in_step` and `served` join the two: they differ in where the rows are and in what becomes of the dense gradient.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from trainer_module import collectives
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.optimizers import DenseState, clipped
 from trainer_module.embedding.row_optimizers import StepContext
-from trainer_module.embedding.sharded_tables import Routed, ShardedTables, Unique
+from trainer_module.embedding.sharded_tables import Unique
 from trainer_module.input.batch import Batch
 from trainer_module.loop.learning_rate import StepsOfSchedule, factor
 from trainer_module.losses import Balance
@@ -23,7 +25,6 @@ class StepState:
     Attributes:
         ranker: the model.
         dense: its dense weights and their optimizer.
-        tables: its embedding rows.
         balance: how the tasks' losses become one.
         step: updates so far, int64.
         schedule: of the learning rates.
@@ -34,7 +35,6 @@ class StepState:
 
     ranker: Ranker
     dense: DenseState
-    tables: ShardedTables
     balance: Balance
     step: tf.Variable
     schedule: StepsOfSchedule
@@ -44,11 +44,11 @@ class StepState:
 
 
 class StepResult(NamedTuple):
-    """The outcome of a step of all ranks.
+    """The outcome of a step: of all ranks together, or of one where each trains at its own pace.
 
     Attributes:
-        losses_T: each task's mean loss over the global batch.
-        count: examples in the global batch.
+        losses_T: each task's mean loss over the batch.
+        count: examples in the batch.
         is_finite: whether all losses and gradients were finite; if not, nothing was updated.
     """
 
@@ -71,56 +71,75 @@ class _Gradients(NamedTuple):
     rows: dict[str, tf.Tensor]
 
 
-def route_keys(state: StepState, batch: Batch) -> Routed:
-    """Sends a batch's keys to the ranks that own them. All ranks together."""
-    return state.tables.route(state.ranker.keys(batch), _event_minutes(state, batch), "train")
+class Local(NamedTuple):
+    """What a rank computes of its batch.
 
-
-def one_step(state: StepState, batch: Batch, routed: Routed, following: Batch) -> tuple[StepResult, Routed]:
-    """Trains on a batch, and routes the keys of the next one meanwhile. All ranks together.
-
-    Args:
-        state: read and updated.
-        batch: of this rank.
-        routed: the batch's keys, by `route_keys`.
-        following: the next batch; its keys suffice.
+    Attributes:
+        message: [n], its dense part as one vector of sums, which add up over ranks: dense gradient, shared gradients,
+            losses, examples, and 1 where a gradient was not finite.
+        rows: by group, gradients of the unique keys' embeddings: [u, dim].
     """
-    training = state.ranker.spec.training
-    state.newest_minute.assign(tf.maximum(state.newest_minute, _newest_minute(state, batch)))
-    pulled = state.tables.pull(routed, state.step + 1)
-    # After this batch's rows, not before them: messages are served in order, and the dense part hides this one.
-    with tf.control_dependencies([of_group.embeddings_uD for of_group in pulled.unique.values()]):
-        next_routed = route_keys(state, following)
+
+    message: tf.Tensor
+    rows: dict[str, tf.Tensor]
+
+
+class Summed(NamedTuple):
+    """The global batch.
+
+    Attributes:
+        result: of the step.
+        scale: 1 / examples; 0 without any.
+        dense: [size], mean gradient.
+        shared_TS: mean gradients of the weights that the balance compares the tasks at.
+    """
+
+    result: StepResult
+    scale: tf.Tensor
+    dense: tf.Tensor
+    shared_TS: tf.Tensor
+
+
+def local_step(state: StepState, batch: Batch, unique: dict[str, Unique]) -> Local:
+    """Computes losses and gradients of a rank's batch; updates nothing but the newest minute."""
+    state.newest_minute.assign(tf.maximum(state.newest_minute, newest_minute(state, batch)))
     with tf.name_scope("dense"):
-        gradients, losses_T = _gradients(state, batch, pulled.unique)
+        gradients, losses_T = _gradients(state, batch, unique)
     mine = tf.cast(state.ranker.batch_size(batch), tf.float32)
     rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in gradients.rows.values()]
     not_finite = 1.0 - tf.cast(tf.reduce_all(tf.stack([True, *rows_are_finite])), tf.float32)
-    # Sums, not means, cross the wire: the ranks' batches may differ in size. One allreduce carries them all, and
-    # with them whether any rank must skip the step: a sum with NaN or infinity in it is not finite on all ranks.
-    with tf.name_scope("exchange"):
-        shared = tf.reshape(gradients.shared_TS, [-1])
-        message = tf.concat([gradients.dense, shared, losses_T, [mine, not_finite]], 0)
-        summed = collectives.allreduce_sum(message, name="dense")
-    count = summed[-2]
-    is_finite = tf.reduce_all(tf.math.is_finite(summed)) & tf.equal(summed[-1], 0.0)
+    # Sums, not means: the ranks' batches may differ in size. One message carries them all, and with them whether any
+    # rank must skip the step: a sum with NaN or infinity in it is not finite on all ranks.
+    shared = tf.reshape(gradients.shared_TS, [-1])
+    return Local(tf.concat([gradients.dense, shared, losses_T, [mine, not_finite]], 0), gradients.rows)
+
+
+def of_all(state: StepState, message: tf.Tensor) -> Summed:
+    """Reads a message that has been summed over the ranks."""
+    tasks, size = len(state.ranker.tasks), state.ranker.weights.size
+    count = message[-2]
+    is_finite = tf.reduce_all(tf.math.is_finite(message)) & tf.equal(message[-1], 0.0)
     scale = tf.math.reciprocal_no_nan(count)
-    sizes = [gradients.dense.shape[0], shared.shape[0], losses_T.shape[0]]
-    dense_gradient, shared, losses_T = tf.split(summed[:-2] * scale, sizes)
-    row_gradients = state.tables.send_gradients(pulled, gradients.rows)
+    shared = message.shape[0] - 2 - size - tasks
+    dense, shared, losses_T = tf.split(message[:-2] * scale, [size, shared, tasks])
+    shared_TS = tf.reshape(shared, [tasks, -1])
+    return Summed(StepResult(losses_T, count, is_finite), scale, dense, shared_TS)
 
-    def update() -> tf.Tensor:
-        step = state.step.assign_add(1)
-        context = StepContext(step, factor(training.schedule, state.schedule.at(step)))
-        with tf.name_scope("dense_update"):
-            state.dense.apply(clipped(dense_gradient, training.clip_gradient_norm), context.step, context.factor)
-            state.balance.update(losses_T, tf.reshape(shared, gradients.shared_TS.shape))
-        with tf.name_scope("update"):
-            state.tables.apply(pulled, row_gradients, scale, context)
-        return tf.identity(step)
 
-    tf.cond(is_finite & (count > 0.0), update, lambda: tf.identity(state.step.read_value()))
-    return StepResult(losses_T, count, is_finite), next_routed
+def factor_at(state: StepState, step: tf.Tensor) -> tf.Tensor | float:
+    """Returns the factor of the learning rates at a step of training."""
+    return factor(state.ranker.spec.training.schedule, state.schedule.at(step))
+
+
+def update_dense(state: StepState, summed: Summed) -> StepContext:
+    """Counts a step and updates the dense weights; returns the step for the update of the rows."""
+    step = state.step.assign_add(1)
+    context = StepContext(step, factor_at(state, step))
+    with tf.name_scope("dense_update"):
+        longest = state.ranker.spec.training.clip_gradient_norm
+        state.dense.apply(clipped(summed.dense, longest), context.step, context.factor)
+        state.balance.update(summed.result.losses_T, summed.shared_TS)
+    return context
 
 
 def _gradients(state: StepState, batch: Batch, unique: dict[str, Unique]) -> tuple[_Gradients, tf.Tensor]:
@@ -152,14 +171,15 @@ def _noise(state: StepState) -> Noise | None:
     return Noise.of_step(seed=state.ranker.spec.training.seed, step=state.step + 1, rank=state.rank)
 
 
-def _event_minutes(state: StepState, batch: Batch) -> dict[str, tf.Tensor]:
+def event_minutes(state: StepState, batch: Batch) -> dict[str, tf.Tensor]:
+    """Returns `Ranker.minutes`, none later than `last_minute`."""
     minutes = state.ranker.minutes(batch)
     if state.last_minute is None:
         return minutes
     return {group: tf.minimum(of_group, state.last_minute) for group, of_group in minutes.items()}
 
 
-def _newest_minute(state: StepState, batch: Batch) -> tf.Tensor:
+def newest_minute(state: StepState, batch: Batch) -> tf.Tensor:
     """Returns the batch's newest event; the smallest int32 where there is none."""
-    minutes = _event_minutes(state, batch)
+    minutes = event_minutes(state, batch)
     return tf.reduce_max([tf.int32.min, *(tf.reduce_max(of_group) for of_group in minutes.values())])

@@ -12,12 +12,13 @@ from trainer_module.loop.early_stopping import Verdict, judge
 from trainer_module.loop.report import write_report
 from trainer_module.loop.run import Run
 from trainer_module.loop.start import load
+from trainer_module.parameter_server.client import Servers
 from trainer_module.progress import Progress
 
 _LOG = logging.getLogger("trainer_module.rank")
 
 
-def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -> None:
+def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int, servers: Servers | None = None) -> None:
     """Trains a job to its end, from wherever it was left; writes the final checkpoint and the report.
 
     All ranks call it together.
@@ -28,11 +29,12 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int) -
         attempt: names this attempt at the job.
         rank: this one.
         ranks: how many train together.
+        servers: that hold the rows; None: the ranks do.
     """
     # Load: this job's last checkpoint, else its base, else start from nothing.
     progress = Progress(job, rank)
     with progress.beating():
-        run = load(job, service, attempt, progress, rank=rank, ranks=ranks)
+        run = load(job, service, attempt, progress, servers, rank=rank, ranks=ranks)
     checkpointer = Checkpointer(run, job.ranker.training.checkpoint, Path(job.checkpoint_dir), Writer(rank))
     for epoch in run.epochs_left:
         # An earlier process may have finished this epoch and written its checkpoint.

@@ -58,12 +58,12 @@ def _trained(ranker: RankerSpec, files: tuple[str, ...], directory: Path):  # ty
     from trainer_module.input.local_reader import own_batches
     from trainer_module.input.position import Position
     from trainer_module.input.train_input import no_batches
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     (directory / "logs").mkdir(parents=True)
-    trainer = Trainer(Ranker(ranker), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(ranker), rank=0, ranks=1)
     batches = own_batches(ranker, files, epoch=0, rank=0, ranks=1)
     train_on(trainer, batches, Progress(job(directory, ranker, files), 0))
     manifest = Manifest(
@@ -118,7 +118,7 @@ def test_an_equal_spec_takes_over_everything(base: Any) -> None:
 
 
 def test_a_new_feature_and_table_move_tags_and_weights_but_lose_nothing(base: Any, files: tuple[str, ...]) -> None:
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.ranker import Ranker
 
     trainer, checkpoint = base
@@ -146,7 +146,7 @@ def test_a_new_feature_and_table_move_tags_and_weights_but_lose_nothing(base: An
         assert _rows_by_id(after.keys, after.rows, wider.table_tags()[table]) == old
     assert len(after.keys) == len(before.keys)
     # With the new features at zero the wider model gives the very scores of the base.
-    warm = Trainer(Ranker(wider), rank=0, ranks=1)
+    warm = InStepTrainer(Ranker(wider), rank=0, ranks=1)
     warm.restore(found.snapshot)
     batch = next(iter(_batches(files)))
     moved = batch | {name: _moved(batch[name], wider) for name in ("ids", "lists")}
@@ -219,7 +219,7 @@ def test_a_warm_start_begins_the_schedule_anew_and_keeps_moments_and_the_balance
     files: tuple[str, ...], tmp_path: Path
 ) -> None:
     from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
@@ -239,7 +239,7 @@ def test_a_warm_start_begins_the_schedule_anew_and_keeps_moments_and_the_balance
     batches = list(own_batches(declared(**settings), files, epoch=0, rank=0, ranks=1))[:1]
 
     def moves(snapshot: Any) -> bool:
-        again = Trainer(Ranker(declared(**settings)), rank=0, ranks=1)
+        again = InStepTrainer(Ranker(declared(**settings)), rank=0, ranks=1)
         again.restore(snapshot)
         train_on(again, batches, Progress(job(tmp_path, declared(), files), 0))
         after = again.snapshot().dense

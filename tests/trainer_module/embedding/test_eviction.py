@@ -68,7 +68,7 @@ def test_over_capacity_the_declared_order_decides(order: str, stay: set[int]) ->
 
 def _sorted_out(group, keys, seen, count, *, now, rank, ranks):  # type: ignore[no-untyped-def]
     """Returns the places of the rows that go, by sorting every table's rows."""
-    from trainer_module.embedding.eviction import rank_share
+    from trainer_module.embedding.row_store import share_of
 
     gone: set[int] = set()
     for name, table in group.tables.items():
@@ -79,7 +79,7 @@ def _sorted_out(group, keys, seen, count, *, now, rank, ranks):  # type: ignore[
             rows = [place for place in rows if place not in old]
         if table.capacity is not None:
             by = (seen, count, keys) if table.capacity.evict == "least_recent" else (count, seen, keys)
-            surplus = max(len(rows) - rank_share(table.capacity.rows, rank, ranks), 0)
+            surplus = max(len(rows) - share_of(table.capacity.rows, rank, ranks), 0)
             gone |= set(sorted(rows, key=lambda place: [int(column[place]) for column in by])[:surplus])
     return sorted(gone)
 
@@ -127,11 +127,11 @@ def test_occurrences_add_up_over_steps() -> None:
 
 
 def test_shares_of_the_ranks_add_up_to_the_capacity() -> None:
-    from trainer_module.embedding.eviction import rank_share
+    from trainer_module.embedding.row_store import share_of
 
     for rows in (1, 2, 10, 80_000_001):
         for ranks in (1, 2, 3, 7):
-            shares = [rank_share(rows, rank, ranks) for rank in range(ranks)]
+            shares = [share_of(rows, rank, ranks) for rank in range(ranks)]
             assert sum(shares) == rows
             assert max(shares) - min(shares) <= 1
 

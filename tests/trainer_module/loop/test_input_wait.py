@@ -27,7 +27,7 @@ class Clock:
         return self.now
 
 
-class Trainer:
+class InStepTrainer:
     """Takes so many seconds for a step."""
 
     def __init__(self, clock: Clock, step_s: float):
@@ -65,7 +65,7 @@ def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
     monkeypatch.setattr(epoch, "time", clock)
     for number, (read_s, step_s) in enumerate([(1.0, 3.0), (9.0, 1.0), (0.0, 1.0)]):
         report = history.report_of(number)
-        trainer, progress = Trainer(clock, step_s), SimpleNamespace(stepped=max)
+        trainer, progress = InStepTrainer(clock, step_s), SimpleNamespace(stepped=max)
         deque(epoch.train_epoch(trainer, _batches(clock, read_s), progress, report))
         assert (report.input_wait_s, report.seconds) == (BATCHES * read_s, BATCHES * (read_s + step_s))
     ranker = SimpleNamespace(tasks=("like", "watch"), weights=SimpleNamespace(size=1))

@@ -67,13 +67,13 @@ def test_losses_follow_the_golden_curve(tmp_path: Path, files: tuple[str, ...], 
 def _train(directory: Path, files: tuple[str, ...], ranker: RankerSpec) -> np.ndarray:
     """Trains in this process; returns the losses: [steps, tasks]."""
     from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     trainer_job = job(directory, ranker, files)
     Path(trainer_job.log_dir).mkdir()
-    trainer, progress = Trainer(Ranker(ranker), rank=0, ranks=1), Progress(trainer_job, 0)
+    trainer, progress = InStepTrainer(Ranker(ranker), rank=0, ranks=1), Progress(trainer_job, 0)
     losses = []
     for epoch in range(ranker.training.epochs):
         batches = own_batches(ranker, files, epoch=epoch, rank=0, ranks=1)

@@ -32,9 +32,9 @@ def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
 ) -> None:
     from trainer_module.input.local_reader import own_batches
     from trainer_module.loop.history import History
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.loop.report import write_report
     from trainer_module.loop.run import Run
-    from trainer_module.loop.trainer import Trainer
     from trainer_module.loop.validation import validate
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
@@ -46,7 +46,7 @@ def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
     batches = own_batches(ranker, files, epoch=0, rank=0, ranks=1).map(
         lambda batch: {**batch, "labels": tf.fill(tf.shape(batch["labels"]), label)}
     )
-    trainer, progress = Trainer(Ranker(ranker), rank=0, ranks=1), Progress(made, 0)
+    trainer, progress = InStepTrainer(Ranker(ranker), rank=0, ranks=1), Progress(made, 0)
     history = History(reports=[train_on(trainer, batches, progress)])
     [report] = history.reports
     assert report.skipped == 0

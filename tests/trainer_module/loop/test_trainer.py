@@ -24,10 +24,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 
 def _trainer(ranker: RankerSpec):  # type: ignore[no-untyped-def]
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.ranker import Ranker
 
-    return Trainer(Ranker(ranker), rank=0, ranks=1)
+    return InStepTrainer(Ranker(ranker), rank=0, ranks=1)
 
 
 def _batches(ranker: RankerSpec, files: tuple[str, ...]):  # type: ignore[no-untyped-def]
@@ -88,7 +88,7 @@ def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_ex
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
     from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
@@ -100,7 +100,7 @@ def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_ex
     batches[-1] = {**batches[-1], "event_time": batches[-1]["event_time"] + 400 * 86_400}
 
     def rows_after(last_minute: int | None) -> dict[str, int]:
-        trainer = Trainer(Ranker(ranker), rank=0, ranks=1, last_minute=last_minute)
+        trainer = InStepTrainer(Ranker(ranker), rank=0, ranks=1, last_minute=last_minute)
         train_on(trainer, batches, Progress(job(tmp_path, ranker, files), 0))
         return {table: numbers["rows"] for table, numbers in trainer.statistics().items()}
 
@@ -145,7 +145,7 @@ def test_the_minutes_of_a_time_in_another_unit_do_not_wrap(files: tuple[str, ...
 
 def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, files: tuple[str, ...]) -> None:
     from trainer_module.input.local_reader import own_batches
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
@@ -154,9 +154,9 @@ def test_a_restored_trainer_goes_on_as_if_it_had_never_stopped(tmp_path: Path, f
     (tmp_path / "logs").mkdir()
     progress = Progress(job(tmp_path, ranker, files), 0)
     batches = list(own_batches(ranker, files, epoch=0, rank=0, ranks=1))
-    whole = Trainer(Ranker(ranker), rank=0, ranks=1)
+    whole = InStepTrainer(Ranker(ranker), rank=0, ranks=1)
     expected = train_on(whole, batches, progress).step_losses
-    first, second = (Trainer(Ranker(ranker), rank=0, ranks=1) for _ in range(2))
+    first, second = (InStepTrainer(Ranker(ranker), rank=0, ranks=1) for _ in range(2))
     losses = train_on(first, batches[:7], progress).step_losses
     second.restore(first.snapshot())
     assert losses + train_on(second, batches[7:], progress).step_losses == expected

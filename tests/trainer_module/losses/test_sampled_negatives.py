@@ -78,7 +78,7 @@ def batches(layout: Any, rows: Arrays, order: np.ndarray) -> list[Any]:
 def predicted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arrays, Arrays, Arrays]:
     """Returns the logs, those trained on, and the predictions of all logs."""
     from trainer_module import collectives
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
@@ -87,7 +87,7 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arrays, Arrays,
     train = ingested(ranker, rows)
     directory = tmp_path_factory.mktemp("sampled")
     (directory / "logs").mkdir()
-    trainer = Trainer(Ranker(ranker), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(ranker), rank=0, ranks=1)
     progress = Progress(job(directory, ranker, ()), 0)
     random = np.random.default_rng(4)
     for _ in range(EPOCHS):

@@ -266,7 +266,7 @@ def make_world(world: Path) -> None:
     """Writes all that training leaves for the export; the ranks' scores come from a trainer that holds the rows."""
     from trainer_module import collectives
     from trainer_module.check_scores import write_check
-    from trainer_module.loop.trainer import Trainer
+    from trainer_module.loop.in_step import InStepTrainer
     from trainer_module.ranker import Ranker
 
     write_transform(world / "transform")
@@ -274,7 +274,7 @@ def make_world(world: Path) -> None:
     write_blocks(world / "examples.blocks", map(encoded, rows(NUM_EXAMPLES, seed=1)), block_rows=100)
     (world / "output").mkdir()
     collectives.start()
-    trainer = Trainer(Ranker(declared()), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(declared()), rank=0, ranks=1)
     manifest = read_manifest(world / "checkpoint")
     trainer.restore(read_snapshot(world / "checkpoint", manifest, rank=0, ranks=1))
     write_check(job_of(world, world, declared()), 0, trainer.predict)

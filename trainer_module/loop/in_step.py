@@ -1,0 +1,140 @@
+"""Training in step: every rank owns a share of the rows, and all exchange rows and dense gradients in every step."""
+
+import functools
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from trainer_module import collectives
+from trainer_module.embedding.eviction import evict
+from trainer_module.embedding.persistence import restore, snapshot_of
+from trainer_module.embedding.row_store import stores_of
+from trainer_module.embedding.sharded_tables import Routed, ShardedTables
+from trainer_module.embedding.statistics import statistics
+from trainer_module.input.batch import Batch, ids_of, then_empty
+from trainer_module.loop.step import StepResult, StepState, event_minutes, local_step, of_all, update_dense
+from trainer_module.loop.trainer import Trainer
+from trainer_module.progress import Progress
+from trainer_module.ranker import Ranker
+from trainer_module.snapshot import RowsSnapshot, Snapshot, StoredSnapshot
+
+
+def route_keys(state: StepState, tables: ShardedTables, batch: Batch) -> Routed:
+    """Sends a batch's keys to the ranks that own them. All ranks together."""
+    return tables.route(state.ranker.keys(batch), event_minutes(state, batch), "train")
+
+
+def one_step(
+    state: StepState, tables: ShardedTables, batch: Batch, routed: Routed, following: Batch
+) -> tuple[StepResult, Routed]:
+    """Trains on a batch, and routes the keys of the next one meanwhile. All ranks together.
+
+    Args:
+        state: read and updated.
+        tables: read and updated.
+        batch: of this rank.
+        routed: the batch's keys, by `route_keys`.
+        following: the next batch; its keys suffice.
+    """
+    pulled = tables.pull(routed, state.step + 1)
+    # After this batch's rows, not before them: messages are served in order, and the dense part hides this one.
+    with tf.control_dependencies([of_group.embeddings_uD for of_group in pulled.unique.values()]):
+        next_routed = route_keys(state, tables, following)
+    local = local_step(state, batch, pulled.unique)
+    with tf.name_scope("exchange"):
+        summed = of_all(state, collectives.allreduce_sum(local.message, name="dense"))
+    row_gradients = tables.send_gradients(pulled, local.rows)
+
+    def update() -> tf.Tensor:
+        context = update_dense(state, summed)
+        with tf.name_scope("update"):
+            tables.apply(pulled, row_gradients, summed.scale, context)
+        return tf.identity(context.step)
+
+    is_due = summed.result.is_finite & (summed.result.count > 0.0)
+    tf.cond(is_due, update, lambda: tf.identity(state.step.read_value()))
+    return summed.result, next_routed
+
+
+class InStepTrainer(Trainer):
+    """A ranker in training on one rank of several, in step.
+
+    Attributes:
+        tables: this rank's share of the rows, and its way to those of others.
+    """
+
+    def __init__(self, ranker: Ranker, *, rank: int, ranks: int, last_minute: int | None = None):
+        """See `Trainer`."""
+        super().__init__(ranker, rank=rank, ranks=ranks, last_minute=last_minute)
+        stores = stores_of(ranker.groups, seed=ranker.spec.training.seed, rank=rank, ranks=ranks)
+        self.tables = ShardedTables(stores, num_ranks=ranks)
+        batch = ranker.layout.batch_spec()
+        ids = ids_of(batch)
+        self._logits = tf.function(self._read_logits, input_signature=[batch], autograph=False)
+        route = functools.partial(route_keys, self._state, self.tables)
+        self._route = tf.function(route, input_signature=[ids], autograph=False)
+        outputs = self._route.get_concrete_function().structured_outputs
+        routed = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), outputs)
+        step = functools.partial(one_step, self._state, self.tables)
+        self._train_step = tf.function(step, input_signature=[batch, routed, ids], autograph=False)
+
+    def steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
+        """See `Trainer`.
+
+        While a batch is trained on, the keys of the next one travel to their owners. Rows are not
+        read ahead: the results equal those of one batch after another.
+        """
+        ahead = then_empty(batches, self.ranker.layout)
+        batch = next(ahead)
+        routed = self._route(ids_of(batch))
+        for following in ahead:
+            result, routed = self._train_step(batch, routed, ids_of(following))
+            if int(result.count) == 0:
+                return
+            yield result
+            batch = following
+
+    def evict(self, progress: Progress) -> float:
+        """See `Trainer`."""
+        if not any(group.counts_occurrences for group in self.ranker.groups.values()):
+            return 0.0
+        now, started = self.newest_minute, time.monotonic()
+        with progress.beating():
+            for store in self.tables.stores.values():
+                evict(store, now=now, rank=self.rank, ranks=self.ranks)
+        return time.monotonic() - started
+
+    def evict_if_due(self, progress: Progress) -> float:
+        """See `Trainer`."""
+        is_due = self.step % self.ranker.spec.training.evict_every_steps == 0
+        return self.evict(progress) if is_due else 0.0
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """See `Trainer`."""
+        return statistics(self.tables.stores, rank=self.rank, ranks=self.ranks)
+
+    def logits(self, batch: Batch) -> tf.Tensor:
+        """See `Trainer`."""
+        return self._logits(batch)
+
+    def _read_logits(self, batch: Batch) -> tf.Tensor:
+        batch = self.ranker.serving(batch)
+        unique = self.tables.read(self.ranker.keys(batch))
+        embeddings = {group: tf.gather(rows.embeddings_uD, rows.index_n) for group, rows in unique.items()}
+        return self.ranker.logits(self.ranker.weights.unpack(self.dense.flat), batch, embeddings)
+
+    def _rows(self) -> dict[str, RowsSnapshot]:
+        return {name: snapshot_of(store) for name, store in self.tables.stores.items()}
+
+    def restore(
+        self, snapshot: Snapshot | StoredSnapshot, directory: Path | None = None, *, is_base: bool = False
+    ) -> None:
+        """See `Trainer`."""
+        del directory, is_base
+        self._restore_dense(snapshot)
+        for name, store in self.tables.stores.items():
+            if name in snapshot.groups:
+                restore(store, snapshot.groups[name], rank=self.rank, ranks=self.ranks)

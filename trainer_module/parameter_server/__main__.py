@@ -1,0 +1,57 @@
+"""A parameter server's process: `python -m trainer_module.parameter_server JOB_FILE PARENT_PID NUMBER ATTEMPT`."""
+
+from schemas.early_sigterm import exit_on
+from schemas.needless_imports import leave_out_needless
+
+if __name__ == "__main__":
+    exit_on()  # Before the imports below.
+    leave_out_needless()
+
+import argparse
+import logging
+import threading
+from pathlib import Path
+
+import tensorflow as tf
+
+from schemas.contracts.training_job import read_job
+from schemas.files import write_whole
+from schemas.parent_process import end_with_parent
+from schemas.spec.sync import Served
+from trainer_module.parameter_server.service import Service, serve
+
+_LOG = logging.getLogger("trainer_module.parameter_server")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="trainer_module.parameter_server")
+    parser.add_argument("job_file", type=Path)
+    parser.add_argument("parent_pid", type=int)
+    parser.add_argument("number", type=int, help="of this server, from 0")
+    parser.add_argument("attempt", help="name of the attempt that it serves")
+    parser.add_argument("--host", default="127.0.0.1", help="to serve on, and under which ranks reach it")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Serves one attempt until told to stop."""
+    arguments = _arguments()
+    end_with_parent(arguments.parent_pid)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    job = read_job(arguments.job_file)
+    threads = job.ranker.cluster.threads_per_rank
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
+    tf.config.set_visible_devices([], "GPU")
+    sync = job.ranker.training.sync
+    assert isinstance(sync, Served)
+    service = Service(job, arguments.attempt, server=arguments.number)
+    ranks, ahead = job.ranker.cluster.ranks, sync.staleness + 1
+    _server, port = serve(service, address=f"{arguments.host}:0", ranks=ranks, ahead=ahead)
+    _LOG.info("start server=%d port=%d attempt=%s mode=%s", arguments.number, port, arguments.attempt, sync.kind)
+    write_whole(job.server_file(arguments.number, arguments.attempt), f"{arguments.host}:{port}")
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

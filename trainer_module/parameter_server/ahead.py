@@ -1,0 +1,136 @@
+"""Pulls ahead of a rank's steps and pushes behind them, never more than a declared number of batches apart."""
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainer_module.parameter_server.client import Answer, Arrays
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What servers said to a push.
+
+    Attributes:
+        is_finite: all of them have updated their rows.
+        staleness: updates that the worst of them applied between reading a row and updating it.
+        updates, examples: that the first of them has applied in this attempt, of all ranks.
+    """
+
+    is_finite: bool
+    staleness: int
+    updates: int
+    examples: int
+
+
+class Ahead:
+    """The calls of one rank, batch after batch.
+
+    A batch is pulled once the push of `staleness` + 1 batches before has been carried out: while its rows are away, at
+    most `staleness` other batches of the rank update them. A thread waits for the pushes and sends the pulls, so that
+    neither waits for the dense part.
+    """
+
+    def __init__(
+        self,
+        staleness: int,
+        *,
+        pull: Callable[[int, Any], Sequence[Answer]],
+        finish: Callable[[int, Sequence[Answer]], Pushed],
+        first: int = 0,
+    ):
+        """Begins.
+
+        Args:
+            staleness: the bound.
+            pull: sends the pulls of a batch: (number, request) -> one answer a server.
+            finish: waits until a push is carried out: (number, its answers).
+            first: number of the first batch.
+        """
+        self._staleness, self._pull, self._finish = staleness, pull, finish
+        self._changed = threading.Condition()
+        self._requests: dict[int, Any] = {}
+        self._pulls: dict[int, Sequence[Answer]] = {}
+        self._next_pull = self._done = first
+        self._results: list[Pushed] = []
+        self._error: BaseException | None = None
+        self._pushes: queue.SimpleQueue[tuple[int, Sequence[Answer]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
+        self._thread.start()
+
+    def offer(self, number: int, request: Any) -> None:
+        """Names a batch's keys; batches are offered in their order."""
+        with self._changed:
+            self._requests[number] = request
+            self._advance()
+
+    def take(self, number: int) -> list[Arrays]:
+        """Returns the answers to a batch's pull, one a server."""
+        with self._changed:
+            while number not in self._pulls:
+                self._raise()
+                self._changed.wait()
+            answers = self._pulls.pop(number)
+        return [answer.result() for answer in answers]
+
+    def push(self, number: int, answers: Sequence[Answer]) -> None:
+        """Hands over the calls that push a batch's gradients; batches are pushed in their order."""
+        self._pushes.put((number, answers))
+
+    def results(self) -> list[Pushed]:
+        """Returns what servers have said since this was last asked, in the order of the batches."""
+        with self._changed:
+            self._raise()
+            results, self._results = self._results, []
+            return results
+
+    def drain(self, number: int) -> None:
+        """Waits until every push before a batch has been carried out."""
+        with self._changed:
+            while self._done < number:
+                self._raise()
+                self._changed.wait()
+            self._raise()
+
+    @property
+    def next_number(self) -> int:
+        """The first batch that was not pulled."""
+        return self._next_pull
+
+    def close(self) -> list[int]:
+        """Ends the thread after the pushes handed over; returns the batches that were pulled in vain."""
+        self._pushes.put(None)
+        self._thread.join()
+        for answers in self._pulls.values():
+            for answer in answers:
+                answer.result()
+        return sorted(self._pulls)
+
+    def _advance(self) -> None:
+        try:
+            while self._next_pull in self._requests and self._next_pull - self._staleness <= self._done:
+                request = self._requests.pop(self._next_pull)
+                self._pulls[self._next_pull] = self._pull(self._next_pull, request)
+                self._next_pull += 1
+        finally:
+            self._changed.notify_all()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            while (work := self._pushes.get()) is not None:
+                number, answers = work
+                result = self._finish(number, answers)
+                with self._changed:
+                    self._results.append(result)
+                    self._done = number + 1
+                    self._advance()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the rank next asks
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()

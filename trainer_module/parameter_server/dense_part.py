@@ -1,0 +1,57 @@
+"""A server's part of the dense weights and their optimizer, updated as the ranks' gradients come."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from schemas.spec import RankerSpec
+from trainer_module.dense.optimizers import DenseState
+from trainer_module.parameter_server.rows import Update
+from trainer_module.ranker import Ranker, with_precision
+
+WEIGHTS = "weights"
+
+
+def part_of(size: int, server: int, servers: int) -> slice:
+    """Returns which of `size` weights a server holds.
+
+    >>> [part_of(10, server, 3) for server in range(3)]
+    [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
+    """
+    return slice(size * server // servers, size * (server + 1) // servers)
+
+
+class DensePart:
+    """Dense weights with their moments."""
+
+    def __init__(self, spec: RankerSpec, arrays: Mapping[str, NDArray[Any]], *, server: int):
+        """Begins with weights and moments: [part] each, by name."""
+        weights = Ranker(with_precision(spec, "float32")).weights
+        part = part_of(weights.size, server, spec.num_parameter_servers)
+        self._state = DenseState(spec.training.dense_optimizer, weights, seed=spec.training.seed, part=part)
+        for name, variable in self._variables().items():
+            variable.assign(arrays[name])
+        size = tf.TensorSpec([part.stop - part.start], tf.float32)
+        number, real = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float32)
+        self._apply = tf.function(self._updated, input_signature=[size, number, real, real], autograph=False)
+
+    def _variables(self) -> dict[str, tf.Variable]:
+        return {WEIGHTS: self._state.flat, **self._state.moments}
+
+    def _updated(self, gradient: tf.Tensor, step: tf.Tensor, scale: tf.Tensor, factor: tf.Tensor) -> None:
+        self._state.apply(gradient * scale, step, factor)
+
+    def apply(self, gradient: NDArray[Any], update: Update) -> None:
+        """Updates the weights with a gradient: [part], a sum over examples."""
+        context = tf.constant(update.step, tf.int64), tf.constant(update.scale), tf.constant(update.factor)
+        self._apply(tf.constant(gradient), *context)
+
+    def weights(self) -> NDArray[Any]:
+        """Returns a copy of the weights: [part]."""
+        return self._state.flat.numpy().copy()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Returns copies of weights and moments: [part] each, by name."""
+        return {name: variable.numpy().copy() for name, variable in self._variables().items()}

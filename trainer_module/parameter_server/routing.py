@@ -1,0 +1,95 @@
+"""A batch's keys by the server that owns them, as a rank sends them."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from schemas.derived.groups import Group
+from trainer_module.embedding.hashing import owner_of
+from trainer_module.transforms.keys import tags_of
+
+# Shape suffixes: n keys asked for, u unique ones, S servers.
+
+
+class RoutedKeys(NamedTuple):
+    """One group's keys, server after server; arrays in `Request`, tensors in a graph.
+
+    Attributes:
+        keys_u: int64, each once.
+        index_n: of each key asked for, among them.
+        counts_S: how many are of each server.
+        observed_u2: int32, occurrences and newest minute, for groups that count; else empty.
+        asked: what `RowStore.count_asked` takes, one after the other: [2, tags].
+    """
+
+    keys_u: Any
+    index_n: Any
+    counts_S: Any
+    observed_u2: Any
+    asked: Any
+
+
+def route(
+    groups: Mapping[str, Group], keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor], servers: int
+) -> dict[str, RoutedKeys]:
+    """Returns a batch's unique keys in the order of their servers; a function for graphs.
+
+    Args:
+        groups: of tables.
+        keys: [n] int64 by group.
+        minutes: [n] int32, the time of each key's event, for groups that track usage.
+        servers: how many.
+    """
+    routed = {}
+    for name, group in groups.items():
+        keys_u, index_n, occurrences_u = tf.unique_with_counts(keys[name])
+        newest_u = tf.zeros_like(occurrences_u)
+        if name in minutes:
+            newest_u = tf.math.unsorted_segment_max(minutes[name], index_n, tf.size(keys_u))
+        size = max(group.tags.values()) + 1
+        tags_u = tags_of(keys_u)
+        ids = tf.math.bincount(tags_u, occurrences_u, minlength=size, maxlength=size)
+        unique = tf.math.bincount(tags_u, minlength=size, maxlength=size)
+        counts_S = tf.size(keys_u)[None]
+        if servers > 1:
+            by_server = tf.dynamic_partition(tf.range(tf.size(keys_u)), owner_of(keys_u, servers), servers)
+            order_u, counts_S = tf.concat(by_server, 0), tf.stack([tf.size(part) for part in by_server])
+            index_n = tf.gather(tf.math.invert_permutation(order_u), index_n)
+            keys_u, occurrences_u, newest_u = (tf.gather(each, order_u) for each in (keys_u, occurrences_u, newest_u))
+        observed_u2 = tf.stack([occurrences_u, newest_u], 1) if group.counts_occurrences else tf.zeros([0, 2], tf.int32)
+        asked = tf.cast(tf.stack([ids, unique]), tf.int64)
+        routed[name] = RoutedKeys(keys_u, index_n, counts_S, observed_u2, asked)
+    return routed
+
+
+class Request(NamedTuple):
+    """A batch's keys as arrays, by group."""
+
+    groups: dict[str, RoutedKeys]
+
+    @classmethod
+    def of(cls, routed: Mapping[str, RoutedKeys]) -> "Request":
+        """Takes what `route` gave."""
+        return cls({name: RoutedKeys(*(tensor.numpy() for tensor in of_group)) for name, of_group in routed.items()})
+
+    def keys(self, server: int) -> list[NDArray[Any]]:
+        """Returns a server's keys, group after group."""
+        return [of_group.keys_u[self.rows(name, server)] for name, of_group in self.groups.items()]
+
+    def counted(self, server: int, groups: Mapping[str, Group]) -> list[NDArray[Any]]:
+        """Returns what a server is told of its keys, for groups that count; the first one counts the batch."""
+        observed = [
+            of_group.observed_u2[self.rows(name, server)]
+            for name, of_group in self.groups.items()
+            if groups[name].counts_occurrences
+        ]
+        asked = [of_group.asked.reshape(-1) for of_group in self.groups.values()] if server == 0 else []
+        return [*observed, np.concatenate([np.zeros(0, np.int64), *asked])]
+
+    def rows(self, group: str, server: int) -> slice:
+        """Returns where a server's keys are among all."""
+        ends = np.cumsum(self.groups[group].counts_S)
+        return slice(int(ends[server] - self.groups[group].counts_S[server]), int(ends[server]))

@@ -1,0 +1,302 @@
+"""A shard behind gRPC: one method for each call, raw bytes both ways."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.contracts.training_job import TrainJob
+from schemas.errors import UserError
+from trainer_module.checkpoint.files import DamagedError
+from trainer_module.checkpoint.manifest import read_manifest
+from trainer_module.checkpoint.restore import own_rows
+from trainer_module.checkpoint.warm_start import warm_rows
+from trainer_module.checkpoint.writer import ServerWriter
+from trainer_module.embedding.persistence import restore
+from trainer_module.embedding.statistics import counted
+from trainer_module.parameter_server.meetings import OPERATIONS, Meetings
+from trainer_module.parameter_server.rows import Arrays, Update
+from trainer_module.parameter_server.shard import Push, Shard
+from trainer_module.parameter_server.wire import Caller, MessageError, attempt_number, decode, encode
+
+_LOG = logging.getLogger("trainer_module.parameter_server")
+SERVICE = "sangam.ParameterServer"
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.http2.max_frame_size", 16_777_215),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 64 << 20),
+)
+"""Messages are as large as a batch; small frames and windows would cost as much time as copying them."""
+PATIENCE_S = 20.0
+"""A call that waits for other ranks is answered after so long, and asked again."""
+
+_Call = Callable[[Caller, list[NDArray[Any]]], Sequence[NDArray[Any]]]
+
+
+class Service(grpc.GenericRpcHandler):
+    """Answers the ranks of one attempt."""
+
+    def __init__(self, job: TrainJob, attempt: str, *, server: int):
+        """Makes an empty shard.
+
+        Args:
+            job: what is trained.
+            attempt: names this attempt.
+            server: this one.
+        """
+        spec = job.ranker
+        self._job, self._server, self._servers = job, server, spec.num_parameter_servers
+        self._attempt = attempt_number(attempt)
+        self.shard = Shard(spec, server=server)
+        self._meetings = Meetings(spec.cluster.ranks)
+        self._groups = list(self.shard.rows.stores)
+        self._counting = [name for name in self._groups if self.shard.rows.stores[name].group.counts_occurrences]
+        self._writer = ServerWriter(server)
+        self._seconds: dict[str, float] = {}
+        self._calls: dict[str, int] = {}
+        self._counts_lock = threading.Lock()
+        calls: dict[str, _Call] = {
+            "pull": self._pull,
+            "push": self._push,
+            "read": self._read,
+            "meet": self._meet,
+            "exchange": self._exchange,
+            "load": self._load,
+            "begin": self._begin,
+            "save": self._save,
+            "evict": self._evict,
+            "dense": self._dense,
+            "statistics": self._statistics,
+        }
+        self._handlers = {
+            f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(self._answering(name, call))
+            for name, call in calls.items()
+        }
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Returns the handler of a method."""
+        return self._handlers.get(handler_call_details.method)
+
+    def _answering(self, name: str, call: _Call) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+        def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+            try:
+                caller, arrays = decode(request)
+                if caller.attempt != self._attempt:
+                    context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank of another attempt")
+                started = time.thread_time()
+                answered = encode(caller, call(caller, arrays))
+                with self._counts_lock:
+                    self._seconds[name] = self._seconds.get(name, 0.0) + time.thread_time() - started
+                    self._calls[name] = self._calls.get(name, 0) + 1
+                return answered
+            except MessageError as error:
+                _LOG.warning("refused %s: %s", name, error)
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            except DamagedError as error:
+                context.abort(grpc.StatusCode.DATA_LOSS, str(error))
+            except UserError as error:
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            except Exception as error:
+                if not isinstance(error, grpc.RpcError) and context.code() is None:
+                    _LOG.exception("%s failed", name)
+                raise
+            raise AssertionError("unreachable")
+
+        return answer
+
+    def _pull(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        message = _Reader(arrays)
+        (step,) = message.numbers(1)
+        keys, observed = self._keys(message), self._observed(message)
+        asked = message.take(np.int64, 1)
+        message.end()
+        version, embeddings, dense = self.shard.pull(caller, keys, observed, asked, step)
+        return [_numbers(version), *embeddings.values(), *([] if dense is None else [dense])]
+
+    def _push(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        message = _Reader(arrays)
+        step, newest, is_skipped = message.numbers(3)
+        push = None
+        if not is_skipped:
+            factors = message.take(np.float32, 1)
+            if len(factors) != 2 or not np.isfinite(factors).all():
+                raise MessageError("scale and factor must be two finite numbers")
+            scales = message.take(np.float32, 1)
+            stores = self.shard.rows.stores
+            kind = np.float16 if self.shard.sync.wire == "float16" else np.float32
+            by_group = {name: message.take(kind, 2, stores[name].group.dim) for name in self._groups}
+            dense = message.take(np.float32, 1) if self.shard.dense is not None else None
+            if len(scales) != len(self._groups) or not np.isfinite(scales).all():
+                raise MessageError(f"one finite scale a group (got {scales})")
+            push = Push(Update(step, float(factors[0]), float(factors[1])), newest, scales, by_group, dense)
+        message.end()
+        applied = self.shard.push(caller, push, patience_s=PATIENCE_S)
+        if applied is None:
+            return [_numbers(0, 0, 0, 0, 0)]
+        shard = self.shard
+        return [_numbers(1, applied.is_finite, applied.staleness, shard.num_updates, shard.num_examples)]
+
+    def _read(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        del caller
+        message = _Reader(arrays)
+        keys = self._keys(message)
+        message.end()
+        return list(self.shard.read(keys).values())
+
+    def _meet(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        if len(arrays) != 3:
+            raise MessageError(f"a meeting has three arrays (got {len(arrays)})")
+        operation, name, part = int(arrays[0][0]), arrays[1].tobytes().decode(), arrays[2]
+        result = self._meetings.meet(
+            name, caller.sequence, caller.rank, OPERATIONS[operation], part, patience_s=PATIENCE_S
+        )
+        return [] if result is None else [result]
+
+    def _exchange(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        message = _Reader(arrays)
+        weights = message.take(np.float32, 1)
+        message.end()
+        return [self.shard.exchange(caller, weights)]
+
+    def _load(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        """Loads this server's rows from a checkpoint of the job, or of its base."""
+        del caller
+        asked = _document(arrays)
+        directory = Path(asked["directory"])
+        manifest = read_manifest(directory)
+        self.shard.empty()
+        where = {"rank": self._server, "ranks": self._servers}
+        if asked["is_base"]:
+            held = warm_rows(directory, manifest, self._job.ranker, changed=self._job.changed_features, **where)
+        else:
+            held = {name: own_rows(directory, manifest, name, **where) for name in manifest.groups}
+        for name, store in self.shard.rows.stores.items():
+            if name in held:
+                restore(store, held[name], **where)
+        _LOG.info("loaded rows=%d from=%s", self._num_rows(), directory)
+        return []
+
+    def _begin(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        del caller
+        asked = _document(arrays)
+        dense = dict(zip(asked["dense"], arrays[1:], strict=True))
+        self.shard.begin(asked["step"], asked["newest"], dense)
+        return []
+
+    def _save(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        """Copies the rows, and writes them while training continues."""
+        del caller
+        asked = _document(arrays)
+        self._writer.start(Path(asked["target"]), self.shard.snapshot())
+        return []
+
+    def _evict(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        del caller, arrays
+        self.shard.evict()
+        return []
+
+    def _dense(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        del caller, arrays
+        dense = self.shard.dense_arrays()
+        return [_document_of({"dense": list(dense)}), *dense.values()]
+
+    def _statistics(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        """Returns what became of the pushes, and by group `statistics.counted`."""
+        del caller, arrays
+        told = {
+            "updates": self.shard.num_updates,
+            "pushes": self.shard.pushes_done(),
+            "rows": self._num_rows(),
+            "keys": self.shard.num_keys,
+            "overflows": int(self.shard.rows.overflows),
+            "calls": self._calls,
+            "cpu_s": {name: round(seconds, 3) for name, seconds in self._seconds.items()},
+        }
+        return [_document_of(told), *(counted(store) for store in self.shard.rows.stores.values())]
+
+    def _num_rows(self) -> int:
+        return sum(store.num_rows for store in self.shard.rows.stores.values())
+
+    def _keys(self, message: "_Reader") -> Arrays:
+        return {name: message.take(np.int64, 1) for name in self._groups}
+
+    def _observed(self, message: "_Reader") -> Arrays:
+        return {name: message.take(np.int32, 2, 2) for name in self._counting}
+
+
+class _Reader:
+    """Takes one array of a message after another, each of the kind that must come next."""
+
+    def __init__(self, arrays: list[NDArray[Any]]):
+        self._left = list(reversed(arrays))
+
+    def take(self, kind: Any, dimensions: int, width: int | None = None) -> NDArray[Any]:
+        array = self._left.pop() if self._left else None
+        if array is None or array.dtype != kind or array.ndim != dimensions or (width and array.shape[1] != width):
+            got = "none" if array is None else f"{array.dtype} {array.shape}"
+            raise MessageError(
+                f"expected {np.dtype(kind)} of {dimensions} dimensions, {width or 'any'} wide (got {got})"
+            )
+        return array
+
+    def numbers(self, count: int) -> list[int]:
+        array = self.take(np.int64, 1)
+        if len(array) != count:
+            raise MessageError(f"expected {count} numbers (got {len(array)})")
+        return [int(number) for number in array]
+
+    def end(self) -> None:
+        if self._left:
+            raise MessageError(f"{len(self._left)} arrays too many")
+
+
+def _numbers(*numbers: int) -> NDArray[np.int64]:
+    return np.array(numbers, np.int64)
+
+
+def _document(arrays: list[NDArray[Any]]) -> dict[str, Any]:
+    try:
+        document = json.loads(arrays[0].tobytes())
+    except (IndexError, ValueError) as error:
+        raise MessageError(f"expected JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise MessageError("expected a JSON object")
+    return document
+
+
+def _document_of(document: dict[str, Any]) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(document).encode(), np.uint8)
+
+
+def serve(service: Service, *, address: str, ranks: int, ahead: int) -> tuple[grpc.Server, int]:
+    """Serves until the server is stopped; returns it and its port.
+
+    Args:
+        service: answers.
+        address: host:port; port 0 for any.
+        ranks: that may call at once.
+        ahead: calls of one rank that may wait for other ranks at once.
+
+    Raises:
+        UserError: the port is taken.
+    """
+    server = grpc.server(
+        ThreadPoolExecutor(8 + ranks * (ahead + 4), "call"), options=[*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)]
+    )
+    server.add_generic_rpc_handlers([service])
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise UserError(f"parameter server: cannot serve on {address} ({error}); use a free port") from error
+    server.start()
+    return server, port

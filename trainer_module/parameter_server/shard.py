@@ -1,0 +1,281 @@
+"""One server's share of the model, and what its ranks may ask of it.
+
+Every call is safe to repeat: it names itself by attempt, rank and sequence number. A pull that is repeated finds the
+same rows; a push that is repeated counts once.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.derived.groups import groups_of
+from schemas.spec import RankerSpec
+from schemas.spec.sync import Async, Served, Shadow, Stale
+from trainer_module.embedding.persistence import snapshot_of
+from trainer_module.embedding.row_store import stores_of
+from trainer_module.parameter_server.center import Center, center_of
+from trainer_module.parameter_server.dense_part import DensePart
+from trainer_module.parameter_server.rows import Arrays, Gradients, Pulled, Rows, Update
+from trainer_module.parameter_server.window import Window
+from trainer_module.parameter_server.wire import Caller, MessageError
+from trainer_module.snapshot import RowsSnapshot
+
+_LOG = logging.getLogger(__name__)
+_RESULTS_KEPT = 256
+
+
+@dataclass
+class _Rank:
+    """What the server remembers of a rank.
+
+    Attributes:
+        pulled: batches whose gradients have not come, by sequence number.
+        done: pushes carried out.
+        results: of the last of them.
+        exchanged: sequence number and answer of the last exchange.
+    """
+
+    pulled: dict[int, Pulled] = field(default_factory=dict)
+    done: Window = field(default_factory=Window)
+    results: dict[int, "Applied"] = field(default_factory=dict)
+    exchanged: tuple[int, NDArray[Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What became of a push.
+
+    Attributes:
+        is_finite: the gradients were; if not, nothing was updated.
+        staleness: updates applied between reading the rows and this one.
+    """
+
+    is_finite: bool
+    staleness: int
+
+
+@dataclass(frozen=True)
+class Push:
+    """A rank's gradients of a batch that it has pulled.
+
+    Attributes:
+        update: the optimizer step; its `step` counts only where ranks are in step.
+        newest: minute of the batch's newest event.
+        scales: by group, see `rows.Gradients`.
+        by_group: gradients.
+        dense: [part], of this server's part of the dense weights, where servers hold them; else None.
+    """
+
+    update: Update
+    newest: int
+    scales: NDArray[Any]
+    by_group: Arrays
+    dense: NDArray[Any] | None
+
+
+class Shard:
+    """The rows of one server, and its part of the dense weights where servers have them.
+
+    Attributes:
+        sync: the mode.
+        rows: by group.
+        num_keys: pulled in this attempt.
+        num_examples: trained on in this attempt, where every push is a step of its own.
+    """
+
+    def __init__(self, spec: RankerSpec, *, server: int):
+        """Makes a share without rows.
+
+        Args:
+            spec: of the model; `training.sync` is not `sync`.
+            server: this one.
+        """
+        sync = spec.training.sync
+        assert isinstance(sync, Served)
+        self.sync: Served = sync
+        self._spec, self._server = spec, server
+        self._servers, self._num_ranks = spec.num_parameter_servers, spec.cluster.ranks
+        # Ranks whose dense weights are updated in step push their gradients in step too: one update of all of them.
+        self._together = self._num_ranks if isinstance(sync, Stale) else 1
+        self._changed = threading.Condition()
+        self._ranks = [_Rank() for _ in range(self._num_ranks)]
+        self._waiting: dict[int, dict[int, tuple[Pulled, Push]]] = {}
+        self.dense: DensePart | None = None
+        self.center: Center | None = None
+        self._base_step = 0
+        self.num_keys = self.num_examples = 0
+        self.empty()
+
+    def empty(self) -> None:
+        """Removes all rows; frees their memory before others are loaded."""
+        with self._changed:
+            self.rows = Rows({}, server=self._server, servers=self._servers, half=False)
+            groups = groups_of(self._spec)
+            stores = stores_of(groups, seed=self._spec.training.seed, rank=self._server, ranks=self._servers)
+            half = self.sync.wire == "float16"
+            self.rows = Rows(stores, server=self._server, servers=self._servers, half=half)
+
+    def begin(self, step: int, newest: int, dense: Mapping[str, NDArray[Any]]) -> None:
+        """Begins to train, after the rows were loaded.
+
+        Args:
+            step: done before.
+            newest: minute of the newest event trained on.
+            dense: [part] each, this server's part of the dense weights (`weights`) and their optimizer's moments.
+        """
+        with self._changed:
+            self._base_step, self.rows.newest = step, newest
+            if isinstance(self.sync, Async):
+                self.dense = DensePart(self._spec, dense, server=self._server)
+            elif isinstance(self.sync, Shadow):
+                self.center = center_of(self.sync, dense["weights"], ranks=self._num_ranks)
+
+    @property
+    def num_updates(self) -> int:
+        """Updates applied since the attempt began."""
+        return self.rows.version
+
+    def pull(
+        self, caller: Caller, keys: Arrays, observed: Arrays, asked: NDArray[Any], step: int
+    ) -> tuple[int, Arrays, NDArray[Any] | None]:
+        """Returns the version of the rows, a training batch's embeddings, and this part of the dense weights if held.
+
+        See `Rows.pull`.
+
+        Raises:
+            MessageError: the batch's gradients have come already.
+        """
+        with self._changed:
+            rank = self._rank(caller)
+            pulled = rank.pulled.get(caller.sequence)
+            if caller.sequence in rank.done:
+                raise MessageError(f"a pull after its push (got rank {caller.rank}, batch {caller.sequence})")
+            if pulled is None:
+                pulled = rank.pulled[caller.sequence] = self.rows.pull(keys, observed, asked, step)
+                self.num_keys += sum(map(len, keys.values()))
+            pulled.version = self.rows.version
+            return pulled.version, self.rows.embeddings(pulled), None if self.dense is None else self.dense.weights()
+
+    def push(self, caller: Caller, push: Push | None, *, patience_s: float) -> Applied | None:
+        """Updates the rows of a batch, once however often it is called; None: other ranks are missing, ask again.
+
+        Args:
+            caller: with the sequence number of the pull.
+            push: gradients; None: the batch is skipped.
+            patience_s: how long to wait for the other ranks of this step.
+
+        Raises:
+            MessageError: the batch was not pulled, or the gradients do not fit it.
+        """
+        given_up = time.monotonic() + patience_s
+        with self._changed:
+            rank = self._rank(caller)
+            if caller.sequence not in rank.done and caller.sequence not in rank.pulled:
+                raise MessageError(f"a push without its pull (got rank {caller.rank}, batch {caller.sequence})")
+            if push is None:
+                self._finish(caller.rank, caller.sequence, Applied(False, 0))
+            elif caller.sequence not in rank.done:
+                self._hold(caller, push)
+            while caller.sequence not in rank.done:
+                left_s = given_up - time.monotonic()
+                if left_s <= 0 or not self._changed.wait(left_s):
+                    return None
+            return rank.results.get(caller.sequence, Applied(True, 0))
+
+    def _hold(self, caller: Caller, push: Push) -> None:
+        """Keeps a rank's gradients until those of all ranks of the step are here, then applies them."""
+        pulled = self._ranks[caller.rank].pulled[caller.sequence]
+        for name, gradients in push.by_group.items():
+            if len(gradients) != len(pulled.keys[name]):
+                raise MessageError(f"{name}: {len(gradients)} gradients of {len(pulled.keys[name])} rows")
+        step = self._waiting.setdefault(caller.sequence, {})
+        step[caller.rank] = pulled, push
+        if len(step) < self._together:
+            return
+        del self._waiting[caller.sequence]
+        pushes = [step[rank] for rank in sorted(step)]
+        before = self.rows.version
+        is_finite = self._apply(pushes)
+        for rank, (pulled, _) in step.items():
+            self._finish(rank, caller.sequence, Applied(is_finite, before - pulled.version))
+        self._changed.notify_all()
+
+    def _apply(self, pushes: Sequence[tuple[Pulled, Push]]) -> bool:
+        update = pushes[0][1].update
+        self.rows.newest = max(self.rows.newest, *(push.newest for _, push in pushes))
+        if not isinstance(self.sync, Stale):
+            # Every push is a step of its own. The dense part must not move where the rows do not.
+            update = update._replace(step=self._base_step + self.rows.version + 1)
+            dense = pushes[0][1].dense
+            if dense is not None and not np.isfinite(dense).all():
+                return False
+        parts = [Gradients(pulled, push.by_group, push.scales) for pulled, push in pushes]
+        if not self.rows.apply(parts, update):
+            return False
+        self.num_examples += round(1.0 / update.scale) if update.scale else 0
+        if self.dense is not None:
+            assert pushes[0][1].dense is not None
+            self.dense.apply(pushes[0][1].dense, update)
+        every = self._spec.training.evict_every_steps
+        if isinstance(self.sync, Stale):
+            is_due = update.step % every == 0
+        else:
+            is_due = self.rows.version % (every * self._num_ranks) == 0
+        if is_due:
+            self.rows.evict()
+        return True
+
+    def _finish(self, rank: int, sequence: int, applied: Applied) -> None:
+        of_rank = self._ranks[rank]
+        if of_rank.done.add(sequence):
+            of_rank.pulled.pop(sequence, None)
+            of_rank.results[sequence] = applied
+            of_rank.results.pop(sequence - _RESULTS_KEPT, None)
+
+    def read(self, keys: Arrays) -> Arrays:
+        """Returns embeddings without making rows."""
+        with self._changed:
+            return self.rows.read(keys)
+
+    def exchange(self, caller: Caller, w: NDArray[Any]) -> NDArray[Any]:
+        """Returns what a rank adds to its dense weights, once for each sequence number; see `center`."""
+        with self._changed:
+            rank = self._rank(caller)
+            if self.center is None:
+                raise MessageError("nothing to exchange in this mode")
+            if rank.exchanged is None or rank.exchanged[0] != caller.sequence:
+                rank.exchanged = caller.sequence, self.center.exchange(caller.rank, w)
+            return rank.exchanged[1]
+
+    def evict(self) -> None:
+        """Removes rows by their tables' expiry and capacity."""
+        with self._changed:
+            self.rows.evict()
+
+    def dense_arrays(self) -> Arrays:
+        """Returns this server's part of the dense weights: `weights`, and moments where it updates them."""
+        with self._changed:
+            if self.dense is not None:
+                return self.dense.arrays()
+            return {} if self.center is None else {"weights": self.center.average()}
+
+    def pushes_done(self) -> list[int]:
+        """Returns how many pushes of each rank were carried out or skipped."""
+        with self._changed:
+            return [rank.done.count for rank in self._ranks]
+
+    def _rank(self, caller: Caller) -> _Rank:
+        if not 0 <= caller.rank < self._num_ranks:
+            raise MessageError(f"no such rank (got {caller.rank} of {self._num_ranks})")
+        return self._ranks[caller.rank]
+
+    def snapshot(self) -> dict[str, RowsSnapshot]:
+        """Returns a copy of the rows."""
+        with self._changed:
+            return {name: snapshot_of(store) for name, store in self.rows.stores.items()}
