@@ -87,8 +87,9 @@ def decode(message: bytes) -> tuple[Caller, list[NDArray[Any]]]:
         for dtype, shape in described:
             position += -position % _ALIGNMENT
             size = math.prod(shape)
-            if min(shape, default=0) < 0:
-                raise MessageError(f"a negative size (got {shape})")
+            # Before NumPy, which would not say of every wrong number that it is one.
+            if min(shape, default=0) < 0 or size > len(message):
+                raise MessageError(f"a size that no array in it can have (got {shape})")
             arrays.append(np.frombuffer(message, dtype, size, position).reshape(shape))
             position += size * dtype.itemsize
     except (struct.error, ValueError) as error:
