@@ -39,8 +39,12 @@ def train_epoch(
             progress.beat()
             yield report
             continue
+        refused = trainer.take_refused()
         if bool(result.is_finite):
-            trainer.skipped_in_a_row = 0
+            trainer.skipped_in_a_row = trainer.skipped_in_a_row + refused if refused else 0
+            report.skipped += refused
+            if refused:
+                _refuse_too_many_skipped(trainer, losses)
             report.step_examples.append(num_examples)
             report.step_losses.append(losses)
             report.evict_s += trainer.evict_if_due(progress)

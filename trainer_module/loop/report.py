@@ -15,12 +15,13 @@ from trainer_module.loop.history import EpochReport
 from trainer_module.loop.run import Run
 
 
-def write_report(run: Run, tables: dict[str, dict[str, Any]]) -> None:
+def write_report(run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str, Any]) -> None:
     """Writes both files, training.json last and atomically.
 
     Args:
         run: at its end.
         tables: `Trainer.statistics`.
+        exchange: `Trainer.exchange_report`.
     """
     job, trainer, history = run.job, run.trainer, run.history
     seconds = history.seconds + run.seconds
@@ -38,6 +39,7 @@ def write_report(run: Run, tables: dict[str, dict[str, Any]]) -> None:
         "input_wait": _input_wait(history.reports),
         "skipped_steps": sum(report.skipped for report in history.reports),
         "tables": tables,
+        "sync": exchange,
         "days": list(run.manifest.days),
         "warm_start": history.warm_start,
         "best_epoch": None if verdict is None else verdict.best_epoch,

@@ -17,26 +17,20 @@ from numpy.typing import NDArray
 
 from schemas.spec.sync import Async, Served, Shadow, Stale
 from trainer_module import collectives
-from trainer_module.dense.optimizers import clipped
-from trainer_module.embedding.sharded_tables import Unique
-from trainer_module.embedding.statistics import by_table
 from trainer_module.input.batch import Batch, ids_of, then_empty
 from trainer_module.loop.history import EpochReport
+from trainer_module.loop.served_step import ServedStep
 from trainer_module.loop.step import (
     StepResult,
-    event_minutes,
-    factor_at,
-    local_step,
-    newest_minute,
-    of_all,
-    update_dense,
 )
 from trainer_module.loop.trainer import Trainer
 from trainer_module.parameter_server.ahead import Ahead, Pushed
 from trainer_module.parameter_server.averaging import Averaging
-from trainer_module.parameter_server.client import Answer, Arrays, Servers
-from trainer_module.parameter_server.dense_part import part_of
-from trainer_module.parameter_server.routing import Request, RoutedKeys, route
+from trainer_module.parameter_server.client import Answer, Servers
+from trainer_module.parameter_server.routing import Request
+from trainer_module.parameter_server.rows import Update
+from trainer_module.parameter_server.shard import Outcome
+from trainer_module.parameter_server.tables import ServedTables
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import RowsSnapshot, Snapshot, StoredSnapshot
@@ -70,39 +64,19 @@ class ServedTrainer(Trainer):
         sync = ranker.spec.training.sync
         assert isinstance(sync, Served)
         self._sync: Served = sync
-        self._servers = servers
-        self._wire = tf.float16 if sync.wire == "float16" else tf.float32
+        self._tables = ServedTables(ranker.groups, servers)
         self._number = self._pushed = 0
         self._all_steps, self._paused_at = 0, 0
         self._own_updates = self._updates = self._examples = 0
         self._num_trained_before = 0
         self._staleness: Counter[int] = Counter()
-        self._refused = 0
+        self._refused = self._newly_refused = 0
         self._ahead: Ahead | None = None
         self._averaging: Averaging | None = None
-        self._digest = ""
+        self._num_compared = 0
         self._average = tf.Variable(self.dense.flat.read_value(), trainable=False, name="average")
         self._scored = self._average if isinstance(sync, Shadow) else self.dense.flat
-        self._trace()
-
-    def _trace(self) -> None:
-        layout, groups = self.ranker.layout, self.ranker.groups
-        batch = layout.batch_spec()
-        embeddings = {name: tf.TensorSpec([None, group.dim], self._wire) for name, group in groups.items()}
-        index = {name: tf.TensorSpec([None], tf.int32) for name in groups}
-        message = tf.TensorSpec([None], tf.float32)
-
-        def function(body: Any, *signature: Any) -> Any:
-            return tf.function(body, input_signature=signature, autograph=False)
-
-        self._route = function(self._routed, ids_of(batch))
-        self._local = function(self._computed, batch, embeddings, index)
-        size = self._local.get_concrete_function().structured_outputs[0].shape
-        message = tf.TensorSpec(size, tf.float32)
-        self._update = function(self._updated, message)
-        self._of_own = function(self._gradient_of_own, message)
-        self._read_keys = function(self._routed_to_read, batch)
-        self._score = function(self._scores, batch, embeddings, index)
+        self._graphs = ServedStep(self._state, self._scored, servers=len(servers), is_half=sync.wire == "float16")
 
     @property
     def step(self) -> int:
@@ -123,17 +97,17 @@ class ServedTrainer(Trainer):
 
         A rank at its own pace yields empty results while others train, so that it can save with them.
         """
-        self._ahead = Ahead(self._sync.staleness, pull=self._pull, finish=self._finish, first=self._number)
+        self._ahead = Ahead(self._sync.staleness, pull=self._pull, finish=self._tables.finish, first=self._number)
         if isinstance(self._sync, Shadow):
-            self._averaging = self._averaging or Averaging(self._servers, self._sync, self.dense.flat)
+            self._averaging = self._averaging or Averaging(self._tables.servers, self._sync, self.dense.flat)
         yield from self._steps_together(batches) if self._is_in_step else self._steps_alone(batches)
         ahead, self._ahead = self._ahead, None
         in_vain = ahead.close()
         for pushed in ahead.results():
             self._note(pushed)
         for number in in_vain:
-            self._finish(number, self._skip(number))
-        self._number = ahead.next_number
+            self._tables.finish(self._tables.skip(number))
+        self._number = self._pushed = ahead.next_number
         self._settle()
 
     def _steps_together(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
@@ -176,7 +150,7 @@ class ServedTrainer(Trainer):
             batch = next(source, None)
             if batch is None:
                 return
-            routed, newest = self._route(ids_of(batch))
+            routed, newest = self._graphs.route(ids_of(batch))
             waiting.append(_Batch(self._number, batch, Request.of(routed), int(newest)))
             self._ahead.offer(self._number, waiting[-1].request)
             self._number += 1
@@ -184,137 +158,42 @@ class ServedTrainer(Trainer):
     def _train(self, batch: _Batch) -> StepResult:
         assert self._ahead is not None
         answers = self._ahead.take(batch.number)
-        embeddings, dense = self._embeddings(answers)
+        embeddings, dense = self._tables.embeddings(answers)
         if dense is not None:
             self.dense.flat.assign(dense)
         index = {name: tf.constant(keys.index_n) for name, keys in batch.request.groups.items()}
-        message, gradients, scales = self._local(batch.batch, embeddings, index)
+        message, gradients, scales = self._graphs.local(batch.batch, embeddings, index)
         own_dense: NDArray[Any] | None = None
         if isinstance(self._sync, Async):
-            result, scale, factor, step, gradient = self._of_own(message)
+            result, scale, factor, step, gradient = self._graphs.of_own(message)
             own_dense = gradient.numpy()
         else:
             if self._is_in_step and self.ranks > 1:
-                message = tf.constant(self._servers.sum_spread(message.numpy(), "dense"))
-            result, scale, factor, step = self._update(message)
+                message = tf.constant(self._tables.servers.sum_spread(message.numpy(), "dense"))
+            result, scale, factor, step = self._graphs.update(message)
         if not bool(result.is_finite) or float(result.count) == 0.0:
-            begun = self._skip(batch.number)
+            begun = self._tables.skip(batch.number)
         else:
-            context = [
-                np.array([int(step), batch.newest, 0], np.int64),
-                np.array([float(scale), float(factor)], np.float32),
-                scales.numpy(),
-            ]
-            arrays = {name: tensor.numpy() for name, tensor in gradients.items()}
-            begun = [
-                server.begin(
-                    "push",
-                    [
-                        *context,
-                        *(array[batch.request.rows(name, server.number)] for name, array in arrays.items()),
-                        *([] if own_dense is None else [own_dense[self._part(server.number)]]),
-                    ],
-                    sequence=batch.number,
-                )
-                for server in self._servers.all
-            ]
+            update = Update(int(step), float(scale), float(factor))
+            begun = self._tables.push(batch.number, batch.request, gradients, scales, update, batch.newest, own_dense)
         self._ahead.push(batch.number, begun)
         self._pushed = batch.number + 1
         for pushed in self._ahead.results():
             self._note(pushed)
         return result
 
-    def _skip(self, number: int) -> list[Answer]:
-        """Tells the servers that a batch that was pulled is not trained on."""
-        skipped = [np.array([0, 0, 1], np.int64)]
-        return [server.begin("push", skipped, sequence=number) for server in self._servers.all]
+    def _pull(self, number: int, request: Request) -> Sequence[Answer]:
+        return self._tables.pull(number, request, int(self._state.step) + 1)
 
     def _note(self, pushed: Pushed) -> None:
         self._updates = max(self._updates, pushed.updates)
         self._examples = max(self._examples, pushed.examples)
-        if pushed.is_finite:
+        if pushed.outcome == Outcome.REFUSED:
+            self._refused += 1
+            self._newly_refused += 1
+        elif pushed.outcome == Outcome.APPLIED:
             self._own_updates += 1
             self._staleness[min(pushed.staleness, _LARGEST_STALENESS - 1)] += 1
-
-    def _pull(self, number: int, request: Request) -> Sequence[Answer]:
-        step = np.array([int(self._state.step) + 1], np.int64)
-        groups = self.ranker.groups
-        return [
-            server.begin(
-                "pull",
-                [step, *request.keys(server.number), *request.counted(server.number, groups)],
-                sequence=number,
-            )
-            for server in self._servers.all
-        ]
-
-    def _finish(self, number: int, answers: Sequence[Answer]) -> Pushed:
-        """Waits until all servers have carried out a push."""
-        del number
-        told = []
-        for answer in answers:
-            numbers = answer.result()[0]
-            while not numbers[0]:  # Other ranks have not pushed yet.
-                numbers = answer.again().result()[0]
-            told.append([int(each) for each in numbers[1:]])
-        finite, staleness, updates, examples = zip(*told, strict=True)
-        return Pushed(all(finite), max(staleness), updates[0], examples[0])
-
-    def _embeddings(self, answers: Sequence[Arrays]) -> tuple[dict[str, tf.Tensor], NDArray[Any] | None]:
-        """Returns the embeddings in the order of `Request`, and the dense weights where servers hold them."""
-        groups = list(self.ranker.groups)
-        parts = [answer[1:] for answer in answers]
-        embeddings = {name: tf.constant(_joined([part[index] for part in parts])) for index, name in enumerate(groups)}
-        has_dense = len(parts[0]) > len(groups)
-        return embeddings, _joined([part[-1] for part in parts]) if has_dense else None
-
-    def _part(self, server: int) -> slice:
-        return part_of(self.ranker.weights.size, server, len(self._servers))
-
-    # Functions of graphs.
-
-    def _routed(self, ids: Batch) -> tuple[dict[str, RoutedKeys], tf.Tensor]:
-        minutes = event_minutes(self._state, ids)
-        routed = route(self.ranker.groups, self.ranker.keys(ids), minutes, len(self._servers))
-        return routed, tf.maximum(newest_minute(self._state, ids), 0)
-
-    def _routed_to_read(self, batch: Batch) -> dict[str, RoutedKeys]:
-        return route(self.ranker.groups, self.ranker.keys(self.ranker.serving(batch)), {}, len(self._servers))
-
-    def _unique(self, embeddings: Any, index: Any) -> dict[str, Unique]:
-        return {name: Unique(tf.cast(embeddings[name], tf.float32), index[name]) for name in self.ranker.groups}
-
-    def _computed(self, batch: Batch, embeddings: Any, index: Any) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]:
-        local = local_step(self._state, batch, self._unique(embeddings, index))
-        if self._wire == tf.float32:
-            return local.message, local.rows, tf.ones([len(local.rows)])
-        scaled, scales = {}, []
-        for name, gradient in local.rows.items():
-            scaled[name], scale = half_of(gradient)
-            scales.append(scale)
-        return local.message, scaled, tf.stack(scales) if scales else tf.ones([0])
-
-    def _updated(self, message: tf.Tensor) -> tuple[StepResult, tf.Tensor, tf.Tensor, tf.Tensor]:
-        summed = of_all(self._state, message)
-        is_due = summed.result.is_finite & (summed.result.count > 0.0)
-        step = tf.cond(is_due, lambda: tf.identity(update_dense(self._state, summed).step), self._state.step.read_value)
-        factor = tf.convert_to_tensor(factor_at(self._state, step), tf.float32)
-        return summed.result, summed.scale, factor, step
-
-    def _gradient_of_own(self, message: tf.Tensor) -> tuple[StepResult, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        summed = of_all(self._state, message)
-        step = self._state.step.assign_add(tf.cast(summed.result.is_finite, tf.int64))
-        factor = tf.convert_to_tensor(factor_at(self._state, step), tf.float32)
-        gradient = clipped(summed.dense, self.ranker.spec.training.clip_gradient_norm) * summed.result.count
-        return summed.result, summed.scale, factor, tf.identity(step), gradient
-
-    def _scores(self, batch: Batch, embeddings: Any, index: Any) -> tf.Tensor:
-        batch = self.ranker.serving(batch)
-        unique = self._unique(embeddings, index)
-        rows = {name: tf.gather(of_group.embeddings_uD, of_group.index_n) for name, of_group in unique.items()}
-        return self.ranker.logits(self.ranker.weights.unpack(self._scored), batch, rows)
-
-    # What all ranks do together.
 
     @property
     def _pause_after(self) -> int:
@@ -345,19 +224,28 @@ class ServedTrainer(Trainer):
         if self._averaging is not None:
             self._averaging.settle()
         collectives.barrier(name="settled_model")
+        self._check_pushes()
         if isinstance(self._sync, Shadow):
-            self._average.assign(self._served_vectors()[_WEIGHTS])
+            self._average.assign(self._tables.dense()[_WEIGHTS])
         elif isinstance(self._sync, Async):
-            for name, vector in self._served_vectors().items():
+            for name, vector in self._tables.dense().items():
                 self._flats()[name].assign(vector)
         # Nobody trains on before all have read.
         collectives.barrier(name="read_model")
 
-    def _served_vectors(self) -> dict[str, NDArray[Any]]:
-        """Returns the dense vectors that servers hold, whole: [size] by name."""
-        answers = self._servers.ask("dense", {})
-        names = answers[0][0]["dense"]
-        return {name: np.concatenate([arrays[i] for _, arrays in answers]) for i, name in enumerate(names)}
+    def _check_pushes(self) -> None:
+        """Checks that every server has carried out each of this rank's pushes once.
+
+        Raises:
+            RuntimeError: one has not.
+        """
+        for number, told in enumerate(self._tables.account()):
+            done = told["pushes"][self.rank]
+            if done != self._pushed:
+                raise RuntimeError(
+                    f"training: parameter server {number} has carried out {done} pushes of rank {self.rank}, which has "
+                    f"sent {self._pushed}"
+                )
 
     def begin(self) -> None:
         """See `Trainer`."""
@@ -365,12 +253,8 @@ class ServedTrainer(Trainer):
         self._num_trained_before = self._all_steps = int(self._state.step)
         if self.rank == 0:
             vectors = {name: flat.numpy() for name, flat in self._flats().items()}
-            document = {
-                "step": int(self._state.step) * self.updates_a_step,
-                "newest": max(int(self._newest), 0),
-                "dense": list(vectors),
-            }
-            self._servers.tell_parts("begin", document, list(vectors.values()))
+            step, newest = int(self._state.step) * self.updates_a_step, max(int(self._newest), 0)
+            self._tables.begin(vectors, step=step, newest=newest)
         collectives.barrier(name="servers_begun")
 
     def evict(self, progress: Progress) -> float:
@@ -378,26 +262,59 @@ class ServedTrainer(Trainer):
         started = time.monotonic()
         with progress.beating():
             if self.rank == 0 and any(group.counts_occurrences for group in self.ranker.groups.values()):
-                self._servers.ask("evict", {})
+                self._tables.evict()
             collectives.barrier(name="evicted")
         return time.monotonic() - started
 
     def statistics(self) -> dict[str, dict[str, Any]]:
         """See `Trainer`."""
-        answers = self._servers.ask("statistics", {})
-        groups = self.ranker.groups
-        counts = {name: np.stack([arrays[i] for _, arrays in answers]) for i, name in enumerate(groups)}
-        return by_table(groups, counts)
+        return self._tables.statistics()
+
+    def take_refused(self) -> int:
+        """See `Trainer`."""
+        refused, self._newly_refused = self._newly_refused, 0
+        return refused
+
+    def exchange_report(self) -> dict[str, Any]:
+        """See `Trainer`."""
+        told = self._tables.account()
+        histogram = np.zeros([_LARGEST_STALENESS], np.int64)
+        for staleness, times in self._staleness.items():
+            histogram[staleness] = times
+        histogram = collectives.allreduce_sum(tf.constant(histogram), name="staleness").numpy()
+        refused = int(collectives.allreduce_sum(tf.constant(self._refused), name="refused"))
+        report: dict[str, Any] = {
+            "kind": self._sync.kind,
+            "staleness": {str(staleness): int(histogram[staleness]) for staleness in np.flatnonzero(histogram)},
+            "refused_pushes": refused,
+            "servers": {
+                "number": len(told),
+                "load_max_over_mean": _max_over_mean([document["keys"] for document in told]),
+                "rows_max_over_mean": _max_over_mean([document["rows"] for document in told]),
+                "overflows": sum(document["overflows"] for document in told),
+                "cpu_s": [round(sum(document["cpu_s"].values()), 3) for document in told],
+            },
+        }
+        if self._is_in_step:
+            report["dense"] = {"compared": self._num_compared, "sha256": self._compare()}
+        if isinstance(self._sync, Shadow):
+            report["gap_steps"] = self._gaps()
+        return report
+
+    def _gaps(self) -> dict[str, float | int | None]:
+        """Returns the number of exchanges of all ranks, and the steps between two of one rank."""
+        gaps = [] if self._averaging is None else self._averaging.gaps
+        own = tf.constant([len(gaps), sum(gaps)], tf.int64)
+        number, total = collectives.allreduce_sum(own, name="gaps").numpy().tolist()
+        longest = int(collectives.allreduce_max(tf.constant(max(gaps, default=0)), name="longest_gap"))
+        return {"exchanges": number, "mean": round(total / number, 2) if number else None, "max": longest}
 
     def logits(self, batch: Batch) -> tf.Tensor:
         """See `Trainer`."""
-        request = Request.of(self._read_keys(batch))
-        begun = [server.begin("read", request.keys(server.number)) for server in self._servers.all]
-        parts = [answer.result() for answer in begun]
-        groups = enumerate(self.ranker.groups)
-        embeddings = {name: tf.constant(_joined([part[i] for part in parts])) for i, name in groups}
+        request = Request.of(self._graphs.read_keys(batch))
+        embeddings = self._tables.read(request)
         index = {name: tf.constant(keys.index_n) for name, keys in request.groups.items()}
-        return self._score(batch, embeddings, index)
+        return self._graphs.score(batch, embeddings, index)
 
     def snapshot(self) -> Snapshot:
         """See `Trainer`."""
@@ -421,7 +338,7 @@ class ServedTrainer(Trainer):
     def save_rows(self, target: Path) -> None:
         """See `Trainer`."""
         if self.rank == 0:
-            self._servers.ask("save", {"target": str(target)})
+            self._tables.save(target)
         # The servers have copied their rows: they may change.
         collectives.barrier(name="rows_copied")
 
@@ -431,7 +348,7 @@ class ServedTrainer(Trainer):
         """See `Trainer`."""
         self._restore_dense(snapshot)
         if self.rank == 0 and directory is not None:
-            self._servers.ask("load", {"directory": str(directory), "is_base": is_base})
+            self._tables.load(directory, is_base=is_base)
 
     def share(self, report: EpochReport) -> None:
         """See `Trainer`."""
@@ -446,8 +363,8 @@ class ServedTrainer(Trainer):
         report.step_losses[report.num_shared :] = of_all_ranks[:, 2:].tolist()
         report.num_shared = len(report.step_losses)
 
-    def _compare(self) -> None:
-        """Compares the dense weights of all ranks.
+    def _compare(self) -> str:
+        """Compares the dense weights of all ranks; returns their digest.
 
         Raises:
             RuntimeError: they differ.
@@ -456,21 +373,9 @@ class ServedTrainer(Trainer):
         digests = collectives.texts(digest, name="digests")
         if len(set(digests)) > 1:
             raise RuntimeError(f"training: the ranks' dense weights differ after step {self.step} (got {digests})")
-        self._digest = digest
+        self._num_compared += 1
+        return digest
 
 
-def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def half_of(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns a gradient as float16, and what to multiply it by again.
-
-    It is scaled by a power of two so that its largest number is near the top of float16's range: none overflows, and
-    the error of each is at most 2^-11 of itself, or 2^-39 of the largest. Not finite stays not finite.
-    """
-    largest = tf.reduce_max(tf.abs(gradient), initial=0.0)
-    is_scalable = tf.math.is_finite(largest) & (largest > 0.0)
-    exponent = tf.floor(tf.math.log(tf.where(is_scalable, largest, 1.0)) / np.log(2.0))
-    factor = tf.pow(2.0, tf.clip_by_value(14.0 - exponent, -100.0, 100.0))
-    return tf.cast(gradient * factor, tf.float16), 1.0 / factor
+def _max_over_mean(numbers: Sequence[float]) -> float | None:
+    return round(max(numbers) * len(numbers) / sum(numbers), 4) if sum(numbers) else None

@@ -95,6 +95,14 @@ class Trainer(ABC):
     def statistics(self) -> dict[str, dict[str, Any]]:
         """Returns numbers by table over all owners of rows, see `embedding.statistics`. All ranks together."""
 
+    def take_refused(self) -> int:
+        """Returns how many steps' gradients the owners of rows have refused since this was last asked."""
+        return 0
+
+    def exchange_report(self) -> dict[str, Any]:
+        """Returns how ranks and servers have exchanged, for the report. All ranks together."""
+        return {"kind": self.ranker.spec.training.sync.kind}
+
     @abstractmethod
     def logits(self, batch: Batch) -> tf.Tensor:
         """Returns [batch, tasks] without making rows. All ranks together."""

@@ -60,11 +60,11 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int, s
     # Save: the final checkpoint, scores that the exported model must reproduce, and the report.
     with progress.beating():
         checkpointer.write_final(Path(job.final_checkpoint))
-        tables = run.trainer.statistics()
+        tables, exchange = run.trainer.statistics(), run.trainer.exchange_report()
         write_check(job, rank, run.trainer.predict)
         collectives.barrier(name="all_written")
     if rank == 0:
-        write_report(run, tables)
+        write_report(run, tables, exchange)
 
 
 def _log_stop(epoch: int, verdict: Verdict) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer_module.parameter_server.client import Answer, Arrays
+from trainer_module.parameter_server.shard import Outcome
 
 
 @dataclass(frozen=True)
@@ -14,12 +15,12 @@ class Pushed:
     """What servers said to a push.
 
     Attributes:
-        is_finite: all of them have updated their rows.
+        outcome: `shard.Outcome`; the worst of theirs.
         staleness: updates that the worst of them applied between reading a row and updating it.
         updates, examples: that the first of them has applied in this attempt, of all ranks.
     """
 
-    is_finite: bool
+    outcome: Outcome
     staleness: int
     updates: int
     examples: int
@@ -38,7 +39,7 @@ class Ahead:
         staleness: int,
         *,
         pull: Callable[[int, Any], Sequence[Answer]],
-        finish: Callable[[int, Sequence[Answer]], Pushed],
+        finish: Callable[[Sequence[Answer]], Pushed],
         first: int = 0,
     ):
         """Begins.
@@ -46,7 +47,7 @@ class Ahead:
         Args:
             staleness: the bound.
             pull: sends the pulls of a batch: (number, request) -> one answer a server.
-            finish: waits until a push is carried out: (number, its answers).
+            finish: waits until a push is carried out: its answers.
             first: number of the first batch.
         """
         self._staleness, self._pull, self._finish = staleness, pull, finish
@@ -125,7 +126,7 @@ class Ahead:
         try:
             while (work := self._pushes.get()) is not None:
                 number, answers = work
-                result = self._finish(number, answers)
+                result = self._finish(answers)
                 with self._changed:
                     self._results.append(result)
                     self._done = number + 1

@@ -76,6 +76,7 @@ class Service(grpc.GenericRpcHandler):
             "save": self._save,
             "evict": self._evict,
             "dense": self._dense,
+            "account": self._account,
             "statistics": self._statistics,
         }
         self._handlers = {
@@ -140,11 +141,11 @@ class Service(grpc.GenericRpcHandler):
                 raise MessageError(f"one finite scale a group (got {scales})")
             push = Push(Update(step, float(factors[0]), float(factors[1])), newest, scales, by_group, dense)
         message.end()
-        applied = self.shard.push(caller, push, patience_s=PATIENCE_S)
-        if applied is None:
+        answered = self.shard.push(caller, push, patience_s=PATIENCE_S)
+        if answered is None:
             return [_numbers(0, 0, 0, 0, 0)]
         shard = self.shard
-        return [_numbers(1, applied.is_finite, applied.staleness, shard.num_updates, shard.num_examples)]
+        return [_numbers(1, answered.outcome, answered.staleness, shard.num_updates, shard.num_examples)]
 
     def _read(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         del caller
@@ -211,7 +212,12 @@ class Service(grpc.GenericRpcHandler):
         return [_document_of({"dense": list(dense)}), *dense.values()]
 
     def _statistics(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Returns what became of the pushes, and by group `statistics.counted`."""
+        """Returns by group `statistics.counted`."""
+        del caller, arrays
+        return [_document_of({}), *(counted(store) for store in self.shard.rows.stores.values())]
+
+    def _account(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        """Returns what this server has done."""
         del caller, arrays
         told = {
             "updates": self.shard.num_updates,
@@ -222,7 +228,7 @@ class Service(grpc.GenericRpcHandler):
             "calls": self._calls,
             "cpu_s": {name: round(seconds, 3) for name, seconds in self._seconds.items()},
         }
-        return [_document_of(told), *(counted(store) for store in self.shard.rows.stores.values())]
+        return [_document_of(told)]
 
     def _num_rows(self) -> int:
         return sum(store.num_rows for store in self.shard.rows.stores.values())

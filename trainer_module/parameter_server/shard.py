@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -43,21 +44,29 @@ class _Rank:
 
     pulled: dict[int, Pulled] = field(default_factory=dict)
     done: Window = field(default_factory=Window)
-    results: dict[int, "Applied"] = field(default_factory=dict)
+    results: dict[int, "Answered"] = field(default_factory=dict)
     exchanged: tuple[int, NDArray[Any]] | None = None
 
 
+class Outcome(IntEnum):
+    """What became of a push: the rank left its batch out, or its gradients were applied, or not finite."""
+
+    SKIPPED = 0
+    APPLIED = 1
+    REFUSED = 2
+
+
 @dataclass(frozen=True)
-class Applied:
-    """What became of a push.
+class Answered:
+    """The answer to a push.
 
     Attributes:
-        is_finite: the gradients were; if not, nothing was updated.
+        outcome: of it.
         staleness: updates applied between reading the rows and this one.
     """
 
-    is_finite: bool
-    staleness: int
+    outcome: Outcome
+    staleness: int = 0
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,7 @@ class Shard:
             pulled.version = self.rows.version
             return pulled.version, self.rows.embeddings(pulled), None if self.dense is None else self.dense.weights()
 
-    def push(self, caller: Caller, push: Push | None, *, patience_s: float) -> Applied | None:
+    def push(self, caller: Caller, push: Push | None, *, patience_s: float) -> Answered | None:
         """Updates the rows of a batch, once however often it is called; None: other ranks are missing, ask again.
 
         Args:
@@ -179,14 +188,15 @@ class Shard:
             if caller.sequence not in rank.done and caller.sequence not in rank.pulled:
                 raise MessageError(f"a push without its pull (got rank {caller.rank}, batch {caller.sequence})")
             if push is None:
-                self._finish(caller.rank, caller.sequence, Applied(False, 0))
+                self._finish(caller.rank, caller.sequence, Answered(Outcome.SKIPPED))
             elif caller.sequence not in rank.done:
                 self._hold(caller, push)
             while caller.sequence not in rank.done:
                 left_s = given_up - time.monotonic()
                 if left_s <= 0 or not self._changed.wait(left_s):
                     return None
-            return rank.results.get(caller.sequence, Applied(True, 0))
+            # A rank asks again for an answer that it has not had, and never for one so old that it is forgotten.
+            return rank.results.get(caller.sequence, Answered(Outcome.APPLIED))
 
     def _hold(self, caller: Caller, push: Push) -> None:
         """Keeps a rank's gradients until those of all ranks of the step are here, then applies them."""
@@ -201,9 +211,9 @@ class Shard:
         del self._waiting[caller.sequence]
         pushes = [step[rank] for rank in sorted(step)]
         before = self.rows.version
-        is_finite = self._apply(pushes)
+        outcome = Outcome.APPLIED if self._apply(pushes) else Outcome.REFUSED
         for rank, (pulled, _) in step.items():
-            self._finish(rank, caller.sequence, Applied(is_finite, before - pulled.version))
+            self._finish(rank, caller.sequence, Answered(outcome, before - pulled.version))
         self._changed.notify_all()
 
     def _apply(self, pushes: Sequence[tuple[Pulled, Push]]) -> bool:
@@ -231,11 +241,11 @@ class Shard:
             self.rows.evict()
         return True
 
-    def _finish(self, rank: int, sequence: int, applied: Applied) -> None:
+    def _finish(self, rank: int, sequence: int, answered: Answered) -> None:
         of_rank = self._ranks[rank]
         if of_rank.done.add(sequence):
             of_rank.pulled.pop(sequence, None)
-            of_rank.results[sequence] = applied
+            of_rank.results[sequence] = answered
             of_rank.results.pop(sequence - _RESULTS_KEPT, None)
 
     def read(self, keys: Arrays) -> Arrays:

@@ -27,7 +27,7 @@ class Clock:
         return self.now
 
 
-class InStepTrainer:
+class Trainer:
     """Takes so many seconds for a step."""
 
     def __init__(self, clock: Clock, step_s: float):
@@ -44,6 +44,15 @@ class InStepTrainer:
     def evict(self, _: Any) -> float:
         """Removes nothing."""
         return 0.0
+
+    evict_if_due = evict
+
+    def take_refused(self) -> int:
+        """Nothing is refused."""
+        return 0
+
+    def share(self, _: Any) -> None:
+        """It is alone."""
 
 
 def _batches(clock: Clock, read_s: float) -> Iterator[int]:
@@ -65,7 +74,7 @@ def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
     monkeypatch.setattr(epoch, "time", clock)
     for number, (read_s, step_s) in enumerate([(1.0, 3.0), (9.0, 1.0), (0.0, 1.0)]):
         report = history.report_of(number)
-        trainer, progress = InStepTrainer(clock, step_s), SimpleNamespace(stepped=max)
+        trainer, progress = Trainer(clock, step_s), SimpleNamespace(stepped=max)
         deque(epoch.train_epoch(trainer, _batches(clock, read_s), progress, report))
         assert (report.input_wait_s, report.seconds) == (BATCHES * read_s, BATCHES * (read_s + step_s))
     ranker = SimpleNamespace(tasks=("like", "watch"), weights=SimpleNamespace(size=1))
@@ -75,7 +84,7 @@ def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
     run = SimpleNamespace(
         job=written, trainer=trained, history=history, seconds=75.0, manifest=SimpleNamespace(days=())
     )
-    write_report(run, {})
+    write_report(run, {}, {})
     told = json.loads(written.report_file.read_text())
     assert [each["input_wait"] for each in told["epochs"]] == [0.25, 0.9, 0.0]
     assert told["input_wait"] == round(50 / 75, 4)

@@ -54,7 +54,8 @@ def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
     assert history.losses()[-1, 0] < history.losses()[0, 0]
     report.validation, _ = validate(trainer, batches, progress)
     unread: Any = None
-    write_report(Run(made, trainer, unread, history, progress, manifest(ranks=1), 0), tables={})
+    run = Run(made, trainer, unread, history, progress, manifest(ranks=1), InStepTrainer, 0)
+    write_report(run, tables={}, exchange={})
 
     def refused(constant: str) -> None:
         raise ValueError(f"training.json: no JSON has {constant}")

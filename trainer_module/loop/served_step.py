@@ -1,0 +1,105 @@
+"""The graphs of a rank whose rows are on parameter servers: what it computes between two messages."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer_module.dense.optimizers import clipped
+from trainer_module.embedding.sharded_tables import Unique
+from trainer_module.input.batch import Batch, ids_of
+from trainer_module.loop.step import (
+    StepResult,
+    StepState,
+    event_minutes,
+    factor_at,
+    local_step,
+    newest_minute,
+    of_all,
+    update_dense,
+)
+from trainer_module.parameter_server.half import half_of
+from trainer_module.parameter_server.routing import RoutedKeys, route
+
+
+class ServedStep:
+    """Functions traced once.
+
+    Attributes:
+        route: ids of a batch to its routed keys and its newest minute.
+        local: batch, embeddings [u, dim] and index [n] by group to the dense message, the rows' gradients in the type
+            of the wire, and their scales.
+        update: message, summed over the ranks or one rank's own, to result, scale of the rows' gradients, factor of the
+            learning rates and step; updates the dense weights.
+        of_own: a rank's own message to the same, and the gradient of the dense weights, a sum; updates nothing.
+        read_keys: batch to its routed keys as predictions see them.
+        score: batch, embeddings and index to logits.
+    """
+
+    def __init__(self, state: StepState, scored: tf.Variable, *, servers: int, is_half: bool):
+        """Traces the functions.
+
+        Args:
+            state: read and updated.
+            scored: the dense weights that predictions take.
+            servers: how many share the rows.
+            is_half: embeddings and gradients travel as float16.
+        """
+        self._state, self._ranker, self._scored, self._servers = state, state.ranker, scored, servers
+        self._wire = tf.float16 if is_half else tf.float32
+        groups = self._ranker.groups
+        batch = self._ranker.layout.batch_spec()
+        embeddings = {name: tf.TensorSpec([None, group.dim], self._wire) for name, group in groups.items()}
+        index = {name: tf.TensorSpec([None], tf.int32) for name in groups}
+        self.route = _function(self._routed, ids_of(batch))
+        self.local = _function(self._computed, batch, embeddings, index)
+        size = self.local.get_concrete_function().structured_outputs[0].shape
+        message = tf.TensorSpec(size, tf.float32)
+        self.update = _function(self._updated, message)
+        self.of_own = _function(self._gradient_of_own, message)
+        self.read_keys = _function(self._routed_to_read, batch)
+        self.score = _function(self._scores, batch, embeddings, index)
+
+    def _routed(self, ids: Batch) -> tuple[dict[str, RoutedKeys], tf.Tensor]:
+        minutes = event_minutes(self._state, ids)
+        routed = route(self._ranker.groups, self._ranker.keys(ids), minutes, self._servers)
+        return routed, tf.maximum(newest_minute(self._state, ids), 0)
+
+    def _routed_to_read(self, batch: Batch) -> dict[str, RoutedKeys]:
+        return route(self._ranker.groups, self._ranker.keys(self._ranker.serving(batch)), {}, self._servers)
+
+    def _unique(self, embeddings: Any, index: Any) -> dict[str, Unique]:
+        return {name: Unique(tf.cast(embeddings[name], tf.float32), index[name]) for name in self._ranker.groups}
+
+    def _computed(self, batch: Batch, embeddings: Any, index: Any) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]:
+        local = local_step(self._state, batch, self._unique(embeddings, index))
+        if self._wire == tf.float32:
+            return local.message, local.rows, tf.ones([len(local.rows)])
+        scaled, scales = {}, []
+        for name, gradient in local.rows.items():
+            scaled[name], scale = half_of(gradient)
+            scales.append(scale)
+        return local.message, scaled, tf.stack(scales) if scales else tf.ones([0])
+
+    def _updated(self, message: tf.Tensor) -> tuple[StepResult, tf.Tensor, tf.Tensor, tf.Tensor]:
+        summed = of_all(self._state, message)
+        is_due = summed.result.is_finite & (summed.result.count > 0.0)
+        step = tf.cond(is_due, lambda: tf.identity(update_dense(self._state, summed).step), self._state.step.read_value)
+        factor = tf.convert_to_tensor(factor_at(self._state, step), tf.float32)
+        return summed.result, summed.scale, factor, step
+
+    def _gradient_of_own(self, message: tf.Tensor) -> tuple[StepResult, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        summed = of_all(self._state, message)
+        step = self._state.step.assign_add(tf.cast(summed.result.is_finite, tf.int64))
+        factor = tf.convert_to_tensor(factor_at(self._state, step), tf.float32)
+        gradient = clipped(summed.dense, self._ranker.spec.training.clip_gradient_norm) * summed.result.count
+        return summed.result, summed.scale, factor, tf.identity(step), gradient
+
+    def _scores(self, batch: Batch, embeddings: Any, index: Any) -> tf.Tensor:
+        batch = self._ranker.serving(batch)
+        unique = self._unique(embeddings, index)
+        rows = {name: tf.gather(of_group.embeddings_uD, of_group.index_n) for name, of_group in unique.items()}
+        return self._ranker.logits(self._ranker.weights.unpack(self._scored), batch, rows)
+
+
+def _function(body: Any, *signature: Any) -> Any:
+    return tf.function(body, input_signature=signature, autograph=False)
