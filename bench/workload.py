@@ -73,7 +73,7 @@ def pool(num_examples: int, *, num_ids: int = 10_000_000, seed: int) -> Pool:
     The labels' dependence on keys and numbers is the same for every seed.
     """
     generator = np.random.default_rng(seed)
-    numbers = np.stack([_zipf(generator, num_examples, count) for count in cardinalities(num_ids)], 1)
+    numbers = np.stack([zipf(generator, num_examples, count) for count in cardinalities(num_ids)], 1)
     keys = keys_of(numbers)
     floats = generator.standard_normal((num_examples, NUM_FLOATS)).astype(np.float32)
     slopes = np.random.default_rng(1234).standard_normal((NUM_FLOATS, NUM_TASKS)) * 0.3
@@ -104,8 +104,8 @@ def _mixed(numbers: NDArray[Any]) -> NDArray[Any]:
     return (mix64(numbers.astype(np.uint64)) >> np.uint64(1)).astype(np.int64)
 
 
-def _zipf(generator: np.random.Generator, size: int, count: int) -> NDArray[Any]:
+def zipf(generator: np.random.Generator, size: int, count: int, exponent: float = _ZIPF_EXPONENT) -> NDArray[Any]:
     """Returns numbers 0 .. count - 1, of which the r-th is drawn in proportion to r ** -exponent."""
-    rest = 1.0 - _ZIPF_EXPONENT
+    rest = 1.0 - exponent
     drawn = ((count**rest - 1.0) * generator.random(size) + 1.0) ** (1.0 / rest)
     return np.minimum(drawn.astype(np.int64) - 1, count - 1)

@@ -1,0 +1,231 @@
+"""What a parameter server's transport costs: CPU of a pull and a push through gRPC, over that of the same in-process.
+
+    python -m bench.parameter_server             # the ratio, float32 and float16, 1 and 2 servers
+    python -m bench.parameter_server --load      # 4 servers, ids by Zipf's law: how even keys and CPU are
+
+36,000 unique keys x 16 floats a call, Adam, 500,000 rows. In-process is `rows.Rows`, called as a server calls it. CPU
+is that of rank and servers together, all threads, so that time spent waiting does not count. Turns alternate.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from bench.workload import DIM, keys_of, zipf
+from schemas.contracts.training_job import TrainJob, write_job
+from schemas.derived.groups import groups_of
+from schemas.spec import RankerSpec, digest
+from trainer_module.embedding.row_store import stores_of
+from trainer_module.launch.children import ALLOCATOR
+from trainer_module.launch.parameter_servers import SERVER_MODULE
+from trainer_module.parameter_server.client import Servers, find_servers
+from trainer_module.parameter_server.routing import Request, route
+from trainer_module.parameter_server.rows import Gradients, Rows, Update
+
+_NUM_KEYS, _NUM_ROWS, _TURN = 36_000, 500_000, 25
+_IDS_A_BATCH, _NUM_IDS, _EXPONENT = 81_920, 10_000_000, 1.1
+_ATTEMPT, _GROUP_TABLE = "0", "ids"
+_NO_COUNTS = np.zeros(0, np.int64)
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def _ranker(servers: int, wire: str) -> RankerSpec:
+    document = {
+        "name": "bench",
+        "tables": {_GROUP_TABLE: {"dim": DIM}},
+        "features": {"id": {"kind": "id", "type": "int", "table": _GROUP_TABLE}},
+        "tasks": {"y": {"kind": "binary"}},
+        "model": {"kind": "shared_bottom", "bottom_units": [8], "tower_units": [8]},
+        "training": {
+            "batch_size_per_rank": 4096,
+            "dense_optimizer": {"kind": "adam", "learning_rate": 0.001},
+            "embedding_optimizer": {"kind": "adam", "learning_rate": 0.01},
+            "sync": {"kind": "stale", "staleness": 0, "wire": wire},
+        },
+        "cluster": {"ranks": 1, "data_workers": 0, "parameter_servers": servers},
+    }
+    return RankerSpec.model_validate_json(json.dumps(document))
+
+
+@contextmanager
+def _served(ranker: RankerSpec) -> Iterator[tuple[Servers, list[int]]]:
+    """Runs the servers of a job; gives a rank's side of them, and their process ids."""
+    with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory:
+        folder = Path(directory)
+        job = TrainJob(
+            ranker=ranker,
+            spec_digest=digest(ranker),
+            train_files=(),
+            transform_graph="",
+            model_dir="",
+            output_dir=directory,
+            final_checkpoint="",
+            checkpoint_dir=directory,
+            log_dir=directory,
+        )
+        write_job(folder / "job.json", job)
+        command = [sys.executable, "-m", SERVER_MODULE, str(folder / "job.json"), str(os.getpid())]
+        processes = [
+            subprocess.Popen([*command, str(number), _ATTEMPT], stderr=subprocess.DEVNULL)
+            for number in range(ranker.num_parameter_servers)
+        ]
+        try:
+            servers = find_servers(job, _ATTEMPT, rank=0, ranks=1)
+            yield servers, [process.pid for process in processes]
+            servers.close()
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+def _cpu_s(pids: Sequence[int]) -> list[float]:
+    """Returns CPU seconds of processes, all their threads: Linux' clock of a process (clock_getcpuclockid(3))."""
+    return [time.clock_gettime((~pid << 3) | 2) for pid in pids]
+
+
+class _Remote:
+    """Rows on servers."""
+
+    def __init__(self, ranker: RankerSpec, servers: Servers):
+        (self._group,) = groups_of(ranker)
+        self._servers, self._batches = servers, itertools.count()
+        groups, keys = groups_of(ranker), tf.TensorSpec([None], tf.int64)
+        self._route = tf.function(
+            lambda keys_n: route(groups, {self._group: keys_n}, {}, len(servers)), input_signature=[keys]
+        )
+
+    def request(self, keys: NDArray[Any]) -> Request:
+        """Returns keys by server."""
+        return Request.of(self._route(keys))
+
+    def pull_and_push(self, request: Request, gradients: NDArray[Any]) -> None:
+        """Does what a rank does for a batch."""
+        number = next(self._batches)
+        step = np.array([number + 1], np.int64)
+        pulls = [
+            server.begin("pull", [step, *request.keys(server.number), _NO_COUNTS], sequence=number)
+            for server in self._servers.all
+        ]
+        for pull in pulls:
+            pull.result()
+        context = [
+            np.array([number + 1, 0, 0], np.int64),
+            np.array([1.0, 1.0], np.float32),
+            np.array([1.0], np.float32),
+        ]
+        pushes = [
+            server.begin("push", [*context, gradients[request.rows(self._group, server.number)]], sequence=number)
+            for server in self._servers.all
+        ]
+        for push in pushes:
+            push.result()
+
+
+class _Local:
+    """Rows in this process."""
+
+    def __init__(self, ranker: RankerSpec, *, half: bool):
+        stores = stores_of(groups_of(ranker), seed=0, rank=0, ranks=1)
+        (self._group,) = stores
+        self._rows, self._step = Rows(stores, server=0, servers=1, half=half), 0
+
+    def pull_and_push(self, keys: NDArray[Any], gradients: NDArray[Any]) -> None:
+        """Does what a server does for a batch."""
+        self._step += 1
+        pulled = self._rows.pull({self._group: keys}, {}, _NO_COUNTS, self._step)
+        self._rows.embeddings(pulled)
+        part = Gradients(pulled, {self._group: gradients}, np.ones(1, np.float32))
+        self._rows.apply([part], Update(self._step, 1.0, 1.0))
+
+
+def _ratios(repeats: int) -> None:
+    generator = np.random.default_rng(0)
+    ids = keys_of(np.arange(_NUM_ROWS)[:, None])[:, 0]
+    print("servers  wire     in-process ms  through gRPC ms (rank + servers)  ratio  least-most")
+    for wire, number in itertools.product(("float32", "float16"), (1, 2)):
+        kind: Any = np.float16 if wire == "float16" else np.float32
+        ranker = _ranker(number, wire)
+        with _served(ranker) as (servers, pids):
+            local, remote = _Local(ranker, half=wire == "float16"), _Remote(ranker, servers)
+            for keys in np.array_split(ids, 20):
+                zeros = np.zeros([len(keys), DIM], kind)
+                local.pull_and_push(keys, zeros)
+                remote.pull_and_push(remote.request(keys), zeros)
+            batches = [generator.choice(ids, _NUM_KEYS, replace=False) for _ in range(_TURN)]
+            requests = [remote.request(keys) for keys in batches]
+            gradients = generator.standard_normal([_NUM_KEYS, DIM]).astype(kind)
+            every: list[tuple[float, float, float]] = []
+            for turn in range(repeats + 1):
+                started = time.process_time()
+                for keys in batches:
+                    local.pull_and_push(keys, gradients)
+                own, before = time.process_time(), _cpu_s(pids)
+                for request in requests:
+                    remote.pull_and_push(request, gradients)
+                ended, after = time.process_time(), _cpu_s(pids)
+                if turn:  # The first one warms up.
+                    every.append((own - started, ended - own, sum(after) - sum(before)))
+        ratios = [(rank + server) / alone for alone, rank, server in every]
+        alone, rank, server = (statistics.median(part) / _TURN * 1e3 for part in zip(*every, strict=True))
+        print(
+            f"{number:7d}  {wire}  {alone:13.1f}  {rank + server:11.1f} ({rank:.1f} + {server:.1f})  "
+            f"{statistics.median(ratios):15.2f}  {min(ratios):.2f}-{max(ratios):.2f}",
+            flush=True,
+        )
+
+
+def _load(servers: int, batches: int) -> None:
+    """Prints how even the servers are: each batch's ids follow Zipf's law, so that a few are in every batch."""
+    generator, ranker = np.random.default_rng(0), _ranker(servers, "float32")
+    with _served(ranker) as (connected, pids):
+        remote, before, totals = _Remote(ranker, connected), [0.0] * servers, np.zeros([2, servers])
+        for batch in range(batches):
+            if batch == batches // 4:  # By then the most frequent ids have rows.
+                before, totals = _cpu_s(pids), np.zeros([2, servers])
+            ids = keys_of(zipf(generator, _IDS_A_BATCH, _NUM_IDS, _EXPONENT)[:, None])[:, 0]
+            request = remote.request(ids)
+            (routed,) = request.groups.values()
+            ends = np.cumsum(routed.counts_S)
+            occurrences = np.bincount(np.searchsorted(ends, routed.index_n, side="right"), minlength=servers)
+            totals += np.stack([occurrences, routed.counts_S])
+            remote.pull_and_push(request, np.zeros([len(routed.keys_u), DIM], np.float32))
+        cpu = np.subtract(_cpu_s(pids), before)
+    for name, of_servers in (("ids of examples", totals[0]), ("unique keys", totals[1]), ("CPU", cpu)):
+        print(f"{name:16s} max/mean over {servers} servers {of_servers.max() / of_servers.mean():.3f}")
+
+
+def main() -> None:
+    """Measures, in a process with the allocator settings of a job's."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--load", action="store_true")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--batches", type=int, default=120, help="of --load")
+    arguments = parser.parse_args()
+    if ALLOCATOR.items() - os.environ.items():
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **ALLOCATOR})
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(2)
+    if arguments.load:
+        _load(4, arguments.batches)
+    else:
+        _ratios(arguments.repeats)
+
+
+if __name__ == "__main__":
+    main()
