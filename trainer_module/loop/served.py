@@ -37,7 +37,7 @@ from trainer_module.snapshot import RowsSnapshot, Snapshot, StoredSnapshot
 
 _WEIGHTS = "weights"
 _LARGEST_STALENESS = 1024
-_LEAST_STEPS_BETWEEN_PAUSES = 20
+_STEPS_TO_NEXT_TRY = 20
 
 
 class _Batch(NamedTuple):
@@ -199,7 +199,8 @@ class ServedTrainer(Trainer):
     def _pause_after(self) -> int:
         """Updates in this attempt after which the ranks stop, equal on all of them."""
         due = (self.next_pause - self._num_trained_before) * self.ranks
-        return max(due, self._paused_at + _LEAST_STEPS_BETWEEN_PAUSES * self.ranks)
+        # Where a pause has led to no checkpoint, because the last one was still being written, another follows later.
+        return due if due > self._paused_at else self._paused_at + _STEPS_TO_NEXT_TRY * self.ranks
 
     def _pause(self, *, is_finished: bool) -> bool:
         """Stops with all other ranks, each between two of its steps; returns whether none has a batch left."""

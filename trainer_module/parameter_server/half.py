@@ -13,7 +13,7 @@ def half_of(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     It is scaled by a power of two so that its largest number is near the top of float16's range: none overflows, and
     the error of each is at most 2^-11 of itself, or 2^-39 of the largest. Not finite stays not finite.
     """
-    largest = tf.reduce_max(tf.abs(gradient)) if gradient.shape.num_elements() else tf.constant(0.0)
+    largest = tf.maximum(tf.reduce_max(tf.abs(gradient)), 0.0)  # Of no numbers it is -infinity.
     is_scalable = tf.math.is_finite(largest) & (largest > 0.0)
     exponent = tf.floor(tf.math.log(tf.where(is_scalable, largest, 1.0)) / np.log(2.0))
     shift = tf.clip_by_value(_TOP_EXPONENT - exponent, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)

@@ -113,7 +113,7 @@ def test_an_epoch_ends_with_an_eviction_by_the_newest_event_and_a_wrong_clock_ex
 def test_the_heart_beats_during_an_eviction_that_lasts_and_the_report_counts_it(
     tmp_path: Path, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_module.loop import trainer as loop
+    from trainer_module.loop import in_step as loop
 
     ranker = declared(tables={"posts": {"capacity": {"rows": 30}}}, event_time="time")
     heartbeat = job(tmp_path, ranker, files).heartbeat_file(0)
