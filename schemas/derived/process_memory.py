@@ -92,17 +92,15 @@ def server_plan(ranker: RankerSpec, rows: Mapping[str, float], *, ranks: int, se
     if isinstance(sync, InStep):
         raise ValueError("training.sync: has no parameter servers (got sync)")
     in_flight = ranks * _in_flight_bytes(ranker, sync) / servers
-    saved = dense.saved_by_servers / servers
-    return _process(ranker, rows, dense=dense.servers / servers, saved=saved, in_flight=in_flight)
+    return _process(ranker, rows, dense=dense.servers / servers, in_flight=in_flight)
 
 
 class _DenseBytes(NamedTuple):
-    """What is dense on a rank, and on all servers together; and the parts of it that a checkpoint has."""
+    """What is dense on a rank, the part of it that a checkpoint has, and what is on all servers together."""
 
     rank: int
     saved_by_rank: int
     servers: int = 0
-    saved_by_servers: int = 0
 
 
 def _dense_bytes(ranker: RankerSpec, ranks: int) -> _DenseBytes:
@@ -112,9 +110,9 @@ def _dense_bytes(ranker: RankerSpec, ranks: int) -> _DenseBytes:
         case InStep() | Stale():  # And a gradient.
             return _DenseBytes(state + weights, state)
         case Shadow():  # And the weights that it moves towards.
-            return _DenseBytes(state + 2 * weights, state, weights * _copies_of_weights(sync, ranks), weights)
-        case Async():  # A gradient on both sides.
-            return _DenseBytes(2 * weights, 0, state + weights, state)
+            return _DenseBytes(state + 2 * weights, state, weights * _copies_of_weights(sync, ranks))
+        case Async():  # The same on both sides: a rank reads the servers' state for a checkpoint.
+            return _DenseBytes(state + weights, state, state + weights)
         case _:
             assert_never(sync)
 
@@ -150,7 +148,7 @@ def _in_flight_bytes(ranker: RankerSpec, sync: Served) -> int:
 
 
 def _process(
-    ranker: RankerSpec, rows: Mapping[str, float], *, dense: float, saved: float, in_flight: float = 0
+    ranker: RankerSpec, rows: Mapping[str, float], *, dense: float, saved: float = 0, in_flight: float = 0
 ) -> ProcessPlan:
     """Returns the memory of a process that holds rows; `saved`: the part of `dense` that a checkpoint has."""
     groups = {name: group for name, group in groups_of(ranker).items() if name in rows}

@@ -74,9 +74,10 @@ class ServedTrainer(Trainer):
         self._ahead: Ahead | None = None
         self._averaging: Averaging | None = None
         self._num_compared = 0
-        self._average = tf.Variable(self.dense.flat.read_value(), trainable=False, name="average")
-        self._scored = self._average if isinstance(sync, Shadow) else self.dense.flat
-        self._graphs = ServedStep(self._state, self._scored, servers=len(servers), is_half=sync.wire == "float16")
+        # What is validated and exported: in `shadow` the average, which no rank trains.
+        is_average = isinstance(sync, Shadow)
+        self._model = tf.Variable(self.dense.flat, trainable=False, name="average") if is_average else self.dense.flat
+        self._graphs = ServedStep(self._state, self._model, servers=len(servers), is_half=sync.wire == "float16")
 
     @property
     def step(self) -> int:
@@ -227,7 +228,7 @@ class ServedTrainer(Trainer):
         collectives.barrier(name="settled_model")
         self._check_pushes()
         if isinstance(self._sync, Shadow):
-            self._average.assign(self._tables.dense()[_WEIGHTS])
+            self._model.assign(self._tables.dense()[_WEIGHTS])
         elif isinstance(self._sync, Async):
             for name, vector in self._tables.dense().items():
                 self._flats()[name].assign(vector)
@@ -250,7 +251,8 @@ class ServedTrainer(Trainer):
 
     def begin(self) -> None:
         """See `Trainer`."""
-        self._average.assign(self.dense.flat)
+        if isinstance(self._sync, Shadow):
+            self._model.assign(self.dense.flat)
         self._num_trained_before = self._all_steps = int(self._state.step)
         if self.rank == 0:
             vectors = {name: flat.numpy() for name, flat in self._flats().items()}
@@ -331,7 +333,7 @@ class ServedTrainer(Trainer):
             name: collectives.allreduce_sum(tf.constant(vector), name=f"mean_{name}").numpy() / self.ranks
             for name, vector in vectors.items()
         }
-        return vectors | {_WEIGHTS: self._average.numpy()}
+        return vectors | {_WEIGHTS: self._model.numpy()}
 
     def _rows(self) -> dict[str, RowsSnapshot]:
         return {}
