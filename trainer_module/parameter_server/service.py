@@ -25,6 +25,7 @@ from trainer_module.embedding.statistics import counted
 from trainer_module.parameter_server.meetings import OPERATIONS, Meetings
 from trainer_module.parameter_server.rows import Arrays, Update
 from trainer_module.parameter_server.shard import Push, Shard
+from trainer_module.parameter_server.window import Window
 from trainer_module.parameter_server.wire import Caller, MessageError, attempt_number, decode, encode
 
 _LOG = logging.getLogger("trainer_module.parameter_server")
@@ -62,6 +63,7 @@ class Service(grpc.GenericRpcHandler):
         self._groups = list(self.shard.rows.stores)
         self._counting = [name for name in self._groups if self.shard.rows.stores[name].group.counts_occurrences]
         self._writer = ServerWriter(server)
+        self._begun = Window()
         self._seconds: dict[str, float] = {}
         self._calls: dict[str, int] = {}
         self._counts_lock = threading.Lock()
@@ -188,10 +190,10 @@ class Service(grpc.GenericRpcHandler):
         return []
 
     def _begin(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        del caller
         asked = _document(arrays)
         dense = dict(zip(asked["dense"], arrays[1:], strict=True))
-        self.shard.begin(asked["step"], asked["newest"], dense)
+        if self._begun.add(caller.sequence):
+            self.shard.begin(asked["step"], asked["newest"], dense)
         return []
 
     def _save(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:

@@ -117,7 +117,7 @@ class Shard:
         self._waiting: dict[int, dict[int, tuple[Pulled, Push]]] = {}
         self.dense: DensePart | None = None
         self.center: Center | None = None
-        self._base_step = 0
+        self._base_step = self._dense_size = 0
         self.num_keys = self.num_examples = 0
         self.empty()
 
@@ -139,7 +139,11 @@ class Shard:
             dense: [part] each, this server's part of the dense weights (`weights`) and their optimizer's moments.
         """
         with self._changed:
-            self._base_step, self.rows.newest = step, newest
+            # Calls of ranks that return to an earlier state of the model count from 0 again.
+            self._ranks = [_Rank() for _ in range(self._num_ranks)]
+            self._waiting.clear()
+            self._base_step, self.rows.newest = step - self.rows.version, newest
+            self._dense_size = len(dense["weights"])
             if isinstance(self.sync, Async):
                 self.dense = DensePart(self._spec, dense, server=self._server)
             elif isinstance(self.sync, Shadow):
@@ -204,6 +208,8 @@ class Shard:
         for name, gradients in push.by_group.items():
             if len(gradients) != len(pulled.keys[name]):
                 raise MessageError(f"{name}: {len(gradients)} gradients of {len(pulled.keys[name])} rows")
+        if self.dense is not None and (push.dense is None or len(push.dense) != self._dense_size):
+            raise MessageError(f"gradients of other than the {self._dense_size} dense weights of this server")
         step = self._waiting.setdefault(caller.sequence, {})
         step[caller.rank] = pulled, push
         if len(step) < self._together:
@@ -259,6 +265,8 @@ class Shard:
             rank = self._rank(caller)
             if self.center is None:
                 raise MessageError("nothing to exchange in this mode")
+            if len(w) != self._dense_size:
+                raise MessageError(f"{len(w)} weights of {self._dense_size} of this server")
             if rank.exchanged is None or rank.exchanged[0] != caller.sequence:
                 rank.exchanged = caller.sequence, self.center.exchange(caller.rank, w)
             return rank.exchanged[1]
