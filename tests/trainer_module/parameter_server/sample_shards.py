@@ -65,9 +65,9 @@ class Calls:
         self, gradients: Any, *, step: int = 1, scale: float = 1.0, newest: int = 0, dense: Array | None = None
     ) -> Push:
         """Returns a push of gradients: [n, D]."""
-        by_group = {
-            name: np.zeros([0, store.group.dim], np.float32) for name, store in self.stores.items()
-        } | {self.group: np.asarray(gradients, np.float32)}
+        by_group = {name: np.zeros([0, store.group.dim], np.float32) for name, store in self.stores.items()} | {
+            self.group: np.asarray(gradients, np.float32)
+        }
         if dense is None and self.shard.dense is not None:
             dense = np.zeros_like(self.shard.dense.weights())
         return Push(Update(step, scale, 1.0), newest, np.ones(len(self.stores), np.float32), by_group, dense)

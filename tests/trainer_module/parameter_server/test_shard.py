@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow
-pytest.importorskip("tensorflow")
-
 from schemas.spec import RankerSpec
 from tests.trainer_module.parameter_server.sample_shards import ASYNC, RATE, STALE, Calls, keys_of, ones, spec_of
-from trainer_module.parameter_server.wire import MessageError
+from trainer_module.dense.optimizers import moment_starts
+from trainer_module.parameter_server.wire import Caller, MessageError
+from trainer_module.ranker import Ranker
+
+pytestmark = pytest.mark.slow
 
 EVERY_MODE = {"stale": STALE, "async": ASYNC, "shadow": {"kind": "shadow", "staleness": 1}}
 
@@ -319,16 +320,11 @@ def test_what_begins_again_forgets_the_calls_before() -> None:
         calls.push(0, 1, ones(calls, 1))
 
 
-def _caller(rank: int, sequence: int) -> Any:
-    from trainer_module.parameter_server.wire import Caller
-
+def _caller(rank: int, sequence: int) -> Caller:
     return Caller(0, rank, sequence)
 
 
 def _dense(spec: RankerSpec) -> dict[str, Any]:
-    from trainer_module.dense.optimizers import moment_starts
-    from trainer_module.ranker import Ranker
-
     weights = Ranker(spec).weights.initial(spec.training.seed)
     starts = moment_starts(spec.training.dense_optimizer)
     return {"weights": weights} | {name: np.full_like(weights, start) for name, start in starts.items()}
@@ -347,6 +343,6 @@ def _adam(sync: Any, *, step: int, ranks: int = 1) -> tuple[Calls, Any, Any]:
 
 
 def _adam_step(w: Any, m: Any, v: Any, g: Any, step: int) -> tuple[Any, Any, Any]:
-    """Kingma, Ba: Adam, ICLR 2015, algorithm 1; with epsilon as in the paragraph before its section 2.1."""
+    """Kingma, Ba: Adam, ICLR 2015, the form of its section 2's last paragraph; default settings, rate 0.1."""
     m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-    return w - 0.1 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step) * m / (np.sqrt(v) + 1e-8), m, v
+    return w - 0.1 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step) * m / (np.sqrt(v) + 1e-7), m, v
