@@ -98,7 +98,13 @@ class ServedTrainer(Trainer):
 
         A rank at its own pace yields empty results while others train, so that it can save with them.
         """
-        self._ahead = Ahead(self._sync.staleness, pull=self._pull, finish=self._tables.finish, first=self._number)
+        self._ahead = Ahead(
+            self._sync.staleness,
+            pull=self._pull,
+            finish=self._tables.finish,
+            while_waiting=self._tables.servers.while_waiting,
+            first=self._number,
+        )
         if isinstance(self._sync, Shadow):
             self._averaging = self._averaging or Averaging(self._tables.servers, self._sync, self.dense.flat)
         yield from self._steps_together(batches) if self._is_in_step else self._steps_alone(batches)

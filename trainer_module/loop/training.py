@@ -33,6 +33,8 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int, s
     """
     # Load: this job's last checkpoint, else its base, else start from nothing.
     progress = Progress(job, rank)
+    if servers is not None:
+        servers.while_waiting = progress.beat
     with progress.beating():
         run = load(job, service, attempt, progress, servers, rank=rank, ranks=ranks)
     checkpointer = Checkpointer(run, job.ranker.training.checkpoint, Path(job.checkpoint_dir), Writer(rank))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer_module.parameter_server.client import Answer, Arrays
+from trainer_module.parameter_server.service import PATIENCE_S
 from trainer_module.parameter_server.shard import Outcome
 
 
@@ -40,6 +41,7 @@ class Ahead:
         *,
         pull: Callable[[int, Any], Sequence[Answer]],
         finish: Callable[[Sequence[Answer]], Pushed],
+        while_waiting: Callable[[], None] = lambda: None,
         first: int = 0,
     ):
         """Begins.
@@ -48,9 +50,11 @@ class Ahead:
             staleness: the bound.
             pull: sends the pulls of a batch: (number, request) -> one answer a server.
             finish: waits until a push is carried out: its answers.
+            while_waiting: called every few seconds while a batch waits for the pushes of other ranks.
             first: number of the first batch.
         """
         self._staleness, self._pull, self._finish = staleness, pull, finish
+        self._while_waiting = while_waiting
         self._changed = threading.Condition()
         self._requests: dict[int, Any] = {}
         self._pulls: dict[int, Sequence[Answer]] = {}
@@ -72,7 +76,8 @@ class Ahead:
         with self._changed:
             while number not in self._pulls:
                 self._raise()
-                self._changed.wait()
+                if not self._changed.wait(PATIENCE_S):
+                    self._while_waiting()
             answers = self._pulls.pop(number)
         return [answer.result() for answer in answers]
 

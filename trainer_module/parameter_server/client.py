@@ -4,7 +4,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,11 @@ def _meant(error: Any) -> Exception:
 
 
 class Servers:
-    """All servers of an attempt, as one rank sees them."""
+    """All servers of an attempt, as one rank sees them.
+
+    Attributes:
+        while_waiting: called every few seconds while this rank waits for others, which then count as the slow ones.
+    """
 
     def __init__(self, addresses: Sequence[str], *, attempt: str, rank: int, ranks: int):
         """Connects.
@@ -145,6 +149,7 @@ class Servers:
         self.rank, self.ranks = rank, ranks
         number = attempt_number(attempt)
         self.all = [Server(index, address, attempt=number, rank=rank) for index, address in enumerate(addresses)]
+        self.while_waiting: Callable[[], None] = lambda: None
         self._rounds: dict[str, int] = {}
         self._rounds_lock = threading.Lock()
 
@@ -183,7 +188,8 @@ class Servers:
 
     def _finish_meeting(self, answer: Answer) -> NDArray[Any]:
         while not (result := answer.result()):
-            answer.again()  # Other ranks are not there yet.
+            self.while_waiting()  # Other ranks are not there yet.
+            answer.again()
         return result[0]
 
     def ask(self, method: str, document: dict[str, Any], *arrays: NDArray[Any]) -> Sequence[tuple[Any, Arrays]]:

@@ -38,7 +38,7 @@ CHANNEL_OPTIONS = (
     ("grpc.http2.lookahead_bytes", 64 << 20),
 )
 """Messages are as large as a batch; small frames and windows would cost as much time as copying them."""
-PATIENCE_S = 20.0
+PATIENCE_S = 5.0
 """A call that waits for other ranks is answered after so long, and asked again."""
 
 _Call = Callable[[Caller, list[NDArray[Any]]], Sequence[NDArray[Any]]]
