@@ -9,15 +9,18 @@ if __name__ == "__main__":
 
 import argparse
 import logging
+import os
 import threading
 from pathlib import Path
 
+import grpc
 import tensorflow as tf
 
 from schemas.contracts.training_job import read_job
 from schemas.files import write_whole
 from schemas.parent_process import end_with_parent
 from schemas.spec.sync import Served
+from trainer_module.parameter_server import delay
 from trainer_module.parameter_server.service import Service, serve
 
 _LOG = logging.getLogger("trainer_module.parameter_server")
@@ -45,7 +48,9 @@ def main() -> None:
     tf.config.set_visible_devices([], "GPU")
     sync = job.ranker.training.sync
     assert isinstance(sync, Served)
-    service = Service(job, arguments.attempt, server=arguments.number)
+    service: grpc.GenericRpcHandler = Service(job, arguments.attempt, server=arguments.number)
+    if declared := os.environ.get(delay.VARIABLE):
+        service = delay.Delayed(service, declared)
     ranks, ahead = job.ranker.cluster.ranks, sync.staleness + 1
     _server, port = serve(service, address=f"{arguments.host}:0", ranks=ranks, ahead=ahead)
     _LOG.info("start server=%d port=%d attempt=%s mode=%s", arguments.number, port, arguments.attempt, sync.kind)

@@ -286,7 +286,7 @@ def _document_of(document: dict[str, Any]) -> NDArray[np.uint8]:
     return np.frombuffer(json.dumps(document).encode(), np.uint8)
 
 
-def serve(service: Service, *, address: str, ranks: int, ahead: int) -> tuple[grpc.Server, int]:
+def serve(service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: int) -> tuple[grpc.Server, int]:
     """Serves until the server is stopped; returns it and its port.
 
     Args:
