@@ -42,6 +42,10 @@ test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
 test-cluster: setup ## tests on a real Kubernetes of one node, made for them; needs Go, root, containerd; ARGS="-k NAME"
 	$(BIN)/python -m tests.cluster $(ARGS)
 
+.PHONY: soak
+soak: setup ## train in every mode with random kills, 30 minutes; MINUTES=5, SEED=2, MODES="stale async"
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m tests.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(MODES)
+
 .PHONY: itest-flink
 itest-flink: setup ## run the demo on a Flink cluster of this machine; JAR=Beam's job server for Flink 1.19; needs Java 17
 	$(BIN)/python -m tests.engines.on_flink $(JAR)

@@ -85,14 +85,14 @@ def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = N
     )
 
 
-def write_examples(directory: Path, num_files: int = 3) -> tuple[str, ...]:
+def write_examples(directory: Path, num_files: int = 3, num_examples: int = NUM_EXAMPLES) -> tuple[str, ...]:
     """Writes transformed examples with something to learn, an event a minute; returns the files."""
     generator = np.random.default_rng(0)
     directory.mkdir(parents=True, exist_ok=True)
     files = [str(directory / f"part-{number}.blocks") for number in range(num_files)]
     users, posts, tags = (declared().table_tags()[table] << ID_BITS for table in ("users", "posts", "tags"))
     of_files: list[list[bytes]] = [[] for _ in files]
-    for number in range(NUM_EXAMPLES):
+    for number in range(num_examples):
         user, post = int(generator.integers(1, 60)), int(generator.integers(1000, 1080))
         age = float(generator.normal())
         logit = ((user * 7) % 13 - 6) / 3 + ((post * 5) % 11 - 5) / 3 + age

@@ -1,0 +1,1 @@
+"""Trainings whose processes are killed at random times, against the same trainings left alone."""
