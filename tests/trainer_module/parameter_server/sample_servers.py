@@ -1,0 +1,125 @@
+"""Parameter servers in this process, and jobs whose ranks are its threads."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from schemas.contracts.training_job import TrainJob
+from schemas.spec import RankerSpec
+from schemas.spec.sync import Served
+from tests.trainer_module.sample_job import job
+from trainer_module import collectives
+from trainer_module.loop.training import train
+from trainer_module.parameter_server.client import Servers
+from trainer_module.parameter_server.service import Service, serve
+
+MakeService = Callable[[TrainJob, str, int], Service]
+
+
+class _OfThread:
+    """Collective operations of a process whose threads are ranks."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def be(self, servers: Servers) -> None:
+        """Makes the calling thread a rank."""
+        self._local.servers = servers
+
+    @property
+    def rank(self) -> int:
+        """Of the calling thread."""
+        return int(self._local.servers.rank)
+
+    @property
+    def ranks(self) -> int:
+        """Of its job."""
+        return int(self._local.servers.ranks)
+
+    def meet(self, part: NDArray[Any], operation: Any, name: str) -> NDArray[Any]:
+        """See `Servers.meet`."""
+        met: NDArray[Any] = self._local.servers.meet(part, operation, name)
+        return met
+
+
+def plain(made: TrainJob, attempt: str, server: int) -> Service:
+    """Returns a server as a process of its own has it."""
+    return Service(made, attempt, server=server)
+
+
+@contextmanager
+def serving(made: TrainJob, attempt: str, service_of: MakeService = plain) -> Iterator[tuple[list[Service], list[str]]]:
+    """Serves a job; yields the servers and their addresses."""
+    spec = made.ranker
+    sync = spec.training.sync
+    assert isinstance(sync, Served)
+    services = [service_of(made, attempt, number) for number in range(spec.num_parameter_servers)]
+    with ExitStack() as stack:
+        addresses = []
+        for service in services:
+            of_calls, port = serve(service, address="127.0.0.1:0", ranks=spec.cluster.ranks, ahead=sync.staleness + 1)
+            stack.callback(lambda of_calls=of_calls: of_calls.stop(None).wait())
+            addresses.append(f"127.0.0.1:{port}")
+        yield services, addresses
+
+
+def on_ranks(ranks: int, addresses: list[str], attempt: str, function: Callable[[int, Servers], Any]) -> list[Any]:
+    """Runs a function on every rank, each a thread; returns what they return."""
+    meeting = _OfThread()
+    collectives.start_over(meeting)
+
+    def rank_of(rank: int) -> Any:
+        servers = Servers(addresses, attempt=attempt, rank=rank, ranks=ranks)
+        meeting.be(servers)
+        try:
+            return function(rank, servers)
+        finally:
+            servers.close()
+
+    try:
+        with ThreadPoolExecutor(ranks) as threads:
+            futures = [threads.submit(rank_of, rank) for rank in range(ranks)]
+            return [future.result() for future in futures]
+    finally:
+        collectives.stop()
+
+
+def made_job(directory: Path, spec: RankerSpec, files: tuple[str, ...], *, base: Path | None = None) -> TrainJob:
+    """Returns a job whose folders exist."""
+    made = job(directory, spec, files, base=base)
+    for folder in (made.log_dir, made.output_dir, made.checkpoint_dir):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    return made
+
+
+def train_served(made: TrainJob, *, attempt: str = "0", service_of: MakeService = plain) -> list[Service]:
+    """Trains a job to its end; returns its servers, which have stopped."""
+    ranks = made.ranker.cluster.ranks
+    with serving(made, attempt, service_of) as (services, addresses):
+        on_ranks(
+            ranks,
+            addresses,
+            attempt,
+            lambda rank, servers: train(made, "", attempt, rank=rank, ranks=ranks, servers=servers),
+        )
+    return services
+
+
+def train_alone(made: TrainJob) -> None:
+    """Trains a job of one rank that holds its rows itself, to its end."""
+    collectives.start()
+    train(made, "", "0", rank=0, ranks=1)
+
+
+def rows_of(services: list[Service], group: str) -> Mapping[int, bytes]:
+    """Returns the bits of all servers' rows of a group by key."""
+    found: dict[int, bytes] = {}
+    for service in services:
+        keys, rows = service.shard.rows.stores[group].contents()
+        found |= {int(key): row.tobytes() for key, row in zip(keys, rows, strict=True)}
+    return found
