@@ -13,6 +13,7 @@ from pipelines.commands import (
     deploy,
     doctor,
     generate,
+    input_service,
     plan,
     retire,
     rollback,
@@ -74,6 +75,7 @@ app.command(name="alert-test", epilog=alert_test.EPILOG)(alert_test.alert_test)
 app.add_typer(schedule.app, name="schedule")
 app.command(name="compile", epilog=compile.EPILOG)(compile.compile_)
 app.command(epilog=generate.EPILOG)(generate.generate)
+app.add_typer(input_service.app, name="input-service")
 app.command(epilog=plan.EPILOG)(plan.plan)
 app.command(epilog=doctor.EPILOG)(doctor.doctor)
 app.command(epilog=version.EPILOG)(version.version)

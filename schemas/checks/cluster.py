@@ -6,7 +6,7 @@ from typing import get_args
 
 from schemas.problems import Loc, Problem
 from schemas.spec import Spec
-from schemas.spec.cluster import LocalLauncher, Pod, PodsLauncher, Step, StepName
+from schemas.spec.cluster import InputService, LocalLauncher, Pod, PodsLauncher, SpecCluster, Step, StepName
 from schemas.spec.data import DayLogs
 
 _ALONE = {"example_gen", "trainer"}
@@ -23,6 +23,8 @@ def cluster_problems(spec: Spec) -> Iterator[Problem]:
             f"has no effect: the deadline comes first (got {cluster.heartbeat_timeout_s})",
             f"less than deadline_s ({cluster.deadline_s})",
         )
+    if cluster.input_service is not None:
+        yield from _input_service_problems(cluster, cluster.input_service)
     for loc, pod in _pods(spec):
         yield from _pod_problems(loc, pod)
         if isinstance(pod, Step):
@@ -32,6 +34,21 @@ def cluster_problems(spec: Spec) -> Iterator[Problem]:
     yield from _wait_problems(spec)
     if not isinstance(cluster.launcher, LocalLauncher):
         yield from _launcher_problems(spec, cluster.launcher)
+
+
+def _input_service_problems(cluster: SpecCluster, service: InputService) -> Iterator[Problem]:
+    if cluster.data_workers == 0:
+        yield Problem(
+            ("cluster", "input_service"),
+            f"has no effect: data_workers is 0 (got {service.address})",
+            "remove it, or set data_workers to the number of workers of the service",
+        )
+    if service.timeout_s >= cluster.heartbeat_timeout_s:
+        yield Problem(
+            ("cluster", "input_service", "timeout_s"),
+            f"has no effect: heartbeat_timeout_s comes first (got {service.timeout_s})",
+            f"less than heartbeat_timeout_s ({cluster.heartbeat_timeout_s})",
+        )
 
 
 def _sharing_problems(spec: Spec) -> Iterator[Problem]:
@@ -133,10 +150,9 @@ def _launcher_problems(spec: Spec, launcher: PodsLauncher) -> Iterator[Problem]:
             f"is less than the ranks of a host (got {gpu.count})",
             f"one per rank: {launcher.ranks_per_host}",
         )
-    if cluster.data_workers == 0 and launcher.data_worker != Pod():
-        yield Problem(
-            ("cluster", "launcher", "data_worker"), "has no effect: data_workers is 0 (got settings)", "remove it"
-        )
+    if cluster.own_data_workers == 0 and launcher.data_worker != Pod():
+        why = "data_workers is 0" if cluster.input_service is None else "the training joins input_service"
+        yield Problem(("cluster", "launcher", "data_worker"), f"has no effect: {why} (got settings)", "remove it")
     if not any(not volume.read_only for volume in cluster.volumes.values()):
         yield Problem(
             ("cluster", "volumes"),

@@ -203,7 +203,7 @@ def refuse_unfit(ranker: RankerSpec, available_bytes: int, *, ranks_here: int | 
     here = ranker.cluster.ranks if ranks_here is None else ranks_here
     needed, processes = here * made.ranks.high.peak, f"{here} ranks"
     if ranks_here is None:
-        needed += ranker.cluster.data_workers * PROCESS_BYTES
+        needed += ranker.cluster.own_data_workers * PROCESS_BYTES
     if made.servers is not None:
         needed += made.servers.number * made.servers.high.peak
         processes += f" and {made.servers.number} parameter servers"

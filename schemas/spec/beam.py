@@ -5,26 +5,20 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from schemas.spec.addresses import HostPort, is_host_port
 from schemas.spec.base import FrozenModel, PositiveInt
 from schemas.spec.kubernetes_names import AbsolutePath, Image
 
 BeamStepName = Literal["example_gen", "statistics_gen", "transform", "evaluator"]
 """The steps that use Beam."""
 
-_HOST_PORT = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?:[0-9]{1,5}"
 _JAR = "/opt/sangam/beam-flink-job-server.jar"
 _ACCOUNT = r"[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com"
 
 
-def _is_host_port(text: str) -> str:
-    if not re.fullmatch(_HOST_PORT, text) or not 0 < int(text.rpartition(":")[2]) < 65536:
-        raise ValueError("must be host:port, as in 'localhost:50000'")
-    return text
-
-
 def _is_master(text: str) -> str:
     try:
-        _is_host_port(re.sub(r"^https?://", "", text))
+        is_host_port(re.sub(r"^https?://", "", text))
     except ValueError:
         raise ValueError(
             "must be host:port of Flink's REST service, as in 'flink:8081' or 'https://flink:443', without a user name"
@@ -50,7 +44,6 @@ def _is_word(text: str) -> str:
     return text
 
 
-HostPort = Annotated[str, AfterValidator(_is_host_port)]
 Word = Annotated[str, AfterValidator(_is_word)]
 
 

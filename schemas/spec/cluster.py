@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from schemas.spec.addresses import HostPort
 from schemas.spec.base import FrozenModel, PositiveInt
 from schemas.spec.kubernetes_names import (
     AbsolutePath,
@@ -24,6 +25,15 @@ MAX_RETRIES = 10
 """Also the fixed limit of restarts of a killed launcher and, on Kubernetes, of pods and jobs: never below `retries`."""
 
 
+class InputService(FrozenModel):
+    """A standing tf.data service, `sangam input-service`, that a training joins."""
+
+    address: HostPort
+    """Of its dispatcher."""
+    timeout_s: PositiveInt = 60
+    """A training that waits for examples fails when for so long the dispatcher, or every worker, does not answer."""
+
+
 class Cluster(FrozenModel):
     """Processes and limits of a training job. Nothing here changes what the model means."""
 
@@ -34,6 +44,9 @@ class Cluster(FrozenModel):
     """Processes that hold the rows where `training.sync` is not `sync`. Left out: 1 there."""
     data_workers: Annotated[int, Field(ge=0)] = 2
     """tf.data service worker processes; 0: every rank reads its own examples, in a fixed order."""
+    input_service: InputService | None = None
+    """Left out: the training starts its data workers. Otherwise it starts none, and `data_workers` is how many workers
+    can read at the same time: the files are cut accordingly."""
     retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 2
     """Lost processes that a job survives. A data worker is replaced; after the loss of a rank, a host, the launcher or
     the coordinator, training resumes from the last checkpoint."""
@@ -41,6 +54,11 @@ class Cluster(FrozenModel):
     """Training that takes longer is stopped and fails."""
     heartbeat_timeout_s: PositiveInt = 300
     """A rank without progress for this long counts as hung, and training fails."""
+
+    @property
+    def own_data_workers(self) -> int:
+        """How many data workers the training starts."""
+        return self.data_workers if self.input_service is None else 0
 
 
 class Gpu(FrozenModel):

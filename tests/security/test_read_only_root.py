@@ -53,7 +53,7 @@ def test_the_data_service_serves_and_stops_when_told_to(volume: Path) -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    arguments = ["dispatcher", "--port", str(port), "--journal", "/mnt/volume/journal"]
+    arguments = ["dispatcher", "--port", str(port), "--work-dir", "/mnt/volume/journal"]
     command = command_line(["python", "-m", "trainer_module.launch.data_service", *arguments], [str(volume)])
     service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:

@@ -39,10 +39,10 @@ def report_of(directory: Path) -> dict[str, Any]:
     return found
 
 
-def assert_trained_on_each_example_once_an_epoch(directory: Path, files: tuple[str, ...]) -> None:
+def assert_trained_on_each_example_once_an_epoch(directory: Path, files: tuple[str, ...], epochs: int = EPOCHS) -> None:
     """Compares what a job's tables say with the data."""
-    assert [epoch["examples"] for epoch in report_of(directory)["epochs"]] == [NUM_EXAMPLES] * EPOCHS
-    assert counted_ids(directory) == {key: EPOCHS * count for key, count in occurrences(files).items()}
+    assert [epoch["examples"] for epoch in report_of(directory)["epochs"]] == [NUM_EXAMPLES] * epochs
+    assert counted_ids(directory) == {key: epochs * count for key, count in occurrences(files).items()}
 
 
 def counted_ids(directory: Path) -> dict[int, int]:

@@ -6,7 +6,8 @@ the position.
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from trainer_module.input.ending import ended_aside
 from trainer_module.input.example_reader import ExampleReader
 from trainer_module.input.order import Part, order_of, parts_of_pool, shuffle_seed
 from trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
+from trainer_module.input.service_watch import ServiceWatch
 
 
 class LostBatchesError(RuntimeError):
@@ -69,6 +71,7 @@ class PoolEpoch:
         service: str,
         name: str,
         trained: NDArray[Any],
+        watch: ServiceWatch | None = None,
     ):
         """Begins an epoch, or continues it.
 
@@ -79,22 +82,33 @@ class PoolEpoch:
             service: host:port of the dispatcher.
             name: of the request, the same on all ranks; unique over all attempts at the job.
             trained: [n, 2] int64, the batches (part, number in part) that all ranks have trained on before.
+            watch: over the service; None: waiting for it has no end.
         """
+        self._waiting: Callable[[], AbstractContextManager[None]] = watch.waiting if watch else nullcontext
         self._dataset_of = functools.partial(_served_batches, reader, read, batch_size, service=service)
         self._name = name
-        self._dataset = self._dataset_of(name=name, trained=trained)
+        with self._waiting():
+            self._dataset = self._dataset_of(name=name, trained=trained)
         self._num_parts = len(read.parts)
         self._taken: list[tuple[int, int]] = []
         self._ends: list[tuple[int, int]] = []
         self._steps = self._passes = 0
 
     def __iter__(self) -> Iterator[Batch]:
-        for part, number, batch in ended_aside(self._dataset):
+        for part, number, batch in self._awaited(ended_aside(self._dataset)):
             if number < 0:
                 self._ends.append((int(part), ~int(number)))
                 continue
             self._taken.append((int(part), int(number)))
             yield batch
+
+    def _awaited(self, elements: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            with self._waiting():
+                element = next(elements, None)
+            if element is None:
+                return
+            yield element
 
     def stepped(self) -> None:
         """Counts a step: on the next batch taken, or on none if none was left."""
@@ -111,7 +125,8 @@ class PoolEpoch:
         self._steps = len(self._taken)
         self._ends = [(part, size) for part, size in self._ends if part not in broken]
         name = f"{self._name}-again-{self._passes}"
-        self._dataset = self._dataset_of(name=name, trained=came, only=broken)
+        with self._waiting():
+            self._dataset = self._dataset_of(name=name, trained=came, only=broken)
 
     @property
     def taken(self) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from trainer_module.input.service_reader import (
     training_parts,
     validation_parts,
 )
+from trainer_module.input.service_watch import ServiceWatch, watch_of
 
 _LOG = logging.getLogger("trainer_module.rank")
 _MOST_TIMES_LOST = 10
@@ -48,6 +49,7 @@ class TrainInput:
         start: Position,
         trained: NDArray[Any],
         reader: ExampleReader | None = None,
+        watch: ServiceWatch | None = None,
     ):
         """Begins at a position.
 
@@ -61,10 +63,12 @@ class TrainInput:
             start: where to begin.
             trained: [n, 2], batches of the pool that all ranks have trained on in the epoch of `start`.
             reader: of the files; None: the job's.
+            watch: over the service that the job has joined; None: the job's.
         """
         self._reader = reader or reader_of(job)
         self._job, self._files, self._rank, self._ranks = job, files, rank, ranks
         self._service, self._attempt = service, attempt
+        self._watch = watch or watch_of(job, rank)
         self._start, self._trained = start, trained
         self._epoch, self._examples_before = start.epoch, 0
         self._parts = start.parts
@@ -83,6 +87,7 @@ class TrainInput:
             start=Position(epoch=epoch),
             trained=no_batches(),
             reader=self._reader,
+            watch=self._watch,
         )
 
     def batches(self, epoch: int, examples: int) -> Iterable[Batch]:
@@ -123,7 +128,9 @@ class TrainInput:
 
     def _epoch_of(self, read: PoolParts, name: str, trained: NDArray[Any]) -> PoolEpoch:
         batch_size = self._job.ranker.training.batch_size_per_rank
-        return PoolEpoch(self._reader, read, batch_size, service=self._service, name=name, trained=trained)
+        return PoolEpoch(
+            self._reader, read, batch_size, service=self._service, name=name, trained=trained, watch=self._watch
+        )
 
     def came_whole(self, validation: Iterable[Batch]) -> bool:
         """Says whether the ranks together were given all of `validation`; all of them call it after the last batch.

@@ -1,32 +1,46 @@
 """One process of the tf.data service pool: `python -m trainer_module.launch.data_service dispatcher|worker ...`.
 
 SIGTERM ends it at once: its clients must handle lost workers anyway. On one machine it takes any free port, writes its
-address to a file once it serves, and ends with its parent. In its own pod it serves on a given port; a dispatcher with
-a journal continues after a restart, and a worker is found again under the address that it advertises.
+address to a file once it serves, and ends with its parent. In its own pod, or as `sangam input-service`, it serves on a
+given port; a dispatcher with a work directory continues after a restart, and a worker is found again under the address
+that it advertises.
 """
 
 import argparse
+import fcntl
+import logging
+import os
+import signal
+import socket
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from schemas.contracts.exit_codes import ExitCode
 from schemas.early_sigterm import exit_on
+from schemas.errors import UserError
 from schemas.files import write_whole
 from schemas.needless_imports import leave_out_needless
 from schemas.parent_process import end_with_parent
+from trainer_module.input.service_calls import ServiceError, workers_of
+from trainer_module.launch.lost_workers import LostWorkers
 
 _HEARTBEAT_MS = 1000
+_POLL_S = 0.5
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="trainer_module.launch.data_service")
     parser.add_argument("role", choices=["dispatcher", "worker"])
     parser.add_argument("--port", type=int, default=0, help="to serve on; 0 for any")
-    parser.add_argument("--journal", type=Path, help="folder of a dispatcher that may be started again")
+    parser.add_argument("--work-dir", type=Path, help="of a dispatcher that may be started again")
+    parser.add_argument("--lost-after-s", type=float, help="silence after which the dispatcher does without a worker")
     dispatcher = parser.add_mutually_exclusive_group()
     dispatcher.add_argument("--dispatcher", help="host:port, for a worker")
     dispatcher.add_argument("--dispatcher-file", type=Path, help="where a dispatcher that starts writes its address")
+    parser.add_argument("--patience-s", type=float, help="how long to wait for the dispatcher; none: for ever")
     parser.add_argument("--advertise", help="host:port under which ranks reach a worker; none: on this machine")
     parser.add_argument("--parent-pid", type=int, help="process to end with")
     parser.add_argument("--address-file", type=Path, help="where to write the address")
@@ -48,12 +62,12 @@ def _serve(arguments: argparse.Namespace) -> Any:
                 heartbeat_interval_ms=_HEARTBEAT_MS,
             )
         )
-    journal = arguments.journal
+    work_dir = arguments.work_dir
     return service.DispatchServer(
         service.DispatcherConfig(
             port=arguments.port,
-            work_dir=str(journal) if journal else None,
-            fault_tolerant_mode=journal is not None,
+            work_dir=str(work_dir) if work_dir else None,
+            fault_tolerant_mode=work_dir is not None,
             worker_timeout_ms=10 * _HEARTBEAT_MS,
         )
     )
@@ -66,18 +80,89 @@ def _read_when_there(file: Path) -> str:
     return file.read_text()
 
 
-def main() -> None:
-    """Serves until told to stop."""
-    exit_on()
-    leave_out_needless()
-    arguments = _arguments()
-    if arguments.parent_pid is not None:
-        end_with_parent(arguments.parent_pid)
+def _check_port(port: int) -> None:
+    """Refuses a port in use, of which TensorFlow says only that it "could not start gRPC server".
+
+    Raises:
+        UserError: this process cannot listen on it.
+    """
+    try:
+        socket.create_server(("", port)).close()
+    except OSError as error:
+        told = os.strerror(error.errno) if error.errno else error
+        raise UserError(f"--port: cannot listen (got {port}: {told}); give a free port, or 0") from error
+
+
+def _hold(work_dir: Path) -> int:
+    """Returns the lock of a work directory, which ends with this process; two dispatchers would mix their journals.
+
+    Raises:
+        UserError: another dispatcher has it, or it cannot be written.
+    """
+    try:
+        work_dir.mkdir(parents=True, exist_ok=True)
+        lock = os.open(work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise UserError(f"--work-dir: another dispatcher uses it (got {work_dir}); give each its own") from error
+    except OSError as error:
+        raise UserError(
+            f"--work-dir: cannot be written (got {work_dir}: {error.strerror}); give a folder that this user may write"
+        ) from error
+    return lock
+
+
+def _wait_for(dispatcher: str, patience_s: float) -> None:
+    """Waits until a dispatcher answers.
+
+    Raises:
+        UserError: it does not in time.
+    """
+    given_up = time.monotonic() + patience_s
+    while True:
+        try:
+            workers_of(dispatcher)
+            return
+        except ServiceError as error:
+            if time.monotonic() > given_up:
+                raise UserError(
+                    f"--dispatcher: no dispatcher within {patience_s:g} s (got {error}); "
+                    "start `sangam input-service dispatcher` there first"
+                ) from error
+        time.sleep(_POLL_S)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    _check_port(arguments.port)
+    held = _hold(arguments.work_dir) if arguments.work_dir else None
+    if arguments.patience_s is not None:
+        _wait_for(arguments.dispatcher, arguments.patience_s)
     server = _serve(arguments)
     if arguments.address_file:
         write_whole(arguments.address_file, server._address)
+    if arguments.lost_after_s is not None:
+        LostWorkers(server._address, arguments.lost_after_s).begin()
+    print(f"{arguments.role}: serving at {arguments.advertise or server._address}", flush=True)
     threading.Event().wait()
+    del held
+
+
+def main() -> int:
+    """Serves until told to stop; returns the exit code."""
+    exit_on()
+    exit_on(signal.SIGINT, code=ExitCode.INTERRUPTED)
+    leave_out_needless()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    arguments = _arguments()
+    if arguments.parent_pid is not None:
+        end_with_parent(arguments.parent_pid)
+    try:
+        _run(arguments)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return ExitCode.MISTAKE
+    return ExitCode.DONE
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from trainer_module.launch.rendezvous import Rendezvous
 _LOG = logging.getLogger("trainer_module.launch.launcher")
 
 
-def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: int, deadline: Deadline) -> None:
+def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline) -> None:
     refuse_unfit(job.ranker, available_bytes())
     ranks = job.ranker.cluster.ranks
     with ExitStack() as stack:
@@ -45,7 +46,7 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: int, deadline
             rendezvous.environment,
             parent_pid=os.getpid(),
             service=pool.service,
-            attempt=str(attempt),
+            attempt=attempt,
         )
         stack.callback(group.end)
         while not group.are_done():
@@ -65,8 +66,14 @@ def main(job_file: str, parent_pid: str) -> int:
     keep_children_on_loopback()
     _LOG.info("start spec_digest=%s", job.spec_digest)
     losses = Losses(job)
+    # A standing pool outlives this process, and serves other jobs: no other attempt may have the same name.
+    incarnation = uuid.uuid4().hex[:12]
     return conclude(
-        path, job, losses, lambda attempt, deadline: _train(path, job, losses, attempt, deadline), leader="launcher"
+        path,
+        job,
+        losses,
+        lambda attempt, deadline: _train(path, job, losses, f"{incarnation}-{attempt}", deadline),
+        leader="launcher",
     )
 
 

@@ -54,12 +54,21 @@ def library() -> Path:
 def keep_children_on_loopback() -> None:
     """Makes processes started from now on listen on 127.0.0.1, whatever address they ask for."""
     try:
-        # The list is separated by spaces and cannot quote one; the check of the ports would notice a failure.
-        own = [str(library()), *filter(None, [os.environ.get(_PRELOAD)])]
-        os.environ[_PRELOAD] = ":".join(own)
+        os.environ.update(on_loopback())
     except UserError as error:
         # The check of the ports reports the result.
         _LOG.warning("%s", error)
+
+
+def on_loopback() -> dict[str, str]:
+    """Returns the environment of a process that listens on 127.0.0.1, whatever address it asks for.
+
+    Raises:
+        UserError: the library is missing and cannot be compiled.
+    """
+    # The list is separated by spaces and cannot quote one; the check of the ports would notice a failure.
+    own = [str(library()), *filter(None, [os.environ.get(_PRELOAD)])]
+    return {_PRELOAD: ":".join(own)}
 
 
 def open_ports(pids: Iterable[int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tf.data service pool of a job on one machine."""
+"""The tf.data service pool of a job on one machine: its own, or a standing one that it joins."""
 
 import logging
 import os
@@ -23,17 +23,20 @@ class Pool:
 
     Attributes:
         service: host:port of the dispatcher; empty for a job without a pool.
+
+    Of a standing service it starts and watches nothing: the ranks do, see `input.service_watch`.
     """
 
     def __init__(self, job: TrainJob, stack: ExitStack, deadline: Deadline, losses: Losses):
         self._job, self._deadline, self._losses = job, deadline, losses
         self._children: dict[str, Child] = {}
         self._workers: dict[str, str] = {}
-        self.service = ""
+        cluster = job.ranker.cluster
+        self.service = cluster.input_service.address if cluster.input_service else ""
         stack.callback(lambda: end(self._children.values()))
-        if job.ranker.cluster.data_workers == 0:
+        if cluster.own_data_workers == 0:
             return
-        names = [f"data-worker-{number}" for number in range(job.ranker.cluster.data_workers)]
+        names = [f"data-worker-{number}" for number in range(cluster.own_data_workers)]
         self._start("dispatcher", "dispatcher")
         # At once: all of them load TensorFlow first, and a worker needs the dispatcher only after that.
         for name in names:

@@ -7,6 +7,7 @@ import pytest
 
 from schemas.contracts.training_job import find_job, read_job, write_job
 from schemas.errors import UserError
+from schemas.spec.cluster import InputService
 from tests.errors import place_and_value
 from tests.schemas.sample_jobs import sample_job
 
@@ -27,3 +28,13 @@ def test_a_job_of_another_format_is_refused(tmp_path: Path, written: object, got
     file.write_text(json.dumps(document))
     with pytest.raises(UserError, match=place_and_value(str(file), f"(got {got})")):
         find_job(file)
+
+
+def test_a_job_resumes_at_another_input_service_and_not_with_its_files_cut_otherwise(tmp_path: Path) -> None:
+    def digest(**changes: object) -> str:
+        job = sample_job(tmp_path).model_copy(update={"train_files": (), "validation_files": ()})
+        cluster = job.ranker.cluster.model_copy(update=changes)
+        return job.model_copy(update={"ranker": job.ranker.model_copy(update={"cluster": cluster})}).digest
+
+    assert digest(input_service=InputService(address="pool:5050")) == digest()
+    assert digest(data_workers=7) != digest()

@@ -151,6 +151,9 @@ def test_a_job_whose_capacities_do_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         refuse_unfit(spec, int(needed) - 1)
     assert tells(str(caught.value), "tables", "(got users: 318 GB for 2 ranks, 318 GB available")
+    # The workers of a standing service are not the job's.
+    joined = {"ranks": 2, "data_workers": 1, "input_service": {"address": "pool:5050"}}
+    refuse_unfit(loaded(tmp_path, capped | {"cluster": joined}), int(needed - PROCESS_BYTES) + 1)
 
 
 def test_tables_without_a_capacity_are_not_refused(tmp_path: Path) -> None:

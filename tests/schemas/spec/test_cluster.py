@@ -31,6 +31,7 @@ from tests.schemas.sample_specs import changed, loaded, write
 Case = tuple[dict[str, Any], str, str]
 VOLUMES = {"runs": {"claim": "sangam", "path": "/sangam"}}
 MPI = {"kind": "mpijob"}
+JOINED = {"address": "pool:5050"}
 ARRIVAL = {"marker": "{YYYY}-{MM}-{DD}/_SUCCESS"}
 
 
@@ -192,6 +193,18 @@ WHOLE: list[Case] = [
         cluster(data_workers=0, launcher=MPI | {"data_worker": {"cpu": "1"}}, volumes=VOLUMES),
         "cluster.launcher.data_worker",
         "(got settings)",
+    ),
+    (
+        cluster(input_service=JOINED, launcher=MPI | {"data_worker": {"cpu": "1"}}, volumes=VOLUMES),
+        "cluster.launcher.data_worker",
+        "(got settings)",
+    ),
+    (cluster(input_service={"address": "pool"}), "cluster.input_service.address", "(got 'pool')"),
+    (cluster(input_service=JOINED, data_workers=0), "cluster.input_service", "(got pool:5050)"),
+    (
+        cluster(input_service=JOINED | {"timeout_s": 300}, heartbeat_timeout_s=300),
+        "cluster.input_service.timeout_s",
+        "(got 300)",
     ),
     (
         cluster(launcher={"kind": "jobset"}),

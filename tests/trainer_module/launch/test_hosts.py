@@ -71,7 +71,7 @@ def test_every_example_is_seen_once_an_epoch_though_a_host_and_all_of_the_pool_a
             module, journal = "trainer_module.launch.data_service", str(tmp_path / "journal")
             port = service.split(":")[1]
             if role == "dispatcher":
-                return job.start(here, role, module, role, "--port", port, "--journal", journal)
+                return job.start(here, role, module, role, "--port", port, "--work-dir", journal)
             port = worker_address.split(":")[1]
             return job.start(
                 other, role, module, role, "--dispatcher", service, "--port", port, "--advertise", worker_address

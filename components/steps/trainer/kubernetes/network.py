@@ -16,6 +16,7 @@ from components.steps.trainer.kubernetes.run import (
     COORDINATOR_PORT,
     DATA_WORKER_PORT,
     DISPATCHER_PORT,
+    INPUT_SERVICE_LABEL,
     Component,
     TrainingRun,
 )
@@ -26,7 +27,7 @@ _DNS_PORT = 53
 def services(run: TrainingRun) -> list[Service]:
     """Returns a headless Service for each kind of pods that others must find."""
     result = [_service(run, "coordinator", COORDINATOR_PORT)]
-    if run.cluster.data_workers:
+    if run.cluster.own_data_workers:
         result.append(_service(run, "dispatcher", DISPATCHER_PORT))
         result.append(_service(run, "data-worker", DATA_WORKER_PORT))
     return result
@@ -46,17 +47,22 @@ def _service(run: TrainingRun, component: Component, port: int) -> Service:
 
 
 def network_policy(run: TrainingRun) -> NetworkPolicy:
-    """Returns a policy that allows only traffic between pods of the run, and DNS.
+    """Returns a policy that allows only traffic between pods of the run, to a standing input service, and DNS.
 
     Data and checkpoints are on volumes, which the node mounts, so storage needs no rule. DNS is allowed to any address:
     no selector matches a cache on the node (NodeLocal DNSCache).
     """
     same_run = [NetworkPolicyPeer(podSelector=LabelSelector(matchLabels=run.selector))]
+    joined = []
+    if run.cluster.input_service is not None:
+        # By label: a policy knows no names, and a service's workers have addresses of their own.
+        standing = LabelSelector(matchLabels={INPUT_SERVICE_LABEL: "true"})
+        joined = [NetworkPolicyPeer(namespaceSelector=LabelSelector(), podSelector=standing)]
     dns = [NetworkPolicyPort(port=_DNS_PORT, protocol=protocol) for protocol in ("UDP", "TCP")]
     return NetworkPolicy(
         metadata=ObjectMeta(name=run.name, labels=run.selector),
         spec=NetworkPolicySpec(
-            egress=[NetworkPolicyEgressRule(to=same_run), NetworkPolicyEgressRule(ports=dns)],
+            egress=[NetworkPolicyEgressRule(to=same_run + joined), NetworkPolicyEgressRule(ports=dns)],
             ingress=[NetworkPolicyIngressRule(from_=same_run)],
             podSelector=LabelSelector(matchLabels=run.selector),
             policyTypes=["Ingress", "Egress"],

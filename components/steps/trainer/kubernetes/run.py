@@ -10,6 +10,8 @@ Component = Literal["dispatcher", "data-worker", "coordinator", "host"]
 
 RUN_LABEL = "sangam.dev/run"
 COMPONENT_LABEL = "app.kubernetes.io/component"
+INPUT_SERVICE_LABEL = "sangam.dev/input-service"
+"""Of the pods of a standing tf.data service, which a training may join: its pods reach no others."""
 DIGEST_ANNOTATION = "sangam.dev/manifests"
 
 DISPATCHER_PORT = 5050
@@ -54,7 +56,7 @@ class TrainingRun:
     @property
     def pods(self) -> dict[Component, int]:
         """How many pods of each kind a complete job has."""
-        workers = self.cluster.data_workers
+        workers = self.cluster.own_data_workers
         pool: dict[Component, int] = {"dispatcher": 1, "data-worker": workers} if workers else {}
         return {"coordinator": 1, "host": self.num_hosts, **pool}
 
@@ -73,7 +75,9 @@ class TrainingRun:
 
     @property
     def dispatcher(self) -> str:
-        """Address of the tf.data service; empty without data workers."""
+        """Address of the tf.data service, its own or one that it joins; empty without data workers."""
+        if self.cluster.input_service is not None:
+            return self.cluster.input_service.address
         return f"{self.service('dispatcher')}:{DISPATCHER_PORT}" if self.cluster.data_workers else ""
 
     @property

@@ -13,12 +13,12 @@ _JOURNAL = "/journal"
 
 
 def service_pool(run: TrainingRun) -> list[StatefulSet]:
-    """Returns dispatcher and workers; empty for ranks that read the data themselves."""
-    workers = run.cluster.data_workers
+    """Returns dispatcher and workers; empty for ranks that read the data themselves, or from a standing service."""
+    workers = run.cluster.own_data_workers
     if not workers:
         return []
     # The journal outlives the container, so a restarted dispatcher continues; if its pod is lost, the attempt is.
-    dispatcher = [_MODULE, "dispatcher", "--port", str(DISPATCHER_PORT), "--journal", _JOURNAL]
+    dispatcher = [_MODULE, "dispatcher", "--port", str(DISPATCHER_PORT), "--work-dir", _JOURNAL]
     advertised = f"$(POD_NAME).{run.service('data-worker')}:{DATA_WORKER_PORT}"
     worker = [_MODULE, "worker", "--dispatcher", run.dispatcher]
     worker += ["--port", str(DATA_WORKER_PORT), "--advertise", advertised]

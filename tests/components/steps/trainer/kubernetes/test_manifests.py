@@ -195,6 +195,17 @@ def test_without_data_workers_there_is_no_pool() -> None:
     assert coordinator[-2:] == ["--service", ""]
 
 
+def test_of_a_standing_service_there_is_only_its_address_and_the_way_there() -> None:
+    manifests = manifests_of("online_retail", input_service={"address": "pool.team:5050"})
+    assert [each["kind"] for each in manifests] == ["JobSet", "NetworkPolicy", "Service"]
+    coordinator = next(pod_specs(manifests))["containers"][0]["command"]
+    assert coordinator[-2:] == ["--service", "pool.team:5050"]
+    standing = {"podSelector": {"matchLabels": {"sangam.dev/input-service": "true"}}, "namespaceSelector": {}}
+    egress = manifests[1]["spec"]["egress"]
+    assert [standing in rule.get("to", []) for rule in egress] == [True, False]
+    assert not [rule for rule in manifests[1]["spec"]["ingress"] if standing in rule["from"]]
+
+
 def test_what_is_declared_decides_the_digest() -> None:
     declared = [{"ranks": 4}, {"ranks": 8}, {"ranks": 4, "deadline_s": 60}]
     digests = {render(run_of("short_video", **cluster)).digest for cluster in declared}
