@@ -124,7 +124,7 @@ def _pods(spec: Spec) -> Iterator[tuple[str, Pod]]:
     for name, step in cluster.steps.items():
         yield f"steps.{name}", step
     if isinstance(cluster.launcher, PodsLauncher):
-        for part in ("host", "coordinator", "data_worker"):
+        for part in ("host", "coordinator", "parameter_server", "data_worker"):
             yield f"launcher.{part}", getattr(cluster.launcher, part)
 
 

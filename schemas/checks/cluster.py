@@ -81,7 +81,7 @@ def _pods(spec: Spec) -> Iterator[tuple[Loc, Pod]]:
     for name, step in cluster.steps.items():
         yield ("cluster", "steps", name), step
     if not isinstance(cluster.launcher, LocalLauncher):
-        for role in ("host", "coordinator", "data_worker"):
+        for role in ("host", "coordinator", "parameter_server", "data_worker"):
             yield ("cluster", "launcher", role), getattr(cluster.launcher, role)
 
 
@@ -153,6 +153,12 @@ def _launcher_problems(spec: Spec, launcher: PodsLauncher) -> Iterator[Problem]:
     if cluster.own_data_workers == 0 and launcher.data_worker != Pod():
         why = "data_workers is 0" if cluster.input_service is None else "the training joins input_service"
         yield Problem(("cluster", "launcher", "data_worker"), f"has no effect: {why} (got settings)", "remove it")
+    if not spec.num_parameter_servers and launcher.parameter_server != Pod():
+        yield Problem(
+            ("cluster", "launcher", "parameter_server"),
+            f"has no effect: training.sync is {spec.training.sync.kind}, so there are none (got settings)",
+            "remove it",
+        )
     if not any(not volume.read_only for volume in cluster.volumes.values()):
         yield Problem(
             ("cluster", "volumes"),

@@ -182,7 +182,9 @@ def rows_by_table(ranker: RankerSpec, given: Mapping[str, int]) -> dict[str, int
     return {name: known[name] for name in names}
 
 
-def refuse_unfit(ranker: RankerSpec, available_bytes: int, *, ranks_here: int | None = None) -> None:
+def refuse_unfit(
+    ranker: RankerSpec, available_bytes: int, *, ranks_here: int | None = None, servers_here: int = 0
+) -> None:
     """Refuses a job whose tables, filled to their capacities, do not fit this machine.
 
     Tables without a capacity count as empty: their size is not known beforehand.
@@ -190,26 +192,31 @@ def refuse_unfit(ranker: RankerSpec, available_bytes: int, *, ranks_here: int | 
     Args:
         ranker: the spec.
         available_bytes: memory of this machine.
-        ranks_here: ranks on this machine, one of several, without parameter servers; None: all processes are here.
+        ranks_here: ranks on this machine, one of several; None: all processes are here.
+        servers_here: parameter servers on this machine, one of several.
 
     Raises:
         UserError: it cannot fit.
     """
     capped = {name for name in ranker.table_tags() if ranker.tables[name].capacity}
-    if not capped or (ranks_here is not None and ranker.num_parameter_servers):
+    holds_rows = ranks_here is None or servers_here or not ranker.num_parameter_servers
+    if not capped or not holds_rows:
         return
     rows = {name: 0 for name in ranker.table_tags() if name not in capped}
     made = plan(ranker, rows=rows, ranks=ranker.cluster.ranks)
-    here = ranker.cluster.ranks if ranks_here is None else ranks_here
-    needed, processes = here * made.ranks.high.peak, f"{here} ranks"
+    needed: float = 0
     if ranks_here is None:
-        needed += ranker.cluster.own_data_workers * PROCESS_BYTES
-    if made.servers is not None:
-        needed += made.servers.number * made.servers.high.peak
-        processes += f" and {made.servers.number} parameter servers"
+        ranks_here, servers_here = ranker.cluster.ranks, ranker.num_parameter_servers
+        needed = ranker.cluster.own_data_workers * PROCESS_BYTES
+    needed += ranks_here * made.ranks.high.peak
+    processes = [f"{ranks_here} ranks"] if ranks_here else []
+    if made.servers is not None and servers_here:
+        needed += servers_here * made.servers.high.peak
+        processes.append(f"{servers_here} parameter servers")
     if needed > available_bytes:
         raise UserError(
             f"tables: do not fit this machine when filled to their capacity (got {listed(sorted(capped))}: "
-            f"{shown_bytes(needed)} for {processes}, {shown_bytes(available_bytes)} available); lower capacity.rows "
-            "or dim, use an optimizer with fewer slots, or a larger machine; `sangam plan` shows what needs the memory"
+            f"{shown_bytes(needed)} for {' and '.join(processes)}, {shown_bytes(available_bytes)} available); lower "
+            "capacity.rows or dim, use an optimizer with fewer slots, or a larger machine; `sangam plan` shows what "
+            "needs the memory"
         )

@@ -48,8 +48,8 @@ class Cluster(FrozenModel):
     """Left out: the training starts its data workers. Otherwise it starts none, and `data_workers` is how many workers
     can read at the same time: the files are cut accordingly."""
     retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 2
-    """Lost processes that a job survives. A data worker is replaced; after the loss of a rank, a host, the launcher or
-    the coordinator, training resumes from the last checkpoint."""
+    """Lost processes that a job survives. A data worker is replaced; after the loss of a rank, a host, a parameter
+    server, the launcher or the coordinator, training resumes from the last checkpoint."""
     deadline_s: PositiveInt = 6 * 3600
     """Training that takes longer is stopped and fails."""
     heartbeat_timeout_s: PositiveInt = 300
@@ -140,17 +140,19 @@ class LocalLauncher(FrozenModel):
 
 
 class _PodsLauncher(FrozenModel):
-    """A training job of several pods: a coordinator, hosts with the ranks, and the tf.data service."""
+    """A training job of several pods: a coordinator, hosts with the ranks, parameter servers, the tf.data service."""
 
     ranks_per_host: PositiveInt = 1
     host: Pod = Pod()
     """The pods with the ranks: memory, GPUs, spot nodes."""
     coordinator: Pod = Pod()
     """Serves the ranks' rendezvous and exports the model: it needs the memory of the export (`sangam plan`)."""
+    parameter_server: Pod = Pod()
+    """Each parameter server: it needs the memory of its rows (`sangam plan`)."""
     data_worker: Pod = Pod()
     """The tf.data service: the dispatcher and each worker."""
     network_interface: NetworkInterface = "eth0"
-    """Interface of the pods for the ranks' messages."""
+    """Interface of the pods for messages between ranks, and between them and parameter servers."""
 
 
 class MpiJobLauncher(_PodsLauncher):

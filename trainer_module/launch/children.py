@@ -20,6 +20,8 @@ _TAIL_LINES = 25
 
 # stderr of a process is a file; TensorFlow's start-up chatter would bury what matters.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1", "PYTHONUNBUFFERED": "1"}
+_SECTIONS = {"export": "coordinator", "parameter-server": "parameter_server"}
+"""Part of the launcher's pods where the memory of a process is declared, by the start of its name."""
 _MIB = 1 << 20
 ALLOCATOR = {
     # TensorFlow's own allocator keeps what was freed: every copy of the rows would stay resident (docs/planning.md).
@@ -120,7 +122,7 @@ class Child:
 
     def _starved(self, out_of_memory: OutOfMemory) -> JobFailedError:
         """Returns the error for a process that the kernel has killed; its log ends with what it last did, not why."""
-        section = "coordinator" if self.name == "export" else "host"
+        section = next((part for start, part in _SECTIONS.items() if self.name.startswith(start)), "host")
         text = (
             f"training: {self._called} {out_of_memory}; give it more (in pods: cluster.launcher.{section}.memory), or "
             f"lower capacity.rows, dim or batch_size_per_rank, see `sangam plan`. Log: {self.log}"

@@ -42,7 +42,7 @@ class Coordinator:
 
         Args:
             job: what to train.
-            hosts: run the ranks.
+            hosts: run the ranks and the parameter servers.
             rendezvous: of the ranks.
         """
         self._job, self._hosts, self._rendezvous = job, hosts, rendezvous
@@ -53,7 +53,7 @@ class Coordinator:
         """Makes one attempt.
 
         Raises:
-            JobFailedError: no reachable host still runs a rank.
+            JobFailedError: no reachable host still runs a process of the attempt.
         """
         self._wait_for_hosts(deadline)
         if is_trained(self._job):  # The ranks finished while there was no coordinator.
@@ -67,7 +67,7 @@ class Coordinator:
         except JobFailedError as error:
             if error.cause == "late":
                 raise
-            # When a host is lost, the ranks of all others fail too, and may report it first.
+            # When a host is lost, the processes of all others fail too, and may report it first.
             self._hosts.rest()
             while not self._hosts.have_applied():
                 time.sleep(POLL_S)
@@ -78,7 +78,7 @@ class Coordinator:
         """Tells the hosts how the job has ended, and waits a while until they know.
 
         Args:
-            code: 143: the job has not ended; they end their ranks and wait for the next coordinator.
+            code: 143: the job has not ended; they end their processes and wait for the next coordinator.
         """
         if code == ExitCode.TERMINATED:
             self._hosts.rest()
@@ -96,18 +96,18 @@ class Coordinator:
     def _wait_for_hosts(self, deadline: Deadline) -> None:
         next_word = time.monotonic()
         while missing := self._hosts.missing():
-            names = ", ".join(map(str, missing))
+            names = ", ".join(missing)
             if time.monotonic() >= next_word:
                 next_word += _SAY_WHO_IS_MISSING_S
-                _LOG.info("waiting for hosts=%s", names)
-            deadline.check(waiting_for=f"host {names}")
+                _LOG.info("waiting for %s", names)
+            deadline.check(waiting_for=names)
             time.sleep(POLL_S)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="trainer_module.launch.coordinator")
     parser.add_argument("job_file", type=Path)
-    parser.add_argument("--hosts", type=int, required=True, help="how many there are")
+    parser.add_argument("--hosts", type=int, required=True, help="number of those with ranks")
     parser.add_argument("--port", type=int, required=True, help="to serve on")
     parser.add_argument("--service", default="", help="host:port of the tf.data service's dispatcher; none: no pool")
     parser.add_argument("--bind", default="", help="address to serve on; none: all")
@@ -127,7 +127,12 @@ def main(*, export_module: str = EXPORT_MODULE) -> int:
         ranks = job.ranker.cluster.ranks
         if arguments.hosts < 1 or ranks % arguments.hosts:
             raise UserError(f"--hosts: does not divide the ranks (got {arguments.hosts}); a divisor of {ranks}")
-        hosts = Hosts(arguments.hosts, service=arguments.service, lost_after_s=arguments.lost_after_s)
+        hosts = Hosts(
+            arguments.hosts,
+            servers=job.ranker.num_parameter_servers,
+            service=arguments.service,
+            lost_after_s=arguments.lost_after_s,
+        )
         with Rendezvous(
             ranks, hosts=arguments.hosts, address=arguments.bind, port=arguments.port, messages=hosts
         ) as rendezvous:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainer_module.launch.failures import Cause, Failure, JobFailedError, first_cause
-from trainer_module.launch.messages import Command, Heartbeat, Lifeline
+from trainer_module.launch.messages import Command, Heartbeat, Lifeline, name_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class _Host:
         heartbeat: its last one.
         heard: when that came.
         has_applied: it has applied the last command.
-        has_ended: its process has, and its ranks with it.
+        has_ended: its process has, and those that it started with it.
     """
 
     heartbeat: Heartbeat
@@ -47,7 +47,9 @@ class _Attempt:
 
 
 class Hosts:
-    """The hosts of a job. The server's threads deliver heartbeats; the coordinator's thread asks and decides.
+    """The hosts of a job, with ranks or with a parameter server.
+
+    The threads of the HTTP server deliver heartbeats; the coordinator's thread asks and decides.
 
     A host that was silent for `lost_after_s` is lost to the attempt, and may join the next. A new process with the
     index of another replaces it. While the old one may still run ranks, no attempt begins: two processes with the same
@@ -55,8 +57,26 @@ class Hosts:
     when it was silent for so long that it has ended them by itself.
     """
 
-    def __init__(self, number: int, *, service: str, lost_after_s: float, clock: Callable[[], float] = time.monotonic):
-        self._number, self._service, self._lost_after_s, self._clock = number, service, lost_after_s, clock
+    def __init__(
+        self,
+        with_ranks: int,
+        *,
+        servers: int = 0,
+        service: str,
+        lost_after_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Knows no host yet.
+
+        Args:
+            with_ranks: number of hosts with ranks.
+            servers: number of those behind them, with a parameter server each.
+            service: host:port of the pool's dispatcher; empty without a pool.
+            lost_after_s: seconds of silence after which a host is lost.
+            clock: in seconds.
+        """
+        self._with_ranks, self._number = with_ranks, with_ranks + servers
+        self._service, self._lost_after_s, self._clock = service, lost_after_s, clock
         self._lock = threading.Lock()
         self._hosts: dict[int, _Host] = {}
         self._replaced: dict[
@@ -83,8 +103,8 @@ class Hosts:
         """
         return functools.partial(self._note_end, Lifeline.model_validate_json(message).incarnation)
 
-    def missing(self) -> list[int]:
-        """Returns the indices of absent hosts, and of hosts whose replaced process may still run ranks."""
+    def missing(self) -> list[str]:
+        """Returns the names of absent hosts, and of hosts whose replaced process may still run ranks."""
         with self._lock:
             now = self._clock()
             missing = {index for index, until in self._replaced.values() if until > now}
@@ -92,7 +112,7 @@ class Hosts:
                 host = self._hosts.get(index)
                 if host is None or not host.has_applied or self._is_lost(host):
                     missing.add(index)
-            return sorted(missing)
+            return [self._name(index) for index in sorted(missing)]
 
     def begin(self, label: str) -> None:
         """Tells all hosts to train."""
@@ -102,7 +122,7 @@ class Hosts:
             _LOG.info("begin attempt=%s", label)
 
     def rest(self) -> None:
-        """Tells all hosts to end their ranks, and to start none."""
+        """Tells all hosts to end their processes, and to start none."""
         with self._lock:
             self._decide("wait")
 
@@ -123,7 +143,7 @@ class Hosts:
             self._note_losses()
             if self._attempt.failures:
                 raise self._failed()
-            heartbeats = [host.heartbeat for host in self._hosts.values()]
+            heartbeats = [self._hosts[index].heartbeat for index in range(self._with_ranks)]
             return all(
                 heartbeat.attempt == self._attempt.label and heartbeat.state == "done" for heartbeat in heartbeats
             )
@@ -163,7 +183,7 @@ class Hosts:
                 self._replaced[incarnation] = self._replaced[incarnation][0], 0.0
             for host in self._hosts.values():
                 if host.heartbeat.incarnation == incarnation:
-                    _LOG.info("host=%d incarnation=%s has ended", host.heartbeat.index, incarnation)
+                    _LOG.info("%s: incarnation=%s has ended", self._name(host.heartbeat.index), incarnation)
                     host.has_ended = True
 
     def _note_losses(self) -> None:
@@ -175,8 +195,12 @@ class Hosts:
 
     def _note(self, host: _Host, cause: Cause, what: str) -> None:
         if self._attempt and host.heartbeat.incarnation in self._attempt.members:
-            failure = Failure(cause=cause, text=f"training: host {host.heartbeat.index} {what}")
-            self._attempt.failures.setdefault(host.heartbeat.index, failure)
+            index = host.heartbeat.index
+            failure = Failure(cause=cause, text=f"training: {self._name(index)} {what}")
+            self._attempt.failures.setdefault(index, failure)
+
+    def _name(self, index: int) -> str:
+        return name_of(index, self._with_ranks)
 
     def _reply(self, heartbeat: Heartbeat) -> Command:
         if heartbeat.incarnation in self._replaced or heartbeat.index >= self._number:
@@ -190,11 +214,11 @@ class Hosts:
             self._replace(known)
             known = None
         if not known:
-            _LOG.info("host=%d incarnation=%s is here", heartbeat.index, heartbeat.incarnation)
+            _LOG.info("%s: incarnation=%s is here", self._name(heartbeat.index), heartbeat.incarnation)
         host = self._hosts[heartbeat.index] = known or _Host(heartbeat, self._clock())
         host.heartbeat, host.heard = heartbeat, self._clock()
         if heartbeat.leaves:
-            _LOG.info("host=%d leaves", heartbeat.index)
+            _LOG.info("%s: leaves", self._name(heartbeat.index))
             self._note(host, "lost", "was asked to end by SIGTERM")
             del self._hosts[heartbeat.index]
             return self._command("leave")
@@ -207,7 +231,7 @@ class Hosts:
 
     def _replace(self, host: _Host) -> None:
         may_train = not host.has_ended and (self._action == "train" or not host.has_applied)
-        _LOG.info("host=%d incarnation=%s is replaced", host.heartbeat.index, host.heartbeat.incarnation)
+        _LOG.info("%s: incarnation=%s is replaced", self._name(host.heartbeat.index), host.heartbeat.incarnation)
         self._note(host, "lost", "was replaced by another process")
         until = host.heard + self._lost_after_s if may_train else 0.0
         self._replaced[host.heartbeat.incarnation] = host.heartbeat.index, until
@@ -216,7 +240,7 @@ class Hosts:
         return Command(
             action=action,
             attempt=self._attempt.label if self._attempt else "",
-            hosts=self._number,
+            hosts=self._with_ranks,
             service=self._service,
             alone_s=self._lost_after_s / 2,
         )

@@ -37,7 +37,8 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline
     ranks = job.ranker.cluster.ranks
     with ExitStack() as stack:
         rendezvous = stack.enter_context(Rendezvous(ranks))
-        servers = ParameterServers(job_file, job, str(attempt), stack)
+        servers = ParameterServers(job_file, job, range(job.ranker.num_parameter_servers), attempt=str(attempt))
+        stack.callback(servers.end)
         pool = Pool(job, stack, deadline, losses)
         group = RankGroup(
             job_file,
@@ -50,7 +51,7 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline
         )
         stack.callback(group.end)
         while not group.are_done():
-            servers.check()
+            servers.are_done()
             pool.check()
             deadline.check()
             time.sleep(POLL_S)

@@ -18,12 +18,12 @@ class Heartbeat(FrozenModel):
     """A host's report, once or twice a second.
 
     Attributes:
-        index: of the host, from 0.
+        index: of the host, from 0: first those with ranks, then one for each parameter server.
         incarnation: unique among all processes that were this host.
-        attempt: the last one that it started ranks in, "" for none.
-        state: of its ranks: idle: none runs; training: some run; done: all have succeeded.
-        failure: why the ranks of `attempt` failed.
-        leaves: the host ends now, and its ranks have ended.
+        attempt: the last one that it started processes in, "" for none.
+        state: of its ranks or its server: idle: none runs; training: some run; done: all ranks have succeeded.
+        failure: why the processes of `attempt` failed.
+        leaves: the host ends now, and its processes have ended.
     """
 
     index: Annotated[int, Field(ge=0, lt=100_000)]
@@ -48,13 +48,13 @@ class Command(FrozenModel):
     """What a host must do.
 
     Attributes:
-        action: train: run your ranks of `attempt`, once. wait: run none. done, failed: the job has ended, so end with
-            exit code 0, 1. leave: another process has replaced this host.
+        action: train: run your ranks, or your server, of `attempt`, once. wait: run none. done, failed: the job has
+            ended, so end with exit code 0, 1. leave: another process has replaced this host.
         attempt: its name.
-        hosts: their number.
+        hosts: number of those with ranks; the others, behind them, are of parameter servers.
         service: host:port of the pool's dispatcher, "" without a pool.
-        alone_s: without a reply for so long, a host ends its ranks: after twice that the coordinator counts it as lost
-            and may replace it.
+        alone_s: without a reply for so long, a host ends its processes: after twice that the coordinator counts it as
+            lost and may replace it.
     """
 
     action: Literal["train", "wait", "done", "failed", "leave"]
@@ -62,3 +62,13 @@ class Command(FrozenModel):
     hosts: Annotated[int, Field(ge=1)] = 1
     service: str = ""
     alone_s: Annotated[float, Field(gt=0)]
+
+
+def name_of(index: int, hosts: int) -> str:
+    """Returns what a host is called in errors and logs.
+
+    Args:
+        index: of the host.
+        hosts: number of those with ranks.
+    """
+    return f"host {index}" if index < hosts else f"parameter server {index - hosts}"

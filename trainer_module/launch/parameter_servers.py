@@ -1,43 +1,66 @@
-"""The parameter servers of one attempt on one machine, as their parent sees them."""
+"""The parameter servers that run on one machine, in one attempt of a job."""
 
 import os
-from contextlib import ExitStack
 from pathlib import Path
 
 from schemas.contracts.training_job import TrainJob
 from trainer_module.launch.children import Child, end
+from trainer_module.launch.failures import JobFailedError
 
 SERVER_MODULE = "trainer_module.parameter_server"
 
 
 class ParameterServers:
-    """Server processes, until the stack is closed; none where the ranks hold the rows."""
+    """Watches server processes with consecutive numbers; none where the ranks hold the rows."""
 
-    def __init__(self, job_file: Path, job: TrainJob, attempt: str, stack: ExitStack):
-        """Starts them.
+    def __init__(
+        self,
+        job_file: Path,
+        job: TrainJob,
+        numbers: range,
+        *,
+        attempt: str,
+        address: str = "127.0.0.1",
+        module: str = SERVER_MODULE,
+    ):
+        """Starts the servers.
 
         Args:
             job_file: path.
             job: its content.
+            numbers: those of this machine.
             attempt: unique name of this attempt at the job.
-            stack: ends them.
+            address: to serve on, and under which ranks reach them.
+            module: started as each server.
         """
-        self._children: list[Child] = []
-        stack.callback(lambda: end(self._children))
         environment = {"OMP_NUM_THREADS": str(job.ranker.cluster.threads_per_rank)}
-        for number in range(job.ranker.num_parameter_servers):
+        self.children: list[Child] = []
+        for number in numbers:
             # Of an earlier launcher whose attempt had the same name.
             job.server_file(number, attempt).unlink(missing_ok=True)
-            arguments = [SERVER_MODULE, str(job_file), str(os.getpid()), str(number), attempt]
-            self._children.append(Child(job, f"parameter-server-{number}", arguments, environment))
+            arguments = [module, str(job_file), str(os.getpid()), str(number), attempt, "--host", address]
+            self.children.append(Child(job, f"parameter-server-{number}", arguments, environment))
 
-    def check(self) -> None:
-        """Looks after them.
+    def are_done(self) -> bool:
+        """Returns False: servers serve until they are ended.
 
         Raises:
             JobFailedError: one has ended. Its rows are gone: all processes resume from one checkpoint, as restoring it
                 alone would mix rows of different ages.
         """
-        for child in self._children:
-            if child.exit_code() is not None:
-                raise child.failed()
+        if error := self._failed():
+            raise error
+        return False
+
+    def end(self, *, grace_s: float = 5.0) -> JobFailedError | None:
+        """Ends all servers.
+
+        Returns:
+            Their failure before that, or None.
+        """
+        error = self._failed()
+        end(self.children, grace_s)
+        return error
+
+    def _failed(self) -> JobFailedError | None:
+        return next((child.failed() for child in self.children if child.exit_code() is not None), None)

@@ -113,7 +113,13 @@ def _run_pods(
     refuse_unshared(launch, job)
     log_dir.mkdir(parents=True, exist_ok=True)
     begin(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
-    run = TrainingRun(run_name(ranker.name, identity), launch, ranker.cluster, str(write_shared_job(log_dir, job)))
+    run = TrainingRun(
+        run_name(ranker.name, identity),
+        launch,
+        ranker.cluster,
+        str(write_shared_job(log_dir, job)),
+        servers=ranker.num_parameter_servers,
+    )
     run_pods(run, log_dir)
     return job
 

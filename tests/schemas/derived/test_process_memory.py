@@ -117,5 +117,9 @@ def test_a_job_whose_servers_do_not_fit_beside_its_ranks_is_refused(tmp_path: Pa
     with pytest.raises(UserError) as caught:
         refuse_unfit(spec, int(needed) - 1)
     assert tells(str(caught.value), "tables", "(got users: ... for 2 ranks and 3 parameter servers")
-    # A machine of several has ranks alone, which hold no tables.
+    # A machine of several has ranks alone, which hold no tables, or a server alone.
     refuse_unfit(spec, 1, ranks_here=1)
+    refuse_unfit(spec, int(made.servers.high.peak) + 1, ranks_here=0, servers_here=1)
+    with pytest.raises(UserError) as caught:
+        refuse_unfit(spec, int(made.servers.high.peak) - 1, ranks_here=0, servers_here=1)
+    assert tells(str(caught.value), "tables", "(got users: ... for 1 parameter servers")

@@ -207,6 +207,11 @@ WHOLE: list[Case] = [
         "(got 300)",
     ),
     (
+        cluster(launcher=MPI | {"parameter_server": {"memory": "1GiB"}}, volumes=VOLUMES),
+        "cluster.launcher.parameter_server",
+        "sync ... (got settings)",
+    ),
+    (
         cluster(launcher={"kind": "jobset"}),
         "cluster.volumes",
         "(got 0 volumes, none writable, for jobset)",

@@ -43,6 +43,7 @@ class ClusterJob:
         job_file: Path,
         *,
         hosts: int,
+        servers: int = 0,
         places: Sequence["Place"] = (),
         lost_after_s: float = 6.0,
         coordinator: Sequence[str] = (STAND_INS, "coordinator"),
@@ -53,7 +54,8 @@ class ClusterJob:
 
         Args:
             job_file: of the job.
-            hosts: how many.
+            hosts: how many have ranks.
+            servers: how many behind them have a parameter server.
             places: where the coordinator and host 0, host 1, ... are; none: all on the loopback interface.
             lost_after_s: for the coordinator.
             coordinator: module and its first arguments.
@@ -62,7 +64,7 @@ class ClusterJob:
         """
         self.job_file, self.port = job_file, free_port()
         self._hosts, self._lost_after_s, self._service = hosts, lost_after_s, service
-        self._places = places or [Place()] * hosts
+        self._places = places or [Place()] * (hosts + servers)
         self._coordinator, self._host = coordinator, host
         self._started: list[subprocess.Popen[bytes]] = []
 
@@ -95,10 +97,12 @@ class ClusterJob:
         return self.start(self._places[0], "coordinator", *self._coordinator, str(self.job_file), *given)
 
     def host(self, index: int, *, patience_s: float = 600.0, interface: str = "") -> "subprocess.Popen[bytes]":
-        """Starts a host."""
+        """Starts a host; the indices of those with parameter servers follow those with ranks."""
+        after = self._hosts if index >= self._hosts else 0
         options = {
             "--coordinator": f"{self._places[0].address}:{self.port}",
-            "--index": index,
+            "--index": index - after,
+            "--after": after,
             "--interface": interface or self._places[index].interface,
             "--patience-s": patience_s,
         }
@@ -117,6 +121,17 @@ class ClusterJob:
                     return process
             except psutil.NoSuchProcess:
                 continue
+        return None
+
+    def server(self, number: int) -> psutil.Process | None:
+        """Returns the process of a parameter server, if it runs."""
+        for process in processes_of(self.job_file):
+            try:
+                words = process.cmdline()
+            except psutil.NoSuchProcess:
+                continue
+            if "--host" in words and words[words.index("--host") - 2] == str(number):
+                return process
         return None
 
 

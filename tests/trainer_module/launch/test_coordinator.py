@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from schemas.contracts.exit_codes import ExitCode
@@ -38,6 +39,12 @@ def _train(job: ClusterJob, but: tuple[int, ...] = ()) -> tuple[int, ...]:
 
     wait_until(lambda: len(pids()) == 2, 20, "two ranks run")
     return pids()
+
+
+def _server(job: ClusterJob, number: int) -> psutil.Process:
+    server = job.server(number)
+    assert server
+    return server
 
 
 def _end(job: ClusterJob) -> None:
@@ -90,6 +97,48 @@ def test_a_job_ends_well_and_soon_though_each_of_its_processes_is_killed_once(tm
         assert job.coordinator().wait(20) == 0
 
 
+def test_a_lost_parameter_server_ends_the_attempt_and_all_begin_again(tmp_path: Path) -> None:
+    """Whether the server is killed, leaves before the ranks are done, or goes with its host. Ranks need all of them."""
+    job_file = _job(tmp_path, sync={"kind": "stale"}, parameter_servers=2, retries=3)
+    with ClusterJob(job_file, hosts=2, servers=2, lost_after_s=600) as job:
+        hosts = [job.host(index) for index in range(4)]
+        coordinator = job.coordinator()
+        ranks = _train(job)
+        _server(job, 1).kill()
+        ranks = _train(job, but=ranks)
+        (tmp_path / "leaves").write_text("parameter-server-0")
+        ranks = _train(job, but=ranks)
+        hosts[2].kill()
+        wait_until(lambda: job.server(0) is None, 5, "a server ends with its host")
+        hosts[2].wait()
+        hosts[2] = job.host(2)
+        _train(job, but=ranks)
+        _end(job)
+        assert [process.wait(20) for process in (coordinator, *hosts)] == [0] * 5
+        killed, left, lost = _retries(job)
+        assert mentions(killed, f"training: parameter-server-1 ... SIGKILL ... {tmp_path}/logs/parameter-server-1.log")
+        assert mentions(left, "training: parameter-server-0 ended with code 0")
+        assert mentions(lost, "training: parameter server 0 ended without a word")
+        assert "[parameter-server-1] start server=1" in job.log("host-3")
+        assert processes_of(job.job_file) == []
+
+
+def test_a_stopped_host_of_a_server_says_so_and_the_job_waits_for_its_replacement(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path, sync={"kind": "async"}), hosts=1, servers=1, lost_after_s=600) as job:
+        coordinator, staying, leaving = job.coordinator(), job.host(0), job.host(1)
+        ranks = _train(job)
+        leaving.terminate()
+        assert leaving.wait(10) == ExitCode.TERMINATED
+        wait_until(lambda: "waiting for parameter server 0" in job.log(), 5, "the coordinator waits")
+        assert (job.rank(0), job.server(0)) == (None, None)
+        replacement = job.host(1)
+        _train(job, but=ranks)
+        _end(job)
+        assert [process.wait(20) for process in (coordinator, staying, replacement)] == [0, 0, 0]
+        [ended] = _retries(job)
+        assert tells(ended, "training", "parameter server 0 ... SIGTERM")
+
+
 def test_a_model_without_its_report_is_what_a_killed_export_has_left_and_is_written_anew(tmp_path: Path) -> None:
     job_file = _job(tmp_path)
     job = read_job(job_file)
@@ -109,7 +158,7 @@ def test_a_host_that_is_asked_to_end_says_so_and_the_job_waits_for_its_replaceme
         ranks = _train(job)
         leaving.terminate()
         assert leaving.wait(10) == ExitCode.TERMINATED
-        wait_until(lambda: "waiting for hosts=1" in job.log(), 5, "the coordinator waits")
+        wait_until(lambda: "waiting for host 1" in job.log(), 5, "the coordinator waits")
         assert job.rank(0) is None
         replacement = job.host(1)
         _train(job, but=ranks)
@@ -133,24 +182,27 @@ def test_without_retries_a_killed_rank_fails_the_job_with_host_rank_and_log(tmp_
         assert processes_of(job.job_file) == []
 
 
-def test_a_rank_that_the_kernel_kills_at_its_limit_of_memory_fails_the_job_at_once_and_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "called", "section"),
+    [("rank-1", "rank-1 on host 1", "host"), ("parameter-server-0", "parameter-server-0", "parameter_server")],
+)
+def test_a_process_that_the_kernel_kills_at_its_limit_of_memory_fails_the_job_at_once_and_says_so(
+    tmp_path: Path, name: str, called: str, section: str
+) -> None:
     """Only that process dies: its host lives, and the limit would be the same for another attempt."""
+    job_file = _job(tmp_path, sync={"kind": "stale"}, retries=3)
     try:
-        with (
-            limited(_LIMIT) as small,
-            ClusterJob(_job(tmp_path, retries=3), hosts=2, places=[Place(), small], lost_after_s=600) as job,
-        ):
-            coordinator, hosts = job.coordinator(), [job.host(0), job.host(1)]
-            _train(job)
-            (tmp_path / "hungry").touch()
-            assert [process.wait(20) for process in (coordinator, *hosts)] == [1, 1, 1]
-            [text] = failure(job.job_file).splitlines()
-            assert tells(
-                text,
-                "training",
-                "rank-1 on host 1 ... memory (got 315 MB); ... cluster.launcher.host.memory ... sangam plan",
-            )
-            assert "retry=" not in job.log()
+        with limited(_LIMIT) as small:
+            places = [Place(), small, Place()] if name == "rank-1" else [Place(), Place(), small]
+            with ClusterJob(job_file, hosts=2, servers=1, places=places, lost_after_s=600) as job:
+                coordinator, hosts = job.coordinator(), [job.host(0), job.host(1), job.host(2)]
+                _train(job)
+                (tmp_path / "hungry").write_text(name)
+                assert [process.wait(20) for process in (coordinator, *hosts)] == [1, 1, 1, 1]
+                [text] = failure(job.job_file).splitlines()
+                said = f"{called} ... memory (got 315 MB); ... cluster.launcher.{section}.memory ... sangam plan"
+                assert tells(text, "training", said)
+                assert "retry=" not in job.log()
     except NoCgroupError as error:
         pytest.skip(f"needs the right to make a memory cgroup: {error}")
 
@@ -193,6 +245,15 @@ def test_an_interface_that_a_host_has_not_is_a_mistake(tmp_path: Path) -> None:
         assert tells(failure(job.job_file), "cluster.launcher.network_interface", "host 0 ... (got eth77)")
 
 
+def test_an_interface_that_the_host_of_a_server_has_not_is_a_mistake(tmp_path: Path) -> None:
+    with ClusterJob(_job(tmp_path, ranks=1, sync={"kind": "stale"}), hosts=1, servers=1) as job:
+        processes = [job.coordinator(), job.host(0), job.host(1, interface="eth77")]
+        assert [process.wait(20) for process in processes] == [ExitCode.MISTAKE, 1, 1]
+        expected = "parameter server 0 ... (got eth77)"
+        assert tells(failure(job.job_file), "cluster.launcher.network_interface", expected)
+        assert processes_of(job.job_file) == []
+
+
 def test_a_host_that_never_comes_fails_the_job_at_its_deadline_by_number(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path, deadline_s=2, heartbeat_timeout_s=1), hosts=2) as job:
         coordinator, host = job.coordinator(), job.host(0)
@@ -230,7 +291,7 @@ def test_a_silent_host_is_lost_and_a_host_without_a_coordinator_ends_its_ranks(t
 def test_the_port_takes_no_message_that_is_not_a_hosts(tmp_path: Path) -> None:
     with ClusterJob(_job(tmp_path, ranks=1), hosts=1) as job:
         coordinator = job.coordinator()
-        wait_until(lambda: "waiting for hosts=0" in (job.log() if coordinator.poll() is None else ""), 10, "it serves")
+        wait_until(lambda: "waiting for host 0" in (job.log() if coordinator.poll() is None else ""), 10, "it serves")
 
         def status(method: str, path: str, body: bytes = b"", **headers: str) -> int:
             connection = http.client.HTTPConnection("127.0.0.1", job.port, timeout=5)

@@ -32,7 +32,7 @@ class SilentForATime:
         self.heard.append(heartbeat)
         if heartbeat.failure is not None:
             return Command(action="failed", alone_s=0.1)
-        return Command(action="train", attempt="a-0", hosts=1, alone_s=0.1) if len(self.heard) == 1 else None
+        return Command(action="train", attempt="a-0", hosts=4, alone_s=0.1) if len(self.heard) == 1 else None
 
     def hold(self, lifeline: Any) -> None:
         """Needs no lifeline."""

@@ -46,7 +46,20 @@ def test_two_hosts_learn_what_two_local_ranks_and_one_rank_with_twice_the_batch_
         assert [process.wait(90) for process in processes] == [0, 0, 0], job.log()
         assert processes_of(job.job_file) == []
         assert "[rank-1] " in job.log("host-1")
-    for name in ("local", "hosts"):
+    # Each server on a host of its own, in either network: without staleness they learn the same.
+    served = declared(ranks=2, batch_size_per_rank=32, parameter_servers=2, sync={"kind": "stale", "staleness": 0})
+    with ClusterJob(
+        write_job(tmp_path / "servers", served, files), hosts=2, servers=2, places=places * 2, **_PROGRAMS
+    ) as job:
+        processes = [job.coordinator(), *(job.host(index) for index in range(4))]
+        assert [process.wait(90) for process in processes] == [0] * 5, job.log()
+        assert processes_of(job.job_file) == []
+        assert "[parameter-server-1] " in job.log("host-3")
+        for address in (place.address for place in places):
+            assert any(
+                address in file.read_text() for file in (tmp_path / "servers/logs").glob("parameter-server-?.*-0")
+            )
+    for name in ("local", "hosts", "servers"):
         losses = np.load(tmp_path / name / "output" / "losses.npy")
         np.testing.assert_allclose(losses, alone, atol=TOLERANCE, rtol=TOLERANCE)
         for group in ("adagrad_4", "adagrad_8"):

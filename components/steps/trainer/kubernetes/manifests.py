@@ -14,7 +14,7 @@ from components.steps.trainer.kubernetes.jobset import JobSet, jobset
 from components.steps.trainer.kubernetes.mpijob import MPIJob, mpijob
 from components.steps.trainer.kubernetes.network import network_policy, services
 from components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
-from components.steps.trainer.kubernetes.service_pool import service_pool
+from components.steps.trainer.kubernetes.stateful_sets import parameter_servers, service_pool
 from schemas.spec.cluster import JobSetLauncher, MpiJobLauncher
 
 TrainingJob: TypeAlias = MPIJob | JobSet
@@ -28,29 +28,30 @@ class Manifests:
     Attributes:
         job: with coordinator and hosts; created suspended.
         prerequisites: must exist before a pod starts; the network policy comes first.
-        pool: of the tf.data service; created last, when the job, which ends it, has a deadline.
+        stateful_sets: parameter servers and the tf.data service; created last, when the job, which ends them, has a
+            deadline.
         digest: of all objects; also an annotation of each.
     """
 
     job: TrainingJob
     prerequisites: tuple[NetworkPolicy | Service, ...]
-    pool: tuple[StatefulSet, ...]
+    stateful_sets: tuple[StatefulSet, ...]
     digest: str
 
     @property
     def all(self) -> tuple[TrainingJob | Dependent, ...]:
         """All objects in the order of creation."""
-        return (self.job, *self.prerequisites, *self.pool)
+        return (self.job, *self.prerequisites, *self.stateful_sets)
 
 
 def render(run: TrainingRun) -> Manifests:
     """Returns the objects of a run."""
     job = _job(run)
     prerequisites: tuple[NetworkPolicy | Service, ...] = (network_policy(run), *services(run))
-    pool = tuple(service_pool(run))
-    objects: list[TrainingJob | Dependent] = [job, *prerequisites, *pool]
+    stateful_sets = (*parameter_servers(run), *service_pool(run))
+    objects: list[TrainingJob | Dependent] = [job, *prerequisites, *stateful_sets]
     content = json.dumps([as_dict(each) for each in objects], sort_keys=True)
-    manifests = Manifests(job, prerequisites, pool, hashlib.sha256(content.encode()).hexdigest())
+    manifests = Manifests(job, prerequisites, stateful_sets, hashlib.sha256(content.encode()).hexdigest())
     for each in manifests.all:
         assert each.metadata is not None
         each.metadata.annotations = {DIGEST_ANNOTATION: manifests.digest}

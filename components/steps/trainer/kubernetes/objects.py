@@ -49,7 +49,7 @@ class Objects:
             for prerequisite in self._manifests.prerequisites:
                 await self._ensure(prerequisite, anchor)
             await self._resume()
-            for stateful_set in self._manifests.pool:
+            for stateful_set in self._manifests.stateful_sets:
                 await self._ensure(stateful_set, anchor)
         return job
 

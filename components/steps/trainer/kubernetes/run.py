@@ -6,7 +6,7 @@ from typing import Literal
 from schemas.contracts.exit_codes import ExitCode
 from schemas.spec.cluster import Cluster, Launch, Pod
 
-Component = Literal["dispatcher", "data-worker", "coordinator", "host"]
+Component = Literal["dispatcher", "data-worker", "coordinator", "host", "parameter-server"]
 
 RUN_LABEL = "sangam.dev/run"
 COMPONENT_LABEL = "app.kubernetes.io/component"
@@ -21,8 +21,8 @@ COORDINATOR_PORT = 5060
 FINAL_CODES = (ExitCode.FAILED, ExitCode.MISTAKE)
 """Exit codes after which the coordinator is not restarted: it has used all retries, or none would help."""
 
-_NAME_CHARACTERS = 40
-"""StatefulSets put `<name>-<hash of ten>` into a label of at most 63 characters; `-data-worker` takes twelve."""
+_NAME_CHARACTERS = 35
+"""StatefulSets put `<name>-<hash of ten>` into a label of at most 63 characters; `-parameter-server` takes 17."""
 _DIGEST_CHARACTERS = 10
 
 
@@ -41,12 +41,14 @@ class TrainingRun:
         launch: pods and volumes of the spec.
         cluster: the spec's section.
         job_file: on a volume of all pods.
+        servers: number of parameter servers.
     """
 
     name: str
     launch: Launch
     cluster: Cluster
     job_file: str
+    servers: int = 0
 
     @property
     def num_hosts(self) -> int:
@@ -58,7 +60,8 @@ class TrainingRun:
         """How many pods of each kind a complete job has."""
         workers = self.cluster.own_data_workers
         pool: dict[Component, int] = {"dispatcher": 1, "data-worker": workers} if workers else {}
-        return {"coordinator": 1, "host": self.num_hosts, **pool}
+        servers: dict[Component, int] = {"parameter-server": self.servers} if self.servers else {}
+        return {"coordinator": 1, "host": self.num_hosts, **servers, **pool}
 
     @property
     def selector(self) -> dict[str, str]:
@@ -93,5 +96,7 @@ class TrainingRun:
                 return launcher.host
             case "coordinator":
                 return launcher.coordinator
+            case "parameter-server":
+                return launcher.parameter_server
             case "dispatcher" | "data-worker":
                 return launcher.data_worker

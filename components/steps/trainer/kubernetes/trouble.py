@@ -22,7 +22,7 @@ _LEFT_ITS_NODE = {
 }
 _KILLED_CODES = {128 + 9, 128 + 15}
 _TAIL_LINES = 20
-_SECTIONS = {"data-worker": "data_worker", "dispatcher": "data_worker"}
+_SECTIONS = {"data-worker": "data_worker", "dispatcher": "data_worker", "parameter-server": "parameter_server"}
 
 
 def component_of(pod: Pod) -> str:

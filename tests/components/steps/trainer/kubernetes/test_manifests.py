@@ -38,15 +38,21 @@ DECLARED: dict[str, dict[str, Any]] = {
         "coordinator": {"cpu": "4", "memory": "64GiB"},
         "data_worker": {"cpu": "4", "memory": "8GB", "secrets": {"PROXY_URL": {"secret": "proxy", "key": "url"}}},
     },
-    "online_retail": {"kind": "jobset", "host": {"cpu": "500m", "memory": "4GiB"}, "network_interface": "ens4"},
+    "online_retail": {
+        "kind": "jobset",
+        "host": {"cpu": "500m", "memory": "4GiB"},
+        "parameter_server": {"memory": "24GiB", "node_pool": {"cloud.google.com/gke-nodepool": "stable"}},
+        "network_interface": "ens4",
+    },
 }
+SERVERS = {"online_retail": 2}
 VOLUMES = {
     "data": {"claim": "sangam", "path": "/sangam"},
     "logs": {"claim": "logs", "path": "/logs", "read_only": True},
 }
 
 
-def run_of(name: str, *, ranks: int = 4, **cluster: Any) -> TrainingRun:
+def run_of(name: str, *, ranks: int = 4, servers: int | None = None, **cluster: Any) -> TrainingRun:
     spec = load_spec(SPECS / f"{name}.yaml")
     declared = json.loads(spec.model_dump_json())
     declared["cluster"] |= {"ranks": ranks, "launcher": DECLARED[name], "volumes": VOLUMES, **cluster}
@@ -54,7 +60,8 @@ def run_of(name: str, *, ranks: int = 4, **cluster: Any) -> TrainingRun:
     assert spec.cluster.launcher.kind != "local"
     launch = Launch(launcher=spec.cluster.launcher, image=IMAGE, volumes=spec.cluster.volumes)
     job_file = f"/sangam/root/training/{name}/0123456789abcdef/job-0123456789.json"
-    return TrainingRun(run_name(name, "0123456789abcdef"), launch, spec.cluster.job(), job_file)
+    number = SERVERS.get(name, 0) if servers is None else servers
+    return TrainingRun(run_name(name, "0123456789abcdef"), launch, spec.cluster.job(), job_file, servers=number)
 
 
 def manifests_of(name: str, **cluster: Any) -> list[dict[str, Any]]:
@@ -127,7 +134,7 @@ def test_a_seeded_error_is_found(name: str, kind: str, edit: Callable[[dict[str,
 @BOTH
 def test_no_pod_has_rights(name: str) -> None:
     specs = list(pod_specs(manifests_of(name)))
-    assert len(specs) == 4
+    assert len(specs) == 4 + (name in SERVERS)
     for spec in specs:
         assert spec["automountServiceAccountToken"] is False
         # The step waits for the end of its pods, and is itself killed after the grace of its process.
@@ -188,8 +195,19 @@ def test_secrets_are_named_and_never_held() -> None:
     assert {"name": "PROXY_URL", "valueFrom": reference} in environment
 
 
-def test_without_data_workers_there_is_no_pool() -> None:
-    manifests = manifests_of("online_retail", data_workers=0)
+def test_parameter_servers_are_hosts_behind_those_with_ranks() -> None:
+    [servers] = [each for each in manifests_of("short_video", servers=3) if "server" in each["metadata"]["name"]]
+    assert (servers["kind"], servers["spec"]["replicas"]) == ("StatefulSet", 3)
+    [container] = servers["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-2:] == ["--after", "2"]
+    [_, worker, *_] = pod_specs(manifests_of("short_video"))
+    assert container["command"][:-2] == worker["containers"][0]["command"]
+    field = {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}}
+    assert container["env"][0] == {"name": "HOST_INDEX", "valueFrom": field}
+
+
+def test_without_data_workers_and_parameter_servers_there_is_no_stateful_set() -> None:
+    manifests = manifests_of("online_retail", data_workers=0, servers=0)
     assert [each["kind"] for each in manifests] == ["JobSet", "NetworkPolicy", "Service"]
     coordinator = next(pod_specs(manifests))["containers"][0]["command"]
     assert coordinator[-2:] == ["--service", ""]
@@ -216,7 +234,7 @@ def test_what_is_declared_decides_the_digest() -> None:
 @pytest.mark.parametrize("ranker", ["a", "short_video", "a" * 63, "a_" * 31, "ab_" + "c" * 26 + "__d"])
 def test_names_fit_wherever_they_are_written(ranker: str) -> None:
     name = run_name(ranker, "0123456789abcdef")
-    assert len(f"{name}-data-worker-0123456789") <= 63
+    assert len(f"{name}-parameter-server-0123456789") <= 63
     assert name.endswith("-0123456789")
     assert "--0123456789" not in name
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")

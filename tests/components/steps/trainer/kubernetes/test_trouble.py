@@ -36,6 +36,10 @@ def terminated(code: int, reason: str = "Error", message: str = "") -> list[dict
             "code 137 (OOMKilled) ... cluster.launcher.data_worker.memory",
         ),
         (
+            pod("parameter-server", phase="Failed", containerStatuses=terminated(137, "OOMKilled")),
+            "code 137 (OOMKilled) ... cluster.launcher.parameter_server.memory",
+        ),
+        (
             pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory."),
             "Evicted: The node was low on resource: memory.",
         ),

@@ -1,4 +1,7 @@
-"""The tf.data service of a run: a dispatcher and workers, each with a name that outlives its pod."""
+"""The StatefulSets of a run: parameter servers, and the tf.data service's dispatcher and workers.
+
+Each pod has a number or a name that outlives it. The set makes a lost pod again, as often as need be.
+"""
 
 from lightkube.models.apps_v1 import StatefulSetSpec
 from lightkube.models.core_v1 import PodTemplateSpec
@@ -7,9 +10,23 @@ from lightkube.resources.apps_v1 import StatefulSet
 
 from components.steps.trainer.kubernetes.pods import from_field, pod_template
 from components.steps.trainer.kubernetes.run import DATA_WORKER_PORT, DISPATCHER_PORT, Component, TrainingRun
+from components.steps.trainer.kubernetes.training_pods import parameter_server
 
 _MODULE = "trainer_module.launch.data_service"
 _JOURNAL = "/journal"
+_INDEX_FIELD = "metadata.labels['apps.kubernetes.io/pod-index']"
+
+
+def parameter_servers(run: TrainingRun) -> list[StatefulSet]:
+    """Returns the parameter servers; empty for ranks that hold the rows.
+
+    An MPIJob has one template for all its Workers, so they are no part of the job. Without a Service: ranks read a
+    server's address from a file.
+    """
+    if not run.servers:
+        return []
+    template = parameter_server(run, index_field=_INDEX_FIELD)
+    return [_stateful_set(run, "parameter-server", run.servers, template)]
 
 
 def service_pool(run: TrainingRun) -> list[StatefulSet]:

@@ -1,0 +1,62 @@
+"""The network interface on which a host's processes reach those of other hosts."""
+
+import socket
+
+import psutil
+
+from schemas.errors import UserError
+
+
+def address_of(host: str, interface: str) -> str:
+    """Returns the IPv4 address of an interface.
+
+    Args:
+        host: what the host is called in errors.
+        interface: its name.
+
+    Raises:
+        UserError: there is no such interface, or it has no such address.
+    """
+    all_addresses = psutil.net_if_addrs()
+    if interface not in all_addresses:
+        raise UserError(
+            f"cluster.launcher.network_interface: {host} has no such interface (got {interface}); use one of "
+            f"{', '.join(all_addresses)}"
+        )
+    own = [each.address for each in all_addresses[interface] if each.family == socket.AF_INET]
+    if not own:
+        raise UserError(
+            f"cluster.launcher.network_interface: has no IPv4 address on {host} (got {interface}); ranks and servers "
+            "reach each other over IPv4 alone"
+        )
+    return own[0]
+
+
+def refuse_unfit_for_horovod(host: str, interface: str) -> None:
+    """Refuses an interface by which Horovod cannot reach this host.
+
+    Args:
+        host: what it is called in errors.
+        interface: its name.
+
+    Raises:
+        UserError: there is no such interface, or others cannot use the machine's name.
+    """
+    address_of(host, interface)
+    if interface == "lo":
+        return
+    # Horovod 0.28 finds some of its connections by the machine's name, whatever the interface: the context of a process
+    # set does not get it (horovod/common/gloo/gloo_context.cc, InitializeForProcessSet).
+    name = socket.gethostname()
+    try:
+        address = socket.gethostbyname(name)
+    except OSError as error:
+        raise UserError(
+            f"training: {host} cannot resolve its own name (got {name}: {error}); its /etc/hosts must give it "
+            f"the address of {interface}, as in a pod"
+        ) from error
+    if address.startswith("127."):
+        raise UserError(
+            f"training: other hosts cannot reach {host} by its own address (got {address} for "
+            f"{name}); its /etc/hosts must give the name the address of {interface}, as in a pod"
+        )
