@@ -214,7 +214,7 @@ def test_without_data_workers_and_parameter_servers_there_is_no_stateful_set() -
 
 
 def test_of_a_standing_service_there_is_only_its_address_and_the_way_there() -> None:
-    manifests = manifests_of("online_retail", input_service={"address": "pool.team:5050"})
+    manifests = manifests_of("online_retail", servers=0, input_service={"address": "pool.team:5050"})
     assert [each["kind"] for each in manifests] == ["JobSet", "NetworkPolicy", "Service"]
     coordinator = next(pod_specs(manifests))["containers"][0]["command"]
     assert coordinator[-2:] == ["--service", "pool.team:5050"]
