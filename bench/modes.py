@@ -1,0 +1,211 @@
+"""Trains one job in every mode, undisturbed, with slow calls, with a slow rank, with a slow exchange.
+
+    python -m bench.modes FOLDER --repeats 3
+
+Two ranks of one thread, one parameter server, one data worker; the model of `workload`, 512 examples a batch, random
+rows. Every job trains one epoch to warm up, then those that are measured: `examples` over `seconds` of the epoch in
+training.json. Where a rank is slow in some epochs, they and the undisturbed ones take turns. FOLDER gets `modes.json`.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench import slow_rank, workload
+from bench.input_rows import Written, write_rows
+from schemas.contracts.training_job import TrainJob, write_job
+from schemas.spec import RankerSpec, digest
+from trainer_module.launch.attempts import POLL_S
+from trainer_module.launch.deadline import Deadline
+from trainer_module.launch.loopback import keep_children_on_loopback
+from trainer_module.launch.lost import Losses
+from trainer_module.launch.parameter_servers import ParameterServers
+from trainer_module.launch.pool import Pool
+from trainer_module.launch.rank_group import RankGroup
+from trainer_module.launch.rendezvous import Rendezvous
+from trainer_module.parameter_server import delay
+
+_SYNC: dict[str, dict[str, Any]] = {
+    "sync": {"kind": "sync"},
+    "stale 0": {"kind": "stale", "staleness": 0},
+    "stale 1": {"kind": "stale", "staleness": 1},
+    "stale 4": {"kind": "stale", "staleness": 4},
+    "shadow": {"kind": "shadow", "staleness": 4},
+    "async": {"kind": "async", "staleness": 4},
+}
+_SERVED = ("stale 0", "stale 1", "stale 4", "shadow", "async")
+_PLAIN, _CALLS, _RANK, _EXCHANGE = "undisturbed", "slow calls", "slow rank", "slow exchange"
+_SLOWED = ("sync", "stale 4", "shadow", "async")
+"""Modes whose job has epochs with a slow rank too."""
+_JOBS = (
+    *((mode, _PLAIN) for mode in _SYNC),
+    *((mode, _CALLS) for mode in ("stale 0", "stale 1", "stale 4")),
+    ("shadow", _EXCHANGE),
+)
+_RATIOS = (
+    (("stale 4", _CALLS), ("stale 0", _CALLS), 1.5),
+    (("shadow", _RANK), ("sync", _RANK), 1.5),
+    (("async", _RANK), ("sync", _RANK), None),
+    (("shadow", _EXCHANGE), ("shadow", _PLAIN), 0.9),
+    *(((mode, _PLAIN), ("sync", _PLAIN), None) for mode in _SERVED),
+)
+_RANKS, _BATCH = 2, 512
+
+
+class _Run(NamedTuple):
+    """What training.json says of an epoch.
+
+    Attributes:
+        examples_per_s: trained on by all ranks.
+        step_s: seconds of a rank's step, where all have the same pace.
+        report: of the exchange, in all epochs.
+    """
+
+    examples_per_s: float
+    step_s: float
+    report: dict[str, Any]
+
+
+def _ranker(mode: str, epochs: int = 1) -> RankerSpec:
+    declared = workload.ranker(
+        batch_size_per_rank=_BATCH, epochs=epochs, sync=_SYNC[mode], checkpoint={"every_steps": 1_000_000}
+    )
+    servers = None if mode == "sync" else 1
+    cluster = declared.cluster.model_copy(update={"ranks": _RANKS, "data_workers": 1, "parameter_servers": servers})
+    return declared.model_copy(update={"cluster": cluster})
+
+
+def _trained(folder: Path, written: Written, mode: str, disturbance: Mapping[str, str], *, epochs: int) -> list[_Run]:
+    """Returns the epochs after the first."""
+    ranker = _ranker(mode, 1 + epochs)
+    for name in ("output", "checkpoints", "logs"):
+        (folder / name).mkdir(parents=True)
+    job = TrainJob(
+        ranker=ranker,
+        spec_digest=digest(ranker),
+        train_files=written.files["ahead"],
+        transform_graph=written.graph,
+        model_dir="",
+        output_dir=str(folder / "output"),
+        final_checkpoint=str(folder / "final"),
+        checkpoint_dir=str(folder / "checkpoints"),
+        log_dir=str(folder / "logs"),
+    )
+    write_job(folder / "job.json", job)
+    os.environ.update(disturbance)
+    try:
+        _launch(folder / "job.json", job)
+    finally:
+        for variable in disturbance:
+            del os.environ[variable]
+    document = json.loads(job.report_file.read_text())
+    return [
+        _Run(
+            epoch["examples"] / epoch["seconds"],
+            epoch["seconds"] * _RANKS * _BATCH / epoch["examples"],
+            document["sync"],
+        )
+        for epoch in document["epochs"][1:]
+    ]
+
+
+def _launch(file: Path, job: TrainJob) -> None:
+    """Does what the launcher does, with ranks that may sleep."""
+    losses, deadline = Losses(job), Deadline(job)
+    losses.begin("bench")
+    with ExitStack() as stack:
+        rendezvous = stack.enter_context(Rendezvous(_RANKS))
+        servers = ParameterServers(file, job, "0", stack)
+        pool = Pool(job, stack, deadline, losses)
+        group = RankGroup(
+            file,
+            job,
+            range(_RANKS),
+            rendezvous.environment,
+            parent_pid=os.getpid(),
+            service=pool.service,
+            attempt="0",
+            module=slow_rank.__name__,
+        )
+        stack.callback(group.end)
+        while not group.are_done():
+            servers.check()
+            pool.check()
+            deadline.check()
+            time.sleep(POLL_S)
+
+
+def _exchange_delay_ms(undisturbed: list[_Run]) -> float:
+    """Returns by how much to slow an exchange of dense weights, so that it takes ten times as long."""
+    step_s = statistics.median(run.step_s for run in undisturbed)
+    return 9e3 * step_s * float(undisturbed[0].report["gap_steps"]["mean"])
+
+
+def _write(file: Path, runs: Mapping[tuple[str, str], list[_Run]]) -> None:
+    document = [
+        {"mode": mode, "disturbance": kind, "runs": [run._asdict() for run in of]} for (mode, kind), of in runs.items()
+    ]
+    file.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def _print(runs: Mapping[tuple[str, str], list[_Run]]) -> None:
+    print("| mode | disturbance | examples/s | least-most | a rank's step, ms | staleness, mean | gap, steps |")
+    print("|---|---|---|---|---|---|---|")
+    for (mode, kind), repeats in runs.items():
+        speeds, last = [run.examples_per_s for run in repeats], repeats[-1].report
+        staleness = {int(key): times for key, times in last.get("staleness", {}).items()}
+        mean = f"{sum(k * n for k, n in staleness.items()) / sum(staleness.values()):.2f}" if staleness else ""
+        step_ms = statistics.median(run.step_s for run in repeats) * 1e3
+        print(
+            f"| {mode} | {kind} | {statistics.median(speeds):,.0f} | {min(speeds):,.0f}-{max(speeds):,.0f} "
+            f"| {step_ms:.1f} | {mean} | {last.get('gap_steps', {}).get('mean', '')} |"
+        )
+    print("\n| ratio of examples/s | median | least-most | wanted |\n|---|---|---|---|")
+    for above, below, wanted in _RATIOS:
+        if above in runs and below in runs:
+            ratios = [a.examples_per_s / b.examples_per_s for a, b in zip(runs[above], runs[below], strict=False)]
+            spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
+            name = f"{', '.join(above)} / {', '.join(below)}"
+            print(f"| {name} | {statistics.median(ratios):.2f} | {spread} | {wanted or ''} |")
+
+
+def main() -> None:
+    """Trains in every mode, repeatedly."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--examples", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--call-ms", type=float, default=20.0, help="every call is late by, in slow calls")
+    parser.add_argument("--sleep-ms", type=float, default=150.0, help="mean sleep after a step of the slow rank")
+    arguments = parser.parse_args()
+    keep_children_on_loopback()
+    folder = arguments.folder
+    folder.mkdir(parents=True)
+    written = write_rows(_ranker("sync"), folder, arguments.examples)
+    runs: dict[tuple[str, str], list[_Run]] = {}
+    for mode, kind in _JOBS:
+        disturbance, kinds = {}, (kind,)
+        if kind == _CALLS:
+            disturbance = {delay.VARIABLE: str(arguments.call_ms)}
+        elif kind == _EXCHANGE:
+            disturbance = {delay.VARIABLE: f"exchange:{_exchange_delay_ms(runs[mode, _PLAIN]):.0f}"}
+        elif mode in _SLOWED:
+            disturbance, kinds = {slow_rank.VARIABLE: f"{_RANKS - 1}:{arguments.sleep_ms}"}, (_PLAIN, _RANK)
+        name = f"job-{mode}-{kind}".replace(" ", "-")
+        every = _trained(folder / name, written, mode, disturbance, epochs=len(kinds) * arguments.repeats)
+        for index, of_kind in enumerate(kinds):
+            runs[mode, of_kind] = every[index :: len(kinds)]
+            speeds = [round(run.examples_per_s) for run in runs[mode, of_kind]]
+            print(f"{mode}, {of_kind}: {speeds} examples/s {disturbance}", flush=True)
+        _write(folder / "modes.json", runs)
+    _print(runs)
+
+
+if __name__ == "__main__":
+    main()
