@@ -61,6 +61,12 @@ bench-serving: setup ## measure evaluation, export of ten million rows, a server
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.serving $(MODEL)
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.soak $(MODEL) --minutes 3
 
+.PHONY: bench-modes
+bench-modes: setup ## measure parameter servers and the modes of training; 2 quiet cores, 30 minutes
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.parameter_server
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.parameter_server --load
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.modes runs/modes
+
 .PHONY: bench-quality
 bench-quality: setup ## measure models on real data, into docs/quality.md; several seeds, hours on 2 cores
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.quality

@@ -178,7 +178,7 @@ def _print(runs: Mapping[tuple[str, str], list[_Run]]) -> None:
 def main() -> None:
     """Trains in every mode, repeatedly."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, help="to be made")
     parser.add_argument("--examples", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--call-ms", type=float, default=20.0, help="every call is late by, in slow calls")
