@@ -16,6 +16,8 @@ FIRST, SECOND, THIRD = "2026-03-03", "2026-03-04", "2026-03-05"
 EPOCHS = 10
 Changes = dict[tuple[str | int, ...], Any]
 INCREMENTAL: Changes = {("training", "mode"): "incremental", ("data", "train_days"): 2, **ONE_RANK}
+SERVED: Changes = {**INCREMENTAL, ("training", "sync"): {"kind": "stale", "staleness": 2}}
+"""Its rows are on a parameter server, and come from a base whose rank held them."""
 REFUSING: Changes = {**INCREMENTAL, ("gates", 1, "at_least"): 0.999}
 
 
@@ -64,7 +66,7 @@ def test_a_rejected_day_is_no_base_and_the_day_after_makes_up_for_it(world: Worl
     assert refused["days"]["train"] == [FIRST]
     assert len(_records(world.root)) == 1
 
-    third = _blessed(world.run(world.spec("daily", INCREMENTAL), date=THIRD))
+    third = _blessed(world.run(world.spec("served", SERVED), date=THIRD))
     assert third["base_last_day"] == "2026-03-02"
     assert third["days"] == {"train": [FIRST, SECOND], "eval": [THIRD]}
     assert third["rows"]["train"]["written"] == 6000
@@ -80,13 +82,15 @@ def test_training_goes_on_with_the_weights_and_the_inputs_of_the_base(world: Wor
     assert graphs[0] != graphs[1]
     statistics = [(graph / "statistics.json").read_bytes() for graph in graphs]
     assert statistics[0] == statistics[1]
-    losses = [report["epochs"][0]["mean_loss"]["long_watch"] for report in _reports(world.root)]
+    reports = _reports(world.root)
+    assert [report["sync"]["kind"] for report in reports] == ["sync", "sync", "stale"]
+    losses = [report["epochs"][0]["mean_loss"]["long_watch"] for report in reports]
     # The first epoch of a later day begins where the base ended, not where it began.
     assert losses[-1] < losses[0]
 
 
 def test_a_rerun_of_a_day_finds_the_same_base_and_is_cached(world: World, first: dict[str, Any]) -> None:
-    again = _blessed(world.run(world.spec("daily", INCREMENTAL), date=THIRD))
+    again = _blessed(world.run(world.spec("served", SERVED), date=THIRD))
     assert set(states(again).values()) == {"cached"}
     assert again["base_last_day"] == "2026-03-02"
     assert len(_records(world.root)) == 2
