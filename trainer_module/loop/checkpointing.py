@@ -51,7 +51,7 @@ class Checkpointer:
         """
         self.writer.check()
         self._note_given_up()
-        if self.run.trainer.step < self._next_step:
+        if self.run.trainer.step < self._next_step or not self.run.trainer.may_save:
             return
         # Asked only when one is due. If the disk is slower than training, the checkpoint waits for a later step, on
         # all ranks alike: a snapshot is a second copy of the rows, and there is never a third.

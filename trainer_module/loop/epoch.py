@@ -50,6 +50,7 @@ def train_epoch(
             report.evict_s += trainer.evict_if_due(progress)
         else:
             report.skipped += 1
+            report.left_out += num_examples
             trainer.skipped_in_a_row += 1
             _refuse_too_many_skipped(trainer, losses)
         progress.stepped(num_examples, sum(losses))

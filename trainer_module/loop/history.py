@@ -19,20 +19,25 @@ class EpochReport:
         step_losses: every step's mean loss by task: [steps, tasks].
         step_examples: every step's number of examples: [steps].
         skipped: steps left out of both, for losses or gradients that were not finite.
+        left_out: examples of these.
         seconds: of training, without validation.
         evict_s: of these, spent removing rows on this rank.
         input_wait_s: of these, spent waiting for batches; the mean over the ranks once the epoch is complete.
         num_shared: of these steps, the first so many are known to all ranks, where each trains at its own pace.
+        shared_skipped, shared_left_out: of `skipped` and `left_out`, what all ranks know.
         validation: by task, `auc` or `rmse` on the validation split; empty without one.
     """
 
     step_losses: list[list[float]] = field(default_factory=list)
     step_examples: list[int] = field(default_factory=list)
     skipped: int = 0
+    left_out: int = 0
     seconds: float = 0.0
     evict_s: float = 0.0
     input_wait_s: float = 0.0
     num_shared: int = 0
+    shared_skipped: int = 0
+    shared_left_out: int = 0
     validation: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -126,6 +131,7 @@ class History:
             {
                 "steps": len(report.step_losses),
                 "skipped": report.skipped,
+                "left_out": report.left_out,
                 "seconds": report.seconds,
                 "evict_s": report.evict_s,
                 "input_wait_s": report.input_wait_s,
@@ -151,6 +157,7 @@ def decode(content: bytes, arrays: Arrays) -> History:
     for epoch in document.pop("epochs"):
         end = start + epoch.pop("steps")
         steps = {"step_losses": losses[start:end], "step_examples": examples[start:end], "num_shared": end - start}
-        reports.append(EpochReport(**steps, **epoch))
+        left_out = {"shared_skipped": epoch["skipped"], "shared_left_out": epoch.get("left_out", 0)}
+        reports.append(EpochReport(**steps, **left_out, **epoch))
         start = end
     return History(reports=reports, **document)

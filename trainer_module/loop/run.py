@@ -84,7 +84,8 @@ class Run:
         """Gives every rank the steps and examples of all others so far. All ranks together."""
         if self.history.reports:
             self.trainer.share(self.history.reports[-1])
-            self.progress.examples = sum(report.examples for report in self.history.reports)
+            # Where the input goes on from: skipped steps have used their examples up.
+            self.progress.examples = sum(report.examples + report.left_out for report in self.history.reports)
 
     def validate(self, epoch: int) -> None:
         """Scores the validation split into the epoch's report. All ranks together."""

@@ -20,9 +20,7 @@ from trainer_module import collectives
 from trainer_module.input.batch import Batch, ids_of, then_empty
 from trainer_module.loop.history import EpochReport
 from trainer_module.loop.served_step import ServedStep
-from trainer_module.loop.step import (
-    StepResult,
-)
+from trainer_module.loop.step import StepResult
 from trainer_module.loop.trainer import Trainer
 from trainer_module.parameter_server.ahead import Ahead, Pushed
 from trainer_module.parameter_server.averaging import Averaging
@@ -50,7 +48,16 @@ class _Batch(NamedTuple):
 class ServedTrainer(Trainer):
     """A ranker in training on one rank, its rows on parameter servers."""
 
-    def __init__(self, ranker: Ranker, servers: Servers, *, rank: int, ranks: int, last_minute: int | None = None):
+    def __init__(
+        self,
+        ranker: Ranker,
+        servers: Servers,
+        *,
+        rank: int,
+        ranks: int,
+        last_minute: int | None = None,
+        is_dealt: bool = False,
+    ):
         """See `Trainer`.
 
         Args:
@@ -59,6 +66,8 @@ class ServedTrainer(Trainer):
             rank: this one.
             ranks: how many train together.
             last_minute: see `Trainer`.
+            is_dealt: a pool gives each batch to whichever rank asks. Otherwise the ranks share each global batch, and
+                what is left of an epoch is known only where all have trained on as many.
         """
         super().__init__(ranker, rank=rank, ranks=ranks, last_minute=last_minute)
         sync = ranker.spec.training.sync
@@ -66,7 +75,7 @@ class ServedTrainer(Trainer):
         self._sync: Served = sync
         self._tables = ServedTables(ranker.groups, servers)
         self._number = self._pushed = 0
-        self._all_steps, self._paused_at = 0, 0
+        self._all_steps, self._paused_at, self._is_dealt = 0, 0, is_dealt
         self._own_updates = self._updates = self._examples = 0
         self._num_trained_before = 0
         self._staleness: Counter[int] = Counter()
@@ -133,16 +142,21 @@ class ServedTrainer(Trainer):
     def _steps_alone(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
         waiting: deque[_Batch] = deque()
         source = iter(batches)
+        updates_before, own_batches = self._paused_at, 0
         while True:
             self._offer(source, waiting)
             if not waiting:
                 break
             trained = self._train(waiting.popleft())
+            own_batches += 1
             if self._averaging is not None:
                 self._averaging.after_step()
-            if self._updates >= self._pause_after:
+            done = self._updates if self._is_dealt else updates_before + own_batches * self.ranks
+            self.may_save = done >= self._pause_after
+            if self.may_save:
                 self._pause(is_finished=False)
             yield trained
+        self.may_save = True
         while not self._pause(is_finished=True):
             yield StepResult(tf.zeros([len(self.ranker.tasks)]), tf.constant(0.0), tf.constant(True))
 
@@ -286,7 +300,6 @@ class ServedTrainer(Trainer):
 
     def exchange_report(self) -> dict[str, Any]:
         """See `Trainer`."""
-        told = self._tables.account()
         histogram = np.zeros([_LARGEST_STALENESS], np.int64)
         for staleness, times in self._staleness.items():
             histogram[staleness] = times
@@ -296,13 +309,7 @@ class ServedTrainer(Trainer):
             "kind": self._sync.kind,
             "staleness": {str(staleness): int(histogram[staleness]) for staleness in np.flatnonzero(histogram)},
             "refused_pushes": refused,
-            "servers": {
-                "number": len(told),
-                "load_max_over_mean": _max_over_mean([document["keys"] for document in told]),
-                "rows_max_over_mean": _max_over_mean([document["rows"] for document in told]),
-                "overflows": sum(document["overflows"] for document in told),
-                "cpu_s": [round(sum(document["cpu_s"].values()), 3) for document in told],
-            },
+            "servers": self._tables.report(),
         }
         if self._is_in_step:
             report["dense"] = {"compared": self._num_compared, "sha256": self._compare()}
@@ -368,6 +375,10 @@ class ServedTrainer(Trainer):
         width = 2 + len(self.ranker.tasks)
         of_all_ranks = collectives.rows(np.array(lines, np.float64).reshape(-1, width), name="steps")
         of_all_ranks = of_all_ranks[np.argsort(of_all_ranks[:, 0], kind="stable")]
+        left_out = [report.skipped - report.shared_skipped, report.left_out - report.shared_left_out]
+        skipped, examples = collectives.allreduce_sum(tf.constant(left_out, tf.int64), name="left_out").numpy()
+        report.skipped = report.shared_skipped = report.shared_skipped + int(skipped)
+        report.left_out = report.shared_left_out = report.shared_left_out + int(examples)
         report.step_examples[report.num_shared :] = [int(line[1]) for line in of_all_ranks]
         report.step_losses[report.num_shared :] = of_all_ranks[:, 2:].tolist()
         report.num_shared = len(report.step_losses)
@@ -384,7 +395,3 @@ class ServedTrainer(Trainer):
             raise RuntimeError(f"training: the ranks' dense weights differ after step {self.step} (got {digests})")
         self._num_compared += 1
         return digest
-
-
-def _max_over_mean(numbers: Sequence[float]) -> float | None:
-    return round(max(numbers) * len(numbers) / sum(numbers), 4) if sum(numbers) else None

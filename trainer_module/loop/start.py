@@ -80,7 +80,9 @@ def load(
         CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
     """
     spec, precision = settle(job.ranker)
-    trainer_of = InStepTrainer if servers is None else functools.partial(ServedTrainer, servers=servers)
+    trainer_of = (
+        InStepTrainer if servers is None else functools.partial(ServedTrainer, servers=servers, is_dealt=bool(service))
+    )
     trainer: Trainer = trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
     if rank == 0:
         _tidy(job)

@@ -31,6 +31,7 @@ class Trainer(ABC):
         rank, ranks: this one, and how many train together.
         dense: the dense weights that this rank trains.
         next_pause: step after which `checkpointing` writes a checkpoint.
+        may_save: all ranks are between the same two steps.
         skipped_in_a_row: steps just skipped for losses or gradients that were not finite.
     """
 
@@ -49,6 +50,7 @@ class Trainer(ABC):
         self.dense = DenseState(training.dense_optimizer, ranker.weights, seed=training.seed)
         self.balance = Balance(ranker.spec)
         self.skipped_in_a_row = self.next_pause = 0
+        self.may_save = True
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self._schedule = StepsOfSchedule()
         self._newest = tf.Variable(0, dtype=tf.int32, trainable=False, name="newest_minute")

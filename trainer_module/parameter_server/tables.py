@@ -153,11 +153,26 @@ class ServedTables:
         """Returns what each server has done."""
         return [document for document, _ in self.servers.ask("account", {})]
 
+    def report(self) -> dict[str, Any]:
+        """Returns what the servers have done, and how evenly."""
+        told = self.account()
+        return {
+            "number": len(told),
+            "load_max_over_mean": _max_over_mean([document["keys"] for document in told]),
+            "rows_max_over_mean": _max_over_mean([document["rows"] for document in told]),
+            "overflows": sum(document["overflows"] for document in told),
+            "cpu_s": [round(sum(document["cpu_s"].values()), 3) for document in told],
+        }
+
     def statistics(self) -> dict[str, dict[str, Any]]:
         """Returns numbers by table, see `embedding.statistics.by_table`."""
         answers = self.servers.ask("statistics", {})
         counts = {name: np.stack([arrays[i] for _, arrays in answers]) for i, name in enumerate(self._groups)}
         return by_table(self._groups, counts)
+
+
+def _max_over_mean(numbers: Sequence[float]) -> float | None:
+    return round(max(numbers) * len(numbers) / sum(numbers), 4) if sum(numbers) else None
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
