@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,22 +69,26 @@ def serving(made: TrainJob, attempt: str, service_of: MakeService = plain) -> It
 
 
 def on_ranks(ranks: int, addresses: list[str], attempt: str, function: Callable[[int, Servers], Any]) -> list[Any]:
-    """Runs a function on every rank, each a thread; returns what they return."""
+    """Runs a function on every rank, each a thread; returns what they return.
+
+    Where one fails, the calls of the others are cancelled, as their launcher would end them.
+    """
     meeting = _OfThread()
     collectives.start_over(meeting)
+    of_ranks = [Servers(addresses, attempt=attempt, rank=rank, ranks=ranks) for rank in range(ranks)]
 
     def rank_of(rank: int) -> Any:
-        servers = Servers(addresses, attempt=attempt, rank=rank, ranks=ranks)
-        meeting.be(servers)
-        try:
-            return function(rank, servers)
-        finally:
-            servers.close()
+        meeting.be(of_ranks[rank])
+        return function(rank, of_ranks[rank])
 
     try:
         with ThreadPoolExecutor(ranks) as threads:
             futures = [threads.submit(rank_of, rank) for rank in range(ranks)]
-            return [future.result() for future in futures]
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for servers in of_ranks:
+                servers.close()
+            failed = [future for future in done if future.exception() is not None]
+            return [future.result() for future in failed or futures]
     finally:
         collectives.stop()
 
