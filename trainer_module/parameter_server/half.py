@@ -4,14 +4,16 @@ import numpy as np
 import tensorflow as tf
 
 _TOP_EXPONENT = 14.0
-_LARGEST_EXPONENT = 100.0
+_LARGEST_EXPONENT = 126.0
+"""Of the factor: it and its inverse are numbers of float32."""
 
 
 def half_of(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns a gradient as float16, and what to multiply it by again.
 
     It is scaled by a power of two so that its largest number is near the top of float16's range: none overflows, and
-    the error of each is at most 2^-11 of itself, or 2^-39 of the largest. Not finite stays not finite.
+    the error of each is at most 2^-11 of itself, or 2^-39 of the largest (if that is over 2^-112). Not finite stays not
+    finite.
     """
     largest = tf.maximum(tf.reduce_max(tf.abs(gradient)), 0.0)  # Of no numbers it is -infinity.
     is_scalable = tf.math.is_finite(largest) & (largest > 0.0)
