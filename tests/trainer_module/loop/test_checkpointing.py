@@ -26,9 +26,14 @@ ALONE = {name: np.zeros(500, np.int32) for name in GROUPS}
 @dataclass
 class CountingTrainer:
     step: int = 0
+    next_pause: int = 0
+    may_save: bool = True
     copies: list[int] = field(default_factory=list)
     progress: "CountingProgress | None" = None
     copied_with_heartbeat: list[bool] = field(default_factory=list)
+
+    def save_rows(self, target: Path) -> None:
+        """Nothing: no other process holds rows."""
 
     def snapshot(self) -> Snapshot:
         self.copies.append(self.step)
@@ -76,7 +81,8 @@ def _checkpointer(trainer: CountingTrainer, writer: Any, directory: Path) -> Any
     directory.mkdir(exist_ok=True)
     trainer.progress = CountingProgress()
     parts: Any = (None, trainer, NoInput(), History(), trainer.progress, manifest(ranks=1))
-    return Checkpointer(Run(*parts, first_epoch=0), Checkpoint(every_steps=10, keep=2), directory, writer)
+    run = Run(*parts, trainer_of=None, first_epoch=0)  # type: ignore[arg-type]
+    return Checkpointer(run, Checkpoint(every_steps=10, keep=2), directory, writer)
 
 
 def test_a_checkpoint_comes_every_so_many_steps_and_the_last_ones_stay(tmp_path: Path) -> None:
