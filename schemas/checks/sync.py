@@ -30,12 +30,6 @@ def sync_problems(spec: Spec) -> Iterator[Problem]:
             "every rank makes steps of its own)",
             "use uncertainty, or training.sync: {kind: stale}",
         )
-    if isinstance(sync, Shadow | Async) and spec.cluster.ranks > 1 and spec.cluster.data_workers == 0:
-        yield Problem(
-            ("cluster", "data_workers"),
-            f"without a pool the ranks read in step (got 0, and training.sync {sync.kind}, where each has its pace)",
-            "declare 1 or more, or training.sync: {kind: stale}",
-        )
     if isinstance(sync, Stale) and spec.cluster.ranks == 1 and "compare_every_steps" in sync.model_fields_set:
         yield Problem(
             (*_SYNC, "compare_every_steps"),

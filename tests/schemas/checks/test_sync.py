@@ -13,7 +13,6 @@ from tests.schemas.sample_specs import changed, loaded, write
 GRADNORM = {"training.loss_balance": {"kind": "gradnorm"}}
 FLOATS = {"features": {"age": {"kind": "numeric"}}, "tables": {}, "evaluation": {"slices": []}}
 ONE_RANK = {"cluster": {"ranks": 1}}
-NO_POOL = {"cluster": {"ranks": 2, "data_workers": 0}}
 
 
 def mode(kind: str, **settings: Any) -> dict[str, Any]:
@@ -33,8 +32,6 @@ def mode(kind: str, **settings: Any) -> dict[str, Any]:
         (mode("async") | GRADNORM, "training.loss_balance", "(got training.sync async, ... stale"),
         (mode("shadow") | ONE_RANK, "training.sync.kind", "(got shadow, and cluster.ranks 1)"),
         (mode("stale", compare_every_steps=1000) | ONE_RANK, "training.sync.compare_every_steps", "(got 1000)"),
-        (mode("async") | NO_POOL, "cluster.data_workers", "(got 0, and training.sync async"),
-        (mode("shadow") | NO_POOL, "cluster.data_workers", "(got 0, and training.sync shadow"),
         (mode("shadow", block_momentum=0.9), "training.sync.block_momentum", "easgd (got 0.9)"),
         (mode("shadow", algorithm="ma", block_momentum=0.5), "training.sync.block_momentum", "ma (got 0.5)"),
         (
@@ -59,8 +56,6 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
         mode("stale", staleness=0, compare_every_steps=1) | GRADNORM,
         mode("stale") | ONE_RANK,
         mode("async", staleness=0) | ONE_RANK,
-        mode("stale") | NO_POOL,
-        mode("async") | {"cluster": {"ranks": 1, "data_workers": 0}},
         mode("shadow") | FLOATS,
         mode("async") | FLOATS,
         mode("shadow", algorithm="bmuf", block_momentum=0.9, least_interval_s=0.5),
