@@ -20,7 +20,11 @@ from tests.errors import tells
 pytestmark = pytest.mark.node
 
 ENDLESS = {"epochs": 100_000, "batch_size_per_rank": 8, "checkpoint": {"every_steps": 10, "keep": 2}}
-MODULES = {"host": "host", "coordinator": "coordinator", "dispatcher": "data_service", "data-worker": "data_service"}
+MODULES = {
+    "host": "host", "parameter-server": "host", "coordinator": "coordinator", "dispatcher": "data_service",
+    "data-worker": "data_service",
+}  # fmt: skip
+SYNC = {"mpijob": {"kind": "sync"}, "jobset": {"kind": "stale"}}
 PATIENT = {"retries": 10, "deadline_s": 1200}
 
 
@@ -111,7 +115,8 @@ def _is_of(pid: int, uid: str) -> bool:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["mpijob", "jobset"])
 def test_training_goes_on_when_pods_and_servers_are_lost(team: Team, cluster_node: Node, kind: str) -> None:
-    with Step(team, cluster_node.image, f"faults-{kind}", kind, training=ENDLESS, cluster=PATIENT) as step:
+    fields = {"training": ENDLESS | {"sync": SYNC[kind]}, "cluster": PATIENT}
+    with Step(team, cluster_node.image, f"faults-{kind}", kind, **fields) as step:
         training = Training(step)
         training.trains()
         if kind == "mpijob":
@@ -129,6 +134,8 @@ def test_training_goes_on_when_pods_and_servers_are_lost(team: Team, cluster_nod
             training.survives(lambda: training.evict("coordinator"))
             training.survives(lambda: training.kill("dispatcher"), is_loss=False)
             training.survives(lambda: training.evict("data-worker"), is_loss=False)
+            training.survives(lambda: training.kill("parameter-server"))
+            training.survives(lambda: training.evict("parameter-server"))
             training.survives(lambda: team.plane.servers.interrupt("kubelet", 3), is_loss=False)
             training.survives(training.drain)
         began = time.monotonic()
@@ -140,13 +147,17 @@ def test_training_goes_on_when_pods_and_servers_are_lost(team: Team, cluster_nod
 
 @pytest.mark.parametrize(
     ("kind", "component", "memory"),
-    [("mpijob", "host", "300MiB"), ("jobset", "coordinator", "40MiB"), ("jobset", "data_worker", "150MiB")],
-)
+    [
+        ("mpijob", "host", "300MiB"), ("mpijob", "parameter_server", "250MiB"), ("jobset", "coordinator", "40MiB"),
+        ("jobset", "data_worker", "150MiB"),
+    ],
+)  # fmt: skip
 def test_too_little_memory_is_said_to_be_that(
     team: Team, cluster_node: Node, kind: str, component: str, memory: str
 ) -> None:
     name = f"memory-{component.replace('_', '-')}"
-    with Step(team, cluster_node.image, name, kind, launcher={component: {"memory": memory}}) as step:
+    launcher, sync = {component: {"memory": memory}}, {"kind": "stale" if component == "parameter_server" else "sync"}
+    with Step(team, cluster_node.image, name, kind, launcher=launcher, training={"sync": sync}) as step:
         assert step.exit_code(300) == 1, step.told()
         error = step.told().partition("error: ")[2]
         assert tells(error, "training", f"cluster.launcher.{component}.memory ... sangam plan"), step.told()

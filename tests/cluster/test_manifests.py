@@ -25,7 +25,7 @@ FULL_POD = {
 IMAGE = "registry.example/sangam@sha256:" + "0" * 64
 POD_SIZES = pytest.mark.parametrize(
     ("pod", "cluster"),
-    [(FULL_POD, {"ranks": 4}), ({}, {"ranks": 2, "data_workers": 0, "retries": 0})],
+    [(FULL_POD, {"ranks": 4, "parameter_servers": 2}), ({}, {"ranks": 2, "data_workers": 0, "retries": 0})],
     ids=["everything", "nothing"],
 )
 
@@ -33,7 +33,14 @@ POD_SIZES = pytest.mark.parametrize(
 def of_training(kind: str, pod: Manifest, cluster: Manifest) -> list[Manifest]:
     """Returns all objects of a training job."""
     launch = {
-        "launcher": {"kind": kind, "ranks_per_host": 2, "host": pod, "coordinator": pod, "data_worker": pod},
+        "launcher": {
+            "kind": kind,
+            "ranks_per_host": 2,
+            "host": pod,
+            "coordinator": pod,
+            "data_worker": pod,
+            "parameter_server": pod,
+        },
         "image": IMAGE,
         "volumes": {
             "data": {"claim": "data", "path": "/data", "read_only": True},
@@ -41,7 +48,8 @@ def of_training(kind: str, pod: Manifest, cluster: Manifest) -> list[Manifest]:
         },
     }
     name = run_name("a_ranker_with_a_very_long_name_that_is_cut_somewhere", "0123456789abcdef")
-    run = TrainingRun(name, Launch.model_validate_json(json.dumps(launch)), Cluster(**cluster), "/models/job.json")
+    launched, servers = Launch.model_validate_json(json.dumps(launch)), cluster.get("parameter_servers", 0)
+    run = TrainingRun(name, launched, Cluster(**cluster), "/models/job.json", servers=servers)
     return [as_dict(each) for each in render(run).all]
 
 
@@ -93,7 +101,7 @@ def test_objects_of_a_training_job_are_valid_and_restricted(
         each["metadata"]["namespace"] = NAMESPACE
     refuse_invalid(plane, manifests)
     pods = [each for manifest in manifests for each in pods_of(manifest)]
-    assert len(pods) == (4 if cluster.get("data_workers") != 0 else 2)
+    assert len(pods) == (5 if cluster.get("data_workers") != 0 else 2)
     assert [refusal(plane, each) for each in pods] == [""] * len(pods)
 
 

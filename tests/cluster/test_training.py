@@ -36,13 +36,17 @@ class PodStep(Step):
         return log
 
 
-def test_two_hosts_of_an_mpijob_train_for_a_step_in_a_pod(team: Team, cluster_node: Node) -> None:
-    step = PodStep(team, cluster_node.image, "in-pod-mpijob", "mpijob", training={"epochs": 1})
+def test_two_hosts_of_an_mpijob_and_a_parameter_server_train_for_a_step_in_a_pod(
+    team: Team, cluster_node: Node
+) -> None:
+    training = {"epochs": 1, "sync": {"kind": "async"}}
+    step = PodStep(team, cluster_node.image, "in-pod-mpijob", "mpijob", training=training)
     step.apply()
     log = step.succeeded()
     trained = report(step.root)
     assert trained["examples"] > 0, log
     assert trained["resumed_from_step"] == []
+    assert "parameter server 0: incarnation=" in log, log
     assert step.left() == []
 
 

@@ -1,4 +1,7 @@
-"""Trainer steps against the cluster: a small job of two hosts, a dispatcher and a data worker, really trained."""
+"""Trainer steps against the cluster: a small job of two hosts, a dispatcher and a data worker, really trained.
+
+In modes other than `sync` a parameter server joins them.
+"""
 
 import argparse
 import json
