@@ -114,7 +114,9 @@ def run_demo(team: Team, image: str) -> Demo:
     """Runs the demo's pipeline on this machine and on the node."""
     world = World(team.data, SPECS / "short_video.yaml")
     world.generate()
-    spec = world.spec("short_video", {("cluster",): CLUSTER, ("training", "epochs"): 1})
+    # Without staleness a parameter server changes nothing, so that the metrics are the same everywhere.
+    sync = {"kind": "stale", "staleness": 0}
+    spec = world.spec("short_video", {("cluster",): CLUSTER, ("training", "epochs"): 1, ("training", "sync"): sync})
     file = team.data / "short_video.pipeline.yaml"
     compiled = sangam("compile", str(spec), "--image", image, "--output", str(file))
     assert compiled.returncode == 0, compiled.stderr
