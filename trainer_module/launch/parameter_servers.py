@@ -35,9 +35,8 @@ class ParameterServers:
         """
         environment = {"OMP_NUM_THREADS": str(job.ranker.cluster.threads_per_rank)}
         self.children: list[Child] = []
+        self._addresses = [job.server_file(number, attempt) for number in numbers]
         for number in numbers:
-            # Of an earlier launcher whose attempt had the same name.
-            job.server_file(number, attempt).unlink(missing_ok=True)
             arguments = [module, str(job_file), str(os.getpid()), str(number), attempt, "--host", address]
             self.children.append(Child(job, f"parameter-server-{number}", arguments, environment))
 
@@ -60,6 +59,8 @@ class ParameterServers:
         """
         error = self._failed()
         end(self.children, grace_s)
+        for file in self._addresses:
+            file.unlink(missing_ok=True)
         return error
 
     def _failed(self) -> JobFailedError | None:
