@@ -2,7 +2,7 @@
 
     python -m bench.modes FOLDER --repeats 3
 
-Two ranks of one thread, one parameter server, one data worker; the model of `workload`, 512 examples a batch, random
+Two ranks of one thread, one parameter server, one data worker; the model of `workload`, random
 rows. Every job trains one epoch to warm up, then those that are measured: `examples` over `seconds` of the epoch in
 training.json. Where a rank is slow in some epochs, they and the undisturbed ones take turns. FOLDER gets `modes.json`.
 """
@@ -55,7 +55,7 @@ _RATIOS = (
     (("shadow", _EXCHANGE), ("shadow", _PLAIN), 0.9),
     *(((mode, _PLAIN), ("sync", _PLAIN), None) for mode in _SERVED),
 )
-_RANKS, _BATCH = 2, 512
+_RANKS = 2
 
 
 class _Run(NamedTuple):
@@ -72,18 +72,17 @@ class _Run(NamedTuple):
     report: dict[str, Any]
 
 
-def _ranker(mode: str, epochs: int = 1) -> RankerSpec:
+def _ranker(mode: str, batch_size: int, epochs: int) -> RankerSpec:
     declared = workload.ranker(
-        batch_size_per_rank=_BATCH, epochs=epochs, sync=_SYNC[mode], checkpoint={"every_steps": 1_000_000}
+        batch_size_per_rank=batch_size, epochs=epochs, sync=_SYNC[mode], checkpoint={"every_steps": 1_000_000}
     )
     servers = None if mode == "sync" else 1
     cluster = declared.cluster.model_copy(update={"ranks": _RANKS, "data_workers": 1, "parameter_servers": servers})
     return declared.model_copy(update={"cluster": cluster})
 
 
-def _trained(folder: Path, written: Written, mode: str, disturbance: Mapping[str, str], *, epochs: int) -> list[_Run]:
+def _trained(folder: Path, written: Written, ranker: RankerSpec, disturbance: Mapping[str, str]) -> list[_Run]:
     """Returns the epochs after the first."""
-    ranker = _ranker(mode, 1 + epochs)
     for name in ("output", "checkpoints", "logs"):
         (folder / name).mkdir(parents=True)
     job = TrainJob(
@@ -105,10 +104,11 @@ def _trained(folder: Path, written: Written, mode: str, disturbance: Mapping[str
         for variable in disturbance:
             del os.environ[variable]
     document = json.loads(job.report_file.read_text())
+    updates = 1 if ranker.training.sync.kind in ("sync", "stale") else _RANKS
     return [
         _Run(
             epoch["examples"] / epoch["seconds"],
-            epoch["seconds"] * _RANKS * _BATCH / epoch["examples"],
+            epoch["seconds"] / epoch["steps"] * updates,
             document["sync"],
         )
         for epoch in document["epochs"][1:]
@@ -183,13 +183,19 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--call-ms", type=float, default=20.0, help="every call is late by, in slow calls")
     parser.add_argument("--sleep-ms", type=float, default=150.0, help="mean sleep after a step of the slow rank")
+    parser.add_argument("--batch-size", type=int, default=512, help="of a rank")
+    parser.add_argument("--modes", nargs="+", default=list(_SYNC), choices=list(_SYNC))
+    kinds = [_PLAIN, _CALLS, _EXCHANGE]
+    parser.add_argument("--disturbances", nargs="+", default=kinds, choices=kinds, help="a slow rank: in undisturbed")
     arguments = parser.parse_args()
     keep_children_on_loopback()
     folder = arguments.folder
     folder.mkdir(parents=True)
-    written = write_rows(_ranker("sync"), folder, arguments.examples)
+    written = write_rows(_ranker("sync", arguments.batch_size, 1), folder, arguments.examples)
     runs: dict[tuple[str, str], list[_Run]] = {}
     for mode, kind in _JOBS:
+        if mode not in arguments.modes or kind not in arguments.disturbances:
+            continue
         disturbance, kinds = {}, (kind,)
         if kind == _CALLS:
             disturbance = {delay.VARIABLE: str(arguments.call_ms)}
@@ -198,7 +204,8 @@ def main() -> None:
         elif mode in _SLOWED:
             disturbance, kinds = {slow_rank.VARIABLE: f"{_RANKS - 1}:{arguments.sleep_ms}"}, (_PLAIN, _RANK)
         name = f"job-{mode}-{kind}".replace(" ", "-")
-        every = _trained(folder / name, written, mode, disturbance, epochs=len(kinds) * arguments.repeats)
+        ranker = _ranker(mode, arguments.batch_size, 1 + len(kinds) * arguments.repeats)
+        every = _trained(folder / name, written, ranker, disturbance)
         for index, of_kind in enumerate(kinds):
             runs[mode, of_kind] = every[index :: len(kinds)]
             speeds = [round(run.examples_per_s) for run in runs[mode, of_kind]]
