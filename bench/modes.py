@@ -2,9 +2,9 @@
 
     python -m bench.modes FOLDER --repeats 3
 
-Two ranks of one thread, one parameter server, one data worker; the model of `workload`, random
-rows. Every job trains one epoch to warm up, then those that are measured: `examples` over `seconds` of the epoch in
-training.json. Where a rank is slow in some epochs, they and the undisturbed ones take turns. FOLDER gets `modes.json`.
+Two ranks of one thread, one parameter server, one data worker; the model of `workload`, random rows. Every job trains
+one epoch to warm up, then those that are measured: `examples` over `seconds` of the epoch in training.json. Epochs with
+a slow rank or a slow exchange take turns with undisturbed ones in one job. FOLDER gets `modes.json`.
 """
 
 import argparse
@@ -41,6 +41,8 @@ _SYNC: dict[str, dict[str, Any]] = {
 }
 _SERVED = ("stale 0", "stale 1", "stale 4", "shadow", "async")
 _PLAIN, _CALLS, _RANK, _EXCHANGE = "undisturbed", "slow calls", "slow rank", "slow exchange"
+_BESIDE = "beside slow exchange"
+"""Undisturbed epochs of the job whose others have a slow exchange."""
 _SLOWED = ("sync", "stale 4", "shadow", "async")
 """Modes whose job has epochs with a slow rank too."""
 _JOBS = (
@@ -52,7 +54,6 @@ _RATIOS = (
     (("stale 4", _CALLS), ("stale 0", _CALLS), 1.5),
     (("shadow", _RANK), ("sync", _RANK), 1.5),
     (("async", _RANK), ("sync", _RANK), None),
-    (("shadow", _EXCHANGE), ("shadow", _PLAIN), 0.9),
     *(((mode, _PLAIN), ("sync", _PLAIN), None) for mode in _SERVED),
 )
 _RANKS = 2
@@ -63,7 +64,7 @@ class _Run(NamedTuple):
 
     Attributes:
         examples_per_s: trained on by all ranks.
-        step_s: seconds of a rank's step, where all have the same pace.
+        step_s: the median step of a rank, the mean of the ranks; without the sleep of a slow one.
         report: of the exchange, in all epochs.
     """
 
@@ -104,14 +105,10 @@ def _trained(folder: Path, written: Written, ranker: RankerSpec, disturbance: Ma
         for variable in disturbance:
             del os.environ[variable]
     document = json.loads(job.report_file.read_text())
-    updates = 1 if ranker.training.sync.kind in ("sync", "stale") else _RANKS
+    of_ranks = [json.loads(slow_rank.steps_file(job, rank).read_text()) for rank in range(_RANKS)]
     return [
-        _Run(
-            epoch["examples"] / epoch["seconds"],
-            epoch["seconds"] / epoch["steps"] * updates,
-            document["sync"],
-        )
-        for epoch in document["epochs"][1:]
+        _Run(epoch["examples"] / epoch["seconds"], statistics.mean(medians), document["sync"])
+        for epoch, *medians in list(zip(document["epochs"], *of_ranks, strict=True))[1:]
     ]
 
 
@@ -121,7 +118,8 @@ def _launch(file: Path, job: TrainJob) -> None:
     losses.begin("bench")
     with ExitStack() as stack:
         rendezvous = stack.enter_context(Rendezvous(_RANKS))
-        servers = ParameterServers(file, job, "0", stack)
+        servers = ParameterServers(file, job, range(job.ranker.num_parameter_servers), attempt="0")
+        stack.callback(servers.end)
         pool = Pool(job, stack, deadline, losses)
         group = RankGroup(
             file,
@@ -135,16 +133,10 @@ def _launch(file: Path, job: TrainJob) -> None:
         )
         stack.callback(group.end)
         while not group.are_done():
-            servers.check()
+            servers.are_done()
             pool.check()
             deadline.check()
             time.sleep(POLL_S)
-
-
-def _exchange_delay_ms(undisturbed: list[_Run]) -> float:
-    """Returns by how much to slow an exchange of dense weights, so that it takes ten times as long."""
-    step_s = statistics.median(run.step_s for run in undisturbed)
-    return 9e3 * step_s * float(undisturbed[0].report["gap_steps"]["mean"])
 
 
 def _write(file: Path, runs: Mapping[tuple[str, str], list[_Run]]) -> None:
@@ -173,6 +165,11 @@ def _print(runs: Mapping[tuple[str, str], list[_Run]]) -> None:
             spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
             name = f"{', '.join(above)} / {', '.join(below)}"
             print(f"| {name} | {statistics.median(ratios):.2f} | {spread} | {wanted or ''} |")
+    slow, beside = (runs.get(("shadow", kind), []) for kind in (_EXCHANGE, _BESIDE))
+    if slow:
+        ratios = [above.step_s / below.step_s for above, below in zip(slow, beside, strict=True)]
+        spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
+        print(f"| a step's time: shadow, {_EXCHANGE} / {_BESIDE} | {statistics.median(ratios):.2f} | {spread} | 1.1 |")
 
 
 def main() -> None:
@@ -185,8 +182,10 @@ def main() -> None:
     parser.add_argument("--sleep-ms", type=float, default=150.0, help="mean sleep after a step of the slow rank")
     parser.add_argument("--batch-size", type=int, default=512, help="of a rank")
     parser.add_argument("--modes", nargs="+", default=list(_SYNC), choices=list(_SYNC))
-    kinds = [_PLAIN, _CALLS, _EXCHANGE]
-    parser.add_argument("--disturbances", nargs="+", default=kinds, choices=kinds, help="a slow rank: in undisturbed")
+    choices = [_PLAIN, _CALLS, _EXCHANGE]
+    parser.add_argument(
+        "--disturbances", nargs="+", default=choices, choices=choices, help="undisturbed: a slow rank too"
+    )
     arguments = parser.parse_args()
     keep_children_on_loopback()
     folder = arguments.folder
@@ -196,13 +195,14 @@ def main() -> None:
     for mode, kind in _JOBS:
         if mode not in arguments.modes or kind not in arguments.disturbances:
             continue
-        disturbance, kinds = {}, (kind,)
+        disturbance: dict[str, str] = {}
+        kinds: tuple[str, ...] = (kind,)
         if kind == _CALLS:
             disturbance = {delay.VARIABLE: str(arguments.call_ms)}
         elif kind == _EXCHANGE:
-            disturbance = {delay.VARIABLE: f"exchange:{_exchange_delay_ms(runs[mode, _PLAIN]):.0f}"}
+            disturbance, kinds = {slow_rank.EXCHANGE: "10"}, (_BESIDE, _EXCHANGE)
         elif mode in _SLOWED:
-            disturbance, kinds = {slow_rank.VARIABLE: f"{_RANKS - 1}:{arguments.sleep_ms}"}, (_PLAIN, _RANK)
+            disturbance, kinds = {slow_rank.SLEEP: f"{_RANKS - 1}:{arguments.sleep_ms}"}, (_PLAIN, _RANK)
         name = f"job-{mode}-{kind}".replace(" ", "-")
         ranker = _ranker(mode, arguments.batch_size, 1 + len(kinds) * arguments.repeats)
         every = _trained(folder / name, written, ranker, disturbance)

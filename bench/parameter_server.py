@@ -124,7 +124,7 @@ class _Remote:
         ]
         for pull in pulls:
             pull.result()
-        context = [
+        context: list[NDArray[Any]] = [
             np.array([number + 1, 0, 0], np.int64),
             np.array([1.0, 1.0], np.float32),
             np.array([1.0], np.float32),
