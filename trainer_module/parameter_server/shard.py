@@ -37,12 +37,14 @@ class _Rank:
 
     Attributes:
         pulled: batches whose gradients have not come, by sequence number.
+        waiting: pushes that are here and not carried out, by sequence number; None: a batch that is skipped.
         done: pushes carried out.
         results: of the last of them.
         exchanged: sequence number and answer of the last exchange.
     """
 
     pulled: dict[int, Pulled] = field(default_factory=dict)
+    waiting: dict[int, "Push | None"] = field(default_factory=dict)
     done: Window = field(default_factory=Window)
     results: dict[int, "Answered"] = field(default_factory=dict)
     exchanged: tuple[int, NDArray[Any]] | None = None
@@ -110,11 +112,8 @@ class Shard:
         self.sync: Served = sync
         self._spec, self._server = spec, server
         self._servers, self._num_ranks = spec.num_parameter_servers, spec.cluster.ranks
-        # Ranks whose dense weights are updated in step push their gradients in step too: one update of all of them.
-        self._together = self._num_ranks if isinstance(sync, Stale) else 1
         self._changed = threading.Condition()
         self._ranks = [_Rank() for _ in range(self._num_ranks)]
-        self._waiting: dict[int, dict[int, tuple[Pulled, Push]]] = {}
         self.dense: DensePart | None = None
         self.center: Center | None = None
         self._base_step = self._dense_size = 0
@@ -141,7 +140,6 @@ class Shard:
         with self._changed:
             # Calls of ranks that return to an earlier state of the model count from 0 again.
             self._ranks = [_Rank() for _ in range(self._num_ranks)]
-            self._waiting.clear()
             self._base_step, self.rows.newest = step - self.rows.version, newest
             self._dense_size = len(dense["weights"])
             if isinstance(self.sync, Async):
@@ -191,10 +189,10 @@ class Shard:
             rank = self._rank(caller)
             if caller.sequence not in rank.done and caller.sequence not in rank.pulled:
                 raise MessageError(f"a push without its pull (got rank {caller.rank}, batch {caller.sequence})")
-            if push is None:
-                self._finish(caller.rank, caller.sequence, Answered(Outcome.SKIPPED))
-            elif caller.sequence not in rank.done:
-                self._hold(caller, push)
+            if caller.sequence not in rank.done:
+                self._refuse_misfit(rank.pulled[caller.sequence], push)
+                rank.waiting[caller.sequence] = push
+                self._carry_out()
             while caller.sequence not in rank.done:
                 left_s = given_up - time.monotonic()
                 if left_s <= 0 or not self._changed.wait(left_s):
@@ -202,25 +200,50 @@ class Shard:
             # A rank asks again for an answer that it has not had, and never for one so old that it is forgotten.
             return rank.results.get(caller.sequence, Answered(Outcome.APPLIED))
 
-    def _hold(self, caller: Caller, push: Push) -> None:
-        """Keeps a rank's gradients until those of all ranks of the step are here, then applies them."""
-        pulled = self._ranks[caller.rank].pulled[caller.sequence]
+    def _refuse_misfit(self, pulled: Pulled, push: Push | None) -> None:
+        if push is None:
+            return
         for name, gradients in push.by_group.items():
             if len(gradients) != len(pulled.keys[name]):
                 raise MessageError(f"{name}: {len(gradients)} gradients of {len(pulled.keys[name])} rows")
         if self.dense is not None and (push.dense is None or len(push.dense) != self._dense_size):
             raise MessageError(f"gradients of other than the {self._dense_size} dense weights of this server")
-        step = self._waiting.setdefault(caller.sequence, {})
-        step[caller.rank] = pulled, push
-        if len(step) < self._together:
-            return
-        del self._waiting[caller.sequence]
-        pushes = [step[rank] for rank in sorted(step)]
-        before = self.rows.version
-        outcome = Outcome.APPLIED if self._apply(pushes) else Outcome.REFUSED
-        for rank, (pulled, _) in step.items():
-            self._finish(rank, caller.sequence, Answered(outcome, before - pulled.version))
-        self._changed.notify_all()
+
+    def _carry_out(self) -> None:
+        """Carries out every push whose turn it is.
+
+        A rank's pushes may overtake each other on their way, but not here: otherwise more batches than declared would
+        lie between reading a row and updating it.
+        """
+        while self._skip_next() or self._apply_next():
+            self._changed.notify_all()
+
+    def _skip_next(self) -> bool:
+        for number, rank in enumerate(self._ranks):
+            if rank.done.next in rank.waiting and rank.waiting[rank.done.next] is None:
+                self._finish(number, rank.done.next, Answered(Outcome.SKIPPED))
+                return True
+        return False
+
+    def _apply_next(self) -> bool:
+        """Applies the next pushes, if they are here: of one rank, or of all where their dense weights move in step."""
+        ranks = range(self._num_ranks)
+        for together in [ranks] if isinstance(self.sync, Stale) else [range(rank, rank + 1) for rank in ranks]:
+            steps = {self._ranks[rank].done.next for rank in together}
+            step = min(steps)
+            if len(steps) > 1 or any(step not in self._ranks[rank].waiting for rank in together):
+                continue
+            pushes = []
+            for rank in together:
+                push = self._ranks[rank].waiting[step]
+                assert push is not None, "skipped pushes are carried out first"
+                pushes.append((self._ranks[rank].pulled[step], push))
+            before = self.rows.version
+            outcome = Outcome.APPLIED if self._apply(pushes) else Outcome.REFUSED
+            for rank, (pulled, _) in zip(together, pushes, strict=True):
+                self._finish(rank, step, Answered(outcome, before - pulled.version))
+            return True
+        return False
 
     def _apply(self, pushes: Sequence[tuple[Pulled, Push]]) -> bool:
         update = pushes[0][1].update
@@ -251,6 +274,7 @@ class Shard:
         of_rank = self._ranks[rank]
         if of_rank.done.add(sequence):
             of_rank.pulled.pop(sequence, None)
+            of_rank.waiting.pop(sequence, None)
             of_rank.results[sequence] = answered
             of_rank.results.pop(sequence - _RESULTS_KEPT, None)
 

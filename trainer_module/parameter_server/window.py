@@ -34,6 +34,11 @@ class Window:
         return number < self._below or number in self._above
 
     @property
+    def next(self) -> int:
+        """The first number that was not seen."""
+        return self._below
+
+    @property
     def count(self) -> int:
         """How many different numbers were seen."""
         return self._below + len(self._above)

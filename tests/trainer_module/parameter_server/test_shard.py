@@ -219,6 +219,25 @@ def test_gradients_of_two_ranks_update_a_row_as_those_of_one_with_both_batches(o
     assert counts.sum() == 4 * 2 * 6
 
 
+@pytest.mark.parametrize("mode", EVERY_MODE)
+def test_pushes_that_overtake_each_other_are_carried_out_in_their_order(mode: str) -> None:
+    spec = spec_of(EVERY_MODE[mode])
+    calls = Calls(spec, dense=_dense(spec))
+    ids = keys_of(spec, "users", 1)
+    before = calls.pull(0, 0, ids)
+    for number in (1, 2, 3):
+        calls.pull(0, number, ids)
+    assert calls.push(0, 3, ones(calls, 1)) is None
+    assert calls.skip(0, 1) is None
+    assert calls.push(0, 2, ones(calls, 1)) is None
+    np.testing.assert_array_equal(calls.embeddings(ids), before)
+    assert calls.push(0, 0, ones(calls, 1)).staleness == 0
+    np.testing.assert_allclose(calls.embeddings(ids), before - np.float32(3 * RATE), atol=1e-6)
+    assert [calls.push(0, number, ones(calls, 1)).staleness for number in (2, 3)] == [1, 2]
+    assert calls.skip(0, 1).outcome.name == "SKIPPED"
+    assert calls.shard.pushes_done() == [4]
+
+
 def test_rows_of_a_rank_that_is_not_there_yet_wait_and_are_read_meanwhile() -> None:
     spec = spec_of(STALE, ranks=2)
     calls = Calls(spec)
