@@ -1,5 +1,6 @@
 """Parameter servers in this process, and jobs whose ranks are its threads."""
 
+import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -58,6 +59,7 @@ def serving(made: TrainJob, attempt: str, service_of: MakeService = plain) -> It
     spec = made.ranker
     sync = spec.training.sync
     assert isinstance(sync, Served)
+    gc.collect()  # Servers of earlier tests are in cycles, and reserve room for their rows.
     services = [service_of(made, attempt, number) for number in range(spec.num_parameter_servers)]
     with ExitStack() as stack:
         addresses = []

@@ -1,0 +1,107 @@
+"""Jobs with parameter servers as processes: whatever is killed, each example counts once and nothing is left.
+
+Without Transform's graph the export cannot work; the ranks have finished by then.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.spec import RankerSpec
+from tests.errors import mentions
+from tests.trainer_module.launch.launched_job import (
+    failure,
+    group_of,
+    last_step,
+    launch,
+    process_with,
+    rank_process,
+    wait_for_step,
+)
+from tests.trainer_module.sample_job import NUM_EXAMPLES, read_dense, read_rows, write_examples, write_job
+from tests.trainer_module.trained_examples import counted_ids, counting, occurrences, report_of
+
+pytestmark = pytest.mark.slow
+
+EPOCHS = 3
+EVERY = 20
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_examples(tmp_path_factory.mktemp("data"))
+
+
+def _spec(kind: str, *, ranks: int, servers: int, **changes: Any) -> RankerSpec:
+    return counting(
+        sync={"kind": kind, "staleness": 0 if kind == "stale" else 2},
+        parameter_servers=servers,
+        ranks=ranks,
+        epochs=EPOCHS,
+        batch_size_per_rank=32 // ranks,
+        checkpoint={"every_steps": EVERY, "keep": 2},
+        **changes,
+    )
+
+
+def _run_to_the_end(job_file: Path) -> int:
+    launched = launch(job_file)
+    assert launched.wait(200) == 1
+    _assert_ended(job_file, launched.pid)
+    return launched.pid
+
+
+def _assert_ended(job_file: Path, leader: int) -> None:
+    assert "export ended with code 1" in failure(job_file), (job_file.parent / "launch.log").read_text()[-4000:]
+    assert group_of(leader) == []
+
+
+def _assert_each_example_counted_once_an_epoch(directory: Path, files: tuple[str, ...]) -> None:
+    assert [epoch["examples"] for epoch in report_of(directory)["epochs"]] == [NUM_EXAMPLES] * EPOCHS
+    assert counted_ids(directory) == {key: EPOCHS * count for key, count in occurrences(files).items()}
+
+
+def test_after_a_killed_rank_and_a_killed_server_a_stale_job_ends_with_the_same_bits(
+    tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    spec = _spec("stale", ranks=1, servers=1)
+    _run_to_the_end(write_job(tmp_path / "undisturbed", spec, files))
+    job_file = write_job(tmp_path / "disturbed", spec, files)
+    launched = launch(job_file)
+    wait_for_step(job_file, EVERY)
+    rank_process(launched.pid, 0).kill()
+    first = last_step(job_file)
+    wait_for_step(job_file, first + EVERY)
+    process_with(launched.pid, "trainer_module.parameter_server").kill()
+    assert launched.wait(200) == 1
+    _assert_ended(job_file, launched.pid)
+    assert len(report_of(tmp_path / "disturbed")["resumed_from_step"]) == 2
+    log = (job_file.parent / "launch.log").read_text()
+    assert mentions(log, "retry=1 of=2 ... rank 0 lost (signal 9)")
+    assert mentions(log, "retry=2 of=2 ... parameter server 0 lost (signal 9)")
+    for group in ("adagrad_4", "adagrad_8"):
+        expected = read_rows(tmp_path / "undisturbed" / "final", group)
+        for array, as_expected in zip(read_rows(tmp_path / "disturbed" / "final", group), expected, strict=True):
+            np.testing.assert_array_equal(array, as_expected)
+    expected_dense = read_dense(tmp_path / "undisturbed" / "final")
+    for name, vector in read_dense(tmp_path / "disturbed" / "final").items():
+        np.testing.assert_array_equal(vector, expected_dense[name], err_msg=name)
+    _assert_each_example_counted_once_an_epoch(tmp_path / "disturbed", files)
+
+
+@pytest.mark.parametrize("kind", ["shadow", "async"])
+def test_ranks_at_their_own_pace_train_on_each_example_once_though_a_server_is_killed(
+    tmp_path: Path, files: tuple[str, ...], kind: str
+) -> None:
+    # A pool in one of them: it gives each batch to whichever rank asks.
+    job_file = write_job(tmp_path, _spec(kind, ranks=2, servers=1, data_workers=int(kind == "async")), files)
+    launched = launch(job_file)
+    wait_for_step(job_file, EVERY)
+    process_with(launched.pid, "trainer_module.parameter_server").kill()
+    assert launched.wait(200) == 1
+    _assert_ended(job_file, launched.pid)
+    assert len(report_of(tmp_path)["resumed_from_step"]) == 1
+    _assert_each_example_counted_once_an_epoch(tmp_path, files)
+    assert report_of(tmp_path)["sync"]["kind"] == kind
