@@ -80,6 +80,7 @@ class Checkpointer:
             step, spec = run.history.best_step, old.ranker.spec
             rank, ranks, last_minute = old.rank, old.ranks, old.last_minute
             assert step is not None
+            old.close()
             # The rows of two trainers may not fit into memory together.
             del run.trainer, old
             gc.collect()

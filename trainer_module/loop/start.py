@@ -3,15 +3,19 @@
 import functools
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from typing_extensions import assert_never
 
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.sizes import dense_parts
+from schemas.spec import RankerSpec
+from schemas.spec.sync import Async, InStep, Shadow, Stale
 from trainer_module import collectives
 from trainer_module.checkpoint import folder, restore
 from trainer_module.checkpoint.choice import agreed_base, agreed_newest, set_aside
@@ -23,11 +27,13 @@ from trainer_module.checkpoint.writer import HISTORY
 from trainer_module.input.position import Position
 from trainer_module.input.train_input import TrainInput, no_batches
 from trainer_module.loop import history
+from trainer_module.loop.asynchronous import AsyncTrainer
 from trainer_module.loop.history import History
 from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.loop.precision import settle
 from trainer_module.loop.run import Run
-from trainer_module.loop.served import ServedTrainer
+from trainer_module.loop.shadow import ShadowTrainer
+from trainer_module.loop.stale import StaleTrainer
 from trainer_module.loop.trainer import Trainer
 from trainer_module.parameter_server.client import Servers
 from trainer_module.progress import Progress, say
@@ -80,9 +86,7 @@ def load(
         CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
     """
     spec, precision = settle(job.ranker)
-    trainer_of = (
-        InStepTrainer if servers is None else functools.partial(ServedTrainer, servers=servers, is_dealt=bool(service))
-    )
+    trainer_of = _trainer_of(spec, servers, is_dealt=bool(service))
     trainer: Trainer = trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
     if rank == 0:
         _tidy(job)
@@ -106,6 +110,23 @@ def load(
         trained=start.trained,
     )
     return Run(job, trainer, source, history, progress, start.manifest, trainer_of, start.position.epoch)
+
+
+def _trainer_of(spec: RankerSpec, servers: Servers | None, *, is_dealt: bool) -> Callable[..., Trainer]:
+    """Returns what makes a trainer of the spec's mode."""
+    sync = spec.training.sync
+    if servers is None:
+        return InStepTrainer
+    assert not isinstance(sync, InStep), "servers hold the rows of other modes"
+    match sync:
+        case Stale():
+            return functools.partial(StaleTrainer, servers=servers)
+        case Shadow():
+            return functools.partial(ShadowTrainer, servers=servers, is_dealt=is_dealt)
+        case Async():
+            return functools.partial(AsyncTrainer, servers=servers, is_dealt=is_dealt)
+        case _:
+            assert_never(sync)
 
 
 def _last_minute(job: TrainJob) -> int | None:

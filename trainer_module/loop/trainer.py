@@ -166,6 +166,9 @@ class Trainer(ABC):
     def begin(self) -> None:  # noqa: B027 - ranks that hold the rows have nothing to do
         """Begins to train, once the state to start from is complete. All ranks together."""
 
+    def close(self) -> None:  # noqa: B027 - a rank in step has no threads
+        """Ends the threads of a trainer that is not trained any more."""
+
     def share(self, report: EpochReport) -> None:  # noqa: B027 - ranks in step know all steps
         """Gives every rank the steps of all others in an epoch's report. All ranks together."""
 

@@ -38,7 +38,7 @@ class Averaging:
         self._changed = threading.Condition()
         self._copy: NDArray[Any] | None = None
         self._moved: NDArray[Any] | None = None
-        self._wants_copy, self._is_closed = False, False
+        self._wants_copy = self._is_settling = self._is_closed = False
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
         if sync.every_steps is None:
@@ -70,8 +70,11 @@ class Averaging:
         """Waits for an exchange under way, and makes one more: the center then knows this rank's last steps."""
         if self._thread is not None:
             with self._changed:
+                self._is_settling = True
+                self._changed.notify_all()
                 while not self._wants_copy and self._moved is None and self._error is None:
                     self._changed.wait()
+                self._is_settling = False
                 if self._error is not None:
                     raise self._error
                 if self._moved is not None:
@@ -124,8 +127,8 @@ class Averaging:
                     self._moved = moved
                     self._changed.notify_all()
                     left_s = self._sync.least_interval_s - (time.monotonic() - started)
-                    if left_s > 0 and self._changed.wait_for(lambda: self._is_closed, left_s):
-                        return
+                    if left_s > 0:
+                        self._changed.wait_for(lambda: self._is_closed or self._is_settling, left_s)
         except BaseException as error:  # noqa: BLE001 - it is raised after the next step
             with self._changed:
                 self._error = error

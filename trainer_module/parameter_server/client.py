@@ -66,15 +66,29 @@ class Server:
         """
         return self.begin(method, arrays, sequence=sequence).result()
 
-    def begin(self, method: str, arrays: Sequence[NDArray[Any]], *, sequence: int | None = None) -> "Answer":
-        """Begins a call; see `call`."""
+    def begin(
+        self,
+        method: str,
+        arrays: Sequence[NDArray[Any]],
+        *,
+        sequence: int | None = None,
+        limit_s: float | None = PATIENCE_S + LOST_AFTER_S,
+    ) -> "Answer":
+        """Begins a call; see `call`.
+
+        Args:
+            method: see `call`.
+            arrays: see `call`.
+            sequence: see `call`.
+            limit_s: of one try; None: as long as the server lives, for calls that take as long as a disk does.
+        """
         if sequence is None:
             sequence = self._sequences.get(method, 0)
             self._sequences[method] = sequence + 1
         if method not in self._methods:
             self._methods[method] = self._channel.unary_unary(f"/{SERVICE}/{method}")
         message = encode(Caller(self._attempt, self._rank, sequence), arrays)
-        return Answer(self, self._methods[method], message)
+        return Answer(self, self._methods[method], message, limit_s)
 
     def close(self) -> None:
         """Closes the connection."""
@@ -84,12 +98,12 @@ class Server:
 class Answer:
     """The answer to a call under way; the same message is sent again until one comes."""
 
-    def __init__(self, server: Server, method: Any, message: bytes):
-        self._server, self._method, self._message = server, method, message
+    def __init__(self, server: Server, method: Any, message: bytes, limit_s: float | None):
+        self._server, self._method, self._message, self._limit_s = server, method, message, limit_s
         self._future = self._send()
 
     def _send(self) -> Any:
-        return self._method.future(self._message, timeout=PATIENCE_S + LOST_AFTER_S)
+        return self._method.future(self._message, timeout=self._limit_s)
 
     def again(self) -> "Answer":
         """Calls again with the same message; returns itself."""
@@ -194,7 +208,7 @@ class Servers:
 
     def ask(self, method: str, document: dict[str, Any], *arrays: NDArray[Any]) -> Sequence[tuple[Any, Arrays]]:
         """Calls a method of every server that takes and returns JSON and arrays; returns the answers in their order."""
-        begun = [server.begin(method, [_encoded(document), *arrays]) for server in self.all]
+        begun = [server.begin(method, [_encoded(document), *arrays], limit_s=None) for server in self.all]
         return [_decoded(answer.result()) for answer in begun]
 
     def tell_parts(self, method: str, document: dict[str, Any], vectors: Sequence[NDArray[Any]]) -> None:
@@ -202,7 +216,7 @@ class Servers:
         begun = []
         for server in self.all:
             parts = [vector[part_of(len(vector), server.number, len(self))] for vector in vectors]
-            begun.append(server.begin(method, [_encoded(document), *parts]))
+            begun.append(server.begin(method, [_encoded(document), *parts], limit_s=None))
         for answer in begun:
             answer.result()
 

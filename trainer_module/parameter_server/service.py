@@ -66,7 +66,7 @@ class Service(grpc.GenericRpcHandler):
         self._begun = Window()
         self._seconds: dict[str, float] = {}
         self._calls: dict[str, int] = {}
-        self._counts_lock = threading.Lock()
+        self._counts_lock, self._disk_lock = threading.Lock(), threading.Lock()
         calls: dict[str, _Call] = {
             "pull": self._pull,
             "push": self._push,
@@ -159,7 +159,12 @@ class Service(grpc.GenericRpcHandler):
     def _meet(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         if len(arrays) != 3:
             raise MessageError(f"a meeting has three arrays (got {len(arrays)})")
-        operation, name, part = int(arrays[0][0]), arrays[1].tobytes().decode(), arrays[2]
+        message = _Reader(arrays)
+        (operation,) = message.numbers(1)
+        name, part = message.take(np.uint8, 1).tobytes().decode(errors="replace"), arrays[2]
+        ranks = self._job.ranker.cluster.ranks
+        if not (0 <= operation < len(OPERATIONS) and 0 <= caller.rank < ranks):
+            raise MessageError(f"no such meeting (got operation {operation}, rank {caller.rank} of {ranks})")
         result = self._meetings.meet(
             name, caller.sequence, caller.rank, OPERATIONS[operation], part, patience_s=PATIENCE_S
         )
@@ -177,15 +182,16 @@ class Service(grpc.GenericRpcHandler):
         asked = _document(arrays)
         directory = Path(asked["directory"])
         manifest = read_manifest(directory)
-        self.shard.empty()
         where = {"rank": self._server, "ranks": self._servers}
-        if asked["is_base"]:
-            held = warm_rows(directory, manifest, self._job.ranker, changed=self._job.changed_features, **where)
-        else:
-            held = {name: own_rows(directory, manifest, name, **where) for name in manifest.groups}
-        for name, store in self.shard.rows.stores.items():
-            if name in held:
-                restore(store, held[name], **where)
+        with self._disk_lock:  # A call that is repeated must not load beside the first.
+            self.shard.empty()
+            if asked["is_base"]:
+                held = warm_rows(directory, manifest, self._job.ranker, changed=self._job.changed_features, **where)
+            else:
+                held = {name: own_rows(directory, manifest, name, **where) for name in manifest.groups}
+            for name, store in self.shard.rows.stores.items():
+                if name in held:
+                    restore(store, held[name], **where)
         _LOG.info("loaded rows=%d from=%s", self._num_rows(), directory)
         return []
 
@@ -200,7 +206,8 @@ class Service(grpc.GenericRpcHandler):
         """Copies the rows, and writes them while training continues."""
         del caller
         asked = _document(arrays)
-        self._writer.start(Path(asked["target"]), self.shard.snapshot())
+        with self._disk_lock:
+            self._writer.start(Path(asked["target"]), self.shard.snapshot())
         return []
 
     def _evict(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:

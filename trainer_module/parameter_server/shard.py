@@ -291,6 +291,8 @@ class Shard:
                 raise MessageError("nothing to exchange in this mode")
             if len(w) != self._dense_size:
                 raise MessageError(f"{len(w)} weights of {self._dense_size} of this server")
+            if not np.isfinite(w).all():
+                raise MessageError(f"weights that are not finite (got them of rank {caller.rank})")
             if rank.exchanged is None or rank.exchanged[0] != caller.sequence:
                 rank.exchanged = caller.sequence, self.center.exchange(caller.rank, w)
             return rank.exchanged[1]

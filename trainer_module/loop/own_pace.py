@@ -1,0 +1,125 @@
+"""Training of ranks at their own pace: they meet only where a checkpoint is due and at the end of an epoch.
+
+Every rank's batch is a step of its own for the rows. A step of the spec's settings is as many batches as there are
+ranks.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer_module import collectives
+from trainer_module.input.batch import Batch
+from trainer_module.loop.history import EpochReport
+from trainer_module.loop.served import Numbered, ServedTrainer
+from trainer_module.loop.step import StepResult
+
+_STEPS_TO_NEXT_TRY = 20
+
+
+class OwnPaceTrainer(ServedTrainer):
+    """A rank that waits for no other within an epoch."""
+
+    def __init__(self, *arguments: Any, is_dealt: bool = False, **more: Any):
+        """See `ServedTrainer`.
+
+        Args:
+            arguments: see there.
+            is_dealt: a pool gives each batch to whichever rank asks. Otherwise the ranks share each global batch, and
+                what is left of an epoch is known only where all have trained on as many.
+            more: see there.
+        """
+        super().__init__(*arguments, **more)
+        self._is_dealt = is_dealt
+        self._all_steps = self._paused_at = self._num_trained_before = 0
+
+    @property
+    def step(self) -> int:
+        """See `Trainer`: all updates at the last pause, over the number of ranks."""
+        return self._all_steps
+
+    @property
+    def updates_a_step(self) -> int:
+        """See `Trainer`."""
+        return self.ranks
+
+    def _steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
+        """Yields empty results while others train on, so that this rank can save with them."""
+        waiting: deque[Numbered] = deque()
+        source = iter(batches)
+        updates_before, own_batches = self._paused_at, 0
+        while True:
+            self._offer(source, waiting, self._sync.staleness + 1)
+            if not waiting:
+                break
+            trained = self._train(waiting.popleft())
+            own_batches += 1
+            self._after_step()
+            done = self._updates if self._is_dealt else updates_before + own_batches * self.ranks
+            self.may_save = done >= self._pause_after
+            if self.may_save:
+                self._pause(is_finished=False)
+            yield trained
+        self.may_save = True
+        while not self._pause(is_finished=True):
+            yield StepResult(tf.zeros([len(self.ranker.tasks)]), tf.constant(0.0), tf.constant(True))
+
+    def _after_step(self) -> None:
+        """Exchanges dense weights, where ranks have their own."""
+
+    @property
+    def _pause_after(self) -> int:
+        """Updates in this attempt after which the ranks stop, equal on all of them."""
+        due = (self.next_pause - self._num_trained_before) * self.ranks
+        # Where a pause has led to no checkpoint, because the last one was still being written, another follows later.
+        return due if due > self._paused_at else self._paused_at + _STEPS_TO_NEXT_TRY * self.ranks
+
+    def _pause(self, *, is_finished: bool) -> bool:
+        """Stops with all other ranks, each between two of its steps; returns whether none has a batch left."""
+        self._drain()
+        own = tf.constant([int(is_finished), self._own_updates], tf.int64)
+        finished, updates = collectives.allreduce_sum(own, name="pause").numpy()
+        self._paused_at = int(updates)
+        self._all_steps = self._num_trained_before + int(updates) // self.ranks
+        if finished < self.ranks:
+            self._settle()
+        return bool(finished == self.ranks)
+
+    def _settle(self) -> None:
+        collectives.barrier(name="settled")
+        self._check_pushes()
+        self._read_model()
+        # Nobody trains on before all have read.
+        collectives.barrier(name="read_model")
+
+    def _read_model(self) -> None:
+        """Reads the dense weights of all ranks from the servers."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """See `Trainer`."""
+        self._num_trained_before = self._all_steps = int(self._state.step)
+        super().begin()
+
+    def begin_schedule(self, *, step: int, pace: float) -> None:
+        """See `Trainer`."""
+        super().begin_schedule(step=step, pace=pace)
+        self._all_steps, self._num_trained_before = step, step - self._paused_at // self.ranks
+
+    def share(self, report: EpochReport) -> None:
+        """See `Trainer`."""
+        own = range(report.num_shared, len(report.step_losses))
+        lines = [[index, report.step_examples[index], *report.step_losses[index]] for index in own]
+        width = 2 + len(self.ranker.tasks)
+        of_all_ranks = collectives.rows(np.array(lines, np.float64).reshape(-1, width), name="steps")
+        of_all_ranks = of_all_ranks[np.argsort(of_all_ranks[:, 0], kind="stable")]
+        left_out = [report.skipped - report.shared_skipped, report.left_out - report.shared_left_out]
+        skipped, examples = collectives.allreduce_sum(tf.constant(left_out, tf.int64), name="left_out").numpy()
+        report.skipped = report.shared_skipped = report.shared_skipped + int(skipped)
+        report.left_out = report.shared_left_out = report.shared_left_out + int(examples)
+        report.step_examples[report.num_shared :] = [int(line[1]) for line in of_all_ranks]
+        report.step_losses[report.num_shared :] = of_all_ranks[:, 2:].tolist()
+        report.num_shared = len(report.step_losses)
