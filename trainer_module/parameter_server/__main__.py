@@ -53,8 +53,9 @@ def main() -> None:
         service = delay.Delayed(service, declared)
     ranks, ahead = job.ranker.cluster.ranks, sync.staleness + 1
     _server, port = serve(service, address=f"{arguments.host}:0", ranks=ranks, ahead=ahead)
-    _LOG.info("start server=%d port=%d attempt=%s mode=%s", arguments.number, port, arguments.attempt, sync.kind)
-    write_whole(job.server_file(arguments.number, arguments.attempt), f"{arguments.host}:{port}")
+    address = f"{arguments.host}:{port}"
+    _LOG.info("start server=%d address=%s attempt=%s mode=%s", arguments.number, address, arguments.attempt, sync.kind)
+    write_whole(job.server_file(arguments.number, arguments.attempt), address)
     threading.Event().wait()
 
 
