@@ -88,7 +88,7 @@ class Checkpointer:
             run.trainer = run.trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=last_minute)
             run.trainer.restore(read_snapshot(directory, read_manifest(directory), rank=rank, ranks=ranks), directory)
             run.trainer.begin()
-        self._plan_next()
+            run.trainer.next_pause = self._next_step
         _LOG.info("restored best epoch's step=%d from=%s", step, directory)
 
     def write_final(self, target: Path) -> None:

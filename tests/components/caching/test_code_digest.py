@@ -37,6 +37,7 @@ STARTED = {
             "trainer_module.__main__",
             "trainer_module.launch.data_service",
             "trainer_module.export",
+            "trainer_module.parameter_server.__main__",
         ),
         *("trainer_module.launch.coordinator", "trainer_module.launch.host"),
         # The export imports them once it knows what to write.
