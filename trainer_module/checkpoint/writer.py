@@ -139,11 +139,11 @@ def write(target: Path, contents: Contents, rank: int, *, deadline_s: float) -> 
     parts = _part_files(target, contents.manifest)
 
     def publish() -> None:
-        for part in parts:
+        for part in parts.values():
             part.unlink(missing_ok=True)
         folder.publish(target, contents.manifest.model_copy(update={"files": files}))
 
-    _persist(lambda: _finish_part(parts[rank], _write_part(target, contents, rank)), target, deadline_s)
+    _persist(lambda: _finish_part(_rank_file(target, rank), _write_part(target, contents, rank)), target, deadline_s)
     if rank == 0:
         files = _persist(lambda: _gather(parts, deadline_s), target, deadline_s)
         _persist(publish, target, deadline_s)
@@ -212,10 +212,15 @@ def flat_moments(contents: Contents) -> dict[str, NDArray[Any]]:
     return {moment: np.concatenate([dense[f"{moment}/{name}"].ravel() for name in names]) for moment in moments}
 
 
-def _part_files(target: Path, manifest: Manifest) -> list[Path]:
-    """Returns the last file of every part: of the ranks, then of the servers."""
-    ranks = [target / f"rank-{rank:05d}.json" for rank in range(manifest.ranks)]
-    return ranks + [_server_file(target, server) for server in range(manifest.servers)]
+def _part_files(target: Path, manifest: Manifest) -> dict[str, Path]:
+    """Returns the last file of every part by who writes it."""
+    ranks = {f"rank {rank}": _rank_file(target, rank) for rank in range(manifest.ranks)}
+    servers = {f"parameter server {server}": _server_file(target, server) for server in range(manifest.servers)}
+    return ranks | servers
+
+
+def _rank_file(target: Path, rank: int) -> Path:
+    return target / f"rank-{rank:05d}.json"
 
 
 def _server_file(target: Path, server: int) -> Path:
@@ -226,15 +231,15 @@ def _finish_part(file: Path, files: dict[str, FileRecord]) -> None:
     folder.write_last(file, _PARTS.dump_json(files))
 
 
-def _gather(parts: list[Path], deadline_s: float) -> dict[str, FileRecord]:
+def _gather(parts: Mapping[str, Path], deadline_s: float) -> dict[str, FileRecord]:
     """Waits for every part; returns the files of all."""
     given_up = time.monotonic() + deadline_s
     files: dict[str, FileRecord] = {}
-    for part in parts:
+    for name, part in parts.items():
         while not part.exists():
             if time.monotonic() > given_up:
                 raise NotWrittenError(
-                    f"{part.parent}: {part.stem} has not written its part (got nothing after {deadline_s:.0f} s); "
+                    f"{part.parent}: {name} has not written its part (got nothing after {deadline_s:.0f} s); "
                     "check its log, and the space left on that disk"
                 )
             time.sleep(_POLL_S)
