@@ -102,10 +102,14 @@ _MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
     "ple": (
         ("like", "seconds"),
         {"expert_units": [5], "interaction": {"kind": "dcn_v2", "rank": 3, "num_experts": 2}},
-        {"schedule": {"kind": "constant", "warmup_steps": 3}, "loss_balance": {"kind": "fixed"}},
+        {
+            "schedule": {"kind": "constant", "warmup_steps": 3},
+            "loss_balance": {"kind": "fixed"},
+            "sync": {"kind": "stale"},
+        },
     ),
-    "esmm": (("click", "buy"), {"chain": ["click", "buy"]}, {"clip_gradient_norm": 1.0}),
-    "aitm": (("click", "buy"), {"chain": ["click", "buy"]}, {}),
+    "esmm": (("click", "buy"), {"chain": ["click", "buy"]}, {"clip_gradient_norm": 1.0, "sync": {"kind": "shadow"}}),
+    "aitm": (("click", "buy"), {"chain": ["click", "buy"]}, {"sync": {"kind": "async"}}),
 }
 NAMES = tuple(_MODELS)
 WITH_ALL_FEATURES = NAMES[0]

@@ -85,7 +85,7 @@ def _operations(function: Any) -> int:
 def test_the_train_step_has_as_many_operations_with_ten_times_the_features() -> None:
     few, many = (_trainer(declared(per_kind)) for per_kind in (7, 70))
     assert _operations(few._train_step) == _operations(many._train_step)
-    assert _operations(few.logits) == _operations(many.logits)
+    assert _operations(few._logits) == _operations(many._logits)
 
 
 def _input_operations(per_kind: int) -> dict[str, int]:
@@ -136,7 +136,7 @@ def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:
     losses = [float(result.losses_T[0]) for result in trainer.steps(batches[:3])]
     assert np.isfinite(losses).all()
     trainer.predict(batches[4])
-    for function in (trainer._train_step, trainer.logits, trainer._route):
+    for function in (trainer._train_step, trainer._logits, trainer._route):
         assert function.experimental_get_tracing_count() == 1
 
 
