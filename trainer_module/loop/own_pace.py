@@ -4,6 +4,7 @@ Every rank's batch is a step of its own for the rows. A step of the spec's setti
 ranks.
 """
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -95,9 +96,9 @@ class OwnPaceTrainer(ServedTrainer):
         # Nobody trains on before all have read.
         collectives.barrier(name="read_model")
 
+    @abstractmethod
     def _read_model(self) -> None:
         """Reads the dense weights of all ranks from the servers."""
-        raise NotImplementedError
 
     def begin(self) -> None:
         """See `Trainer`."""
