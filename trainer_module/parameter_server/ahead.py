@@ -18,13 +18,12 @@ class Pushed:
     Attributes:
         outcome: `shard.Outcome`; the worst of theirs.
         staleness: updates that the worst of them applied between reading a row and updating it.
-        updates, examples: that the first of them has applied in this attempt, of all ranks.
+        updates: that the first of them has applied in this attempt, of all ranks.
     """
 
     outcome: Outcome
     staleness: int
     updates: int
-    examples: int
 
 
 class Ahead:

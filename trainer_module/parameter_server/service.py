@@ -145,9 +145,8 @@ class Service(grpc.GenericRpcHandler):
         message.end()
         answered = self.shard.push(caller, push, patience_s=PATIENCE_S)
         if answered is None:
-            return [_numbers(0, 0, 0, 0, 0)]
-        shard = self.shard
-        return [_numbers(1, answered.outcome, answered.staleness, shard.num_updates, shard.num_examples)]
+            return [_numbers(0, 0, 0, 0)]
+        return [_numbers(1, answered.outcome, answered.staleness, self.shard.num_updates)]
 
     def _read(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         del caller
@@ -233,6 +232,7 @@ class Service(grpc.GenericRpcHandler):
             "pushes": self.shard.pushes_done(),
             "rows": self._num_rows(),
             "keys": self.shard.num_keys,
+            "examples": self.shard.num_examples,
             "overflows": int(self.shard.rows.overflows),
             "calls": self._calls,
             "cpu_s": {name: round(seconds, 3) for name, seconds in self._seconds.items()},

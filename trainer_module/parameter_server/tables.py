@@ -105,8 +105,8 @@ class ServedTables:
             while not numbers[0]:  # Other ranks have not pushed yet.
                 numbers = answer.again().result()[0]
             told.append([int(each) for each in numbers[1:]])
-        outcomes, staleness, updates, examples = zip(*told, strict=True)
-        return Pushed(Outcome(max(outcomes)), max(staleness), updates[0], examples[0])
+        outcomes, staleness, updates = zip(*told, strict=True)
+        return Pushed(Outcome(max(outcomes)), max(staleness), updates[0])
 
     def read(self, request: Request) -> dict[str, tf.Tensor]:
         """Returns embeddings without making rows; unknown keys read as their table's default."""
