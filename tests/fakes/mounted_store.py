@@ -6,24 +6,14 @@ The system's own functions refuse, so TensorFlow's C++ and all child processes m
 import os
 import subprocess
 import sys
-import tempfile
-from functools import cache
 from pathlib import Path
 
-_SCRATCH = tempfile.TemporaryDirectory(prefix="mounted-store-")
-
-
-@cache
-def _library() -> str:
-    library = str(Path(_SCRATCH.name) / "mounted_store.so")
-    source = str(Path(__file__).with_suffix(".c"))
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    return library
+from tests.fakes.preloaded import library
 
 
 def environment(store: Path) -> dict[str, str]:
     """Returns the environment of a process to which a folder, given as an absolute path, is such a store."""
-    return {**os.environ, "LD_PRELOAD": _library(), "MOUNTED_STORE": str(store)}
+    return {**os.environ, "LD_PRELOAD": library(Path(__file__).with_suffix(".c")), "MOUNTED_STORE": str(store)}
 
 
 def run(program: str, store: Path, *arguments: str) -> None:

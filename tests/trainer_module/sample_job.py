@@ -142,9 +142,13 @@ def job(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, base: Pa
     )
 
 
-def write_job(directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, base: Path | None = None) -> Path:
+def write_job(
+    directory: Path, ranker: RankerSpec, files: tuple[str, ...], *, base: Path | None = None, is_exported: bool = True
+) -> Path:
     """Writes a job file and its folders; returns the file."""
     made = job(directory, ranker, files, base=base)
+    if not is_exported:
+        made = made.model_copy(update={"model_dir": ""})
     for folder in (made.log_dir, made.output_dir, made.checkpoint_dir):
         os.makedirs(folder, exist_ok=True)
     path = directory / "job.json"
