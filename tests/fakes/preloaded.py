@@ -1,4 +1,4 @@
-"""Small libraries in C that stand before the functions of the system, in every process of a program and its children."""
+"""Small libraries in C that stand before functions of the system, in a program and all processes it starts."""
 
 import subprocess
 import tempfile
