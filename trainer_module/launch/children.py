@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from schemas.cgroup import OomWatch, OutOfMemory
 from schemas.contracts.training_job import TrainJob
 from schemas.files import tail
@@ -78,6 +80,12 @@ class Child:
     def exit_code(self) -> int | None:
         """Returns how the process ended, None while it runs; negative: by that signal."""
         return self._process.poll()
+
+    def is_stopped(self) -> bool:
+        """Returns whether the process lives and the kernel lets none of it run, as after SIGSTOP."""
+        if self._process.poll() is not None:
+            return False
+        return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
 
     def show(self) -> None:
         """Copies new lines of the log to this process's own output."""

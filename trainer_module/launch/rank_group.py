@@ -97,11 +97,13 @@ class RankGroup:
         return min(killed or failed, key=lambda child: child.log.stat().st_mtime).failed()
 
     def _hung(self) -> JobFailedError | None:
+        """Returns the error of a rank that hangs: over Horovod the others, which wait for it, are as silent."""
         limit_s = self._job.ranker.cluster.heartbeat_timeout_s
-        for child, heartbeat in zip(self.children, self._heartbeats, strict=True):
-            silent_s = heartbeat.silent_s()
-            if child.exit_code() is None and silent_s > limit_s:
-                return child.failed(
-                    f"has made no progress for {silent_s:.0f} s (cluster.heartbeat_timeout_s is {limit_s})"
-                )
-        return None
+        beating = zip(self.children, self._heartbeats, strict=True)
+        silent = {child: heartbeat.silent_s() for child, heartbeat in beating if child.exit_code() is None}
+        longest_s = max(silent.values(), default=0.0)
+        if longest_s <= limit_s:
+            return None
+        stopped = (child for child, silent_s in silent.items() if silent_s > limit_s / 2 and child.is_stopped())
+        hung = next(stopped, None) or max(silent, key=lambda child: silent[child])
+        return hung.failed(f"has made no progress for {silent[hung]:.0f} s (cluster.heartbeat_timeout_s is {limit_s})")

@@ -96,7 +96,8 @@ class Ahead:
         with self._changed:
             while self._done < number:
                 self._raise()
-                self._changed.wait()
+                if not self._changed.wait(PATIENCE_S):
+                    self._while_waiting()
             self._raise()
 
     @property
@@ -107,7 +108,9 @@ class Ahead:
     def close(self) -> list[int]:
         """Ends the thread after the pushes handed over; returns the batches that were pulled in vain."""
         self._pushes.put(None)
-        self._thread.join()
+        while self._thread.is_alive():
+            self._thread.join(PATIENCE_S)
+            self._while_waiting()
         for answers in self._pulls.values():
             for answer in answers:
                 answer.result()

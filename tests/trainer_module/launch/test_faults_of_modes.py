@@ -38,8 +38,10 @@ pytestmark = pytest.mark.slow
 
 EPOCHS = 8
 EVERY = 20
-HEARTBEAT_S = 20
-"""Ranks load TensorFlow before they can beat."""
+HEARTBEAT_S = 40
+"""Ranks load TensorFlow before they can beat: 20 s on two cores that five others want."""
+SLACK_S = 30
+"""To notice, and to end what is left."""
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +101,7 @@ def test_a_stale_job_recovers_from_a_rank_that_raises_and_one_that_is_stuck(
     _raise_once(job_file, 1)
     wait_for_step(job_file, last_step(job_file) + EVERY)
     stopped = _stop_and_time(launched.pid, 1)
-    wait_until(lambda: len(_losses(job_file)) == 2, HEARTBEAT_S + 10, "the rank was found to be stuck")
+    wait_until(lambda: len(_losses(job_file)) == 2, HEARTBEAT_S + SLACK_S, "the rank was found to be stuck")
     assert time.monotonic() - stopped > HEARTBEAT_S - 2
     assert mentions(_losses(job_file)[1], "rank 1 hangs")
     assert launched.wait(200) == ExitCode.DONE, failure(job_file)
@@ -118,7 +120,7 @@ def test_a_shadow_job_ends_with_the_name_of_a_rank_that_raises_or_is_stuck_once_
     _raise_once(job_file, 1)
     wait_for_step(job_file, last_step(job_file) + EVERY)
     _stop_and_time(launched.pid, 1)
-    assert launched.wait(HEARTBEAT_S + 20) == ExitCode.FAILED
+    assert launched.wait(HEARTBEAT_S + SLACK_S) == ExitCode.FAILED
     assert tells(failure(job_file), "training", "rank 1 hangs ... cluster.retries")
     assert tells(failure(job_file), "training", f"rank-1 ... (cluster.heartbeat_timeout_s is {HEARTBEAT_S})")
     assert group_of(launched.pid) == []
