@@ -10,13 +10,16 @@ if __name__ == "__main__":
 import argparse
 import logging
 import os
+import sys
 import threading
 from pathlib import Path
 
 import grpc
 import tensorflow as tf
 
+from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import read_job
+from schemas.errors import UserError
 from schemas.files import write_whole
 from schemas.parent_process import end_with_parent
 from schemas.spec.sync import Served
@@ -36,11 +39,19 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
-    """Serves one attempt until told to stop."""
+def main() -> int:
+    """Serves one attempt until told to stop; returns the exit code where it cannot."""
     arguments = _arguments()
     end_with_parent(arguments.parent_pid)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        _serve(arguments)
+    except UserError as error:
+        _LOG.error("%s", error)
+    return ExitCode.MISTAKE
+
+
+def _serve(arguments: argparse.Namespace) -> None:
     job = read_job(arguments.job_file)
     threads = job.ranker.cluster.threads_per_rank
     tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -60,4 +71,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
