@@ -4,7 +4,8 @@ Within a rank, the only module that imports Horovod.
 """
 
 import os
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypeVar
 
 import horovod.tensorflow as hvd
 import numpy as np
@@ -12,6 +13,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 MAX_TEXT_BYTES = 1024
+_Result = TypeVar("_Result")
 
 
 class Meeting(Protocol):
@@ -19,6 +21,8 @@ class Meeting(Protocol):
 
     rank: int
     ranks: int
+    lost: frozenset[int]
+    generation: int
 
     def meet(self, part: NDArray[Any], operation: Literal["sum", "max", "rows"], name: str) -> NDArray[Any]:
         """Returns the sum, maximum or rows of all ranks' parts."""
@@ -100,23 +104,43 @@ def alltoall(tensor: tf.Tensor, splits: tf.Tensor, *, name: str) -> tuple[tf.Ten
 
 
 def texts(text: str, *, name: str) -> list[str]:
-    """Returns every rank's text, cut to `MAX_TEXT_BYTES`, in the order of the ranks."""
+    """Returns every rank's text, cut to `MAX_TEXT_BYTES`, in the order of the ranks; none of a lost one."""
     rank, size = _rank_and_size()
-    own = np.zeros([size, MAX_TEXT_BYTES], np.uint8)
-    encoded = text.encode()[:MAX_TEXT_BYTES]
-    own[rank, : len(encoded)] = np.frombuffer(encoded, np.uint8)
-    said = allreduce_sum(tf.constant(own), name=name).numpy()
+    encoded = np.frombuffer(text.encode()[:MAX_TEXT_BYTES], np.uint8)
+    if _Job.other is not None:
+        said = rows(np.pad(encoded, (0, MAX_TEXT_BYTES - len(encoded)))[None], name=name)
+    else:
+        own = np.zeros([size, MAX_TEXT_BYTES], np.uint8)
+        own[rank, : len(encoded)] = encoded
+        said = allreduce_sum(tf.constant(own), name=name).numpy()
     return [row.tobytes().rstrip(b"\0").decode(errors="ignore") for row in said]
 
 
-def rows(own: NDArray[np.float64], *, name: str) -> NDArray[np.float64]:
+def rows(own: NDArray[Any], *, name: str) -> NDArray[Any]:
     """Returns every rank's rows, one rank's after the other's: [n, k] to [sum of n, k]."""
     _, size = _rank_and_size()
     if size == 1:
         return own
     assert _Job.other is not None, "only jobs with parameter servers gather rows"
-    gathered: NDArray[np.float64] = _Job.other.meet(own, "rows", name)
-    return gathered
+    return _Job.other.meet(own, "rows", name)
+
+
+def lost_ranks() -> frozenset[int]:
+    """Returns the ranks that did not take part in the last call; the same on all others."""
+    return frozenset() if _Job.other is None else _Job.other.lost
+
+
+def generation() -> int:
+    """Returns how many times replacements of lost ranks were taken in since the attempt began."""
+    return 0 if _Job.other is None else _Job.other.generation
+
+
+def steady(compute: Callable[[], _Result]) -> _Result:
+    """Returns what `compute` does by calls of all ranks, once no rank was lost meanwhile."""
+    while True:
+        lost, result = lost_ranks(), compute()
+        if lost_ranks() == lost:
+            return result
 
 
 def barrier(*, name: str) -> None:

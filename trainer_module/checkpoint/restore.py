@@ -69,7 +69,8 @@ def read_extra(directory: Path, manifest: Manifest) -> Arrays:
 
 def read_batches(directory: Path, manifest: Manifest) -> NDArray[Any]:
     """Returns the pool's batches that all ranks together had trained on in the epoch: [n, 2] int64."""
-    return np.concatenate([_read(directory, manifest, batches_file(part)) for part in range(manifest.ranks)])
+    files = [batches_file(part) for part in range(manifest.ranks)]
+    return np.concatenate([_read(directory, manifest, file) for file in files if file in manifest.files])
 
 
 def read_keys(directory: Path, manifest: Manifest, group: str) -> NDArray[Any]:

@@ -48,6 +48,7 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline
             parent_pid=os.getpid(),
             service=pool.service,
             attempt=attempt,
+            losses=losses,
         )
         stack.callback(group.end)
         while not group.are_done():

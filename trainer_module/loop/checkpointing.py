@@ -11,13 +11,17 @@ import tensorflow as tf
 from schemas.spec.training import Checkpoint
 from trainer_module import collectives
 from trainer_module.checkpoint import folder
-from trainer_module.checkpoint.manifest import read_manifest
+from trainer_module.checkpoint.manifest import MANIFEST, read_manifest
 from trainer_module.checkpoint.restore import read_snapshot
 from trainer_module.checkpoint.writer import Contents, Writer
 from trainer_module.loop.run import Run
 from trainer_module.ranker import Ranker
 
 _LOG = logging.getLogger("trainer_module.rank")
+
+
+class ReplacementWaitsError(RuntimeError):
+    """All ranks and a replacement of a lost one can go on from the checkpoint just written."""
 
 
 @dataclass
@@ -47,6 +51,7 @@ class Checkpointer:
         """Writes a checkpoint where one is due; all ranks call it after every step.
 
         Raises:
+            ReplacementWaitsError: on all ranks, after a checkpoint, when the place of a lost rank can be taken.
             Whatever kept the last one from being written, except a disk that failed until the deadline.
         """
         self.writer.check()
@@ -58,7 +63,16 @@ class Checkpointer:
         is_writing = tf.constant(int(self.writer.is_writing))
         if int(collectives.allreduce_sum(is_writing, name="checkpoint_busy")) > 0:
             return
-        self._write(is_best=False)
+        target = self._write(is_best=False)
+        if self.run.trainer.can_take_in() and self._is_published(target):
+            raise ReplacementWaitsError
+
+    def _is_published(self, target: Path) -> bool:
+        """Waits for a checkpoint; returns whether it was written. All ranks call it."""
+        with self.run.progress.beating():
+            self.writer.finish()
+            is_here = int(self.run.trainer.rank == 0 and (target / MANIFEST).exists())
+            return int(collectives.allreduce_max(tf.constant(is_here), name="published")) > 0
 
     def write_best(self) -> None:
         """Writes a checkpoint after the best epoch so far; all ranks call it.
@@ -108,7 +122,7 @@ class Checkpointer:
         self.writer.finish()
         collectives.barrier(name="settled")
 
-    def _write(self, *, is_best: bool) -> None:
+    def _write(self, *, is_best: bool) -> Path:
         run, started = self.run, time.monotonic()
         self._plan_next()
         with run.progress.beating():
@@ -118,6 +132,7 @@ class Checkpointer:
         self.writer.start(target, contents, keep=self.settings.keep, is_needed=is_best)
         run.history.num_checkpoints += 1
         run.history.blocked_s += time.monotonic() - started
+        return target
 
     def _note_given_up(self) -> None:
         if given_up := self.writer.take_given_up():
@@ -140,7 +155,7 @@ class Checkpointer:
                 update={"step": snapshot.step, "position": position, "best_step": run.history.best_step}
             ),
             snapshot=snapshot,
-            batches=run.source.trained(),
+            batches=run.trained(),
             history=history,
             arrays=arrays,
         )

@@ -46,6 +46,7 @@ def write_report(run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str
         "early_stopping": None if verdict is None else verdict.document(),
         "refit": None if history.refit_from is None else _refit(job, history.refit),
         "resumed_from_step": history.resumed_from,
+        "replaced_from_step": history.replaced_from,
         "notes": history.notes,
         "checkpoint": {
             "final_step": trainer.step,

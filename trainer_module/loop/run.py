@@ -3,13 +3,17 @@
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from schemas.contracts.training_job import TrainJob
+from trainer_module import collectives
 from trainer_module.checkpoint.manifest import Manifest
 from trainer_module.input.batch import Batch
-from trainer_module.input.train_input import TrainInput
+from trainer_module.input.train_input import TrainInput, no_batches
 from trainer_module.loop.epoch import train_epoch
 from trainer_module.loop.history import History
 from trainer_module.loop.trainer import Trainer
@@ -63,12 +67,13 @@ class Run:
         num_epochs = self.job.ranker.training.epochs
         return range(self.first_epoch, self.first_epoch if self.history.refit_from is not None else num_epochs)
 
-    def steps(self, epoch: int) -> Iterator[None]:
+    def steps(self, epoch: int) -> Generator[None, None, None]:
         """Trains on what is left of an epoch; yields after every step. All ranks together.
 
         Batches lost with a data worker are read again before the epoch ends.
         """
         report = self.history.report_of(epoch)
+        self.trainer.begin_epoch(epoch, self.source.take_name)
         batches: Iterable[Batch] | None = self.source.batches(epoch, self.progress.examples)
         while batches is not None:
             self._epoch_started = time.monotonic()
@@ -86,6 +91,14 @@ class Run:
             self.trainer.share(self.history.reports[-1])
             # Where the input goes on from: skipped steps have used their examples up.
             self.progress.examples = sum(report.examples + report.left_out for report in self.history.reports)
+
+    def trained(self) -> NDArray[Any]:
+        """Returns the pool's batches trained on in this epoch: this rank's share, or all. All ranks together."""
+        if self.manifest.servers == 0:
+            return self.source.trained()
+        # Any rank but the first may be lost before it has written its share.
+        batches = collectives.steady(lambda: collectives.rows(self.source.trained(), name="trained"))
+        return batches if self.trainer.rank == 0 else no_batches()
 
     def validate(self, epoch: int) -> None:
         """Scores the validation split into the epoch's report. All ranks together."""

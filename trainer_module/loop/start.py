@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
@@ -36,6 +37,7 @@ from trainer_module.loop.shadow import ShadowTrainer
 from trainer_module.loop.stale import StaleTrainer
 from trainer_module.loop.trainer import Trainer
 from trainer_module.parameter_server.client import Servers
+from trainer_module.parameter_server.shard import NAME
 from trainer_module.progress import Progress, say
 from trainer_module.ranker import Ranker
 
@@ -79,21 +81,32 @@ def load(
     *,
     rank: int,
     ranks: int,
+    again: Trainer | None = None,
 ) -> Run:
     """Returns a job ready to train, in the state it was left in; all ranks call it. See `training.train`.
+
+    Args:
+        job: see `training.train`.
+        service: see there.
+        attempt: see there.
+        progress: is set to what was done before.
+        servers: see there.
+        rank: see there.
+        ranks: see there.
+        again: a trainer that goes on from a checkpoint that it has just written; the rows stay where they are.
 
     Raises:
         CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
     """
     spec, precision = settle(job.ranker)
     trainer_of = _trainer_of(spec, servers, is_dealt=bool(service))
-    trainer: Trainer = trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
+    trainer = again or trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
     if rank == 0:
         _tidy(job)
         parts = dense_parts(job.ranker)
         _LOG.info("dense_parameters=%d by_part=%s", trainer.ranker.weights.size, json.dumps(parts))
     collectives.barrier(name="tidied")
-    start = _take_up(job, trainer)
+    start = _take_up(job, trainer, is_again=again is not None)
     trainer.begin()
     history = start.history
     if precision.note:
@@ -108,8 +121,16 @@ def load(
         attempt=attempt,
         start=start.position,
         trained=start.trained,
+        trained_by_lost=None if servers is None else functools.partial(_trained_by_lost, servers),
     )
     return Run(job, trainer, source, history, progress, start.manifest, trainer_of, start.position.epoch)
+
+
+def _trained_by_lost(servers: Servers, epoch: int) -> NDArray[Any]:
+    """Returns the pool's batches that ranks now lost have trained on: [n, 2] int64."""
+    if not servers.lost:
+        return no_batches()
+    return servers.trained_by(servers.lost, epoch)[:, 1:NAME].astype(np.int64)
 
 
 def _trainer_of(spec: RankerSpec, servers: Servers | None, *, is_dealt: bool) -> Callable[..., Trainer]:
@@ -146,20 +167,28 @@ def _tidy(job: TrainJob) -> None:
         report.unlink(missing_ok=True)
 
 
-def _take_up(job: TrainJob, trainer: Trainer) -> _Start:
+def _take_up(job: TrainJob, trainer: Trainer, *, is_again: bool) -> _Start:
     """Restores a fresh trainer to where the job starts; all ranks call it, after rank 0 has tidied up.
 
     Where a checkpoint of this job is damaged, all ranks fall back to the one before it.
 
+    Args:
+        job: what to train.
+        trainer: is restored.
+        is_again: the servers have the rows of the last checkpoint.
+
     Raises:
+        RuntimeError: on the rank that trained before, when that checkpoint is damaged.
         CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
     """
     directory = Path(job.checkpoint_dir)
     while (last := agreed_newest(directory, job.digest, rank=trainer.rank)) is not None:
-        loaded, damage = _read(job, trainer, last)
+        loaded, damage = _read(job, trainer, last, is_again=is_again)
         damage = next(filter(None, collectives.texts(damage, name="checkpoint_damaged")), "")
         if loaded is not None and not damage:
             return _resumed(job, trainer, loaded)
+        if is_again:
+            raise RuntimeError(f"training: {last}, just written, is damaged ({damage})")
         if trainer.rank == 0:
             set_aside(last, damage)
     if job.base_checkpoint:
@@ -167,7 +196,7 @@ def _take_up(job: TrainJob, trainer: Trainer) -> _Start:
     return _Start(_manifest(job, trainer, ()), Position(), no_batches(), History())
 
 
-def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Loaded | None, str]:
+def _read(job: TrainJob, trainer: Trainer, directory: Path, *, is_again: bool) -> tuple[_Loaded | None, str]:
     """Restores a trainer from a checkpoint of this job; returns the rest of it, or why it is damaged.
 
     Rows go straight from the files into their stores, as memory holds them once: after a damaged checkpoint the trainer
@@ -177,7 +206,7 @@ def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Loaded | N
         manifest = read_manifest(directory)
         refuse_changed_tables(manifest.groups, group_layouts(job.ranker), source=str(directory))
         snapshot = restore.read_snapshot(directory, manifest, rank=trainer.rank, ranks=trainer.ranks)
-        trainer.restore(snapshot, directory)
+        trainer.restore(snapshot, None if is_again else directory)
         content = read_bytes(directory / HISTORY, manifest.files[HISTORY])
         so_far = history.decode(content, restore.read_history_arrays(directory, manifest))
         return _Loaded(directory, manifest, so_far, restore.read_batches(directory, manifest)), ""
@@ -187,7 +216,12 @@ def _read(job: TrainJob, trainer: Trainer, directory: Path) -> tuple[_Loaded | N
 
 def _resumed(job: TrainJob, trainer: Trainer, loaded: _Loaded) -> _Start:
     before, so_far = loaded.manifest, loaded.history
-    so_far.resumed_from.append(before.step)
+    if collectives.generation() == 0:
+        so_far.resumed_from.append(before.step)
+    else:
+        so_far.replaced_from.append(before.step)
+        if trainer.rank == 0:
+            say(job.progress_file, f"a replacement takes part from step {before.step:,}")
     aside = [path.name for path in folder.damaged(loaded.directory.parent)]
     if trainer.rank == 0 and set(aside) - set(so_far.passed_over):
         say(

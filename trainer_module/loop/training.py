@@ -1,18 +1,21 @@
 """The story of training on one rank: load, step, validate, save, stop. Read this after `ranker`."""
 
 import logging
+from contextlib import closing
 from pathlib import Path
 
 from schemas.contracts.training_job import TrainJob
 from trainer_module import collectives
 from trainer_module.check_scores import write_check
 from trainer_module.checkpoint.writer import Writer
-from trainer_module.loop.checkpointing import Checkpointer
+from trainer_module.loop.checkpointing import Checkpointer, ReplacementWaitsError
 from trainer_module.loop.early_stopping import Verdict, judge
 from trainer_module.loop.report import write_report
 from trainer_module.loop.run import Run
 from trainer_module.loop.start import load
+from trainer_module.loop.trainer import Trainer
 from trainer_module.parameter_server.client import Servers
+from trainer_module.parameter_server.stay import take_place
 from trainer_module.progress import Progress
 
 _LOG = logging.getLogger("trainer_module.rank")
@@ -29,21 +32,37 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int, s
         attempt: names this attempt at the job.
         rank: this one.
         ranks: how many train together.
-        servers: that hold the rows; None: the ranks do.
+        servers: that hold the rows; None: the ranks do. Where ranks may be lost, this one waits for its place.
     """
-    # Load: this job's last checkpoint, else its base, else start from nothing.
     progress = Progress(job, rank)
+    trainer: Trainer | None = None
     if servers is not None:
         servers.while_waiting = progress.beat
-    with progress.beating():
-        run = load(job, service, attempt, progress, servers, rank=rank, ranks=ranks)
-    checkpointer = Checkpointer(run, job.ranker.training.checkpoint, Path(job.checkpoint_dir), Writer(rank))
+        with progress.beating():
+            if job.ranker.is_elastic:
+                take_place(servers)
+    while True:
+        # Load: this job's last checkpoint, else its base, else start from nothing.
+        with progress.beating():
+            named = f"{attempt}-{servers.generation}" if servers is not None else attempt
+            run = load(job, service, named, progress, servers, rank=rank, ranks=ranks, again=trainer)
+        try:
+            _train(run, Checkpointer(run, job.ranker.training.checkpoint, Path(job.checkpoint_dir), Writer(rank)))
+            return
+        except ReplacementWaitsError:
+            assert servers is not None
+            run.trainer.close()
+            servers.take_in()
+            trainer = run.trainer
+
+
+def _train(run: Run, checkpointer: Checkpointer) -> None:
+    job, progress = run.job, run.progress
     for epoch in run.epochs_left:
         # An earlier process may have finished this epoch and written its checkpoint.
         was_validated = bool(run.history.report_of(epoch).validation)
         if not was_validated:
-            for _ in run.steps(epoch):  # Step.
-                checkpointer.after_step()  # Save, every so many steps.
+            _train_epoch(run, checkpointer, epoch)
             if job.validation_files:
                 run.validate(epoch)  # Validate.
         verdict = judge(job.ranker, run.history.validations)
@@ -63,10 +82,16 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int, s
     with progress.beating():
         checkpointer.write_final(Path(job.final_checkpoint))
         tables, exchange = run.trainer.statistics(), run.trainer.exchange_report()
-        write_check(job, rank, run.trainer.predict)
+        write_check(job, run.trainer.rank, run.trainer.predict)
         collectives.barrier(name="all_written")
-    if rank == 0:
+    if run.trainer.rank == 0:
         write_report(run, tables, exchange)
+
+
+def _train_epoch(run: Run, checkpointer: Checkpointer, epoch: int) -> None:
+    with closing(run.steps(epoch)) as steps:
+        for _ in steps:  # Step.
+            checkpointer.after_step()  # Save, every so many steps.
 
 
 def _log_stop(epoch: int, verdict: Verdict) -> None:
@@ -90,5 +115,4 @@ def _refit(run: Run, checkpointer: Checkpointer, verdict: Verdict) -> None:
     run.manifest = run.manifest.model_copy(update={"days": days})
     _LOG.info("refit passes=%d days=%s", passes, job.refit_days)
     for epoch in range(first, history.refit_from + passes):
-        for _ in run.steps(epoch):
-            checkpointer.after_step()
+        _train_epoch(run, checkpointer, epoch)

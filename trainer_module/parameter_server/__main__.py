@@ -11,7 +11,7 @@ import argparse
 import logging
 import os
 import sys
-import threading
+import time
 from pathlib import Path
 
 import grpc
@@ -27,6 +27,7 @@ from trainer_module.parameter_server import delay
 from trainer_module.parameter_server.service import Service, serve
 
 _LOG = logging.getLogger("trainer_module.parameter_server")
+_LOOK_EVERY_S = 0.5
 
 
 def _arguments() -> argparse.Namespace:
@@ -59,15 +60,18 @@ def _serve(arguments: argparse.Namespace) -> None:
     tf.config.set_visible_devices([], "GPU")
     sync = job.ranker.training.sync
     assert isinstance(sync, Served)
-    service: grpc.GenericRpcHandler = Service(job, arguments.attempt, server=arguments.number)
+    service = Service(job, arguments.attempt, server=arguments.number)
+    handler: grpc.GenericRpcHandler = service
     if declared := os.environ.get(delay.VARIABLE):
-        service = delay.Delayed(service, declared)
+        handler = delay.Delayed(service, declared)
     ranks, ahead = job.ranker.cluster.ranks, sync.staleness + 1
-    _server, port = serve(service, address=f"{arguments.host}:0", ranks=ranks, ahead=ahead)
+    _server, port = serve(handler, address=f"{arguments.host}:0", ranks=ranks, ahead=ahead)
     address = f"{arguments.host}:{port}"
     _LOG.info("start server=%d address=%s attempt=%s mode=%s", arguments.number, address, arguments.attempt, sync.kind)
     write_whole(job.server_file(arguments.number, arguments.attempt), address)
-    threading.Event().wait()
+    while True:
+        time.sleep(_LOOK_EVERY_S)
+        service.look()
 
 
 if __name__ == "__main__":

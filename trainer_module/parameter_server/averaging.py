@@ -6,6 +6,7 @@ back, between two steps. So no update is lost, and no step waits for the network
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,17 @@ class Averaging:
         gaps: steps from one exchange that reached the weights to the next.
     """
 
-    def __init__(self, servers: Servers, sync: Shadow, flat: tf.Variable):
+    def __init__(self, servers: Servers, sync: Shadow, flat: tf.Variable, *, gaps: Sequence[int] = ()):
         """Begins; in the background unless `every_steps` is declared.
 
         Args:
             servers: hold the center.
             sync: how often.
             flat: the rank's dense weights.
+            gaps: of exchanges before.
         """
         self._servers, self._sync, self._flat = servers, sync, flat
-        self.gaps: list[int] = []
+        self.gaps = list(gaps)
         self._steps = 0
         self._changed = threading.Condition()
         self._copy: NDArray[Any] | None = None
@@ -104,7 +106,9 @@ class Averaging:
         servers = self._servers
         slices = [part_of(len(weights), server.number, len(servers)) for server in servers.all]
         begun = [server.begin("exchange", [weights[s]]) for server, s in zip(servers.all, slices, strict=True)]
-        return np.concatenate([answer.result()[0] for answer in begun])
+        answers = [answer.result() for answer in begun]
+        servers.note_here(answers[0][1].tolist())
+        return np.concatenate([answer[0] for answer in answers])
 
     def _run(self) -> None:
         try:

@@ -25,6 +25,9 @@ class Center(Protocol):
     def average(self) -> Vector:
         """Returns the model of all ranks: [size]."""
 
+    def leave(self, rank: int) -> None:
+        """Forgets a rank that takes part no longer."""
+
 
 class Easgd:
     """d = a (w - c); c <- c + d; the rank: w <- w - d.
@@ -47,6 +50,9 @@ class Easgd:
         """See `Center`."""
         return self._center.copy()
 
+    def leave(self, rank: int) -> None:
+        """See `Center`; what the rank has moved stays."""
+
 
 class ModelAveraging:
     """m = the mean of the last weights of every rank; the rank: w <- w + a (m - w).
@@ -68,6 +74,11 @@ class ModelAveraging:
     def average(self) -> Vector:
         """See `Center`."""
         return mean(self._last) if self._last else self._start.copy()
+
+    def leave(self, rank: int) -> None:
+        """See `Center`; the last of all stays."""
+        if len(self._last) > 1:
+            self._last.pop(rank, None)
 
 
 class BlockMomentum:
@@ -97,6 +108,11 @@ class BlockMomentum:
     def average(self) -> Vector:
         """See `Center`."""
         return self._center.copy()
+
+    def leave(self, rank: int) -> None:
+        """See `Center`; a round is complete without it from the next exchange on."""
+        self._ranks -= 1
+        self._round.pop(rank, None)
 
 
 def mean(by_rank: dict[int, Vector]) -> Vector:

@@ -1,10 +1,9 @@
 """A shard behind gRPC: one method for each call, raw bytes both ways."""
 
-import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,10 @@ from trainer_module.checkpoint.writer import ServerWriter
 from trainer_module.embedding.persistence import restore
 from trainer_module.embedding.statistics import counted
 from trainer_module.parameter_server.meetings import OPERATIONS, Meetings
+from trainer_module.parameter_server.members import LEADER, Members
+from trainer_module.parameter_server.reader import Reader, document, document_of, numbers_of
 from trainer_module.parameter_server.rows import Arrays, Update
-from trainer_module.parameter_server.shard import Push, Shard
+from trainer_module.parameter_server.shard import NAME, Push, Shard
 from trainer_module.parameter_server.window import Window
 from trainer_module.parameter_server.wire import Caller, MessageError, attempt_number, decode, encode
 
@@ -38,6 +39,13 @@ CHANNEL_OPTIONS = (
     ("grpc.http2.lookahead_bytes", 64 << 20),
 )
 """Messages are as large as a batch; small frames and windows would cost as much time as copying them."""
+_KEEPALIVE = (
+    # A machine that is gone closes no connection; ranks send pings of their own.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+)
+MOST_GENERATIONS = 1 << 20
 PATIENCE_S = 5.0
 """A call that waits for other ranks is answered after so long, and asked again."""
 
@@ -60,6 +68,9 @@ class Service(grpc.GenericRpcHandler):
         self._attempt = attempt_number(attempt)
         self.shard = Shard(spec, server=server)
         self._meetings = Meetings(spec.cluster.ranks)
+        self._generation = 0
+        self._members = Members(spec.cluster.ranks, may_leave=spec.is_elastic)
+        self._members_lock = threading.Lock()
         self._groups = list(self.shard.rows.stores)
         self._counting = [name for name in self._groups if self.shard.rows.stores[name].group.counts_occurrences]
         self._writer = ServerWriter(server)
@@ -78,6 +89,8 @@ class Service(grpc.GenericRpcHandler):
             "save": self._save,
             "evict": self._evict,
             "dense": self._dense,
+            "leave": self._leave,
+            "regroup": self._regroup,
             "account": self._account,
             "statistics": self._statistics,
         }
@@ -85,6 +98,7 @@ class Service(grpc.GenericRpcHandler):
             f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(self._answering(name, call))
             for name, call in calls.items()
         }
+        self._handlers[f"/{SERVICE}/stay"] = grpc.unary_stream_rpc_method_handler(self._stay)
 
     def service(self, handler_call_details: Any) -> Any:
         """Returns the handler of a method."""
@@ -94,8 +108,11 @@ class Service(grpc.GenericRpcHandler):
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
             try:
                 caller, arrays = decode(request)
-                if caller.attempt != self._attempt:
+                generation = (caller.attempt - self._attempt) % 2**64
+                if generation > MOST_GENERATIONS:
                     context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank of another attempt")
+                if generation != self._generation and name not in ("meet", "regroup"):
+                    context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank that was replaced")
                 started = time.thread_time()
                 answered = encode(caller, call(caller, arrays))
                 with self._counts_lock:
@@ -118,17 +135,18 @@ class Service(grpc.GenericRpcHandler):
         return answer
 
     def _pull(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        message = _Reader(arrays)
+        message = Reader(arrays)
         (step,) = message.numbers(1)
         keys, observed = self._keys(message), self._observed(message)
         asked = message.take(np.int64, 1)
         message.end()
         version, embeddings, dense = self.shard.pull(caller, keys, observed, asked, step)
-        return [_numbers(version), *embeddings.values(), *([] if dense is None else [dense])]
+        return [numbers_of(version), *embeddings.values(), *([] if dense is None else [dense])]
 
     def _push(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        message = _Reader(arrays)
+        message = Reader(arrays)
         step, newest, is_skipped = message.numbers(3)
+        line = tuple(message.take(np.float64, 1).tolist())
         push = None
         if not is_skipped:
             factors = message.take(np.float32, 1)
@@ -143,42 +161,115 @@ class Service(grpc.GenericRpcHandler):
                 raise MessageError(f"one finite scale a group (got {scales})")
             push = Push(Update(step, float(factors[0]), float(factors[1])), newest, scales, by_group, dense)
         message.end()
-        answered = self.shard.push(caller, push, patience_s=PATIENCE_S)
+        answered = self.shard.push(caller, push, patience_s=PATIENCE_S, line=line or None)
         if answered is None:
-            return [_numbers(0, 0, 0, 0)]
-        return [_numbers(1, answered.outcome, answered.staleness, self.shard.num_updates)]
+            return [numbers_of(0, 0, 0, 0)]
+        return [numbers_of(1, answered.outcome, answered.staleness, self.shard.num_updates)]
 
     def _read(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         del caller
-        message = _Reader(arrays)
+        message = Reader(arrays)
         keys = self._keys(message)
         message.end()
         return list(self.shard.read(keys).values())
 
     def _meet(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        """Returns the result, the ranks that took part, and whether a replacement waits; nothing: ask again."""
         if len(arrays) != 3:
             raise MessageError(f"a meeting has three arrays (got {len(arrays)})")
-        message = _Reader(arrays)
+        message = Reader(arrays)
         (operation,) = message.numbers(1)
         name, part = message.take(np.uint8, 1).tobytes().decode(errors="replace"), arrays[2]
         ranks = self._job.ranker.cluster.ranks
         if not (0 <= operation < len(OPERATIONS) and 0 <= caller.rank < ranks):
             raise MessageError(f"no such meeting (got operation {operation}, rank {caller.rank} of {ranks})")
-        result = self._meetings.meet(
-            name, caller.sequence, caller.rank, OPERATIONS[operation], part, patience_s=PATIENCE_S
+        met = self._meetings.meet(
+            name,
+            caller.sequence,
+            caller.rank,
+            OPERATIONS[operation],
+            part,
+            patience_s=PATIENCE_S,
+            generation=(caller.attempt - self._attempt) % 2**64,
         )
-        return [] if result is None else [result]
+        return [] if met is None else [met.result, numbers_of(*sorted(met.ranks))]
+
+    def _stay(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Holds a rank's call for as long as its process lives; the one answer says when it takes part, and with whom.
+
+        On the first server alone. The sequence number is that of the process.
+        """
+        caller, _ = decode(request)
+        rank, process = caller.rank, caller.sequence
+        generation = (caller.attempt - self._attempt) % 2**64
+        if generation > MOST_GENERATIONS or not 0 <= rank < self._job.ranker.cluster.ranks:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank of another attempt")
+        ended = threading.Event()
+        if not context.add_callback(ended.set):
+            return
+        self._members.arrive(rank, process)
+        try:
+            while (place := self._members.takes_part(rank, process, patience_s=0.5)) is None:
+                if ended.is_set():
+                    return
+            yield encode(caller, [numbers_of(place[0], *place[1])])
+            ended.wait()
+        finally:
+            self._members.break_off(rank, process)
+
+    def look(self) -> None:
+        """Lets go of ranks whose processes have ended; called about once a second."""
+        with self._members_lock:
+            for rank in self._members.lost():
+                _LOG.warning("rank %d has left; the others go on", rank)
+                self._let_go(rank)
+
+    def _let_go(self, rank: int) -> None:
+        self._meetings.leave(rank)
+        self.shard.leave(rank)
+
+    def _leave(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        """Lets go of ranks that the first server has let go of; returns the lines of their batches in an epoch."""
+        del caller
+        asked = document(arrays)
+        lines: list[Any] = []
+        for rank in map(int, asked["ranks"]):
+            if not LEADER < rank < self._job.ranker.cluster.ranks:
+                raise MessageError(f"no rank that may leave (got {rank})")
+            self._let_go(rank)
+            lines += self.shard.trained_by(rank, asked["epoch"])
+        return [
+            document_of({"here": sorted(self._members.here), "can_take_in": self._members.can_take_in}),
+            np.array(lines or np.zeros([0, NAME]), np.float64),
+        ]
+
+    def _regroup(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        """Begins the next generation: on the first server with those that wait, on others with those that it names."""
+        del caller
+        asked = document(arrays)
+        with self._members_lock:
+            if self._server == 0:
+                generation, ranks = self._members.take_in(asked["generation"])
+            else:
+                generation, ranks = asked["generation"], asked["ranks"]
+            if generation > self._generation:
+                _LOG.info("generation=%d ranks=%s", generation, ranks)
+                self._meetings.begin_generation(generation, ranks)
+                self.shard.begin_generation(ranks)
+                self._begun = Window()
+                self._generation = generation
+        return [document_of({"generation": generation, "ranks": ranks})]
 
     def _exchange(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        message = _Reader(arrays)
+        message = Reader(arrays)
         weights = message.take(np.float32, 1)
         message.end()
-        return [self.shard.exchange(caller, weights)]
+        return [self.shard.exchange(caller, weights), numbers_of(*sorted(self._members.here))]
 
     def _load(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """Loads this server's rows from a checkpoint of the job, or of its base."""
         del caller
-        asked = _document(arrays)
+        asked = document(arrays)
         directory = Path(asked["directory"])
         manifest = read_manifest(directory)
         where = {"rank": self._server, "ranks": self._servers}
@@ -195,7 +286,7 @@ class Service(grpc.GenericRpcHandler):
         return []
 
     def _begin(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        asked = _document(arrays)
+        asked = document(arrays)
         dense = dict(zip(asked["dense"], arrays[1:], strict=True))
         if self._begun.add(caller.sequence):
             self.shard.begin(asked["step"], asked["newest"], dense)
@@ -204,7 +295,7 @@ class Service(grpc.GenericRpcHandler):
     def _save(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """Copies the rows, and writes them while training continues."""
         del caller
-        asked = _document(arrays)
+        asked = document(arrays)
         with self._disk_lock:
             self._writer.start(Path(asked["target"]), self.shard.snapshot())
         return []
@@ -217,12 +308,12 @@ class Service(grpc.GenericRpcHandler):
     def _dense(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         del caller, arrays
         dense = self.shard.dense_arrays()
-        return [_document_of({"dense": list(dense)}), *dense.values()]
+        return [document_of({"dense": list(dense)}), *dense.values()]
 
     def _statistics(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """Returns by group `statistics.counted`."""
         del caller, arrays
-        return [_document_of({}), *(counted(store) for store in self.shard.rows.stores.values())]
+        return [document_of({}), *(counted(store) for store in self.shard.rows.stores.values())]
 
     def _account(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """Returns what this server has done."""
@@ -237,60 +328,16 @@ class Service(grpc.GenericRpcHandler):
             "calls": self._calls,
             "cpu_s": {name: round(seconds, 3) for name, seconds in self._seconds.items()},
         }
-        return [_document_of(told)]
+        return [document_of(told)]
 
     def _num_rows(self) -> int:
         return sum(store.num_rows for store in self.shard.rows.stores.values())
 
-    def _keys(self, message: "_Reader") -> Arrays:
+    def _keys(self, message: Reader) -> Arrays:
         return {name: message.take(np.int64, 1) for name in self._groups}
 
-    def _observed(self, message: "_Reader") -> Arrays:
+    def _observed(self, message: Reader) -> Arrays:
         return {name: message.take(np.int32, 2, 2) for name in self._counting}
-
-
-class _Reader:
-    """Takes one array of a message after another, each of the kind that must come next."""
-
-    def __init__(self, arrays: list[NDArray[Any]]):
-        self._left = list(reversed(arrays))
-
-    def take(self, kind: Any, dimensions: int, width: int | None = None) -> NDArray[Any]:
-        array = self._left.pop() if self._left else None
-        if array is None or array.dtype != kind or array.ndim != dimensions or (width and array.shape[1] != width):
-            got = "none" if array is None else f"{array.dtype} {array.shape}"
-            raise MessageError(
-                f"expected {np.dtype(kind)} of {dimensions} dimensions, {width or 'any'} wide (got {got})"
-            )
-        return array
-
-    def numbers(self, count: int) -> list[int]:
-        array = self.take(np.int64, 1)
-        if len(array) != count:
-            raise MessageError(f"expected {count} numbers (got {len(array)})")
-        return [int(number) for number in array]
-
-    def end(self) -> None:
-        if self._left:
-            raise MessageError(f"{len(self._left)} arrays too many")
-
-
-def _numbers(*numbers: int) -> NDArray[np.int64]:
-    return np.array(numbers, np.int64)
-
-
-def _document(arrays: list[NDArray[Any]]) -> dict[str, Any]:
-    try:
-        document = json.loads(arrays[0].tobytes())
-    except (IndexError, ValueError) as error:
-        raise MessageError(f"expected JSON ({error})") from error
-    if not isinstance(document, dict):
-        raise MessageError("expected a JSON object")
-    return document
-
-
-def _document_of(document: dict[str, Any]) -> NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(document).encode(), np.uint8)
 
 
 def serve(service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: int) -> tuple[grpc.Server, int]:
@@ -306,7 +353,9 @@ def serve(service: grpc.GenericRpcHandler, *, address: str, ranks: int, ahead: i
         UserError: the port is taken.
     """
     server = grpc.server(
-        ThreadPoolExecutor(8 + ranks * (ahead + 4), "call"), options=[*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)]
+        # A rank and its replacement hold a call each.
+        ThreadPoolExecutor(8 + ranks * (ahead + 6), "call"),
+        options=[*CHANNEL_OPTIONS, *_KEEPALIVE, ("grpc.so_reuseport", 0)],
     )
     server.add_generic_rpc_handlers([service])
     try:

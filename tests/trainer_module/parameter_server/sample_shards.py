@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from schemas.spec import RankerSpec
 from tests.trainer_module.sample_job import declared
+from trainer_module.dense.optimizers import moment_starts
 from trainer_module.parameter_server.rows import Update
 from trainer_module.parameter_server.shard import Push, Shard
 from trainer_module.parameter_server.wire import Caller
+from trainer_module.ranker import Ranker
 from trainer_module.transforms.keys import ID_BITS
 
 Array = NDArray[Any]
@@ -98,3 +100,10 @@ class Calls:
 def ones(calls: Calls, n: int, value: float = 1.0) -> Array:
     """Returns equal gradients: [n, D]."""
     return np.full([n, calls.dim], value, np.float32)
+
+
+def initial_dense(spec: RankerSpec) -> dict[str, Array]:
+    """Returns the dense weights that a training begins with, and their moments."""
+    weights = Ranker(spec).weights.initial(spec.training.seed)
+    starts = moment_starts(spec.training.dense_optimizer)
+    return {"weights": weights} | {name: np.full_like(weights, start) for name, start in starts.items()}

@@ -7,11 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.spec import RankerSpec
-from tests.trainer_module.parameter_server.sample_shards import ASYNC, RATE, STALE, Calls, keys_of, ones, spec_of
-from trainer_module.dense.optimizers import moment_starts
+from tests.trainer_module.parameter_server.sample_shards import (
+    ASYNC,
+    RATE,
+    STALE,
+    Calls,
+    initial_dense,
+    keys_of,
+    ones,
+    spec_of,
+)
 from trainer_module.parameter_server.wire import Caller, MessageError
-from trainer_module.ranker import Ranker
 
 pytestmark = pytest.mark.slow
 
@@ -80,14 +86,14 @@ def test_a_push_without_its_pull_is_refused_and_one_after_it_is_not(mode: str) -
     with pytest.raises(MessageError, match="rank 1, batch 0"):
         calls.push(1, 0, ones(calls, 2))
     for rank in (-1, 2):
-        with pytest.raises(MessageError, match=f"no such rank .got {rank} of 2"):
+        with pytest.raises(MessageError, match=f"does not take part .got {rank} of 2"):
             calls.pull(rank, 0, ids)
     calls.push(0, 0, ones(calls, 2))
 
 
 def test_gradients_that_do_not_fit_are_refused_and_change_nothing() -> None:
     spec = spec_of(ASYNC, ranks=1)
-    calls = Calls(spec, dense=_dense(spec))
+    calls = Calls(spec, dense=initial_dense(spec))
     assert calls.shard.dense is not None
     ids = keys_of(spec, "users", 1, 2, 3)
     calls.pull(0, 0, ids)
@@ -110,7 +116,7 @@ def test_gradients_that_do_not_fit_are_refused_and_change_nothing() -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_gradients_that_are_not_finite_are_refused_and_change_nothing(mode: str, value: float) -> None:
     spec = spec_of(EVERY_MODE[mode])
-    calls = Calls(spec, dense=_dense(spec))
+    calls = Calls(spec, dense=initial_dense(spec))
     ids = keys_of(spec, "users", 1, 2)
     calls.pull(0, 0, ids)
     before = calls.rows()
@@ -127,7 +133,7 @@ def test_gradients_that_are_not_finite_are_refused_and_change_nothing(mode: str,
 
 def test_a_dense_gradient_that_is_not_finite_moves_neither_weights_nor_rows() -> None:
     spec = spec_of(ASYNC)
-    calls = Calls(spec, dense=_dense(spec))
+    calls = Calls(spec, dense=initial_dense(spec))
     assert calls.shard.dense is not None
     ids = keys_of(spec, "users", 1)
     calls.pull(0, 0, ids)
@@ -140,7 +146,7 @@ def test_a_dense_gradient_that_is_not_finite_moves_neither_weights_nor_rows() ->
 def test_rows_that_an_eviction_has_moved_are_updated_where_they_are_and_removed_ones_stay_away() -> None:
     frequent = {"users": {"capacity": {"rows": 4, "evict": "least_frequent"}}}
     spec = spec_of(ASYNC, tables=frequent)
-    calls = Calls(spec, dense=_dense(spec))
+    calls = Calls(spec, dense=initial_dense(spec))
     rare, often, mixed = (keys_of(spec, "users", *ids) for ids in ((1, 2, 3), (11, 12, 13, 14), (1, 13, 3, 11)))
     calls.pull(0, 0, rare)
     calls.push(0, 0, ones(calls, 3, 0.0))
@@ -167,7 +173,7 @@ def test_rows_that_an_eviction_has_moved_are_updated_where_they_are_and_removed_
 
 def test_ranks_that_make_the_same_rows_at_once_make_each_once() -> None:
     spec = spec_of(ASYNC, ranks=4)
-    calls = Calls(spec, dense=_dense(spec))
+    calls = Calls(spec, dense=initial_dense(spec))
     draw = np.random.default_rng(0)
     batches = [[keys_of(spec, "users", *draw.choice(200, 60, replace=False) + 1) for _ in range(10)] for _ in range(4)]
 
@@ -181,7 +187,7 @@ def test_ranks_that_make_the_same_rows_at_once_make_each_once() -> None:
     times = {key: sum(key in ids for of_rank in batches for ids in of_rank) for key in calls.rows()}
     assert set(times) == {int(key) for of_rank in batches for ids in of_rank for key in ids}
     ids = np.array(list(times))
-    fresh = Calls(spec, dense=_dense(spec)).pull(0, 0, ids)
+    fresh = Calls(spec, dense=initial_dense(spec)).pull(0, 0, ids)
     moved = np.array([[times[key] * RATE] for key in times])
     np.testing.assert_allclose(calls.embeddings(ids), fresh - moved, atol=1e-6)
     assert calls.shard.num_updates == 40
@@ -222,7 +228,7 @@ def test_gradients_of_two_ranks_update_a_row_as_those_of_one_with_both_batches(o
 @pytest.mark.parametrize("mode", EVERY_MODE)
 def test_pushes_that_overtake_each_other_are_carried_out_in_their_order(mode: str) -> None:
     spec = spec_of(EVERY_MODE[mode])
-    calls = Calls(spec, dense=_dense(spec))
+    calls = Calls(spec, dense=initial_dense(spec))
     ids = keys_of(spec, "users", 1)
     before = calls.pull(0, 0, ids)
     for number in (1, 2, 3):
@@ -286,7 +292,7 @@ def test_at_their_own_pace_every_push_is_a_step_of_adam_of_its_own(mode: str) ->
 
 def test_the_dense_part_counts_steps_and_scales_gradients_as_the_rows_do() -> None:
     spec = spec_of(ASYNC, dense_optimizer={"kind": "adam", "learning_rate": 0.1}, ranks=2)
-    start = _dense(spec)
+    start = initial_dense(spec)
     calls = Calls(spec, step=40, dense=start)
     assert calls.shard.dense is not None
     w = start["weights"].astype(np.float64)
@@ -306,7 +312,7 @@ def test_the_dense_part_counts_steps_and_scales_gradients_as_the_rows_do() -> No
 
 def test_an_exchange_repeated_moves_the_center_once() -> None:
     spec = spec_of({"kind": "shadow", "elastic_rate": 0.5}, ranks=2)
-    start = {name: np.zeros(4, np.float32) for name in _dense(spec)}
+    start = {name: np.zeros(4, np.float32) for name in initial_dense(spec)}
     calls = Calls(spec, dense=start)
     w = np.full(4, 8.0, np.float32)
     for _ in range(3):
@@ -325,13 +331,13 @@ def test_an_exchange_repeated_moves_the_center_once() -> None:
 def test_what_begins_again_forgets_the_calls_before() -> None:
     """As when training returns to the best epoch: rows are loaded again, and batches count from 0."""
     spec = spec_of(STALE)
-    calls = Calls(spec, dense=_dense(spec))
+    calls = Calls(spec, dense=initial_dense(spec))
     ids = keys_of(spec, "users", 1)
     first = calls.pull(0, 0, ids)
     calls.push(0, 0, ones(calls, 1))
     calls.pull(0, 1, ids)
     calls.shard.empty()
-    calls.shard.begin(0, 0, _dense(spec))
+    calls.shard.begin(0, 0, initial_dense(spec))
     calls.stores = calls.shard.rows.stores
     np.testing.assert_array_equal(calls.pull(0, 0, ids), first)
     assert _applied(calls.push(0, 0, ones(calls, 1)))
@@ -343,19 +349,13 @@ def _caller(rank: int, sequence: int) -> Caller:
     return Caller(0, rank, sequence)
 
 
-def _dense(spec: RankerSpec) -> dict[str, Any]:
-    weights = Ranker(spec).weights.initial(spec.training.seed)
-    starts = moment_starts(spec.training.dense_optimizer)
-    return {"weights": weights} | {name: np.full_like(weights, start) for name, start in starts.items()}
-
-
 def _embeddings(rows: dict[int, bytes], calls: Calls, ids: Any) -> Any:
     return np.stack([np.frombuffer(rows[int(key)], np.float32)[: calls.dim] for key in ids])
 
 
 def _adam(sync: Any, *, step: int, ranks: int = 1) -> tuple[Calls, Any, Any]:
     spec = spec_of(sync, ranks=ranks, embedding_optimizer={"kind": "adam", "learning_rate": 0.1})
-    calls = Calls(spec, step=step, dense=_dense(spec))
+    calls = Calls(spec, step=step, dense=initial_dense(spec))
     ids = keys_of(spec, "users", 1, 2)
     fresh = Calls(spec).pull(0, 0, ids)
     return calls, ids, fresh.astype(np.float64)

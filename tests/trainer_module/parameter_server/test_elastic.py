@@ -1,0 +1,79 @@
+"""Ranks that are lost while the others train on: real processes, each example once, and a replacement takes part."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.spec import RankerSpec
+from tests.errors import mentions
+from tests.trainer_module.launch.launched_job import failure, group_of, launch, rank_process, wait_for_step, wait_until
+from tests.trainer_module.sample_job import NUM_EXAMPLES, write_examples, write_job
+from tests.trainer_module.trained_examples import counted_ids, counting, occurrences, report_of
+
+pytestmark = pytest.mark.slow
+
+EPOCHS = 10
+EVERY = 20
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    return write_examples(tmp_path_factory.mktemp("data"))
+
+
+def _spec(sync: dict[str, Any], *, epochs: int = EPOCHS, every_steps: int = EVERY) -> RankerSpec:
+    return counting(
+        sync={"staleness": 2, **sync},
+        parameter_servers=2,
+        ranks=2,
+        epochs=epochs,
+        data_workers=1,
+        batch_size_per_rank=16,
+        checkpoint={"every_steps": every_steps, "keep": 2},
+    )
+
+
+def _assert_trained(job_file: Path, leader: int, files: tuple[str, ...], epochs: int) -> dict[str, Any]:
+    """Without Transform's graph the export cannot work; the ranks have finished by then."""
+    log = (job_file.parent / "launch.log").read_text()
+    assert "export ended with code 1" in failure(job_file), log[-4000:]
+    assert group_of(leader) == []
+    assert log.count("started name=rank-0") == 1, log  # The others have trained on.
+    report = report_of(job_file.parent)
+    assert report["resumed_from_step"] == []
+    assert [epoch["examples"] for epoch in report["epochs"]] == [NUM_EXAMPLES] * epochs
+    assert counted_ids(job_file.parent) == {key: epochs * count for key, count in occurrences(files).items()}
+    return report
+
+
+@pytest.mark.parametrize("sync", [{"kind": "stale"}, {"kind": "shadow", "algorithm": "bmuf"}], ids=["stale", "shadow"])
+def test_a_killed_rank_is_replaced_while_the_others_train_on(
+    tmp_path: Path, files: tuple[str, ...], sync: dict[str, Any]
+) -> None:
+    job_file = write_job(tmp_path, _spec(sync), files)
+    launched = launch(job_file)
+    wait_for_step(job_file, EVERY)
+    rank_process(launched.pid, 1).kill()
+    assert launched.wait(200) == 1
+    report = _assert_trained(job_file, launched.pid, files, EPOCHS)
+    [step] = report["replaced_from_step"]
+    assert step % EVERY in (0, 1)  # At a checkpoint: at their own pace, ranks may do one step more.
+    log = (tmp_path / "launch.log").read_text()
+    assert mentions(log, "retry=1 of=2 ... rank 1 lost (signal 9) ... the ranks go on")
+    assert "rank 1 has left; the others go on" in (tmp_path / "logs" / "parameter-server-0.log").read_text()
+    assert f"a replacement takes part from step {step}" in (tmp_path / "logs" / "progress.jsonl").read_text()
+
+
+def test_a_rank_that_is_killed_too_late_to_be_replaced_leaves_its_batches_to_the_others(
+    tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    """Without another checkpoint there is no place to take: the job ends without the replacement."""
+    job_file = write_job(tmp_path, _spec({"kind": "async"}, epochs=4, every_steps=10_000), files)
+    launched = launch(job_file)
+    progress = tmp_path / "logs" / "progress.jsonl"
+    wait_until(lambda: progress.exists() and '"step"' in progress.read_text(), 90, "a step")
+    rank_process(launched.pid, 1).kill()
+    assert launched.wait(200) == 1
+    report = _assert_trained(job_file, launched.pid, files, 4)
+    assert report["replaced_from_step"] == []

@@ -1,0 +1,73 @@
+"""Reads what is in a message, array after array, and refuses what does not belong there."""
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer_module.parameter_server.wire import MessageError
+
+
+class Reader:
+    """Takes one array of a message after another, each of the kind that must come next."""
+
+    def __init__(self, arrays: list[NDArray[Any]]):
+        """Takes the arrays."""
+        self._left = list(reversed(arrays))
+
+    def take(self, kind: Any, dimensions: int, width: int | None = None) -> NDArray[Any]:
+        """Returns the next array.
+
+        Args:
+            kind: its type.
+            dimensions: their number.
+            width: of the last one; None: any.
+
+        Raises:
+            MessageError: it is of another kind, or there is none.
+        """
+        array = self._left.pop() if self._left else None
+        if array is None or array.dtype != kind or array.ndim != dimensions or (width and array.shape[1] != width):
+            got = "none" if array is None else f"{array.dtype} {array.shape}"
+            raise MessageError(
+                f"expected {np.dtype(kind)} of {dimensions} dimensions, {width or 'any'} wide (got {got})"
+            )
+        return array
+
+    def numbers(self, count: int) -> list[int]:
+        """Returns the next array, of so many integers."""
+        array = self.take(np.int64, 1)
+        if len(array) != count:
+            raise MessageError(f"expected {count} numbers (got {len(array)})")
+        return [int(number) for number in array]
+
+    def end(self) -> None:
+        """Refuses further arrays."""
+        if self._left:
+            raise MessageError(f"{len(self._left)} arrays too many")
+
+
+def numbers_of(*numbers: int) -> NDArray[np.int64]:
+    """Returns integers as an array."""
+    return np.array(numbers, np.int64)
+
+
+def document(arrays: list[NDArray[Any]]) -> dict[str, Any]:
+    """Returns the JSON object in the first array.
+
+    Raises:
+        MessageError: there is none.
+    """
+    try:
+        found = json.loads(arrays[0].tobytes())
+    except (IndexError, ValueError) as error:
+        raise MessageError(f"expected JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise MessageError("expected a JSON object")
+    return found
+
+
+def document_of(content: dict[str, Any]) -> NDArray[np.uint8]:
+    """Returns a JSON object as an array."""
+    return np.frombuffer(json.dumps(content).encode(), np.uint8)
