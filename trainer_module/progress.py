@@ -65,8 +65,9 @@ class Progress:
         self.step = 0
 
     def resume(self, *, step: int, examples: int) -> None:
-        """Sets what earlier processes have done; the rate counts this process alone."""
+        """Sets what was done before; the rate counts what follows."""
         self.step, self.examples, self._resumed_examples = step, examples, examples
+        self._started = self._clock()
 
     def beat(self) -> None:
         """Touches the heartbeat file; cheap enough for every step."""

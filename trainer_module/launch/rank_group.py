@@ -1,5 +1,6 @@
 """The ranks that run on one machine, in one attempt of a job."""
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -67,6 +68,7 @@ class RankGroup:
 
         self._start, self._ranks = start, ranks
         self._replaced: set[int] = set()
+        self._left_at: float | None = None
         self.children = [start(rank) for rank in ranks]
 
     def are_done(self) -> bool:
@@ -77,7 +79,7 @@ class RankGroup:
         """
         if all(child.exit_code() == 0 or index in self._replaced for index, child in enumerate(self.children)):
             return True  # Rank 0 ends when all is written; a replacement may still wait for its place.
-        failed = self._failed() or self._hung()
+        failed = self._failed() or self._left_early() or self._hung()
         if failed is not None and not self._replace(failed):
             raise self.end() or failed.error
         return False
@@ -97,6 +99,7 @@ class RankGroup:
         self._heartbeats[index] = HeartbeatFile(self._job.heartbeat_file(self._ranks[index]))
         self.children[index] = self._start(self._ranks[index])
         self._replaced.add(index)
+        self._left_at = None
         return True
 
     def end(self, *, grace_s: float = 5.0) -> JobFailedError | None:
@@ -128,6 +131,8 @@ class RankGroup:
     def _hung(self) -> "_Failed | None":
         """Returns a rank that hangs: over Horovod the others, which wait for it, are as silent."""
         limit_s = self._job.ranker.cluster.heartbeat_timeout_s
+        if self._left_at is not None:
+            return None  # They may wait for the one that has ended.
         beating = zip(self.children, self._heartbeats, strict=True)
         silent = {child: heartbeat.silent_s() for child, heartbeat in beating if child.exit_code() is None}
         longest_s = max(silent.values(), default=0.0)
@@ -137,6 +142,18 @@ class RankGroup:
         hung = next(stopped, None) or max(silent, key=lambda child: silent[child])
         how = f"has made no progress for {silent[hung]:.0f} s (cluster.heartbeat_timeout_s is {limit_s})"
         return _Failed(hung, hung.failed(how))
+
+    def _left_early(self) -> "_Failed | None":
+        """Returns a rank that has ended well long before the others: they end together, or wait for it for ever."""
+        limit_s = self._job.ranker.cluster.heartbeat_timeout_s
+        ended = next((child for child in self.children if child.exit_code() == 0), None)
+        if ended is None:
+            return None
+        self._left_at = self._left_at or time.monotonic()
+        if time.monotonic() - self._left_at <= limit_s:
+            return None
+        how = f"ended {limit_s} s before the others, which have not (cluster.heartbeat_timeout_s)"
+        return _Failed(ended, ended.failed(how))
 
 
 class _Failed(NamedTuple):

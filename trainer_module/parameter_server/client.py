@@ -231,7 +231,10 @@ class Servers:
         while not (arrays := answer.result()):
             self.while_waiting()  # Other ranks are not there yet.
             self.ask_again(answer)
-        return arrays[0], frozenset(map(int, arrays[1]))
+        ranks = frozenset(map(int, arrays[1]))
+        if answer.server.number == 0:
+            self.note_here(ranks)
+        return arrays[0], ranks
 
     def ask_again(self, answer: Answer) -> None:
         """Asks a server again that waits for other ranks, after telling it which of them will not come."""

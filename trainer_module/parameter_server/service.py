@@ -174,7 +174,7 @@ class Service(grpc.GenericRpcHandler):
         return list(self.shard.read(keys).values())
 
     def _meet(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """Returns the result, the ranks that took part, and whether a replacement waits; nothing: ask again."""
+        """Returns the result and the ranks that took part; nothing: ask again."""
         if len(arrays) != 3:
             raise MessageError(f"a meeting has three arrays (got {len(arrays)})")
         message = Reader(arrays)
