@@ -123,8 +123,10 @@ def test_a_job_killed_after_its_best_epoch_ends_as_if_nothing_had_been(
 
 def test_without_a_validation_split_it_is_an_error(files: tuple[str, ...], tmp_path: Path) -> None:
     from schemas.errors import UserError
+    from trainer_module import collectives
     from trainer_module.loop.training import train
 
+    collectives.start()
     made = job(tmp_path, _declared(epochs=2), files).model_copy(update={"validation_files": ()})
     write_job(tmp_path, made.ranker, files)
     with pytest.raises(UserError, match=place_and_value("training.early_stopping", "(got no examples")):
