@@ -108,7 +108,7 @@ class Service(grpc.GenericRpcHandler):
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
             try:
                 caller, arrays = decode(request)
-                generation = (caller.attempt - self._attempt) % 2**64
+                generation = self._generation_of(caller)
                 if generation > MOST_GENERATIONS:
                     context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank of another attempt")
                 if generation != self._generation and name not in ("meet", "regroup"):
@@ -133,6 +133,10 @@ class Service(grpc.GenericRpcHandler):
             raise AssertionError("unreachable")
 
         return answer
+
+    def _generation_of(self, caller: Caller) -> int:
+        """Returns the generation that a rank calls in; more than `MOST_GENERATIONS`: it is of another attempt."""
+        return (caller.attempt - self._attempt) % 2**64
 
     def _pull(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         message = Reader(arrays)
@@ -190,7 +194,7 @@ class Service(grpc.GenericRpcHandler):
             OPERATIONS[operation],
             part,
             patience_s=PATIENCE_S,
-            generation=(caller.attempt - self._attempt) % 2**64,
+            generation=self._generation_of(caller),
         )
         return [] if met is None else [met.result, numbers_of(*sorted(met.ranks))]
 
@@ -201,8 +205,7 @@ class Service(grpc.GenericRpcHandler):
         """
         caller, _ = decode(request)
         rank, process = caller.rank, caller.sequence
-        generation = (caller.attempt - self._attempt) % 2**64
-        if generation > MOST_GENERATIONS or not 0 <= rank < self._job.ranker.cluster.ranks:
+        if self._generation_of(caller) > MOST_GENERATIONS or not 0 <= rank < self._job.ranker.cluster.ranks:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "a rank of another attempt")
         ended = threading.Event()
         if not context.add_callback(ended.set):

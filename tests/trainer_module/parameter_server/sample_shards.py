@@ -22,6 +22,7 @@ RATE = 0.125
 SGD = {"kind": "sgd", "learning_rate": RATE}
 ASYNC: Mapping[str, Any] = {"kind": "async", "staleness": 1}
 STALE: Mapping[str, Any] = {"kind": "stale", "staleness": 1}
+EVERY_MODE = {"stale": STALE, "async": ASYNC, "shadow": {"kind": "shadow", "staleness": 1}}
 
 
 def spec_of(sync: Mapping[str, Any], *, ranks: int = 1, servers: int = 1, **changes: Any) -> RankerSpec:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.trainer_module.parameter_server.sample_shards import (
-    ASYNC,
+    EVERY_MODE,
     RATE,
     STALE,
     Calls,
@@ -19,8 +19,6 @@ from trainer_module.parameter_server.shard import Outcome
 from trainer_module.parameter_server.wire import Caller, MessageError
 
 pytestmark = pytest.mark.slow
-
-MODES = {"stale": STALE, "async": ASYNC, "shadow": {"kind": "shadow", "staleness": 1}}
 
 
 def _line(epoch: int, part: int, number: int) -> tuple[float, ...]:
@@ -55,10 +53,10 @@ def test_ranks_in_step_wait_no_longer_for_one_that_has_left_and_what_it_has_sent
         calls.pull(2, 2, ids)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", EVERY_MODE)
 def test_a_batch_of_a_lost_rank_updates_nothing_when_another_rank_trains_on_it_again(mode: str) -> None:
     """Whatever the other servers know of it: this one has had its gradients."""
-    spec = spec_of(MODES[mode], ranks=2)
+    spec = spec_of(EVERY_MODE[mode], ranks=2)
     calls, ids = Calls(spec, dense=initial_dense(spec)), keys_of(spec, "users", 1, 2)
     before = calls.pull(1, 0, ids)
     _send(calls, 1, 0, ids, _line(3, 0, 5))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.trainer_module.parameter_server.sample_shards import (
     ASYNC,
+    EVERY_MODE,
     RATE,
     STALE,
     Calls,
@@ -20,8 +21,6 @@ from tests.trainer_module.parameter_server.sample_shards import (
 from trainer_module.parameter_server.wire import Caller, MessageError
 
 pytestmark = pytest.mark.slow
-
-EVERY_MODE = {"stale": STALE, "async": ASYNC, "shadow": {"kind": "shadow", "staleness": 1}}
 
 
 def _applied(answer: Any) -> bool:
