@@ -1,0 +1,237 @@
+"""Deltas: what an online training has changed since a version was pushed, for servers of that version.
+
+`<versions>/deltas/<lineage>/<number, 8 digits, from 1>/` holds `.npy` files and `delta.json`, written last: a folder
+without it does not exist for readers. A lineage is named by the version that it starts from. A delta holds current
+values, so applying it again changes nothing: first remove, then upsert, then replace the dense weights. Loads without
+TensorFlow.
+"""
+
+import datetime
+import hashlib
+import io
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.contracts.formats import refuse_other_format
+from schemas.contracts.segments import FileRecord, records
+from schemas.errors import UserError
+from schemas.files import sync, write_whole
+from schemas.spec.base import FrozenModel
+
+FORMAT: Literal[1] = 1
+FOLDER, DELTA_FILE, HOLD_FILE, DENSE_FILE = "deltas", "delta.json", "hold.json", "dense.npy"
+LINEAGE_FILE = "assets.extra/lineage.json"
+"""In a full version made by online training."""
+_VERSION_MANIFEST = "manifest.json"
+_NUMBER = re.compile(r"\d{8}")
+_REMEDY = "another version has written it: stop the online training, and start it again from a newly pushed version"
+
+
+class GroupChange(FrozenModel):
+    """What a delta changes in a group of tables: rows made or updated, keys removed."""
+
+    rows: int
+    removed: int
+
+
+class Delta(FrozenModel):
+    """One delta.
+
+    Attributes:
+        format: of this file.
+        ranker: name.
+        lineage: version that the deltas start from.
+        number: from 1, without gaps.
+        previous: sha256 of the delta before, as a file; of number 1, that of the manifest of the lineage's version.
+        segment: of joined examples, trained on last.
+        newest_event: trained on so far, seconds since 1970; None without times.
+        examples: trained on so far.
+        groups: by name.
+        dense: it has the dense weights.
+        created: UTC.
+        files: by name.
+    """
+
+    format: Literal[1] = FORMAT
+    ranker: str
+    lineage: str
+    number: int
+    previous: str
+    segment: int
+    newest_event: int | None
+    examples: int
+    groups: dict[str, GroupChange]
+    dense: bool
+    created: datetime.datetime
+    files: dict[str, FileRecord]
+
+
+class Hold(FrozenModel):
+    """No delta above `number` may be served or published."""
+
+    number: int
+    because: str
+    by: str
+    at: datetime.datetime
+
+
+class Lineage(FrozenModel):
+    """Where a version is among the deltas of a lineage: those up to `number` are included in it."""
+
+    lineage: str
+    number: int
+
+
+def lineage_folder(versions: Path, lineage: str) -> Path:
+    """Returns the folder of a lineage's deltas."""
+    return versions / FOLDER / lineage
+
+
+def path_of(versions: Path, lineage: str, number: int) -> Path:
+    """Returns the folder of a delta."""
+    return lineage_folder(versions, lineage) / f"{number:08d}"
+
+
+def published(versions: Path, lineage: str) -> list[int]:
+    """Returns the numbers of a lineage's deltas, ascending."""
+    folder = lineage_folder(versions, lineage)
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if _NUMBER.fullmatch(path.name)]
+    return sorted(int(path.name) for path in found if (path / DELTA_FILE).is_file())
+
+
+def begin(versions: Path, lineage: str, number: int) -> Path:
+    """Returns an empty folder to write a delta to; what a killed writer left there is removed."""
+    path = path_of(versions, lineage, number)
+    if (path / DELTA_FILE).exists():
+        raise ValueError(f"delta {number} of {lineage} is published: {path}")
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path
+
+
+def write_rows(
+    path: Path, group: str, part: int, *, keys: NDArray[Any], rows: NDArray[Any], removed: NDArray[Any]
+) -> None:
+    """Writes one process's changes of a group.
+
+    Args:
+        path: of a delta that was begun.
+        group: of tables.
+        part: number of the process.
+        keys: [n] int64.
+        rows: [n, dim] float32, current embeddings.
+        removed: [m] int64.
+    """
+    for name, array in (("keys", keys), ("rows", rows), ("removed", removed)):
+        if len(array):
+            _write_array(path / f"{group}.{part}.{name}.npy", array)
+
+
+def write_dense(path: Path, flat: NDArray[Any]) -> None:
+    """Writes the dense weights: [size] float32."""
+    _write_array(path / DENSE_FILE, flat)
+
+
+def publish(path: Path, **what: Any) -> Delta:
+    """Makes a delta of what was written to its folder; all of it reaches the disk first. Takes `Delta`'s fields."""
+    delta = Delta(
+        **what,
+        previous=_sha256(_previous(path, what["lineage"], what["number"])),
+        created=datetime.datetime.now(datetime.timezone.utc),
+        files=records(path),
+    )
+    sync(path)
+    write_whole(path / DELTA_FILE, delta.model_dump_json(indent=2) + "\n")
+    sync(path)
+    sync(path.parent)
+    return delta
+
+
+def _previous(path: Path, lineage: str, number: int) -> Path:
+    if number == 1:
+        return path.parent.parent.parent / lineage / _VERSION_MANIFEST
+    return path.with_name(f"{number - 1:08d}") / DELTA_FILE
+
+
+def read(versions: Path, lineage: str, number: int) -> Delta:
+    """Returns what a delta says of itself.
+
+    Raises:
+        UserError: it cannot be read, or has another format.
+    """
+    file = path_of(versions, lineage, number) / DELTA_FILE
+    try:
+        content = file.read_bytes()
+        refuse_other_format(file, json.loads(content), FORMAT, _REMEDY)
+        return Delta.model_validate_json(content)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file}: cannot be read (got {error}); {_REMEDY}") from error
+
+
+def arrays(versions: Path, delta: Delta, group: str, what: str) -> Iterator[NDArray[Any]]:
+    """Yields every process's `keys`, `rows` or `removed` of a group."""
+    path = path_of(versions, delta.lineage, delta.number)
+    for name in sorted(delta.files):
+        if name.startswith(f"{group}.") and name.endswith(f".{what}.npy"):
+            yield np.load(path / name, allow_pickle=False)
+
+
+def read_hold(versions: Path, lineage: str) -> Hold | None:
+    """Returns the hold of a lineage, if there is one."""
+    file = lineage_folder(versions, lineage) / HOLD_FILE
+    try:
+        return Hold.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise UserError(f"{file}: cannot be read (got {error}); remove it, or hold the lineage again") from error
+
+
+def lineage_of(version: Path) -> Lineage:
+    """Returns where a version is among deltas: one that the daily run has pushed starts a lineage."""
+    try:
+        return Lineage.model_validate_json((version / LINEAGE_FILE).read_bytes())
+    except FileNotFoundError:
+        return Lineage(lineage=version.name, number=0)
+
+
+def write_lineage(model: Path, *, lineage: str, number: int) -> None:
+    """Notes in a model that is about to be pushed which deltas it includes."""
+    (model / LINEAGE_FILE).parent.mkdir(exist_ok=True)
+    write_whole(model / LINEAGE_FILE, Lineage(lineage=lineage, number=number).model_dump_json() + "\n")
+
+
+def remove_included(versions: Path, lineage: str, full: list[int]) -> list[int]:
+    """Removes deltas that two full versions include; returns their numbers.
+
+    Args:
+        versions: folder of versions.
+        lineage: of the deltas.
+        full: numbers of the deltas that the full versions of the lineage include, the version itself with 0.
+    """
+    safe = sorted(full)[-2] if len(full) > 1 else 0
+    gone = [number for number in published(versions, lineage) if number <= safe]
+    for number in gone:
+        path = path_of(versions, lineage, number)
+        (path / DELTA_FILE).unlink()
+        shutil.rmtree(path)
+    return gone
+
+
+def _write_array(file: Path, array: NDArray[Any]) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    write_whole(file, buffer.getvalue())
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
