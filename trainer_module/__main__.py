@@ -19,6 +19,7 @@ from schemas.parent_process import end_with_parent
 from trainer_module import collectives
 from trainer_module.loop.epoch import NotFiniteError
 from trainer_module.loop.training import train
+from trainer_module.online.learning import learn
 from trainer_module.parameter_server.client import find_servers
 
 _LOG = logging.getLogger("trainer_module.rank")
@@ -43,7 +44,10 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     _take_own_gpu()
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
     try:
-        train(job, service, attempt, rank=rank, ranks=ranks, servers=servers)
+        if job.stream is not None:
+            learn(job, rank=rank, ranks=ranks)
+        else:
+            train(job, service, attempt, rank=rank, ranks=ranks, servers=servers)
     except (UserError, NotFiniteError) as error:
         job.mistake_file(rank).write_text(str(error))
         _LOG.error("%s", error)

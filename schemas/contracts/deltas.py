@@ -2,22 +2,23 @@
 
 `<versions>/deltas/<lineage>/<number, 8 digits, from 1>/` holds `.npy` files and `delta.json`, written last: a folder
 without it does not exist for readers. A lineage is named by the version that it starts from. A delta holds current
-values, so applying it again changes nothing: first remove, then upsert, then replace the dense weights. Loads without
-TensorFlow.
+values, so applying it again changes nothing: first remove, then upsert, then replace the dense weights.
+
+| file | array |
+|---|---|
+| `<group>.<process>.keys.npy` | int64 [n]: rows made or updated |
+| `<group>.<process>.rows.npy` | float32 [n, dim]: their embeddings |
+| `<group>.<process>.removed.npy` | int64 [m]: keys whose rows were removed |
+| `dense.npy` | float32 [size]: all dense weights |
 """
 
 import datetime
 import hashlib
-import io
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from schemas.contracts.formats import refuse_other_format
 from schemas.contracts.segments import FileRecord, records
@@ -118,27 +119,14 @@ def begin(versions: Path, lineage: str, number: int) -> Path:
     return path
 
 
-def write_rows(
-    path: Path, group: str, part: int, *, keys: NDArray[Any], rows: NDArray[Any], removed: NDArray[Any]
-) -> None:
-    """Writes one process's changes of a group.
-
-    Args:
-        path: of a delta that was begun.
-        group: of tables.
-        part: number of the process.
-        keys: [n] int64.
-        rows: [n, dim] float32, current embeddings.
-        removed: [m] int64.
-    """
-    for name, array in (("keys", keys), ("rows", rows), ("removed", removed)):
-        if len(array):
-            _write_array(path / f"{group}.{part}.{name}.npy", array)
+def rows_file(group: str, part: int, what: str) -> str:
+    """Returns the name of a file: `keys`, `rows` or `removed` of a group, from one process."""
+    return f"{group}.{part}.{what}.npy"
 
 
-def write_dense(path: Path, flat: NDArray[Any]) -> None:
-    """Writes the dense weights: [size] float32."""
-    _write_array(path / DENSE_FILE, flat)
+def files_of(delta: "Delta", group: str, what: str) -> list[str]:
+    """Returns the names of every process's `keys`, `rows` or `removed` of a group, in the same order for each."""
+    return [name for name in sorted(delta.files) if name.startswith(f"{group}.") and name.endswith(f".{what}.npy")]
 
 
 def publish(path: Path, **what: Any) -> Delta:
@@ -175,14 +163,6 @@ def read(versions: Path, lineage: str, number: int) -> Delta:
         return Delta.model_validate_json(content)
     except (OSError, ValueError) as error:
         raise UserError(f"{file}: cannot be read (got {error}); {_REMEDY}") from error
-
-
-def arrays(versions: Path, delta: Delta, group: str, what: str) -> Iterator[NDArray[Any]]:
-    """Yields every process's `keys`, `rows` or `removed` of a group."""
-    path = path_of(versions, delta.lineage, delta.number)
-    for name in sorted(delta.files):
-        if name.startswith(f"{group}.") and name.endswith(f".{what}.npy"):
-            yield np.load(path / name, allow_pickle=False)
 
 
 def read_hold(versions: Path, lineage: str) -> Hold | None:
@@ -225,12 +205,6 @@ def remove_included(versions: Path, lineage: str, full: list[int]) -> list[int]:
         (path / DELTA_FILE).unlink()
         shutil.rmtree(path)
     return gone
-
-
-def _write_array(file: Path, array: NDArray[Any]) -> None:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    write_whole(file, buffer.getvalue())
 
 
 def _sha256(file: Path) -> str:

@@ -13,6 +13,7 @@ from schemas.spec import RankerSpec
 from schemas.spec.base import FrozenModel
 from schemas.spec.cluster import Cluster
 from schemas.spec.input import Where
+from schemas.spec.online import Online
 from schemas.spec.serving import Export
 
 FORMAT: Literal[1] = 1
@@ -26,6 +27,26 @@ _REMEDY = (
     "another version has written it: run the training again with this one, on Kubernetes with the images of the "
     "pipeline and of the trainer from one build"
 )
+
+
+class Stream(FrozenModel):
+    """What an online training reads and publishes, instead of files and a model.
+
+    Attributes:
+        segments: folder of joined examples, see `contracts.segments`.
+        first: number of the segment to begin with.
+        learned_until: seconds since 1970; the base has learned from rows up to then, which are left out.
+        versions: folder of versions; deltas are published below it, see `contracts.deltas`.
+        lineage: name of the version that the base was exported as.
+        settings: the spec's.
+    """
+
+    segments: str
+    first: int
+    learned_until: int | None = None
+    versions: str
+    lineage: str
+    settings: Online
 
 
 class TrainJob(FrozenModel):
@@ -50,6 +71,7 @@ class TrainJob(FrozenModel):
         days: of `train_files`, oldest first, YYYY-MM-DD; empty for logs without days.
         validation_days: of `validation_files`.
         log_dir: for logs, heartbeats and progress; kept when the job fails.
+        stream: of an online training, which ends only when told to; None: a job that ends by itself.
     """
 
     format: Literal[1] = FORMAT
@@ -69,6 +91,7 @@ class TrainJob(FrozenModel):
     days: tuple[str, ...] = ()
     validation_days: tuple[str, ...] = ()
     log_dir: str
+    stream: Stream | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -89,6 +112,9 @@ class TrainJob(FrozenModel):
             "changed_features": self.changed_features,
             "days": [*self.days, *self.refit_days],
         }
+        if self.stream is not None:
+            begins = {"first", "learned_until", "lineage", "segments"}
+            meaning["stream"] = self.stream.model_dump_json(include=begins)
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -121,6 +147,20 @@ class TrainJob(FrozenModel):
     def losses_file(self) -> Path:
         """How many processes the job has lost; exists while it runs."""
         return Path(self.log_dir) / LOSSES_FILE
+
+    @property
+    def stop_file(self) -> Path:
+        """Tells an online training to end: it publishes what it has learned, and writes a checkpoint."""
+        return Path(self.log_dir) / "stop"
+
+    @property
+    def online_file(self) -> Path:
+        """What an online training has done so far, as JSON; written about once a second."""
+        return Path(self.log_dir) / "online.json"
+
+    def full_version_folder(self, number: int) -> Path:
+        """Where an online training leaves what the export of a full version needs; deltas up to `number` are in it."""
+        return Path(self.output_dir) / f"full-{number:08d}"
 
     def heartbeat_file(self, rank: int) -> Path:
         """Touched by a rank whenever it makes progress."""

@@ -310,7 +310,9 @@ class RowStore(tf.Module):
         self.end.assign(end)
 
 
-def stores_of(groups: Mapping[str, Group], *, seed: int, rank: int, ranks: int) -> dict[str, RowStore]:
+def stores_of(
+    groups: Mapping[str, Group], *, seed: int, rank: int, ranks: int, track_changes: bool = False
+) -> dict[str, RowStore]:
     """Returns empty stores of one of the processes that share the rows, with room for its share of the capacities.
 
     Args:
@@ -318,13 +320,15 @@ def stores_of(groups: Mapping[str, Group], *, seed: int, rank: int, ranks: int) 
         seed: of the spec.
         rank: the process.
         ranks: how many share the rows.
+        track_changes: see `RowStore`.
     """
     stores = {}
     for name, group in groups.items():
         capacities = [table.capacity.rows for table in group.tables.values() if table.capacity]
         expected = sum(share_of(rows, rank, ranks) for rows in capacities)
         # Between evictions there may be more rows; unused room costs nothing.
-        stores[name] = RowStore(group, seed=seed, expected_rows=expected + expected // 8)
+        room = expected + expected // 8
+        stores[name] = RowStore(group, seed=seed, expected_rows=room, track_changes=track_changes)
     return stores
 
 

@@ -77,10 +77,10 @@ class Table:
         Args:
             first: come first, as they are.
             second: come next.
-            order: of these.
+            order: numbers of those of its rows that are taken, in their order.
         """
         n, m = num_rows(first), num_rows(second)
-        stride = tf.concat([tf.fill([n], n), tf.fill([m], m)], 0)
+        stride = tf.concat([tf.fill([n], n), tf.fill(tf.shape(order), m)], 0)
         joined = {}
         for kind, names in self.names.items():
             lengths = tf.concat([tf.reshape(rows[kind][1], [-1]) for rows in (first, second)], 0)

@@ -1,7 +1,7 @@
 """How rows of the files become batches: those that Transform has written, or raw ones that pass its graph here."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
@@ -24,15 +24,33 @@ class ExampleReader:
     Attributes:
         table: their columns.
         batch_of: returns rows as a batch.
+        keep: says which rows take part, see `PartReader`; None: all.
     """
 
     table: Table
     batch_of: Callable[[Rows], Batch]
+    keep: Callable[[Rows], tf.Tensor] | None = None
 
 
 def reader_of(job: TrainJob) -> ExampleReader:
     """Returns how a job's examples are read."""
     return raw_reader(job.ranker, job.transform_graph) if job.transform == "in_pool" else transformed_reader(job.ranker)
+
+
+def later_than(reader: ExampleReader, column: str, seconds: int) -> ExampleReader:
+    """Returns a reader that leaves out rows with a time up to `seconds`; a row without a time stays.
+
+    Args:
+        reader: of the files.
+        column: of them, with the time of the event.
+        seconds: since 1970.
+    """
+
+    def keep(rows: Rows) -> tf.Tensor:
+        times = reader.table.ragged(rows)[column].to_tensor(default_value=tf.int64.max, shape=[None, 1])
+        return times[:, 0] > seconds
+
+    return replace(reader, keep=keep)
 
 
 def transformed_reader(spec: RankerSpec) -> ExampleReader:

@@ -7,7 +7,7 @@ import tensorflow as tf
 from schemas.spec import RankerSpec
 from schemas.spec.training import Order
 from trainer_module.input.example_reader import ExampleReader, transformed_reader
-from trainer_module.input.order import files_of_rank, order_of, shuffle_seed, whole
+from trainer_module.input.order import Segment, files_of_rank, order_of, shuffle_seed, whole
 from trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
 
 
@@ -56,6 +56,20 @@ def validation_batches(
     return _batches(reader, parts, "time", 1, spec.training.batch_size_per_rank, 0, 1, none).prefetch(2)
 
 
+def batches_of_file(reader: ExampleReader, file: str, batch_size: int, *, rank: int, ranks: int) -> tf.data.Dataset:
+    """Returns the examples of one file in their order: a rank's rows of each global batch.
+
+    Args:
+        reader: of the file.
+        file: of examples.
+        batch_size: rows of a batch of all ranks.
+        rank: of this process.
+        ranks: number of ranks.
+    """
+    parts = parts_as_tensors([(Segment((file,)),)], seed=0)
+    return _batches(reader, parts, "time", 1, batch_size, rank, ranks, tf.constant(0, tf.int64))
+
+
 @traced_once
 def _batches(
     reader: ExampleReader,
@@ -67,6 +81,6 @@ def _batches(
     ranks: int,
     skip: tf.Tensor,
 ) -> tf.data.Dataset:
-    read = PartReader(reader.table, parts, order, shuffle_buffer)
+    read = PartReader(reader.table, parts, order, shuffle_buffer, reader.keep)
     rows = read.batches(tf.constant(0), batch_size, rank=rank, ranks=ranks, skip=skip)
     return rows.map(reader.batch_of)

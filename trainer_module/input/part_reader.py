@@ -67,7 +67,14 @@ def parts_as_tensors(parts: Sequence[Part], seed: int) -> Parts:
 class PartReader:
     """Batches of the rows of parts, each part a function of its number."""
 
-    def __init__(self, table: Table, parts: Parts, order: Order, shuffle_buffer: int):
+    def __init__(
+        self,
+        table: Table,
+        parts: Parts,
+        order: Order,
+        shuffle_buffer: int,
+        keep: Callable[[Rows], tf.Tensor] | None = None,
+    ):
         """Takes what to read.
 
         Args:
@@ -75,8 +82,9 @@ class PartReader:
             parts: of the examples.
             order: of their rows; those of `time` stay in the order of the files.
             shuffle_buffer: rows of a window, rounded up to whole blocks.
+            keep: says which rows take part: [n] bool; None: all.
         """
-        self._table, self._parts, self._order = table, parts, order
+        self._table, self._parts, self._order, self._keep = table, parts, order, keep
         self._blocks_of_window = -(-shuffle_buffer // BLOCK_ROWS)
 
     def batches(
@@ -99,7 +107,7 @@ class PartReader:
         def cut(state: tuple[Rows, tf.Tensor], window: tuple[Rows, tf.Tensor, tf.Tensor]) -> tuple[Any, Any]:
             """Adds the rows that the last batch left to a window; leaves those of the next batch, if it needs more."""
             (left, to_skip), (rows, order, is_end) = state, window
-            total = num_rows(left) + num_rows(rows)
+            total = num_rows(left) + tf.size(order, tf.int64)
             start = tf.minimum(to_skip, total)
             end = tf.where(is_end, total, start + (total - start) // batch_size * batch_size)
             joined = self._table.join(left, rows, order)
@@ -133,6 +141,8 @@ class PartReader:
         def window(number: tf.Tensor, blocks_W: tf.Tensor) -> tuple[Rows, tf.Tensor, bool]:
             rows = self._table.decode(blocks_W)
             order = tf.range(num_rows(rows))
+            if self._keep is not None:
+                order = tf.boolean_mask(order, self._keep(rows))
             if self._order != "time":
                 # A function of the numbers alone: a worker that takes another's place reads the same windows.
                 seed = tf.stack([segment * _DAY_SEEDS + self._parts.seed, number])

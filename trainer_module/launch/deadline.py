@@ -1,5 +1,6 @@
 """Detects a job that takes too long, and a rank that is silent for too long, by this process's clock alone."""
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,10 @@ from trainer_module.launch.failures import JobFailedError
 
 
 class Deadline:
-    """The time limit of a job, from now on."""
+    """The time limit of a job, from now on; online training has none."""
 
     def __init__(self, job: TrainJob):
-        self._limit_s = job.ranker.cluster.deadline_s
+        self._limit_s = math.inf if job.stream is not None else job.ranker.cluster.deadline_s
         self._started = time.monotonic()
 
     def check(self, waiting_for: str = "") -> None:

@@ -33,6 +33,18 @@ def train_epoch(
         NotFiniteError: on all ranks in the same step.
     """
     started = time.monotonic()
+    yield from train_batches(trainer, batches, progress, report)
+    report.evict_s += trainer.evict(progress)
+    trainer.share(report)
+    report.seconds += time.monotonic() - started
+    waited_s = collectives.allreduce_sum(tf.constant(report.input_wait_s, tf.float64), name="input_wait")
+    report.input_wait_s = float(waited_s) / trainer.ranks
+
+
+def train_batches(
+    trainer: Trainer, batches: Iterable[Batch], progress: Progress, report: EpochReport
+) -> Iterator[EpochReport]:
+    """Does the same without what ends an epoch: rows are removed only every `evict_every_steps`."""
     for result in trainer.steps(_timed(batches, report)):
         num_examples, losses = int(result.count), result.losses_T.numpy().tolist()
         if num_examples == 0:  # Others train on.
@@ -55,11 +67,6 @@ def train_epoch(
             _refuse_too_many_skipped(trainer, losses)
         progress.stepped(num_examples, sum(losses))
         yield report
-    report.evict_s += trainer.evict(progress)
-    trainer.share(report)
-    report.seconds += time.monotonic() - started
-    waited_s = collectives.allreduce_sum(tf.constant(report.input_wait_s, tf.float64), name="input_wait")
-    report.input_wait_s = float(waited_s) / trainer.ranks
 
 
 def _timed(batches: Iterable[Batch], report: EpochReport) -> Iterator[Batch]:

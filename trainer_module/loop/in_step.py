@@ -66,10 +66,13 @@ class InStepTrainer(Trainer):
         tables: this rank's share of the rows, and its way to those of others.
     """
 
-    def __init__(self, ranker: Ranker, *, rank: int, ranks: int, last_minute: int | None = None):
-        """See `Trainer`."""
+    def __init__(
+        self, ranker: Ranker, *, rank: int, ranks: int, last_minute: int | None = None, track_changes: bool = False
+    ):
+        """See `Trainer`; `track_changes`: see `RowStore`."""
         super().__init__(ranker, rank=rank, ranks=ranks, last_minute=last_minute)
-        stores = stores_of(ranker.groups, seed=ranker.spec.training.seed, rank=rank, ranks=ranks)
+        seed = ranker.spec.training.seed
+        stores = stores_of(ranker.groups, seed=seed, rank=rank, ranks=ranks, track_changes=track_changes)
         self.tables = ShardedTables(stores, num_ranks=ranks)
         batch = ranker.layout.batch_spec()
         ids = ids_of(batch)

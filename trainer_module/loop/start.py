@@ -46,7 +46,7 @@ _MINUTES_A_DAY = 24 * 60
 
 
 @dataclass(frozen=True)
-class _Start:
+class Start:
     """Where training begins.
 
     Attributes:
@@ -98,19 +98,8 @@ def load(
     Raises:
         CheckpointError: when the checkpoint to start from is damaged or does not fit, or ranks see different ones.
     """
-    spec, precision = settle(job.ranker)
-    trainer_of = _trainer_of(spec, servers, is_dealt=bool(service))
-    trainer = again or trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
-    if rank == 0:
-        _tidy(job)
-        parts = dense_parts(job.ranker)
-        _LOG.info("dense_parameters=%d by_part=%s", trainer.ranker.weights.size, json.dumps(parts))
-    collectives.barrier(name="tidied")
-    start = _take_up(job, trainer, is_again=again is not None)
-    trainer.begin()
+    trainer, start, trainer_of = load_trainer(job, servers, rank=rank, ranks=ranks, is_dealt=bool(service), again=again)
     history = start.history
-    if precision.note:
-        history.note(precision.note)
     progress.resume(step=history.num_steps, examples=history.examples)
     source = TrainInput(
         job,
@@ -126,6 +115,31 @@ def load(
     return Run(job, trainer, source, history, progress, start.manifest, trainer_of, start.position.epoch)
 
 
+def load_trainer(
+    job: TrainJob,
+    servers: Servers | None,
+    *,
+    rank: int,
+    ranks: int,
+    is_dealt: bool = False,
+    again: Trainer | None = None,
+) -> tuple[Trainer, Start, Callable[..., Trainer]]:
+    """Returns a trainer ready to train, where it starts, and what makes others like it; see `load`."""
+    spec, precision = settle(job.ranker)
+    trainer_of = _trainer_of(spec, servers, is_dealt=is_dealt, track_changes=job.stream is not None)
+    trainer = again or trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
+    if rank == 0:
+        _tidy(job)
+        parts = dense_parts(job.ranker)
+        _LOG.info("dense_parameters=%d by_part=%s", trainer.ranker.weights.size, json.dumps(parts))
+    collectives.barrier(name="tidied")
+    start = _take_up(job, trainer, is_again=again is not None)
+    trainer.begin()
+    if precision.note:
+        start.history.note(precision.note)
+    return trainer, start, trainer_of
+
+
 def _trained_by_lost(servers: Servers, epoch: int) -> NDArray[Any]:
     """Returns the pool's batches that ranks now lost have trained on: [n, 2] int64."""
     if not servers.lost:
@@ -133,11 +147,13 @@ def _trained_by_lost(servers: Servers, epoch: int) -> NDArray[Any]:
     return servers.trained_by(servers.lost, epoch)[:, 1:NAME].astype(np.int64)
 
 
-def _trainer_of(spec: RankerSpec, servers: Servers | None, *, is_dealt: bool) -> Callable[..., Trainer]:
+def _trainer_of(
+    spec: RankerSpec, servers: Servers | None, *, is_dealt: bool, track_changes: bool
+) -> Callable[..., Trainer]:
     """Returns what makes a trainer of the spec's mode."""
     sync = spec.training.sync
     if servers is None:
-        return InStepTrainer
+        return functools.partial(InStepTrainer, track_changes=track_changes)
     assert not isinstance(sync, InStep), "servers hold the rows of other modes"
     match sync:
         case Stale():
@@ -167,7 +183,7 @@ def _tidy(job: TrainJob) -> None:
         report.unlink(missing_ok=True)
 
 
-def _take_up(job: TrainJob, trainer: Trainer, *, is_again: bool) -> _Start:
+def _take_up(job: TrainJob, trainer: Trainer, *, is_again: bool) -> Start:
     """Restores a fresh trainer to where the job starts; all ranks call it, after rank 0 has tidied up.
 
     Where a checkpoint of this job is damaged, all ranks fall back to the one before it.
@@ -193,7 +209,7 @@ def _take_up(job: TrainJob, trainer: Trainer, *, is_again: bool) -> _Start:
             set_aside(last, damage)
     if job.base_checkpoint:
         return _warm(job, trainer, Path(job.base_checkpoint))
-    return _Start(_manifest(job, trainer, ()), Position(), no_batches(), History())
+    return Start(_manifest(job, trainer, ()), Position(), no_batches(), History())
 
 
 def _read(job: TrainJob, trainer: Trainer, directory: Path, *, is_again: bool) -> tuple[_Loaded | None, str]:
@@ -214,7 +230,7 @@ def _read(job: TrainJob, trainer: Trainer, directory: Path, *, is_again: bool) -
         return None, f"rank {trainer.rank}: {error}"
 
 
-def _resumed(job: TrainJob, trainer: Trainer, loaded: _Loaded) -> _Start:
+def _resumed(job: TrainJob, trainer: Trainer, loaded: _Loaded) -> Start:
     before, so_far = loaded.manifest, loaded.history
     if collectives.generation() == 0:
         so_far.resumed_from.append(before.step)
@@ -231,10 +247,10 @@ def _resumed(job: TrainJob, trainer: Trainer, loaded: _Loaded) -> _Start:
     so_far.passed_over = sorted({*so_far.passed_over, *aside})
     _LOG.info("resumed step=%d epoch=%d from=%s", before.step, before.position.epoch, loaded.directory)
     manifest = _manifest(job, trainer, ()).model_copy(update={"days": before.days})
-    return _Start(manifest, before.position, loaded.batches, so_far)
+    return Start(manifest, before.position, loaded.batches, so_far)
 
 
-def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> _Start:
+def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> Start:
     base = agreed_base(directory)
     warm = warm_start(
         directory, base, trainer.ranker, rank=trainer.rank, ranks=trainer.ranks, changed=job.changed_features
@@ -243,7 +259,7 @@ def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> _Start:
     report = {"base": str(directory), "base_step": base.step, "base_days": list(base.days)}
     report |= {"loaded": list(warm.loaded), "new": list(warm.new), "dropped": list(warm.dropped)}
     _LOG.info("warm start base=%s new=%s dropped=%s", directory, warm.new, warm.dropped)
-    return _Start(_manifest(job, trainer, base.days), Position(), no_batches(), History(warm_start=report))
+    return Start(_manifest(job, trainer, base.days), Position(), no_batches(), History(warm_start=report))
 
 
 def _manifest(job: TrainJob, trainer: Trainer, base_days: tuple[str, ...]) -> Manifest:

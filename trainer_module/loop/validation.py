@@ -39,20 +39,23 @@ class Metric(Protocol):
 
 
 class Auc:
-    """Area under the ROC curve from a histogram of logits; examples of one bin (0.0016 of a logit) count as ties."""
+    """Area under the ROC curve from a histogram of logits; examples of one bin (0.0016 of a logit by default) count as
+    ties."""
 
     name = "auc"
     reads_logits = True
 
-    def __init__(self) -> None:
-        self.totals: NDArray[np.float64] = np.zeros([2, _BINS])
+    def __init__(self, bins: int = _BINS) -> None:
+        """Takes the number of bins from -16 to 16."""
+        self._bins = bins
+        self.totals: NDArray[np.float64] = np.zeros([2, bins])
 
     def add(self, labels: NDArray[Any], scores: NDArray[Any]) -> None:
         """See `Metric`."""
         unit = (np.clip(scores, -_LARGEST_LOGIT, _LARGEST_LOGIT) / _LARGEST_LOGIT + 1.0) / 2.0
-        bins = np.minimum((unit * _BINS).astype(np.int64), _BINS - 1)
+        bins = np.minimum((unit * self._bins).astype(np.int64), self._bins - 1)
         for label in (0, 1):
-            self.totals[label] += np.bincount(bins[labels == label], minlength=_BINS)
+            self.totals[label] += np.bincount(bins[labels == label], minlength=self._bins)
 
     def value(self, totals: NDArray[np.float64]) -> float:
         """See `Metric`: the share of pairs in which the positive scores higher, ties counting half."""

@@ -1,0 +1,138 @@
+"""Streams of segments for online trainings, and what becomes of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schemas.contracts import deltas, segments
+from schemas.contracts.training_job import Stream, TrainJob, write_job
+from schemas.spec import RankerSpec
+from schemas.spec.online import Online
+from tests.trainer_module.sample_blocks import write_blocks
+from tests.trainer_module.sample_job import FIRST_EVENT_S, job
+from trainer_module.launch.rendezvous import Rendezvous
+from trainer_module.online.delta_files import arrays
+
+LINEAGE = "20240301001"
+_LONGEST_S = 120.0
+
+
+def write_segments(folder: Path, records: Sequence[bytes], *, rows: int, first: int = 1) -> int:
+    """Seals records as segments of so many rows; an event a minute. Returns the last number."""
+    number = first - 1
+    for start in range(0, len(records), rows):
+        number += 1
+        part = records[start : start + rows]
+        write_blocks(segments.begin(folder, number) / segments.EXAMPLES_FILE, part)
+        begins = FIRST_EVENT_S + 60 * start
+        ends = begins + 60 * (len(part) - 1)
+        segments.seal(folder, number, rows=len(part), first_event=begins, last_event=ends, positions={}, counts={})
+    return number
+
+
+def online_job(directory: Path, ranker: RankerSpec, *, base: Path, **settings: Any) -> TrainJob:
+    """Returns the job of an online training that starts from a checkpoint, with its version; makes its folders."""
+    versions = directory / "versions"
+    (versions / LINEAGE).mkdir(parents=True)
+    (versions / LINEAGE / "manifest.json").write_text("{}")
+    stream = Stream(
+        segments=str(directory / "examples"),
+        first=1,
+        versions=str(versions),
+        lineage=LINEAGE,
+        settings=Online.model_validate({"sync": {"rows_every_s": 0.2, "dense_every_s": 0.5}, **settings}),
+    )
+    made = job(directory, ranker, (), base=base).model_copy(
+        update={"stream": stream, "model_dir": "", "validation_files": ()}
+    )
+    for folder in (made.log_dir, made.output_dir, made.checkpoint_dir, stream.segments):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    write_job(directory / "job.json", made)
+    return made
+
+
+class Ranks:
+    """The ranks of an online training, as processes."""
+
+    def __init__(self, made: TrainJob):
+        """Starts them."""
+        self._job = made
+        file = Path(made.log_dir).parent / "job.json"
+        made.stop_file.unlink(missing_ok=True)
+        number = made.ranker.cluster.ranks
+        self._rendezvous = Rendezvous(number)
+        rendezvous = self._rendezvous.__enter__()
+        self._processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "trainer_module", str(file), str(os.getpid()), "", "0"],
+                env={**os.environ, **rendezvous.environment(rank)},
+                stderr=(Path(made.log_dir) / f"rank-{rank}.log").open("ab"),
+            )
+            for rank in range(number)
+        ]
+
+    def wait_until(self, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Waits until `online.json` says so; returns it."""
+        import json
+
+        given_up = time.monotonic() + _LONGEST_S
+        while True:
+            if self._job.online_file.exists():
+                state: dict[str, Any] = json.loads(self._job.online_file.read_text())
+                if is_so(state):
+                    return state
+            assert [process.poll() for process in self._processes] == [None] * len(self._processes), self.log()
+            assert time.monotonic() < given_up, self.log()
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Asks for a clean end, and waits for it."""
+        self._job.stop_file.touch()
+        codes = [process.wait(_LONGEST_S) for process in self._processes]
+        self._rendezvous.__exit__(None, None, None)
+        assert codes == [0] * len(codes), self.log()
+
+    def kill(self) -> None:
+        """Kills all at once."""
+        for process in self._processes:
+            process.send_signal(signal.SIGKILL)
+        for process in self._processes:
+            process.wait()
+        self._rendezvous.__exit__(None, None, None)
+
+    def log(self) -> str:
+        """Returns the end of the first rank's log."""
+        return (Path(self._job.log_dir) / "rank-0.log").read_text()[-3000:]
+
+
+def served_rows(made: TrainJob, base: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Returns the rows of a server that has applied all deltas to a version's rows: {key: [dim]}."""
+    assert made.stream is not None
+    rows = dict(base)
+    versions = Path(made.stream.versions)
+    for number in deltas.published(versions, LINEAGE):
+        delta = deltas.read(versions, LINEAGE, number)
+        for group in delta.groups:
+            for removed in arrays(versions, delta, group, "removed"):
+                for key in removed.tolist():
+                    rows.pop(key, None)
+            of_keys = arrays(versions, delta, group, "keys")
+            for keys, values in zip(of_keys, arrays(versions, delta, group, "rows"), strict=True):
+                rows |= dict(zip(keys.tolist(), values, strict=True))
+    return rows
+
+
+def served_dense(made: TrainJob) -> np.ndarray:
+    """Returns the dense weights of the last delta that has some."""
+    assert made.stream is not None
+    versions = Path(made.stream.versions)
+    numbers = [n for n in deltas.published(versions, LINEAGE) if deltas.read(versions, LINEAGE, n).dense]
+    flat: np.ndarray = np.load(deltas.path_of(versions, LINEAGE, numbers[-1]) / deltas.DENSE_FILE)
+    return flat

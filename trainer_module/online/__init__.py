@@ -1,0 +1,1 @@
+"""Trains on examples as they arrive, and publishes what it learns to serving. Read `learning` first."""

@@ -1,0 +1,58 @@
+"""Checkpoints of an online training: the state after a whole segment, whose number is the position."""
+
+import logging
+from pathlib import Path
+
+from trainer_module import collectives
+from trainer_module.checkpoint import folder
+from trainer_module.checkpoint.manifest import Manifest
+from trainer_module.checkpoint.writer import Contents, Writer
+from trainer_module.input.position import Position
+from trainer_module.input.train_input import no_batches
+from trainer_module.loop.history import History
+from trainer_module.loop.trainer import Trainer
+
+_LOG = logging.getLogger("trainer_module.online")
+
+
+class Checkpoints:
+    """Writes them in the background, one at a time."""
+
+    def __init__(self, directory: Path, manifest: Manifest, *, rank: int, keep: int):
+        """Takes the folder, what all checkpoints of this training have in common, and how many stay."""
+        self._directory, self._manifest, self._keep = directory, manifest, keep
+        self._writer = Writer(rank)
+        self._last_step = -1
+
+    def write(self, trainer: Trainer, history: History, *, segment: int) -> None:
+        """Starts to write the state after a segment, once the one before is written. All ranks together."""
+        if trainer.step == self._last_step:
+            return  # Segments without a row to train on: reading them again changes nothing.
+        self._last_step = trainer.step
+        contents = self._contents(trainer, history, segment)
+        target = folder.step_folder(self._directory, trainer.step)
+        self._writer.start(target, contents, keep=self._keep)
+
+    def write_to(self, target: Path, trainer: Trainer, history: History, *, segment: int) -> None:
+        """Writes the state to a folder of its own, and waits for it. All ranks together."""
+        folder.remove(target)
+        collectives.barrier(name="removed")
+        self._writer.start(target, self._contents(trainer, history, segment), is_needed=True)
+        self._writer.finish()
+        collectives.barrier(name="written")
+
+    def finish(self) -> None:
+        """Waits for what is being written.
+
+        Raises:
+            Whatever kept it from being written.
+        """
+        self._writer.finish()
+
+    def _contents(self, trainer: Trainer, history: History, segment: int) -> Contents:
+        self._writer.finish()
+        snapshot = trainer.snapshot()
+        encoded, arrays = history.encode(epoch_s=0.0, seconds=0.0)
+        position = Position(epoch=segment)
+        manifest = self._manifest.model_copy(update={"step": snapshot.step, "position": position})
+        return Contents(manifest, snapshot, no_batches(), encoded, arrays)

@@ -1,0 +1,45 @@
+"""The arrays of a delta, as files; see `schemas.contracts.deltas`."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.contracts import deltas
+from schemas.files import write_whole
+from trainer_module.embedding.delta import Delta
+
+
+def write_rows(path: Path, group: str, part: int, delta: Delta) -> None:
+    """Writes one rank's changes of a group.
+
+    Args:
+        path: of a delta that was begun.
+        group: of tables.
+        part: the rank.
+        delta: its changes.
+    """
+    for what, array in (("keys", delta.keys), ("rows", delta.embeddings), ("removed", delta.removed)):
+        if len(array):
+            _write(path / deltas.rows_file(group, part, what), array)
+
+
+def write_dense(path: Path, flat: NDArray[Any]) -> None:
+    """Writes the dense weights: [size] float32."""
+    _write(path / deltas.DENSE_FILE, flat)
+
+
+def arrays(versions: Path, delta: deltas.Delta, group: str, what: str) -> Iterator[NDArray[Any]]:
+    """Yields every rank's `keys`, `rows` or `removed` of a group."""
+    path = deltas.path_of(versions, delta.lineage, delta.number)
+    for name in deltas.files_of(delta, group, what):
+        yield np.load(path / name, allow_pickle=False)
+
+
+def _write(file: Path, array: NDArray[Any]) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    write_whole(file, buffer.getvalue())

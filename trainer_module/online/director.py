@@ -1,0 +1,122 @@
+"""Rank 0's decisions: which segment is next, and when deltas, checkpoints and full versions are due."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from schemas.contracts import segments
+from schemas.contracts.training_job import TrainJob
+from schemas.spec.online import SkipTo
+from trainer_module.online.turns import DENSE, NOTHING, ROWS, Turn
+
+WAIT_S = 0.5
+"""Longest wait for a segment before ranks meet, so that none is taken for hung."""
+_POLL_S = 0.05
+
+
+@dataclass
+class Skipped:
+    """What the policy `skip_to_s` has left out."""
+
+    segments: int = 0
+    rows: int = 0
+
+
+@dataclass
+class Director:
+    """Decides turn after turn.
+
+    Attributes:
+        job: of the online training.
+        last: number of the last segment that was trained on, or left out; 0: none.
+        deltas: number of deltas of the lineage so far.
+        full_at: number of the last delta that a full version includes.
+        held: why no delta may go out; empty: they may.
+        skipped: so far.
+        has_changes: something was trained on since the last delta.
+        has_dense_changes: since the last delta with the dense weights.
+    """
+
+    job: TrainJob
+    last: int
+    deltas: int
+    full_at: int
+    held: str = ""
+    skipped: Skipped = field(default_factory=Skipped)
+    has_changes: bool = False
+    has_dense_changes: bool = False
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        assert self.job.stream is not None
+        self._stream, self._folder = self.job.stream, Path(self.job.stream.segments)
+        now = self.clock()
+        self._rows_due = now + self._stream.settings.sync.rows_every_s
+        self._dense_due = now + self._stream.settings.sync.dense_every_s
+        self._save_due = now + self._stream.settings.checkpoint_every_s
+        self._saved_at = self.last
+
+    def turn(self) -> Turn:
+        """Returns the next turn; waits a little where there is nothing to do."""
+        given_up = self.clock() + WAIT_S
+        while True:
+            stop = self.job.stop_file.exists()
+            segment = 0 if stop else self._next()
+            turn = self._turn(segment, stop=stop)
+            if turn != Turn() or self.clock() > given_up:
+                return turn
+            time.sleep(_POLL_S)
+
+    def _turn(self, segment: int, *, stop: bool) -> Turn:
+        now = self.clock()
+        is_full = self.deltas + 1 - self.full_at >= self._stream.settings.sync.full_every
+        publish = NOTHING
+        if not self.held:
+            if (segment or self.has_dense_changes) and (stop or now >= self._dense_due):
+                publish = DENSE
+            elif (segment or self.has_changes) and now >= self._rows_due:
+                publish = DENSE if is_full else ROWS
+        is_new = max(segment, self.last) > self._saved_at
+        save = is_new and (stop or now >= self._save_due)
+        return Turn(segment, publish, save, full=publish == DENSE and is_full, stop=stop)
+
+    def done(self, turn: Turn) -> None:
+        """Notes what became of a turn."""
+        now, sync = self.clock(), self._stream.settings.sync
+        if turn.segment:
+            self.last, self.has_changes, self.has_dense_changes = turn.segment, True, True
+        if turn.publish:
+            self.deltas, self.has_changes = self.deltas + 1, False
+            self._rows_due = now + sync.rows_every_s
+        if turn.publish == DENSE:
+            self._dense_due, self.has_dense_changes = now + sync.dense_every_s, False
+        if turn.full:
+            self.full_at = self.deltas
+        if turn.save:
+            self._saved_at, self._save_due = self.last, now + self._stream.settings.checkpoint_every_s
+
+    def _next(self) -> int:
+        """Returns the number of the segment to train on; 0: it has not arrived."""
+        number = max(self.last + 1, self._stream.first)
+        if isinstance(self._stream.settings.lag, SkipTo):
+            number = self._skipped_to(number, self._stream.settings.lag.skip_to_s)
+        return number if segments.exists(self._folder, number) else 0
+
+    def _skipped_to(self, number: int, seconds: int) -> int:
+        """Returns the first segment from `number` on that is not older than the newest by more than `seconds`."""
+        newest = segments.newest(self._folder)
+        if newest <= number:
+            return number
+        last_event = segments.read(self._folder, newest).last_event
+        if last_event is None:
+            return number
+        while number < newest:
+            segment = segments.read(self._folder, number)
+            if segment.last_event is None or segment.last_event >= last_event - seconds:
+                break
+            self.skipped.segments += 1
+            self.skipped.rows += segment.rows
+            number += 1
+        self.last = number - 1
+        return number

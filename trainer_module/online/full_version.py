@@ -1,0 +1,43 @@
+"""What the export of a full version needs: a checkpoint, the ranks' own scores of a few examples, and a job file."""
+
+from pathlib import Path
+
+from schemas.contracts import segments
+from schemas.contracts.training_job import TrainJob, write_job
+from trainer_module.check_scores import write_check
+from trainer_module.loop.history import History
+from trainer_module.loop.trainer import Trainer
+from trainer_module.online.checkpointing import Checkpoints
+
+
+def request_full_version(
+    job: TrainJob, trainer: Trainer, history: History, checkpoints: Checkpoints, number: int, segment: int
+) -> None:
+    """Writes a job that `trainer_module.export` exports, the job file last. All ranks together.
+
+    Args:
+        job: of the online training.
+        trainer: in the state that deltas up to `number` describe.
+        history: of the training.
+        checkpoints: of the training.
+        number: of the last delta.
+        segment: that was trained on last; its examples are scored.
+    """
+    assert job.stream is not None
+    folder = job.full_version_folder(number)
+    folder.mkdir(parents=True, exist_ok=True)
+    examples = segments.examples_file(Path(job.stream.segments), segment)
+    exported = job.model_copy(
+        update={
+            "stream": None,
+            "check_files": (str(examples),) if job.transform == "in_pool" else job.check_files,
+            "model_dir": str(folder / "model"),
+            "output_dir": str(folder),
+            "final_checkpoint": str(folder / "checkpoint"),
+            "log_dir": str(folder),
+        }
+    )
+    checkpoints.write_to(Path(exported.final_checkpoint), trainer, history, segment=segment)
+    write_check(exported, trainer.rank, trainer.predict)
+    if trainer.rank == 0:
+        write_job(folder / "job.json", exported)

@@ -1,0 +1,138 @@
+"""The story of online training on one rank: wait for a segment, judge it, train on it, publish, save."""
+
+import logging
+from pathlib import Path
+
+from schemas.contracts import segments
+from schemas.contracts.training_job import TrainJob
+from trainer_module import collectives
+from trainer_module.loop.epoch import train_batches
+from trainer_module.loop.history import EpochReport, History
+from trainer_module.loop.start import load_trainer
+from trainer_module.loop.trainer import Trainer
+from trainer_module.online.checkpointing import Checkpoints
+from trainer_module.online.director import Director
+from trainer_module.online.full_version import request_full_version
+from trainer_module.online.judging import Judge
+from trainer_module.online.publishing import Publisher
+from trainer_module.online.reading import SegmentReader
+from trainer_module.online.status import Status
+from trainer_module.online.turns import DENSE, Turn, agreed
+from trainer_module.progress import Progress
+
+_LOG = logging.getLogger("trainer_module.online")
+_SECONDS_A_MINUTE = 60
+
+
+def learn(job: TrainJob, *, rank: int, ranks: int) -> None:
+    """Trains on segment after segment until the job's stop file is there. All ranks call it together."""
+    progress = Progress(job, rank)
+    with progress.beating():
+        trainer, start, _ = load_trainer(job, None, rank=rank, ranks=ranks)
+        online = Learner(job, trainer, start.history, progress)
+        checkpoints = Checkpoints(
+            Path(job.checkpoint_dir), start.manifest, rank=rank, keep=job.ranker.training.checkpoint.keep
+        )
+        online.begin(segment=start.position.epoch)
+    progress.resume(step=trainer.step, examples=start.history.examples)
+    while True:
+        with progress.beating():  # The others wait for rank 0, which waits for a segment.
+            turn = agreed(online.next_turn())
+        if turn.segment:
+            online.train(turn.segment)
+        with progress.beating():
+            if turn.publish:
+                online.publish(turn)
+            if turn.save:
+                checkpoints.write(trainer, start.history, segment=online.segment)
+            if turn.full:
+                request_full_version(job, trainer, start.history, checkpoints, online.publisher.number, online.segment)
+            online.done(turn)
+            if turn.stop:
+                checkpoints.finish()
+                collectives.barrier(name="stopped")
+                return
+
+
+class Learner:
+    """An online training on one rank.
+
+    Attributes:
+        segment: number of the last one that was trained on.
+        publisher: of deltas.
+    """
+
+    def __init__(self, job: TrainJob, trainer: Trainer, history: History, progress: Progress):
+        """Takes a trainer in the state that training starts from."""
+        assert job.stream is not None
+        self._job, self._trainer, self._history, self._progress = job, trainer, history, progress
+        self._reader = SegmentReader(job, rank=trainer.rank, ranks=trainer.ranks)
+        self._judge = Judge(job.ranker, job.stream.settings.guards)
+        self._status = Status(job.online_file)
+        self._folder = Path(job.stream.segments)
+        self._newest_event: int | None = None
+        self.publisher = Publisher(job, trainer)
+        self.segment = 0
+
+    def begin(self, *, segment: int) -> None:
+        """Goes on after a segment; 0: after none. What deltas have told of later ones is told again."""
+        self.segment = segment
+        self.publisher.begin(after_segment=segment)
+        self._director = Director(self._job, segment, deltas=self.publisher.number, full_at=self.publisher.full_at)
+        self._director.has_changes = self._director.has_dense_changes = self.publisher.has_changes
+        _LOG.info("online segment=%d delta=%d lineage=%s", segment, self.publisher.number, self.publisher.lineage)
+
+    def next_turn(self) -> Turn | None:
+        """Returns what rank 0 decides; None on other ranks."""
+        if self._trainer.rank != 0:
+            return None
+        self._director.held = self.publisher.hold() or self._judge.crossed()
+        return self._director.turn()
+
+    def train(self, number: int) -> None:
+        """Judges a segment, then trains on it. All ranks together."""
+        segment = segments.read(self._folder, number)
+        batches = self._reader.batches(number)
+        if segment.last_event is not None:
+            self._newest_event = max(self._newest_event or 0, segment.last_event)
+            self._judge.judge(self._trainer, batches, segment.last_event // _SECONDS_A_MINUTE)
+        report = EpochReport()
+        for _ in train_batches(self._trainer, batches, self._progress, report):
+            pass
+        self._history.examples += report.examples + report.left_out
+        self.segment = number
+
+    def publish(self, turn: Turn) -> None:
+        """Publishes a delta. All ranks together."""
+        self.publisher.publish(
+            dense=turn.publish == DENSE,
+            segment=self.segment,
+            newest_event=self._newest_event,
+            examples=self._history.examples,
+        )
+
+    def done(self, turn: Turn) -> None:
+        """Notes what became of a turn; rank 0 tells it."""
+        if self._trainer.rank != 0:
+            return
+        self._director.done(turn)
+        newest = segments.newest(self._folder)
+        behind = segments.read(self._folder, newest).last_event if newest > self.segment else None
+        lag_s = 0 if behind is None or self._newest_event is None else max(0, behind - self._newest_event)
+        self._status.write(
+            {
+                "lineage": self.publisher.lineage,
+                "segment": self.segment,
+                "newest_segment": newest,
+                "lag_s": lag_s,
+                "newest_event": self._newest_event,
+                "step": self._trainer.step,
+                "examples": self._history.examples,
+                "delta": self.publisher.number,
+                "full_at": self._director.full_at,
+                "held": self._director.held,
+                "skipped": vars(self._director.skipped),
+                "judged": self._judge.values(),
+            },
+            now_at_once=turn.stop,
+        )

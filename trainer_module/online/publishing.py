@@ -1,0 +1,131 @@
+"""Deltas of an online training: every rank writes its rows, rank 0 seals them."""
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from schemas.contracts import deltas
+from schemas.contracts.training_job import TrainJob
+from trainer_module import collectives
+from trainer_module.embedding.delta import take_delta
+from trainer_module.embedding.hashing import owner_of
+from trainer_module.embedding.row_store import RowStore
+from trainer_module.loop.in_step import InStepTrainer
+from trainer_module.loop.trainer import Trainer
+from trainer_module.online.delta_files import arrays, write_dense, write_rows
+
+_LOG = logging.getLogger("trainer_module.online")
+
+
+class Publisher:
+    """Publishes what has changed since the last delta.
+
+    Attributes:
+        lineage: name of the version that the deltas start from.
+        number: of the last delta.
+        full_at: of the last delta that a full version includes.
+        has_changes: something of what was published must be told again.
+    """
+
+    def __init__(self, job: TrainJob, trainer: Trainer):
+        """Takes the job, and a trainer whose stores track changes."""
+        assert job.stream is not None
+        assert isinstance(trainer, InStepTrainer)
+        self._job, self._trainer = job, trainer
+        self._versions, self.lineage = Path(job.stream.versions), job.stream.lineage
+        self.number, self.full_at, self.has_changes = 0, 0, False
+
+    def begin(self, *, after_segment: int) -> None:
+        """Goes on from what is published. All ranks together.
+
+        What was published after the checkpoint that this training resumes from is marked as changed: servers have rows
+        of a future that may not repeat itself bit by bit, and the next delta tells them all of those again.
+
+        Args:
+            after_segment: of the checkpoint; 0: training starts from its base.
+        """
+        collectives.barrier(name="deltas_read")
+        if after_segment == 0:
+            for store in self._stores.values():
+                assert store.removed is not None
+                store.removed.clear()  # The base has no log, and its version all of its rows.
+        self.full_at = max(
+            (each.number for each in map(deltas.lineage_of, self._full_versions()) if each.lineage == self.lineage),
+            default=0,
+        )
+        for number in deltas.published(self._versions, self.lineage):
+            self.number = max(self.number, number)
+            delta = deltas.read(self._versions, self.lineage, number)
+            if delta.segment > after_segment:
+                self._tell_again(delta)
+
+    def _full_versions(self) -> list[Path]:
+        return [path for path in self._versions.iterdir() if path.name.isdecimal()]
+
+    @property
+    def _stores(self) -> dict[str, RowStore]:
+        assert isinstance(self._trainer, InStepTrainer)
+        return self._trainer.tables.stores
+
+    def _tell_again(self, delta: deltas.Delta) -> None:
+        self.has_changes = True
+        for name, store in self._stores.items():
+            told = [each for what in ("keys", "removed") for each in arrays(self._versions, delta, name, what)]
+            keys = np.unique(np.concatenate([np.zeros(0, np.int64), *told]))
+            mine = keys[owner_of(tf.constant(keys), self._trainer.ranks).numpy() == self._trainer.rank]
+            numbers = store.find(tf.constant(mine)).numpy()
+            store.mark(tf.constant(numbers[numbers > 0]), True)
+            assert store.removed is not None
+            store.removed.add(mine[numbers == 0])
+
+    def hold(self) -> str:
+        """Returns why no delta may go out; empty: they may."""
+        held = deltas.read_hold(self._versions, self.lineage)
+        return "" if held is None else f"held at delta {held.number}: {held.because}"
+
+    def publish(self, *, dense: bool, segment: int, newest_event: int | None, examples: int) -> None:
+        """Publishes the next delta. All ranks together.
+
+        Args:
+            dense: with the dense weights.
+            segment: trained on last.
+            newest_event: trained on so far, seconds since 1970.
+            examples: trained on so far.
+        """
+        started, number, rank = time.monotonic(), self.number + 1, self._trainer.rank
+        path = deltas.path_of(self._versions, self.lineage, number)
+        if rank == 0:
+            deltas.begin(self._versions, self.lineage, number)
+        collectives.barrier(name="delta_begun")
+        taken = {name: take_delta(store) for name, store in self._stores.items()}
+        for name, delta in taken.items():
+            write_rows(path, name, rank, delta)
+        if dense and rank == 0:
+            write_dense(path, self._trainer.dense.flat.numpy())
+        counts = np.array([[len(delta.keys), len(delta.removed)] for delta in taken.values()], np.int64)
+        counts = collectives.allreduce_sum(tf.constant(counts.reshape(-1, 2)), name="delta_written").numpy()
+        if rank == 0:
+            groups = dict(zip(taken, _as_groups(counts), strict=True))
+            deltas.publish(
+                path,
+                ranker=self._job.ranker.name,
+                lineage=self.lineage,
+                number=number,
+                segment=segment,
+                newest_event=newest_event,
+                examples=examples,
+                groups=groups,
+                dense=dense,
+            )
+            told = (number, counts[:, 0].sum(), counts[:, 1].sum(), dense, time.monotonic() - started)
+            _LOG.info("delta=%d rows=%d removed=%d dense=%s seconds=%.3f", *told)
+        self.number = number
+
+
+def _as_groups(counts: NDArray[Any]) -> list[deltas.GroupChange]:
+    return [deltas.GroupChange(rows=int(rows), removed=int(removed)) for rows, removed in counts]

@@ -1,0 +1,50 @@
+"""The batches of segments: every rank reads its rows of each global batch, one segment ahead."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from schemas.contracts import segments
+from schemas.contracts.training_job import TrainJob
+from schemas.derived.columns import EVENT_TIME
+from trainer_module.input.batch import Batch
+from trainer_module.input.example_reader import later_than, reader_of
+from trainer_module.input.local_reader import batches_of_file
+
+
+class SegmentReader:
+    """Reads segments whole, as they are judged before they are trained on; the next one while one is trained on."""
+
+    def __init__(self, job: TrainJob, *, rank: int, ranks: int):
+        """Takes the job of an online training, and the place of this rank."""
+        assert job.stream is not None
+        self._folder, self._rank, self._ranks = Path(job.stream.segments), rank, ranks
+        self._batch_size = job.ranker.training.batch_size_per_rank * ranks
+        reader, learned = reader_of(job), job.stream.learned_until
+        if learned is not None and job.ranker.event_time is not None:
+            column = job.ranker.event_time if job.transform == "in_pool" else EVENT_TIME
+            reader = later_than(reader, column, learned)
+        self._reader = reader
+        self._pool = ThreadPoolExecutor(1, "segments")
+        self._ahead: dict[int, Future[Sequence[Batch]]] = {}
+
+    def batches(self, number: int) -> Sequence[Batch]:
+        """Returns this rank's batches of a segment; the other ranks have as many.
+
+        Raises:
+            UserError: its files are not those that were sealed.
+        """
+        ahead = self._ahead.pop(number, None)
+        read = self._read(number) if ahead is None else ahead.result()
+        self._ahead.clear()
+        if segments.exists(self._folder, number + 1):
+            self._ahead[number + 1] = self._pool.submit(self._read, number + 1)
+        return read
+
+    def _read(self, number: int) -> Sequence[Batch]:
+        segment = segments.read(self._folder, number)
+        segments.refuse_damaged(self._folder, segment)
+        if segment.rows == 0:
+            return []
+        file = str(segments.examples_file(self._folder, number))
+        return list(batches_of_file(self._reader, file, self._batch_size, rank=self._rank, ranks=self._ranks))

@@ -1,0 +1,38 @@
+"""What an online training has done so far, for whoever watches it."""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from schemas.files import write_whole
+
+_EVERY_S = 1.0
+
+
+class Status:
+    """Writes `online.json` about once a second."""
+
+    def __init__(self, file: Path):
+        self._file, self._next = file, 0.0
+
+    def write(self, document: Mapping[str, Any], *, now_at_once: bool = False) -> None:
+        """Writes the document, unless the last one is too recent.
+
+        Args:
+            document: JSON; a number that is not finite becomes null.
+            now_at_once: write in any case.
+        """
+        now = time.monotonic()
+        if now < self._next and not now_at_once:
+            return
+        self._next = now + _EVERY_S
+        write_whole(self._file, json.dumps(_finite({**document, "written": time.time()}), indent=2) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
