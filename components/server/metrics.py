@@ -1,5 +1,9 @@
 """The server's metrics, in the format of Prometheus."""
 
+import functools
+import math
+from collections.abc import Callable
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -10,6 +14,8 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+
+from components.server.deltas import Deltas, State
 
 _SECONDS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _ROWS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
@@ -61,7 +67,26 @@ class Metrics:
             "Time that the served version took to be verified, loaded and warmed up.",
             registry=self.registry,
         )
+        self._deltas: Deltas | None = None
+        for name, text, value in (
+            ("sangam_delta", "Number of the last delta that is served.", _number),
+            ("sangam_delta_age_seconds", "Since that delta was published.", _age),
+            ("sangam_delta_lag_seconds", "Since the newest event that is served was logged.", _lag),
+            ("sangam_delta_rows", "Rows applied since the served version was loaded.", _rows),
+            ("sangam_delta_removed", "Keys removed since then.", _removed),
+            ("sangam_delta_refused", "1 while the next delta cannot be applied.", _is_refused),
+        ):
+            gauge = Gauge(name, text, registry=self.registry)
+            gauge.set_function(functools.partial(self._of_deltas, value))
         self.swaps = Counter("sangam_swaps", "Changes from one version to another.", registry=self.registry)
+
+    def follow(self, deltas: Deltas | None) -> None:
+        """Takes the deltas of the version that is now served."""
+        self._deltas = deltas
+
+    def _of_deltas(self, value: Callable[[State], float | None]) -> float:
+        found = value(self._deltas.state) if self._deltas else None
+        return math.nan if found is None else float(found)
 
     def observe(self, api: str, method: str, signature: str, code: str, seconds: float) -> None:
         """Counts and times a request."""
@@ -76,3 +101,27 @@ class Metrics:
         """Returns the page that Prometheus scrapes."""
         page: bytes = generate_latest(self.registry)
         return page
+
+
+def _number(state: State) -> float | None:
+    return state.place.number if state.place else None
+
+
+def _age(state: State) -> float | None:
+    return state.age_s()
+
+
+def _lag(state: State) -> float | None:
+    return state.lag_s()
+
+
+def _rows(state: State) -> float:
+    return state.rows
+
+
+def _removed(state: State) -> float:
+    return state.removed
+
+
+def _is_refused(state: State) -> float:
+    return float(bool(state.problem))

@@ -104,6 +104,7 @@ class RestServer:
         routes.add_get("/healthz", self._healthz)
         routes.add_get("/readyz", self._readyz)
         routes.add_get("/metrics", self._metrics)
+        routes.add_get("/deltas", self._deltas)
         return application
 
     @web.middleware
@@ -153,6 +154,10 @@ class RestServer:
     async def _metrics(self, request: web.Request) -> web.Response:  # noqa: ARG002
         page = await self._loop.run_in_executor(self._workers, self._predictor.metrics.text)
         return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _deltas(self, request: web.Request) -> web.Response:  # noqa: ARG002
+        following = self._predictor.versions.deltas()
+        return _json({"version": None} if following is None else following.document(), 200)
 
     async def _answer(
         self, request: web.Request, method: str, work: Callable[[bytes, Observation, float], bytes]

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 from components.server.request_error import invalid
-from schemas.contracts.export import RANK, changes_rows
+from schemas.contracts.export import RANK, changes_model
 
 _STRING_BYTES = 8
 Tensors = Mapping[str, Any]
@@ -87,7 +87,7 @@ class Signature:
     @property
     def is_update(self) -> bool:
         """Says whether it changes the model."""
-        return changes_rows(self.name)
+        return changes_model(self.name)
 
     def check_names(self, given: Collection[str]) -> None:
         """Refuses missing and unknown inputs.

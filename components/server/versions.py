@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.registry import versions as folders
+from components.server.deltas import Deltas, HalfApplied
 from components.server.metrics import Metrics
 from components.server.model import LoadedModel, NotServable
 from components.server.request_error import Code, RequestError
@@ -52,6 +53,7 @@ class Versions:
         self._name, self._folder, self._poll_s = name, folder, poll_s
         self._metrics, self._changed = metrics, changed
         self._served: LoadedModel | None = None
+        self._deltas: Deltas | None = None
         self._states: dict[int, State] = {}
         self._refused: dict[int, Fingerprint] = {}
         self._verified: set[int] = set()
@@ -78,6 +80,10 @@ class Versions:
     def is_ready(self) -> bool:
         """Says whether a version is served."""
         return self._served is not None
+
+    def deltas(self) -> Deltas | None:
+        """Returns the deltas of the served version; None if it takes none."""
+        return self._deltas
 
     def ready(self, version: int | None = None) -> LoadedModel:
         """Returns the served version.
@@ -106,6 +112,7 @@ class Versions:
         while not self._stopped.is_set():
             try:
                 self._check()
+                self._follow_deltas()
             except Exception:  # noqa: BLE001 The served version stays, and the next check may succeed.
                 _LOG.exception("model=%s folder=%s could not be checked", self._name, self._folder)
             self._first_checked.set()
@@ -123,6 +130,20 @@ class Versions:
                 continue
             if self._load(number, folder):
                 return
+
+    def _follow_deltas(self) -> None:
+        """Applies new deltas to the served version; loads it again to go back to an earlier one."""
+        served, following = self._served, self._deltas
+        if served is None or following is None:
+            return
+        try:
+            if not following.must_go_back():
+                following.apply_new()
+                return
+            _LOG.warning("model=%s version=%d goes back: its lineage is held", self._name, served.version)
+        except HalfApplied as error:
+            _LOG.error("model=%s version=%d is loaded again: %s", self._name, served.version, error)
+        self._load(served.version, self._folder / str(served.version))
 
     def _available(self) -> dict[int, Path]:
         if (self._folder / MODEL_FILE).is_file():
@@ -147,13 +168,14 @@ class Versions:
             model = LoadedModel(folder, number)
             loaded = time.monotonic()
             num_warm = model.warm_up()
+            following = self._caught_up(model, folder)
             warm = time.monotonic()
             _check_unchanged(folder, before)
         except NotServable as error:
             self._refuse(number, before, error)
             return False
         times = (verified - start, loaded - verified, warm - loaded)
-        old = self._swap(model)
+        old = self._swap(model, following)
         self._metrics.load_seconds.set(sum(times))
         _LOG.info(
             "model=%s version=%d replaces=%s verified=%s verify_s=%.2f load_s=%.2f warmup_s=%.2f warmup_requests=%d",
@@ -166,16 +188,29 @@ class Versions:
         )
         return True
 
-    def _swap(self, model: LoadedModel) -> int | None:
+    def _caught_up(self, model: LoadedModel, folder: Path) -> Deltas | None:
+        """Applies all deltas so far before the model is served, so that no swap goes back."""
+        if folder.parent != self._folder:
+            return None
+        following = Deltas(model, folder)
+        try:
+            following.apply_new()
+        except HalfApplied as error:
+            raise NotServable("deltas_fail", f"{folder}: its deltas cannot be applied ({error})") from error
+        return following
+
+    def _swap(self, model: LoadedModel, following: Deltas | None) -> int | None:
         """Replaces the served version by a loaded one; returns the number of the old one."""
         old = self._served
+        if old is not None:
+            self._states[old.version] = State(END)
         self._states[model.version] = State(AVAILABLE)
-        self._served = model
+        self._served, self._deltas = model, following
+        self._metrics.follow(following)
         self._metrics.version.clear()
         self._metrics.version.labels(self._name, str(model.version)).set(1)
         if old is not None:
             self._metrics.swaps.inc()
-            self._states[old.version] = State(END)
         self._changed()
         number = old.version if old else None
         del old

@@ -1,10 +1,12 @@
 """The command `sangam rollback`."""
 
+import getpass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from components.registry import holds
 from components.registry import versions as registry
 from pipelines.console import say
 from pipelines.times import utc_now
@@ -21,17 +23,30 @@ def rollback(
     because: Annotated[str, typer.Option(help="The reason; it is kept beside the withdrawn version.")] = "",
     to: Annotated[
         str | None,
-        typer.Option(metavar="VERSION", help="Withdraw every version newer than this one. [default: only the newest]"),
+        typer.Option(
+            metavar="VERSION[+DELTA]",
+            help="Withdraw every version newer than this one; or go back to a delta of it. [default: only the newest]",
+        ),
     ] = None,
     restore: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Put a withdrawn version back instead.")
+    ] = None,
+    release: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Let deltas of this version go out again instead.")
     ] = None,
 ) -> None:
     """Withdraws the newest version, so that the one before it is served again.
 
     The version is moved to DIR/withdrawn in one step, where neither `sangam serve` nor TensorFlow Serving looks; both
-    notice at their next poll. Its number is never pushed again.
+    notice at their next poll. Its number is never pushed again. With VERSION+DELTA, servers go back to that delta, and
+    online training goes on without publishing until --release.
     """
+    if release is not None:
+        if because or to is not None or restore is not None:
+            raise UserError("--release: goes with no other option (got several); give it alone")
+        held = holds.release(directory, release)
+        say(f"released {release}, which was held at delta {held.number}: {held.because}")
+        return
     if restore is not None:
         if because or to is not None:
             raise UserError("--restore: goes with neither --because nor --to (got both); give it alone")
@@ -39,6 +54,11 @@ def rollback(
         say(f"restored {restore}; {_newest(directory)}")
         return
     now = utc_now().replace(microsecond=0)
+    if to is not None and "+" in to:
+        gone = holds.hold(directory, to=to, because=because, by=getpass.getuser(), now=now)
+        say(f"held {to}" + (f"; withdrew {', '.join(gone)}, which include later deltas" if gone else ""))
+        say(f"to undo: sangam rollback {directory} --release {to.partition('+')[0]}")
+        return
     withdrawn = registry.withdraw(directory, because=because, now=now, to=to)
     say(f"withdrew {', '.join(withdrawn)}; {_newest(directory)}")
     say(f"to undo: sangam rollback {directory} --restore {withdrawn[-1]}")

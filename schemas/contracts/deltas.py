@@ -84,10 +84,17 @@ class Hold(FrozenModel):
 
 
 class Lineage(FrozenModel):
-    """Where a version is among the deltas of a lineage: those up to `number` are included in it."""
+    """Where a version is among the deltas of a lineage.
+
+    Attributes:
+        lineage: name of the version that it starts from.
+        number: deltas up to this one are included.
+        sha256: of that delta's `delta.json`; of a version that starts a lineage, that of its manifest.
+    """
 
     lineage: str
     number: int
+    sha256: str
 
 
 def lineage_folder(versions: Path, lineage: str) -> Path:
@@ -133,7 +140,7 @@ def publish(path: Path, **what: Any) -> Delta:
     """Makes a delta of what was written to its folder; all of it reaches the disk first. Takes `Delta`'s fields."""
     delta = Delta(
         **what,
-        previous=_sha256(_previous(path, what["lineage"], what["number"])),
+        previous=sha256_at(path.parent.parent.parent, what["lineage"], what["number"] - 1),
         created=datetime.datetime.now(datetime.timezone.utc),
         files=records(path),
     )
@@ -144,10 +151,11 @@ def publish(path: Path, **what: Any) -> Delta:
     return delta
 
 
-def _previous(path: Path, lineage: str, number: int) -> Path:
-    if number == 1:
-        return path.parent.parent.parent / lineage / _VERSION_MANIFEST
-    return path.with_name(f"{number - 1:08d}") / DELTA_FILE
+def sha256_at(versions: Path, lineage: str, number: int) -> str:
+    """Returns the sha256 that the delta after `number` names: of `delta.json`; for 0, of the version's manifest."""
+    manifest = versions / lineage / _VERSION_MANIFEST
+    file = path_of(versions, lineage, number) / DELTA_FILE if number else manifest
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def read(versions: Path, lineage: str, number: int) -> Delta:
@@ -176,18 +184,35 @@ def read_hold(versions: Path, lineage: str) -> Hold | None:
         raise UserError(f"{file}: cannot be read (got {error}); remove it, or hold the lineage again") from error
 
 
-def lineage_of(version: Path) -> Lineage:
-    """Returns where a version is among deltas: one that the daily run has pushed starts a lineage."""
+def write_hold(versions: Path, lineage: str, hold: Hold) -> None:
+    """Holds a lineage: servers go back to `hold.number`, where they are further, and nothing is published."""
+    write_whole(lineage_folder(versions, lineage) / HOLD_FILE, hold.model_dump_json(indent=2) + "\n")
+
+
+def release(versions: Path, lineage: str) -> None:
+    """Ends the hold of a lineage."""
+    (lineage_folder(versions, lineage) / HOLD_FILE).unlink()
+
+
+def lineage_of(version: Path) -> Lineage | None:
+    """Returns where a version is among deltas: one that the daily run has pushed starts a lineage.
+
+    None: it has no manifest, so nothing can be built on it.
+    """
     try:
         return Lineage.model_validate_json((version / LINEAGE_FILE).read_bytes())
     except FileNotFoundError:
-        return Lineage(lineage=version.name, number=0)
+        pass
+    if not (version / _VERSION_MANIFEST).is_file():
+        return None
+    return Lineage(lineage=version.name, number=0, sha256=sha256_at(version.parent, version.name, 0))
 
 
-def write_lineage(model: Path, *, lineage: str, number: int) -> None:
+def write_lineage(model: Path, versions: Path, lineage: str, number: int) -> None:
     """Notes in a model that is about to be pushed which deltas it includes."""
     (model / LINEAGE_FILE).parent.mkdir(exist_ok=True)
-    write_whole(model / LINEAGE_FILE, Lineage(lineage=lineage, number=number).model_dump_json() + "\n")
+    place = Lineage(lineage=lineage, number=number, sha256=sha256_at(versions, lineage, number))
+    write_whole(model / LINEAGE_FILE, place.model_dump_json() + "\n")
 
 
 def remove_included(versions: Path, lineage: str, full: list[int]) -> list[int]:
@@ -205,7 +230,3 @@ def remove_included(versions: Path, lineage: str, full: list[int]) -> list[int]:
         (path / DELTA_FILE).unlink()
         shutil.rmtree(path)
     return gone
-
-
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -18,6 +18,8 @@ RANK = "rank"
 KNOWN_IDS = "known_ids"
 TABLE_SIZE = "table_size"
 UPSERT, REMOVE = "upsert", "remove"
+REPLACE_DENSE = "replace_dense"
+"""All dense weights as one vector in."""
 
 MODEL_FILE = "saved_model.pb"
 """Written last: a model is whole where this file is."""
@@ -47,9 +49,10 @@ def of_group(signature: str, group: str, num_groups: int) -> str:
     return signature if num_groups == 1 else f"{signature}_{group}"
 
 
-def changes_rows(signature: str) -> bool:
+def changes_model(signature: str) -> bool:
     """Says whether a signature changes the model."""
-    return any(signature == name or signature.startswith(f"{name}_") for name in (UPSERT, REMOVE))
+    of_rows = any(signature == name or signature.startswith(f"{name}_") for name in (UPSERT, REMOVE))
+    return of_rows or signature == REPLACE_DENSE
 
 
 class ServedTask(FrozenModel):

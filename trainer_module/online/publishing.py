@@ -54,18 +54,15 @@ class Publisher:
             for store in self._stores.values():
                 assert store.removed is not None
                 store.removed.clear()  # The base has no log, and its version all of its rows.
+        places = [deltas.lineage_of(path) for path in self._versions.iterdir() if path.name.isdecimal()]
         self.full_at = max(
-            (each.number for each in map(deltas.lineage_of, self._full_versions()) if each.lineage == self.lineage),
-            default=0,
+            (place.number for place in places if place is not None and place.lineage == self.lineage), default=0
         )
         for number in deltas.published(self._versions, self.lineage):
             self.number = max(self.number, number)
             delta = deltas.read(self._versions, self.lineage, number)
             if delta.segment > after_segment:
                 self._tell_again(delta)
-
-    def _full_versions(self) -> list[Path]:
-        return [path for path in self._versions.iterdir() if path.name.isdecimal()]
 
     @property
     def _stores(self) -> dict[str, RowStore]:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from schemas.contracts.export import KNOWN_IDS, RANK, REMOVE, SERVE, TABLE_SIZE, UPSERT, of_group
+from schemas.contracts.export import KNOWN_IDS, RANK, REMOVE, REPLACE_DENSE, SERVE, TABLE_SIZE, UPSERT, of_group
 from schemas.derived.columns import Column, serving_columns
 from trainer_module.input.batch import Columns
 from trainer_module.ranker import Ranker
@@ -65,7 +65,12 @@ class ServedRanker(tf.Module):
 
         A ranker without ids has none for rows.
         """
-        signatures: dict[str, Signature] = {SERVE: self.serve_examples, RANK: self._rank()}
+        flat = tf.TensorSpec(self._flat.shape, tf.float32, name="flat")
+        signatures: dict[str, Signature] = {
+            SERVE: self.serve_examples,
+            RANK: self._rank(),
+            REPLACE_DENSE: _signature(self._replace_dense, flat),
+        }
         if self._ranker.layout.all_ids:
             signatures[KNOWN_IDS] = _signature(self._known_ids, _EXAMPLES)
         if self.tables:
@@ -98,12 +103,22 @@ class ServedRanker(tf.Module):
                 known |= zip(names, tf.split(is_known, len(names)), strict=True)
         return known
 
+    def _replace_dense(self, flat: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Replaces all dense weights at once: [size] float32; a request has read either the old ones or the new."""
+        is_finite = tf.reduce_all(tf.math.is_finite(flat))
+        text = f"{REPLACE_DENSE}: weights hold NaN or infinity"
+        with tf.control_dependencies([tf.debugging.Assert(is_finite, [text])]):
+            flat = tf.identity(flat)
+        with tf.control_dependencies([self._flat.assign(flat)]):
+            return {"replaced": tf.size(flat, tf.int64)}
+
     def _transformed(self, given: Mapping[str, tf.SparseTensor], rows: tf.Tensor | int) -> Columns:
         """Returns Transform's outputs as predictions see them; `rows` of the columns that predictions do not need."""
         return self._ranker.layout.at_serving(self._transform(given, rows))
 
     def _weights(self) -> Mapping[str, tf.Tensor]:
-        return self._ranker.weights.unpack(self._flat)
+        # Read once: all weights of a request are those before a replacement, or all are those after it.
+        return self._ranker.weights.unpack(self._flat.read_value())
 
 
 def _upsert(table: ServedTable) -> Signature:

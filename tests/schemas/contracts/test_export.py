@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from schemas.contracts.export import CUSTOM_OPS, Header, changes_rows, of_group, read_description, read_header
+from schemas.contracts.export import CUSTOM_OPS, Header, changes_model, of_group, read_description, read_header
 from schemas.errors import UserError
 from tests.errors import place_and_value
 from tests.schemas.sample_exports import sample_description
@@ -46,5 +46,5 @@ def test_no_other_operations_than_ours_are_imported() -> None:
 
 def test_updates_are_known_by_name_with_and_without_a_group() -> None:
     assert [of_group("upsert", "adagrad_8", count) for count in (1, 2)] == ["upsert", "upsert_adagrad_8"]
-    assert all(map(changes_rows, ("upsert", "remove", "remove_adagrad_8")))
-    assert not any(map(changes_rows, ("upserted", "rank")))
+    assert all(map(changes_model, ("upsert", "remove", "remove_adagrad_8")))
+    assert not any(map(changes_model, ("upserted", "rank")))
