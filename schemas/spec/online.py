@@ -6,6 +6,8 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
+from schemas.spec.optimizers import NonNegativeFloat
+from schemas.spec.training import NonNegativeInt
 
 
 class DeltaSync(FrozenModel):
@@ -46,9 +48,28 @@ class Guard(FrozenModel):
         return self
 
 
+class Joining(FrozenModel):
+    """How rows that arrive become examples, with the actions that follow them."""
+
+    lateness_s: NonNegativeInt = 10
+    """How much later than a newer row or action one may arrive; later rows lack actions, later actions are left out."""
+    idle_s: PositiveFloat = 30.0
+    """Where nothing arrives for so long, no more is waited for: all rows become examples with the actions so far."""
+    settle_s: NonNegativeFloat = 1.0
+    """A file is read once its size and time have not changed for so long."""
+    segment_rows: PositiveInt = 8192
+    """Most examples of a segment."""
+    segment_every_s: PositiveFloat = 2.0
+    """Least time between two segments, unless one is full."""
+    max_waiting_rows: PositiveInt = 5_000_000
+    """Most rows that wait for their actions, and most actions kept for them; beyond that nothing is read until some
+    have become examples."""
+
+
 class Online(FrozenModel):
     """Online training."""
 
+    joining: Joining = Joining()
     sync: DeltaSync = DeltaSync()
     lag: Literal["wait"] | SkipTo = "wait"
     """Where examples come faster than they are learned: `wait`, learn all of them, later and later; or skip."""

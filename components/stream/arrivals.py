@@ -1,0 +1,112 @@
+"""Files that appear in a folder: which are complete and not read yet."""
+
+import datetime
+import glob
+import posixpath
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from components.steps.example_gen.files.day_files import visible
+from components.steps.example_gen.files.listing import FileFacts
+from components.steps.example_gen.files.local_files import LocalStorage
+from schemas.contracts.joining_job import JoiningJob
+from schemas.derived.days import Day
+from schemas.spec.data import DayLogs
+
+MAIN = ""
+"""Name of the main log among the sources."""
+_DIGITS = {"{YYYY}": 4, "{MM}": 2, "{DD}": 2}
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A file that is complete.
+
+    Attributes:
+        source: name; empty for the main log.
+        path: full path.
+        name: path below the data folder.
+        day: in its path.
+    """
+
+    source: str
+    path: str
+    name: str
+    day: Day
+
+
+class Folder:
+    """A folder in which log files appear.
+
+    A file is complete when its size and time have stayed the same for `settle_s`: writers that take longer between two
+    writes write under a name that begins with `_` or a dot, and rename the file.
+    """
+
+    def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
+        """Takes the joiner's job."""
+        self._root, self._clock = job.data_root, clock
+        self._settle_s = job.settings.settle_s
+        self._first_day = datetime.date.fromisoformat(job.first_day)
+        self._patterns = {MAIN: job.logs.pattern} | {name: each.pattern for name, each in job.logs.sources.items()}
+        self._oldest = {MAIN: self._first_day} | {
+            name: self._first_day - datetime.timedelta(days=days) for name, days in _days_before(job.logs).items()
+        }
+        self._seen: dict[str, tuple[FileFacts, float]] = {}
+
+    def complete(self, done: Callable[[Arrival], bool]) -> list[Arrival]:
+        """Returns the files that are complete and not done, oldest day first, then by source and name."""
+        now, found, seen = self._clock(), [], {}
+        for source, pattern in self._patterns.items():
+            [matches] = LocalStorage().match([posixpath.join(glob.escape(self._root), _any_day(pattern))])
+            expression = _expression(pattern)
+            for listed in visible(matches, pattern):
+                name = posixpath.relpath(listed.path, self._root)
+                day = _day_in(expression, name)
+                if listed.facts is None or day is None or day < self._oldest[source]:
+                    continue
+                arrival = Arrival(source, listed.path, name, day)
+                if done(arrival):
+                    continue
+                facts, since = self._seen.get(listed.path, (listed.facts, now))
+                seen[listed.path] = (listed.facts, since if facts == listed.facts else now)
+                if now - seen[listed.path][1] >= self._settle_s:
+                    found.append(arrival)
+        self._seen = seen
+        return sorted(found, key=lambda arrival: (arrival.day, arrival.source, arrival.name))
+
+
+def _days_before(logs: DayLogs) -> dict[str, int]:
+    """Returns how many days before a row's own the files of each source are joined to it."""
+    return {name: source.max_age_days if source.kind == "table" else 0 for name, source in logs.sources.items()}
+
+
+def _any_day(pattern: str) -> str:
+    for field, digits in _DIGITS.items():
+        pattern = pattern.replace(field, "[0-9]" * digits)
+    return pattern
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    """Returns what finds the day in a name that matches the pattern."""
+    text = _wildcards(pattern)
+    for field, digits in _DIGITS.items():
+        name = field.strip("{}")
+        text = text.replace(re.escape(field), rf"(?P<{name}>\d{{{digits}}})")
+    return re.compile(text)
+
+
+def _wildcards(pattern: str) -> str:
+    """Returns a pattern of paths as a regular expression; a wildcard matches no slash."""
+    parts = re.split(r"(\*|\?|\[[^\]]*\])", pattern)
+    wild = {"*": "[^/]*", "?": "[^/]"}
+    return "".join(wild.get(part, part if part.startswith("[") else re.escape(part)) for part in parts)
+
+
+def _day_in(expression: re.Pattern[str], name: str) -> Day | None:
+    match = expression.fullmatch(name)
+    try:
+        return datetime.date(*(int(match[field.strip("{}")]) for field in _DIGITS)) if match else None
+    except ValueError:
+        return None

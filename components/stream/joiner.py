@@ -1,0 +1,255 @@
+"""The joiner: reads what has arrived, and seals what is complete, together with the state to go on from.
+
+Rows become examples in one order: by their time, or by when they arrived where that was later than the watermark, then
+by file and row. So a position in that order and the list of files say everything, and a joiner that is killed at any
+time makes the same segments again.
+"""
+
+import datetime
+import logging
+import posixpath
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+
+from components.examples.blocks import encode
+from components.stream.arrivals import MAIN, Arrival, Folder
+from components.stream.dead_letters import DeadLetters
+from components.stream.emission import Emission
+from components.stream.reading import FileReader, Integers, MainFile, OtherFile
+from components.stream.state import ReadFile, State, read_state, write_state
+from schemas.contracts import segments
+from schemas.contracts.example_files import BLOCK_ROWS
+from schemas.contracts.joining_job import JoiningJob
+from schemas.errors import UserError
+
+_LOG = logging.getLogger("components.stream")
+_NEVER = np.iinfo(np.int64).min
+_DAY_S = 86_400
+_OLD_DAYS = 7
+"""Files of days so long before the newest one's are not looked at any more."""
+
+
+class Joiner:
+    """A joiner in the state after its last segment.
+
+    Attributes:
+        counts: of rows, examples and files so far.
+        watermark: see `State`.
+    """
+
+    def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
+        """Reads again what the last segment has left waiting."""
+        self._job, self._clock = job, clock
+        self._settings, self._folder = job.settings, Path(job.segments)
+        self._arrivals, self._reader, self._emission = Folder(job, clock), FileReader(job), Emission(job)
+        self._dead = DeadLetters(Path(job.dead_letters))
+        self._main: dict[int, MainFile] = {}
+        self._others: dict[int, OtherFile] = {}
+        self._files: dict[tuple[str, str], ReadFile] = {}
+        self.counts: Counter[str] = Counter()
+        self.watermark, self._emitted = int(_NEVER), (int(_NEVER), 0, 0)
+        self._segment = segments.newest(self._folder)
+        if self._segment:
+            self._restore(read_state(segments.path_of(self._folder, self._segment)))
+        self._sealed_at = self._arrived_at = clock()
+
+    def step(self, *, is_last: bool = False) -> bool:
+        """Reads what has arrived and seals a segment if one is due; returns whether it did either.
+
+        Args:
+            is_last: seal what is ready even if no segment is due.
+        """
+        read = self._read_new()
+        now = self._clock()
+        if read:
+            self._arrived_at = now
+        is_idle = now - self._arrived_at >= self._settings.idle_s
+        ready = self._ready(is_idle=is_idle)
+        is_full = len(ready) >= self._settings.segment_rows
+        is_due = now - self._sealed_at >= self._settings.segment_every_s
+        if not len(ready) or not (is_full or is_due or is_last):
+            return read
+        self._seal(ready[: self._settings.segment_rows])
+        self._sealed_at = now
+        return True
+
+    @property
+    def num_waiting(self) -> int:
+        """Rows that have not become examples, and actions that are kept."""
+        return sum(int(file.waits.sum()) for file in self._main.values()) + sum(
+            other.batch.num_rows for other in self._others.values()
+        )
+
+    @property
+    def segment(self) -> int:
+        """The number of the last sealed segment."""
+        return self._segment
+
+    def _read_new(self) -> bool:
+        newest = max((file.day for file in self._files.values()), default="")
+        oldest = (datetime.date.fromisoformat(newest) - datetime.timedelta(days=_OLD_DAYS)) if newest else None
+
+        def is_done(arrival: Arrival) -> bool:
+            is_old = oldest is not None and arrival.source == MAIN and arrival.day < oldest
+            return is_old or (arrival.source, arrival.name) in self._files
+
+        found = False
+        for arrival in self._arrivals.complete(is_done):
+            if self.num_waiting > self._settings.max_waiting_rows:
+                break
+            number = max((file.number for file in self._files.values()), default=0) + 1
+            file = ReadFile(
+                number=number,
+                source=arrival.source,
+                name=arrival.name,
+                day=arrival.day.isoformat(),
+                watermark=self.watermark,
+                is_over=False,
+            )
+            self._take(file, arrival.path, is_again=False)
+            found = True
+        if found:
+            self._advance()
+        return found
+
+    def _take(self, file: ReadFile, path: str, *, is_again: bool) -> None:
+        """Reads a file; one that cannot be read becomes a dead letter, and is over."""
+        arrival = Arrival(file.source, path, file.name, datetime.date.fromisoformat(file.day))
+        counts = Counter() if is_again else self.counts
+        try:
+            if file.source == MAIN:
+                main = self._reader.main(arrival, file.number, counts)
+                main.order = np.maximum(main.times, file.watermark)
+                if not is_again and file.watermark != _NEVER:
+                    counts["rows late"] += int((main.times < file.watermark).sum())
+                self._main[file.number] = main
+            else:
+                self._others[file.number] = self._reader.other(arrival, file.number, counts)
+        except (UserError, OSError) as error:
+            if is_again:
+                raise UserError(
+                    f"{path}: was read before, and cannot be read again (got {error}); restore it: its rows wait for "
+                    "their actions"
+                ) from error
+            self._dead.add(file.name, file.source, str(error))
+            counts["files that cannot be read"] += 1
+            file = file.model_copy(update={"is_over": True})
+        counts["files"] += 1
+        self._files[file.source, file.name] = file
+
+    def _advance(self) -> None:
+        """Moves the watermark to what the newest row or action allows, by `lateness_s`."""
+        times = [file.times for file in self._main.values()] + [other.times for other in self._others.values()]
+        newest = [int(of_file.max()) for of_file in times if len(of_file)]
+        if newest and max(newest) != _NEVER:
+            self.watermark = max(self.watermark, max(newest) - self._settings.lateness_s)
+
+    @property
+    def _window_s(self) -> int:
+        return max(
+            (source.window_s for source in self._job.logs.sources.values() if source.kind == "actions"), default=0
+        )
+
+    def _ready(self, *, is_idle: bool) -> Integers:
+        """Returns order, file and index of the rows whose windows are over, in their order: [n, 3]."""
+        found = [np.zeros([0, 3], np.int64)]
+        for number, file in self._main.items():
+            is_over = file.waits if is_idle else file.waits & (file.order + self._window_s <= self.watermark)
+            at = np.flatnonzero(is_over)
+            found.append(np.stack([file.order[at], np.full(len(at), number), at], axis=1))
+        rows = np.concatenate(found)
+        return rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+
+    def _seal(self, ready: Integers) -> None:
+        counts: Counter[str] = Counter()
+        parts, orders, times = [], [], []
+        for number in np.unique(ready[:, 1]).tolist():
+            file, chosen = self._main[number], np.sort(ready[ready[:, 1] == number, 2])
+            batch, kept = self._emission.examples(file, chosen, list(self._others.values()), counts)
+            parts.append(batch)
+            at = chosen[kept]
+            orders.append(np.stack([file.order[at], np.full(len(at), number), at], axis=1))
+            times.append(file.times[at])
+            file.waits[chosen] = False
+        order, event = np.concatenate(orders), np.concatenate(times)
+        in_order = np.lexsort((order[:, 2], order[:, 1], order[:, 0]))
+        rows = pa.Table.from_batches(parts).take(pa.array(in_order)).combine_chunks()
+        self._emitted = tuple(ready[-1].tolist())
+        # What arrives from now on comes after it, also where rows were not waited for any longer.
+        self.watermark = max(self.watermark, self._emitted[0])
+        self.counts += counts
+        self._forget()
+        number = self._segment + 1
+        path = segments.begin(self._folder, number)
+        _write_blocks(path / segments.EXAMPLES_FILE, rows)
+        state = State(
+            watermark=self.watermark,
+            emitted=self._emitted,
+            files=tuple(self._files.values()),
+            counts=dict(self.counts),
+        )
+        write_state(path, state)
+        known = event[event != _NEVER]
+        segments.seal(
+            self._folder,
+            number,
+            rows=rows.num_rows,
+            first_event=int(known.min()) if len(known) else None,
+            last_event=int(known.max()) if len(known) else None,
+            positions={},
+            counts=dict(counts),
+        )
+        self._segment = number
+        _LOG.info("segment=%d rows=%d waiting=%d watermark=%d", number, rows.num_rows, self.num_waiting, self.watermark)
+
+    def _forget(self) -> None:
+        """Lets go of files of which nothing is needed any more."""
+        first = min(
+            (int(file.order[file.waits].min()) for file in self._main.values() if file.waits.any()), default=None
+        )
+        horizon = self.watermark if first is None else min(first, self.watermark)
+        keep_s = {
+            name: 0 if source.kind == "actions" else source.max_age_days * _DAY_S
+            for name, source in self._job.logs.sources.items()
+        }
+        over = {number for number, file in self._main.items() if not file.waits.any()}
+        over |= {
+            number
+            for number, other in self._others.items()
+            if not len(other.times) or int(other.times.max()) < horizon - keep_s[other.source]
+        }
+        newest = max((file.day for file in self._files.values()), default="")
+        for key, file in list(self._files.items()):
+            if file.number in over:
+                self._files[key] = file = file.model_copy(update={"is_over": True})
+                self._main.pop(file.number, None)
+                self._others.pop(file.number, None)
+            age = datetime.date.fromisoformat(newest) - datetime.date.fromisoformat(file.day)
+            if file.is_over and file.source == MAIN and age.days > _OLD_DAYS:
+                del self._files[key]
+
+    def _restore(self, state: State) -> None:
+        self.watermark, self._emitted = state.watermark, state.emitted
+        for file in state.files:
+            if file.is_over:
+                self._files[file.source, file.name] = file
+            else:
+                self._take(file, posixpath.join(self._job.data_root, file.name), is_again=True)
+        for number, main in self._main.items():
+            places = zip(main.order.tolist(), [number] * len(main.order), range(len(main.order)), strict=True)
+            main.waits[:] = [place > self._emitted for place in places]
+        self.counts = Counter(state.counts)
+
+
+def _write_blocks(file: Path, rows: pa.Table) -> None:
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for start in range(0, rows.num_rows, BLOCK_ROWS):
+            block = rows.slice(start, BLOCK_ROWS).combine_chunks()
+            arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in block.columns]
+            writer.write(encode(pa.RecordBatch.from_arrays(arrays, rows.schema.names)))

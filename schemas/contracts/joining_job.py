@@ -1,0 +1,57 @@
+"""The job of a joiner: what arrives where, and where its segments go."""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from schemas.contracts.formats import refuse_other_format
+from schemas.files import write_whole
+from schemas.spec import Inputs
+from schemas.spec.base import FrozenModel
+from schemas.spec.data import DayLogs
+from schemas.spec.online import Joining
+
+FORMAT: Literal[1] = 1
+JOB_FILE = "joining.json"
+_REMEDY = "another version has written it: start the online training again with this one"
+
+
+class JoiningJob(FrozenModel):
+    """What a joiner reads and writes. All paths are absolute.
+
+    Attributes:
+        logs: the spec's data section.
+        inputs: features, tasks and keys of the spec.
+        settings: of the joiner.
+        data_root: folder in which log files appear; the patterns of `logs` are relative to it.
+        first_day: YYYY-MM-DD; files of earlier days of the main log are left out.
+        segments: folder of the joined examples.
+        dead_letters: folder of what cannot be read.
+        status_file: what the joiner has done so far, as JSON; written about once a second.
+    """
+
+    format: Literal[1] = FORMAT
+    logs: DayLogs
+    inputs: Inputs
+    settings: Joining
+    data_root: str
+    first_day: str
+    segments: str
+    dead_letters: str
+    status_file: str
+
+
+def write_joining_job(path: Path, job: JoiningJob) -> None:
+    """Writes a job file atomically."""
+    write_whole(path, job.model_dump_json(indent=2))
+
+
+def read_joining_job(path: Path) -> JoiningJob:
+    """Reads a job file.
+
+    Raises:
+        UserError: it has another format.
+    """
+    content = path.read_bytes()
+    refuse_other_format(path, json.loads(content), FORMAT, _REMEDY)
+    return JoiningJob.model_validate_json(content)
