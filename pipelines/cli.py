@@ -14,6 +14,7 @@ from pipelines.commands import (
     doctor,
     generate,
     input_service,
+    online,
     plan,
     retire,
     rollback,
@@ -65,6 +66,7 @@ app.command(epilog=run.EPILOG)(run.run)
 app.command(epilog=backfill.EPILOG)(backfill.backfill)
 app.command(epilog=tune.EPILOG)(tune.tune)
 app.command(epilog=bless.EPILOG)(bless.bless)
+app.command(epilog=online.EPILOG)(online.online)
 app.command(epilog=serve.EPILOG)(serve.serve)
 app.command(epilog=rollback.EPILOG)(rollback.rollback)
 app.command(epilog=deploy.EPILOG)(deploy.deploy)

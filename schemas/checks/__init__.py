@@ -8,6 +8,7 @@ from schemas.checks.columns import column_problems
 from schemas.checks.data import data_problems
 from schemas.checks.features import feature_problems
 from schemas.checks.models import model_problems
+from schemas.checks.online import online_problems
 from schemas.checks.release import release_problems
 from schemas.checks.sources import source_problems
 from schemas.checks.sync import sync_problems
@@ -39,6 +40,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         _incremental,
         training_problems,
         sync_problems,
+        online_problems,
     ):
         problems.extend(check(spec))
     return problems
@@ -78,11 +80,11 @@ def _time(spec: Spec) -> Iterator[Problem]:
             "rows expire or are evicted by event time, and the spec has none (got no event_time)",
             "declare event_time: the column with seconds since 1970; or evict: least_frequent",
         )
-    if spec.event_time and not timed and not sources_of(spec.data):
+    if spec.event_time and not timed and not sources_of(spec.data) and not spec.online:
         yield Problem(
             ("event_time",),
             f"has no effect: no table expires or evicts by time, no source is joined (got '{spec.event_time}')",
-            "remove it, or declare expire_after_days or capacity for a table, or data.sources",
+            "remove it, or declare expire_after_days or capacity for a table, data.sources, or online",
         )
     if spec.training.mode == "incremental" and not isinstance(spec.data, DayLogs):
         yield Problem(

@@ -5,12 +5,12 @@ from pathlib import Path
 
 _ARTIFACTS, _METADATA, _RUNS, _BLESSED = "artifacts", "metadata.sqlite", "runs", "blessed"
 _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES = "checkpoints", "training", "ingestion", "examples"
-_BACKFILL, _SCHEDULE, _TUNE = "backfill", "schedule", "tune"
+_BACKFILL, _SCHEDULE, _TUNE, _ONLINE = "backfill", "schedule", "tune", "online"
 LOCK_FILE = ".lock"
 SUMMARY_FILE = "summary.json"
 NAMES = frozenset(
     {LOCK_FILE, _ARTIFACTS, _METADATA, _RUNS, _BLESSED, _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES}
-    | {_BACKFILL, _SCHEDULE, _TUNE}
+    | {_BACKFILL, _SCHEDULE, _TUNE, _ONLINE}
 )
 """What Sangam itself keeps in a pipeline root, beside the pushed models."""
 
@@ -117,3 +117,7 @@ class Root:
     def tune(self, ranker: str) -> Path:
         """Returns the folder of a ranker's searches."""
         return self.path / _TUNE / ranker
+
+    def online(self, ranker: str) -> Path:
+        """Returns the folder of a ranker's online training: joined examples, checkpoints, logs."""
+        return self.path / _ONLINE / ranker

@@ -15,6 +15,7 @@ from schemas.spec.drift import Drift
 from schemas.spec.features import AgeFeature, CrossFeature, Feature, Key, MatchFeature, NumericFeature, VectorFeature
 from schemas.spec.input import Input
 from schemas.spec.models import Model
+from schemas.spec.online import Online
 from schemas.spec.optimizers import RowOptimizer
 from schemas.spec.release import Evaluation, Gate, Push
 from schemas.spec.serving import Export, Serving
@@ -105,6 +106,8 @@ class Spec(RankerSpec):
     serving: Serving = Serving()
     push: Push
     alerts: Alerts | None = None
+    online: Online | None = None
+    """Training between the daily runs; `sangam online` needs it, and nothing else reads it."""
     tune: Tuning | None = None
     intended_use: str = ""
     """For the model card: who may use the model for what."""

@@ -1,0 +1,59 @@
+"""The command `sangam online`."""
+
+import os
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+
+from pipelines.commands.options import RootOption, SpecArgument
+from pipelines.console import quieten, say, say_error
+from schemas.contracts.exit_codes import ExitCode
+from schemas.errors import UserError
+
+EPILOG = (
+    "Example: sangam online pipelines/specs/short_video.yaml --base latest --source demo/stream --root demo/root\n\n"
+    "Exit codes: 130 or 143 it was stopped, and goes on when started again; 1 it failed; 2 the spec, an option or the "
+    "data are wrong; 4 another one trains the same ranker on this root."
+)
+
+
+def online(
+    spec: SpecArgument,
+    root: RootOption,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source",
+            metavar="FOLDER",
+            help="Where log files appear; the spec's file patterns are relative to it.",
+        ),
+    ],
+    base: Annotated[
+        str, typer.Option("--base", metavar="latest|RUN", help="Blessed model to start from: the newest, or a run's.")
+    ] = "latest",
+    follow: Annotated[
+        bool, typer.Option(help="Change to each newly blessed model, and learn again what came after its data.")
+    ] = True,
+) -> None:
+    """Trains between the daily runs: on actions as they arrive, with deltas to serving.
+
+    Runs until SIGTERM or Ctrl-C; killed at any time and started again, it loses and repeats no example.
+    """
+    quieten()
+    from pipelines.local.lock import locked
+    from pipelines.online.request import check_request
+    from pipelines.online.supervisor import Supervisor
+    from schemas.loading import load_spec
+
+    request = check_request(load_spec(spec), root, base, source, follows=follow and base == "latest")
+    folder = request.root.online(request.spec.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder))
+        except UserError as error:
+            say_error(str(error))
+            raise typer.Exit(ExitCode.ROOT_IN_USE) from None
+        code = Supervisor(request, say, dict(os.environ)).run()
+    raise typer.Exit(code or ExitCode.DONE)

@@ -1,0 +1,100 @@
+"""The blessed model that online training starts from, and which rows it has learned from."""
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.registry.record import BlessedModel
+from schemas.contracts.root import Root, RunFolder
+from schemas.errors import UserError
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class OnlineBase:
+    """A base.
+
+    Attributes:
+        model: its record.
+        version: folder of the pushed version; its name is the lineage's.
+        learned_until: seconds since 1970; rows up to then are in the model. None for logs without days.
+    """
+
+    model: BlessedModel
+    version: Path
+    learned_until: int | None
+
+    @property
+    def lineage(self) -> str:
+        """The name of the lineage that starts here."""
+        return self.version.name
+
+
+def newest(root: Root, name: str) -> OnlineBase | None:
+    """Returns the newest blessed model that was pushed and not withdrawn; None without one.
+
+    Raises:
+        UserError: a record cannot be read.
+    """
+    from components.registry.blessed import read_all
+
+    models = [
+        model
+        for model in read_all(root.blessed(name))
+        if model.pushed and model.checkpoint_uri and not model.is_withdrawn
+    ]
+    # Sorting is stable: of equally new ones, the one blessed last stays last.
+    ordered = sorted(models, key=lambda model: model.days[-1:])
+    return _base(root, ordered[-1]) if ordered else None
+
+
+def find(root: Root, name: str, base: str) -> OnlineBase:
+    """Returns the base that `--base` names.
+
+    Raises:
+        UserError: there is none.
+    """
+    if base == LATEST:
+        found = newest(root, name)
+        if found is None:
+            raise UserError(
+                f"--base: no blessed and pushed model of '{name}' (got {root.uri}); run the daily pipeline first: "
+                "sangam run"
+            )
+        return found
+    from components.registry.blessed import read_all
+
+    version = _version_of_run(root, base)
+    for model in read_all(root.blessed(name)):
+        if model.pushed and Path(model.pushed).name == version and model.checkpoint_uri:
+            if model.is_withdrawn:
+                raise UserError(
+                    f"--base: version {version} was withdrawn (got {base}); restore it with sangam rollback --restore, "
+                    "or start from another run"
+                )
+            return _base(root, model)
+    raise UserError(f"--base: the run's model is not blessed (got {base}); give another run, or latest")
+
+
+def _version_of_run(root: Root, run: str) -> str:
+    from pipelines.local.result.summary import Summary
+
+    file = RunFolder(root.runs / run).summary
+    if not file.is_file():
+        known = ", ".join(sorted(folder.path.name for folder in root.run_folders())[-5:]) or "none"
+        raise UserError(f"--base: no such run in {root.runs} (got {run}); give latest, or one of: {known}")
+    pushed = Summary.model_validate_json(file.read_bytes()).pushed
+    if pushed is None:
+        raise UserError(f"--base: the run has pushed no model (got {run}); give a run that did, or latest")
+    return pushed.version
+
+
+def _base(root: Root, model: BlessedModel) -> OnlineBase:
+    return OnlineBase(model, root.path / model.pushed, _end_of(model.days[-1]) if model.days else None)
+
+
+def _end_of(day: str) -> int:
+    """Returns the last second of a day (UTC), since 1970."""
+    after = datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.timezone.utc) + datetime.timedelta(days=1)
+    return int(after.timestamp()) - 1

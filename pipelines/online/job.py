@@ -1,0 +1,85 @@
+"""The training job of online training."""
+
+from pathlib import Path
+
+from components.registry.checkpoint import FOLDER
+from pipelines.online.base import OnlineBase
+from pipelines.online.request import OnlineRequest
+from schemas.contracts import segments
+from schemas.contracts.export import DESCRIPTION_FILE, read_description
+from schemas.contracts.training_job import Stream, TrainJob
+from schemas.errors import UserError
+from schemas.spec import RankerSpec, digest
+from schemas.spec.cluster import Cluster
+from schemas.spec.training import Constant
+
+
+def segments_folder(request: OnlineRequest) -> Path:
+    """Returns the folder of joined examples."""
+    return request.root.online(request.spec.name) / "examples"
+
+
+def job_of(request: OnlineRequest, base: OnlineBase) -> TrainJob:
+    """Returns the job that trains a base on what comes after its data.
+
+    Raises:
+        UserError: the spec's model is not the base's, or examples after its data are gone.
+    """
+    ranker = request.spec.ranker()
+    _refuse_other_model(ranker, base)
+    folder = request.root.online(request.spec.name) / "training" / base.lineage
+    examples = segments_folder(request)
+    return TrainJob(
+        ranker=_for_online(ranker),
+        spec_digest=digest(ranker),
+        transform="in_pool",
+        train_files=(),
+        transform_graph=base.model.transform_graph_uri,
+        model_dir="",
+        output_dir=str(folder / "output"),
+        final_checkpoint=str(folder / "final"),
+        checkpoint_dir=str(folder / "checkpoints"),
+        base_checkpoint=str(Path(base.model.checkpoint_uri) / FOLDER),
+        log_dir=str(folder / "logs"),
+        stream=Stream(
+            segments=str(examples),
+            first=first_segment(examples, base.learned_until),
+            learned_until=base.learned_until,
+            versions=str(base.version.parent),
+            lineage=base.lineage,
+            settings=request.settings,
+        ),
+    )
+
+
+def first_segment(folder: Path, learned_until: int | None) -> int:
+    """Returns the first segment with a row that the base has not learned from; the next one to come if none has."""
+    for number in segments.numbers(folder):
+        last_event = segments.read(folder, number).last_event
+        if learned_until is None or (last_event is not None and last_event > learned_until):
+            return number
+    return segments.newest(folder) + 1
+
+
+def _for_online(ranker: RankerSpec) -> RankerSpec:
+    """Returns the ranker without what only a training with an end has: it reads for itself, and whoever started it
+    starts it again. Learning rates are those of the spec without their schedule, which has ended."""
+    cluster = ranker.cluster.model_copy(update={"retries": 0, "data_workers": 0, "input_service": None})
+    training = ranker.training.model_copy(update={"schedule": Constant(kind="constant"), "early_stopping": None})
+    return ranker.model_copy(update={"cluster": cluster, "training": training})
+
+
+def _refuse_other_model(ranker: RankerSpec, base: OnlineBase) -> None:
+    file = base.version / DESCRIPTION_FILE
+    try:
+        described = read_description(str(file), file.read_bytes())
+    except OSError as error:
+        raise UserError(
+            f"{file}: cannot be read (got {error.strerror}); push the model again, or start from another base"
+        ) from error
+    same = {"cluster": Cluster()}
+    if digest(described.ranker.model_copy(update=same)) != digest(ranker.model_copy(update=same)):
+        raise UserError(
+            f"--base: version {base.lineage} has another model than the spec (got another digest of its features, "
+            "tables, model or training); run the daily pipeline with this spec first"
+        )

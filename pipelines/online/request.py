@@ -1,0 +1,49 @@
+"""The request for online training, checked before anything is started."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.online.base import OnlineBase, find
+from schemas.contracts.root import Root
+from schemas.derived.plan import refuse_unfit
+from schemas.errors import UserError
+from schemas.spec import Spec
+from schemas.spec.online import Online
+from trainer_module.launch.memory import available_bytes
+
+
+@dataclass(frozen=True)
+class OnlineRequest:
+    """Online training of one spec.
+
+    Attributes:
+        spec: of the ranker.
+        settings: its `online` section.
+        root: of the daily runs.
+        base: that training starts from.
+        source: of the rows, as `--source` gives it.
+        follows: whether to change to newly blessed models.
+    """
+
+    spec: Spec
+    settings: Online
+    root: Root
+    base: OnlineBase
+    source: str
+    follows: bool
+
+
+def check_request(spec: Spec, root: Path, base: str, source: str, *, follows: bool) -> OnlineRequest:
+    """Returns the request, or says what is wrong with it.
+
+    Raises:
+        UserError: the spec has no online section, or there is no base.
+    """
+    if spec.online is None:
+        raise UserError(f"online: is missing in the spec of '{spec.name}' (got no section); declare it: online: {{}}")
+    refuse_unfit(spec, available_bytes())
+    folder = root.resolve()
+    if not folder.is_dir():
+        raise UserError(f"--root: no such folder (got {folder}); give the root of the daily runs of '{spec.name}'")
+    layout = Root(str(folder))
+    return OnlineRequest(spec, spec.online, layout, find(layout, spec.name, base), source, follows)

@@ -1,0 +1,130 @@
+"""Online training from its start to SIGTERM: keeps its programs running, pushes full versions, changes bases."""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from components.alerts.event import Event
+from components.alerts.sending import send
+from components.processes.stopping import StopSignals
+from pipelines.online.base import OnlineBase, newest
+from pipelines.online.full_versions import FullVersions, written_state
+from pipelines.online.job import job_of
+from pipelines.online.joining import joiner_of
+from pipelines.online.processes import Kept
+from pipelines.online.request import OnlineRequest
+from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
+
+_LOG = logging.getLogger(__name__)
+_LAUNCHER = "trainer_module.launch.launcher"
+_POLL_S = 0.5
+_BASE_EVERY_S = 10.0
+_STATE_EVERY_S = 10.0
+STOP_S = 120.0
+"""For the trainer to publish what it has learned and to write a checkpoint, and for the joiner's last segment."""
+
+Say = Callable[[str], None]
+
+
+class Supervisor:
+    """Online training of one request."""
+
+    def __init__(self, request: OnlineRequest, say: Say, environ: dict[str, str]):
+        """Takes the request, what prints a line, and the environment with the address of alerts."""
+        self._request, self._say, self._environ = request, say, environ
+        self._base = request.base
+        self._told_held = ""
+
+    def run(self) -> int:
+        """Trains until a signal; returns the exit code.
+
+        Raises:
+            UserError: a program has found a mistake that trying again cannot help.
+        """
+        # A second longer than the programs are given: what is left then is killed.
+        with StopSignals(grace_s=STOP_S + 30.0) as stop:
+            joiner = joiner_of(self._request)
+            joiner.start()
+            try:
+                while stop.request is None:
+                    self._train(lambda: stop.request is not None, joiner)
+            finally:
+                joiner.end()
+            self._say(f"stopped: {stop.request}")
+            return stop.request.exit_code if stop.request else ExitCode.DONE
+
+    def _train(self, is_stopped: Callable[[], bool], joiner: Kept) -> None:
+        """Trains one base until a signal, or until another model is blessed."""
+        job = job_of(self._request, self._base)
+        trainer = _trainer_of(job)
+        versions = FullVersions(job)
+        self._say(f"training version {self._base.lineage} on, from segment {job.stream.first if job.stream else 1}")
+        trainer.start()
+        base_due = state_due = time.monotonic()
+        following: OnlineBase | None = None
+        try:
+            while not is_stopped() and following is None:
+                for told in (joiner.check(), trainer.check(), versions.check()):
+                    if told:
+                        self._say(told)
+                now = time.monotonic()
+                if now >= base_due and self._request.follows:
+                    base_due, following = now + _BASE_EVERY_S, self._following()
+                if now >= state_due:
+                    state_due = now + _STATE_EVERY_S
+                    self._tell_state(job)
+                time.sleep(_POLL_S)
+            if following is not None:
+                self._say(f"version {following.lineage} was blessed: training goes on from it, after its own data")
+                self._base = following
+            job.stop_file.touch()
+            trainer.wait_for_end(STOP_S)
+        finally:
+            trainer.end()
+            versions.end()
+            self._tell_state(job)
+
+    def _following(self) -> OnlineBase | None:
+        """Returns the newest blessed model, if it is another than the one in training."""
+        found = newest(self._request.root, self._request.spec.name)
+        return found if found is not None and found.lineage != self._base.lineage else None
+
+    def _tell_state(self, job: TrainJob) -> None:
+        state = written_state(job)
+        if not state:
+            return
+        held = str(state.get("held") or "")
+        self._say(
+            f"segment {state['segment']} of {state['newest_segment']}, {state['examples']:,} examples, "
+            f"{state['lag_s']} s behind, delta {state['delta']}" + (" (held)" if held else "")
+        )
+        if held and held != self._told_held:
+            self._alert(held)
+        self._told_held = held
+
+    def _alert(self, held: str) -> None:
+        text = (
+            f"online: no delta goes out (got {held}); training goes on. To go back to an earlier state: "
+            f"sangam rollback {self._base.version.parent} --to {self._base.lineage}+NUMBER --because REASON"
+        )
+        self._say(text)
+        if self._request.spec.alerts is not None:
+            event = Event(
+                kind="refused", pipeline=self._request.spec.name, step="online", date=None, run="online", reason=text
+            )
+            send(self._request.spec.alerts, event, self._environ)
+
+
+def _trainer_of(job: TrainJob) -> Kept:
+    """Returns the trainer's launcher, not started; writes its job file."""
+    folder = Path(job.log_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    job.stop_file.unlink(missing_ok=True)
+    write_job(folder / JOB_FILE, job)
+
+    def reason() -> str:
+        return job.failure_file.read_text() if job.failure_file.exists() else ""
+
+    return Kept("the trainer", [_LAUNCHER, str(folder / JOB_FILE)], folder / "launch.log", reason=reason)

@@ -1,0 +1,48 @@
+"""Mistakes in `online`: what it cannot train, and guards that judge nothing."""
+
+from collections.abc import Iterator
+
+from schemas.problems import Loc, Problem, listed
+from schemas.spec import Spec
+from schemas.spec.data import DayLogs
+from schemas.spec.release import DirectoryPush
+from schemas.spec.sync import InStep
+from schemas.spec.tasks import BinaryTask
+
+_ONLINE: Loc = ("online",)
+
+
+def online_problems(spec: Spec) -> Iterator[Problem]:
+    """Yields every mistake of the section."""
+    if spec.online is None:
+        return
+    if not isinstance(spec.data, DayLogs):
+        yield Problem(
+            _ONLINE, f"goes on from daily runs (got data of kind {spec.data.kind})", "remove it, or use logs by day"
+        )
+    if spec.event_time is None:
+        yield Problem(
+            _ONLINE,
+            "needs the time of each row, to leave out what the base has learned (got no event_time)",
+            "declare event_time, the column of it",
+        )
+    if not isinstance(spec.training.sync, InStep):
+        yield Problem(
+            _ONLINE,
+            f"trains with rows on the ranks (got training.sync of kind {spec.training.sync.kind})",
+            "use training.sync: {kind: sync}",
+        )
+    if not isinstance(spec.push, DirectoryPush):
+        yield Problem(
+            _ONLINE, f"publishes to a folder of versions (got push of kind {spec.push.kind})", "use kind directory"
+        )
+    for number, guard in enumerate(spec.online.guards):
+        task = spec.tasks.get(guard.task)
+        if not isinstance(task, BinaryTask):
+            binary = [name for name, each in spec.tasks.items() if isinstance(each, BinaryTask)]
+            what = "unknown" if task is None else f"of kind {task.kind}"
+            yield Problem(
+                (*_ONLINE, "guards", number, "task"),
+                f"is {what} (got '{guard.task}')",
+                f"a guard judges one of: {listed(binary)}",
+            )

@@ -1,0 +1,138 @@
+"""Online training as its user meets it: log files appear, servers follow, whatever is killed in between."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.e2e.user_run import DATE, ONE_RANK, World, processes_naming, sangam, start, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+_BASE = "20260305001"
+_PARTS = 12
+_QUICK = {
+    "sync": {"rows_every_s": 0.5, "dense_every_s": 1.5, "full_every": 6},
+    "checkpoint_every_s": 1,
+    "joining": {"settle_s": 0.1, "segment_every_s": 0.2, "idle_s": 1, "lateness_s": 0},
+    "guards": [{"task": "like", "metric": "auc", "at_least": 0.3}],
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> World:
+    made = World(tmp_path_factory.mktemp("online"), demo_spec_path)
+    made.generate()
+    spec = made.spec("online", {**ONE_RANK, ("event_time",): "event_time", ("online",): _QUICK})
+    done, summary = made.run(spec)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert summary["pushed"]["version"] == _BASE
+    return made
+
+
+@contextmanager
+def _served(world: World) -> Iterator[str]:
+    """Starts a server; yields the address of its REST interface."""
+    addresses = world.directory / "addresses.json"
+    addresses.unlink(missing_ok=True)
+    options = ["--grpc-port", "0", "--rest-port", "0", "--address-file", str(addresses), "--poll-s", "0.2"]
+    server = start(["serve", str(world.root / "serving" / "short_video"), *options], world.directory / "serve.txt")
+    try:
+        wait_until(lambda: addresses.exists() or server.poll() is not None, "the server is ready", 60)
+        yield f"http://{json.loads(addresses.read_text())['rest']}"
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0
+
+
+def _kill(module: str, world: World) -> None:
+    """Kills the processes of a module that work below the root."""
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if module in words and any(str(world.root) in word for word in words):
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def test_what_arrives_is_learned_once_and_served_whatever_is_killed_and_a_stop_loses_nothing(world: World) -> None:
+    stream, log = world.directory / "stream", world.directory / "online.txt"
+    day = pa.concat_tables([pq.read_table(file) for file in sorted((world.logs / DATE).glob("*.parquet"))])
+    (stream / DATE).mkdir(parents=True)
+    command = ["online", str(world.directory / "online.yaml"), "--source", str(stream), "--root", str(world.root)]
+    logs = world.root / "online" / "short_video" / "training" / _BASE / "logs"
+
+    def state() -> dict[str, Any]:
+        file = logs / "online.json"
+        return json.loads(file.read_text()) if file.exists() else {"examples": 0, "delta": 0}
+
+    with _served(world) as rest:
+
+        def served() -> Any:
+            return httpx.get(f"{rest}/deltas").json()
+
+        assert (served()["lineage"], served()["delta"]) == (_BASE, 0)
+        online = start(command, log)
+        try:
+            for part in range(_PARTS):
+                rows = day.slice(part * day.num_rows // _PARTS, day.num_rows // _PARTS)
+                aside = stream / DATE / f"_part-{part:03d}.parquet"
+                pq.write_table(rows, aside)
+                aside.rename(stream / DATE / f"part-{part:03d}.parquet")
+                arrived = (part + 1) * day.num_rows // _PARTS
+                wait_until(lambda wanted=arrived: state()["examples"] >= wanted, "what has arrived is learned")
+                if part in (3, 7):
+                    _kill("trainer_module", world)
+                if part in (5, 7):
+                    _kill("components.stream", world)
+            wait_until(lambda: served()["delta"] == state()["delta"] >= 6, "the last delta is served")
+            wait_until(lambda: served()["version"] != int(_BASE), "a full version is served")
+            assert served()["problem"] is None
+            assert sangam("online", *command[1:]).returncode == 4  # One at a time.
+        finally:
+            online.terminate()
+            code = online.wait(60)
+        assert code == 143, log.read_text()
+        assert processes_naming(world.root / "online") == []
+        last = state()
+        assert (last["examples"], last["segment"], last["held"]) == (day.num_rows, last["newest_segment"], "")
+        assert 0.3 < last["judged"]["like"]["auc"] < 1
+        wait_until(lambda: served()["delta"] == last["delta"], "what was published at the end is served", 30)
+        assert "was lost" in log.read_text()
+
+
+def test_started_again_it_goes_on_and_a_change_is_served_within_seconds(world: World) -> None:
+    stream, log = world.directory / "stream", world.directory / "again.txt"
+    next_day = "2026-03-06"
+    (stream / next_day).mkdir()
+    rows = pq.read_table(next((world.logs / DATE).glob("*.parquet"))).slice(0, 500)
+    column = rows.schema.get_field_index("event_time")
+    later = pa.array([time_s + 86_400 for time_s in rows["event_time"].to_pylist()])
+    rows = rows.set_column(column, "event_time", later)
+    command = ["online", str(world.directory / "online.yaml"), "--source", str(stream), "--root", str(world.root)]
+    online_file = world.root / "online" / "short_video" / "training" / _BASE / "logs" / "online.json"
+    before = json.loads(online_file.read_text())
+    with _served(world) as rest:
+        online = start(command, log)
+        try:
+            wait_until(lambda: json.loads(online_file.read_text())["written"] > before["written"], "it trains again")
+            pq.write_table(rows, stream / next_day / "_part.parquet")
+            delta = httpx.get(f"{rest}/deltas").json()["delta"]
+            (stream / next_day / "_part.parquet").rename(stream / next_day / "part.parquet")
+            renamed = time.monotonic()
+            wait_until(lambda: httpx.get(f"{rest}/deltas").json()["delta"] > delta, "a delta is served", 60)
+            assert time.monotonic() - renamed < 60
+            wait_until(
+                lambda: json.loads(online_file.read_text())["examples"] == before["examples"] + 500, "all is learned"
+            )
+        finally:
+            online.terminate()
+            assert online.wait(60) == 143, log.read_text()
