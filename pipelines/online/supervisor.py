@@ -9,11 +9,13 @@ from components.alerts.event import Event
 from components.alerts.sending import send
 from components.processes.stopping import StopSignals
 from pipelines.online.base import OnlineBase, newest
+from pipelines.online.cleaning import remove_old_segments
 from pipelines.online.full_versions import FullVersions, written_state
 from pipelines.online.job import job_of
 from pipelines.online.joining import joiner_of
 from pipelines.online.processes import Kept
 from pipelines.online.request import OnlineRequest
+from pipelines.times import utc_now
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
 
@@ -22,6 +24,7 @@ _LAUNCHER = "trainer_module.launch.launcher"
 _POLL_S = 0.5
 _BASE_EVERY_S = 10.0
 _STATE_EVERY_S = 10.0
+_CLEAN_EVERY_S = 300.0
 STOP_S = 120.0
 """For the trainer to publish what it has learned and to write a checkpoint, and for the joiner's last segment."""
 
@@ -62,7 +65,7 @@ class Supervisor:
         versions = FullVersions(job)
         self._say(f"training version {self._base.lineage} on, from segment {job.stream.first if job.stream else 1}")
         trainer.start()
-        base_due = state_due = time.monotonic()
+        base_due = state_due = clean_due = time.monotonic()
         following: OnlineBase | None = None
         try:
             while not is_stopped() and following is None:
@@ -75,6 +78,9 @@ class Supervisor:
                 if now >= state_due:
                     state_due = now + _STATE_EVERY_S
                     self._tell_state(job)
+                if now >= clean_due:
+                    clean_due = now + _CLEAN_EVERY_S
+                    remove_old_segments(job, utc_now())
                 time.sleep(_POLL_S)
             if following is not None:
                 self._say(f"version {following.lineage} was blessed: training goes on from it, after its own data")
