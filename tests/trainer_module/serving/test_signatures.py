@@ -261,9 +261,9 @@ def test_requests_at_the_same_time_never_mix_and_insert_nothing(exported: Export
 @pytest.mark.parametrize(
     ("features", "names"),
     [
-        (["age", "spent"], {"serving_default", "rank"}),
-        (["age", "history"], {"serving_default", "rank", "table_size", "upsert", "remove"}),
-        (["user"], {"serving_default", "rank", "table_size", "upsert", "remove", "known_ids"}),
+        (["age", "spent"], {"serving_default", "rank", "replace_dense"}),
+        (["age", "history"], {"serving_default", "rank", "replace_dense", "table_size", "upsert", "remove"}),
+        (["user"], {"serving_default", "rank", "replace_dense", "table_size", "upsert", "remove", "known_ids"}),
     ],
 )
 def test_a_ranker_has_the_signatures_that_its_features_need(
