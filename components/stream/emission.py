@@ -1,7 +1,7 @@
 """Rows whose windows are over become examples, by the functions of the batch joiner."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from components.steps.example_gen.joining.splitting import source_schema
 from components.steps.example_gen.rows.conversion import convert
 from components.steps.example_gen.rows.limits import limits_of
 from components.steps.example_gen.rows.sampling import sampled, sampling_of
-from components.stream.reading import Integers, MainFile, OtherFile
+from components.stream.reading import Integers, MainFile, OtherFile, key_hashes
 from schemas.contracts.joining_job import JoiningJob
 from schemas.derived.columns import columns
 from schemas.derived.sources import origins
@@ -35,19 +35,40 @@ class Emission:
         self._joined = [column for column in self._columns if column.name in joined]
 
     def examples(
-        self, file: MainFile, chosen: Integers, others: Sequence[OtherFile], counts: Counter[str]
-    ) -> tuple[pa.RecordBatch, Integers]:
-        """Returns the examples of some rows of a file, and each one's place among `chosen`.
+        self, chosen: Sequence[tuple[MainFile, Integers]], others: Sequence[OtherFile], counts: Counter[str]
+    ) -> list[tuple[pa.RecordBatch, Integers]]:
+        """Returns the examples of each file, and each one's place among the rows chosen of it.
 
         Args:
-            file: of the main log.
-            chosen: indices of its rows, ascending.
+            chosen: files of the main log, and indices of their rows, ascending.
             others: everything of the sources that is kept.
             counts: are added to.
         """
+        sides = [
+            {name: _rows_of(file.sides[name], file.rows[rows]) for name in self._logs.sources} for file, rows in chosen
+        ]
+        # A file holds a small part of what is kept: a join sorts both of its sides.
+        related = {
+            name: _with_keys_of([of_file[name] for of_file in sides], [each for each in others if each.source == name])
+            or pa.RecordBatch.from_pylist([], source_schema(source, self._columns))
+            for name, source in self._logs.sources.items()
+        }
+        return [
+            self._of_file(file, rows, of_file, related, counts)
+            for (file, rows), of_file in zip(chosen, sides, strict=True)
+        ]
+
+    def _of_file(
+        self,
+        file: MainFile,
+        chosen: Integers,
+        sides: Mapping[str, pa.RecordBatch],
+        related: Mapping[str, pa.RecordBatch],
+        counts: Counter[str],
+    ) -> tuple[pa.RecordBatch, Integers]:
         batch, kept = file.batch.take(pa.array(chosen)), np.arange(len(chosen))
         if self._logs.sources:
-            batch, kept = self._with_joined(file, chosen, batch, others, counts)
+            batch, kept = self._with_joined(file, chosen, batch, sides, related, counts)
         names = [column.name for column in self._columns]
         batch = pa.RecordBatch.from_arrays([_column(batch, name) for name in names], names)
         if self._sampling is not None and batch.num_rows:
@@ -66,7 +87,8 @@ class Emission:
         file: MainFile,
         chosen: Integers,
         batch: pa.RecordBatch,
-        others: Sequence[OtherFile],
+        sides: Mapping[str, pa.RecordBatch],
+        related: Mapping[str, pa.RecordBatch],
         counts: Counter[str],
     ) -> tuple[pa.RecordBatch, Integers]:
         """Adds the columns of the sources; returns the rows that stay, and each one's place among `chosen`."""
@@ -74,12 +96,8 @@ class Emission:
         arrays: dict[str, pa.Array] = {}
         stays = np.ones(len(chosen), bool)
         for name, source in sorted(self._logs.sources.items()):
-            side = file.sides[name]
-            of_rows = side.take(pa.array(np.flatnonzero(np.isin(numbers_of(side, ROW), wanted))))
-            schema = source_schema(source, self._columns)
-            parts = [other.batch for other in others if other.source == name]
-            other = single(parts) if parts else pa.RecordBatch.from_pylist([], schema)
-            joined = join_bucket(source, of_rows, other, set(numbers_of(of_rows, DAY).tolist()), ())
+            of_rows = sides[name]
+            joined = join_bucket(source, of_rows, related[name], set(numbers_of(of_rows, DAY).tolist()), ())
             assert joined.batch is not None
             order = np.searchsorted(numbers_of(joined.batch, ROW), wanted)
             found = joined.batch.take(pa.array(order))
@@ -100,6 +118,25 @@ class Emission:
         main = batch.take(pa.array(places))
         whole = [*main.columns, *of_sources.columns]
         return pa.RecordBatch.from_arrays(whole, [*main.schema.names, *of_sources.schema.names]), places
+
+
+def _rows_of(side: pa.RecordBatch, rows: Integers) -> pa.RecordBatch:
+    """Returns some rows of a file, by their index in it."""
+    return side.take(pa.array(np.flatnonzero(np.isin(numbers_of(side, ROW), rows))))
+
+
+def _with_keys_of(rows: Sequence[pa.RecordBatch], others: Sequence[OtherFile]) -> pa.RecordBatch | None:
+    """Returns what of a source may belong to some rows; None if nothing does."""
+    wanted = np.unique(np.concatenate([key_hashes(of_file) for of_file in rows]))
+    if not len(wanted):
+        return None
+    parts = []
+    for other in others:
+        places = np.searchsorted(wanted, other.hashes) % len(wanted)
+        found = np.flatnonzero(wanted[places] == other.hashes)
+        if len(found):
+            parts.append(other.batch.take(pa.array(found)))
+    return single(parts) if parts else None
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:

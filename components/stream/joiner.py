@@ -169,12 +169,14 @@ class Joiner:
     def _seal(self, ready: Integers) -> None:
         counts: Counter[str] = Counter()
         parts, orders, times = [], [], []
-        for number in np.unique(ready[:, 1]).tolist():
-            file, chosen = self._main[number], np.sort(ready[ready[:, 1] == number, 2])
-            batch, kept = self._emission.examples(file, chosen, list(self._others.values()), counts)
+        of_files = [
+            (self._main[number], np.sort(ready[ready[:, 1] == number, 2])) for number in np.unique(ready[:, 1]).tolist()
+        ]
+        examples = self._emission.examples(of_files, list(self._others.values()), counts)
+        for (file, chosen), (batch, kept) in zip(of_files, examples, strict=True):
             parts.append(batch)
             at = chosen[kept]
-            orders.append(np.stack([file.order[at], np.full(len(at), number), at], axis=1))
+            orders.append(np.stack([file.order[at], np.full(len(at), file.number), at], axis=1))
             times.append(file.times[at])
             file.waits[chosen] = False
         order, event = np.concatenate(orders), np.concatenate(times)

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.steps.example_gen.files.storage import open_file
+from components.steps.example_gen.joining.keys import buckets
 from components.steps.example_gen.joining.plan import JoinFile
-from components.steps.example_gen.joining.sides import TIME
+from components.steps.example_gen.joining.sides import KEY, TIME
 from components.steps.example_gen.joining.slices import single, together
 from components.steps.example_gen.joining.splitting import FileReport, Splitter, row_schema, source_schema
 from components.steps.example_gen.readers import formats
@@ -54,12 +55,13 @@ class MainFile:
 
 @dataclass
 class OtherFile:
-    """Rows of a source; `times` as of the main log."""
+    """Rows of a source; `times` as of the main log, `hashes` as `key_hashes` returns them."""
 
     number: int
     source: str
     batch: pa.RecordBatch
     times: Integers
+    hashes: Integers
 
 
 class FileReader:
@@ -111,7 +113,8 @@ class FileReader:
         """Returns the rows of a file of a source; raises as `main` does."""
         batch = self._slices(arrival, number)[arrival.source]
         counts[f"rows of {arrival.source}"] += batch.num_rows
-        return OtherFile(number, arrival.source, batch, _times(batch.column(batch.schema.get_field_index(TIME))))
+        times = _times(batch.column(batch.schema.get_field_index(TIME)))
+        return OtherFile(number, arrival.source, batch, times, key_hashes(batch))
 
     def _slices(self, arrival: Arrival, number: int) -> dict[str, pa.RecordBatch]:
         """Returns the file's rows as sides of the joins: of each source for the main log, else of its own."""
@@ -128,6 +131,12 @@ class FileReader:
             schema = source_schema(self._logs.sources[arrival.source], self._columns)
             return {arrival.source: together(parts.get(arrival.source, []), schema)}
         return {name: together(parts.get(name, []), row_schema(each)) for name, each in self._logs.sources.items()}
+
+
+def key_hashes(side: pa.RecordBatch) -> Integers:
+    """Returns a hash of the keys of each row of either side of a join."""
+    keys = [column for name, column in zip(side.schema.names, side.columns, strict=True) if name.startswith(KEY)]
+    return buckets(keys, 2**62)
 
 
 def _times(array: pa.Array) -> Integers:
