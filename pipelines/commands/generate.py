@@ -20,6 +20,14 @@ def generate(
     users: Annotated[int, typer.Option(min=1, help="Users on the first day; new ones join every day.")] = 2_000,
     posts: Annotated[int, typer.Option(min=1, help="Posts on the first day; new ones appear every day.")] = 5_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same logs.")] = 1,
+    drift: Annotated[
+        float,
+        typer.Option(
+            metavar="RATE",
+            help="How fast tastes and trends move: after 1/RATE days a user's taste has a correlation of 1/e with what "
+            "it was; trends of posts and hashtags move four times as fast, and posts appear all day. 0: nothing moves.",
+        ),
+    ] = 0.0,
     format_: Annotated[Literal["parquet", "csv", "tfrecord"], typer.Option("--format", help="File format.")] = (
         "parquet"
     ),
@@ -48,6 +56,7 @@ def generate(
             num_users=users,
             num_posts=posts,
             seed=seed,
+            drift=drift,
             file_format=format_,
             overwrite=overwrite,
             progress=lambda day, rows: bar.advance(task),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipelines.synthetic.files import FileFormat, write_table
 from pipelines.synthetic.simulation import simulate
-from pipelines.synthetic.world import Scale
+from pipelines.synthetic.world import MAX_DRIFT, Scale
 from schemas.errors import UserError
 
 SUCCESS = "_SUCCESS"
@@ -28,13 +28,15 @@ def generate(
     num_users: int,
     num_posts: int,
     seed: int,
+    drift: float = 0.0,
     file_format: FileFormat = "parquet",
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> list[Path]:
     """Writes seeded logs, one folder `YYYY-MM-DD` per day, and returns the folders.
 
-    A folder that holds the very same logs already is left alone, so that a second call is harmless.
+    A folder that holds the very same logs already is left alone, so that a second call is harmless. `Scale` tells what
+    the sizes, the seed and the drift are.
 
     Raises:
         UserError: for sizes that make no logs, and for a day's folder with other content unless `overwrite`.
@@ -45,12 +47,14 @@ def generate(
             raise UserError(f"{name}: makes no logs (got {size}); at least 1")
     if seed < 0:
         raise UserError(f"seed: is negative (got {seed}); 0 or more")
+    if not 0 <= drift <= MAX_DRIFT:
+        raise UserError(f"drift: is out of range (got {drift}); from 0, nothing moves, to {MAX_DRIFT:.0f}")
     if num_days > (datetime.date.max - first_day).days:
         raise UserError(f"days: go beyond the year 9999 (got {num_days} from {first_day}); start earlier or make fewer")
     if output.exists() and not output.is_dir():
         raise UserError(f"{output}: is a file (got it as the folder of the logs); name a folder")
     output.mkdir(parents=True, exist_ok=True)
-    scale = Scale(rows_per_day=rows_per_day, num_users=num_users, num_posts=num_posts, seed=seed)
+    scale = Scale(rows_per_day=rows_per_day, num_users=num_users, num_posts=num_posts, seed=seed, drift=drift)
     folders = []
     for day in simulate(scale, first_day=first_day, num_days=num_days):
         folder = output / day.date.isoformat()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipelines.synthetic.drift import Day, after, day_of
 from pipelines.synthetic.history import History, empty_history, recent, updated
 from pipelines.synthetic.world import (
     DAY_S,
@@ -55,13 +56,14 @@ class SimulatedDay:
 
 @dataclass(frozen=True)
 class _Views:
-    """Views of a day in the order of time, as indices into users, posts and tabs."""
+    """Views of a day in the order of time, as indices into users, posts and tabs; `second` is that of the day."""
 
     user: Ints
     post: Ints
     tab: Ints
     hour: Ints
     time_s: Ints
+    second: Ints
     speed_mbps: Floats
 
 
@@ -77,9 +79,10 @@ def simulate(scale: Scale, *, first_day: datetime.date, num_days: int) -> Iterat
         new_users, new_posts = users_of(world, day), posts_of(world, day, start_s)
         users = joined(users, new_users) if users else new_users
         posts = joined(posts, new_posts) if posts else new_posts
+        moving = day_of(scale, world, users, posts, day)
         rng = random(scale, EVENTS, day)
-        views = _views(rng, world, users, posts, start_s)
-        logits = _logits(world, users, posts, views)
+        views = _views(rng, world, users, posts, moving, start_s)
+        logits = _logits(world, users, posts, moving, views)
         if offset is None:
             offset = np.array([_offset(logits[:, task], rate) for task, rate in enumerate(TASK_RATES)])
         probabilities = _sigmoid(logits + offset)
@@ -87,19 +90,22 @@ def simulate(scale: Scale, *, first_day: datetime.date, num_days: int) -> Iterat
         table = _table(rng, world, users, posts, views, labels, history)
         yield SimulatedDay(date, table, {name: probabilities[:, task] for task, name in enumerate(TASKS)})
         history = updated(history, views.user, posts.id[views.post], views.time_s)
+        world, users, posts = after(moving, world, users, posts)
 
 
-def _views(rng: np.random.Generator, world: World, users: Users, posts: Posts, start_s: int) -> _Views:
+def _views(rng: np.random.Generator, world: World, users: Users, posts: Posts, moving: Day, start_s: int) -> _Views:
     num = world.scale.rows_per_day
     hour = rng.choice(24, size=num, p=HOUR_WEIGHTS / HOUR_WEIGHTS.sum())
     time_s = start_s + hour * 3_600 + rng.integers(3_600, size=num)
     order = np.argsort(time_s, kind="stable")
+    hour, time_s = hour[order], time_s[order]
+    second = time_s - start_s
     user = _draw(rng, users.popularity, num)
-    age_days = (start_s - posts.born_s) / DAY_S
-    candidates = _draw(rng, posts.popularity * 0.5 ** (age_days / HALF_LIFE_DAYS), num * NUM_CANDIDATES)
-    candidates = candidates.reshape(num, NUM_CANDIDATES)
+    # With drift, what is popular changes with the minute.
+    part_s = 60 if world.scale.drift else DAY_S
+    candidates = _candidates(rng, posts, moving, start_s, second, part_s)
     # The feed shows what suits the user: the Gumbel trick draws one candidate with softmax(affinity).
-    taste = np.einsum("nf,ncf->nc", users.factors[user], posts.factors[candidates])
+    taste = np.einsum("nf,ncf->nc", moving.tastes.at(user, second), posts.factors[candidates])
     shown = np.argmax(2.0 * taste + rng.gumbel(size=taste.shape), axis=1)
     speed = users.speed_mbps[user] * rng.lognormal(sigma=0.3, size=num)
     is_outlier = rng.random(num) < SPEED_OUTLIERS
@@ -107,33 +113,58 @@ def _views(rng: np.random.Generator, world: World, users: Users, posts: Posts, s
         user=user,
         post=candidates[np.arange(num), shown],
         tab=rng.choice(len(TABS), size=num, p=TAB_SHARES),
-        hour=hour[order],
-        time_s=time_s[order],
+        hour=hour,
+        time_s=time_s,
+        second=second,
         speed_mbps=np.round(np.where(is_outlier, speed * 10_000, speed), 3),
     )
 
 
-def _logits(world: World, users: Users, posts: Posts, views: _Views) -> Floats:
+def _candidates(rng: np.random.Generator, posts: Posts, moving: Day, start_s: int, second: Ints, part_s: int) -> Ints:
+    """Returns the posts that could be shown at each second, ascending: [n, NUM_CANDIDATES].
+
+    They are drawn by popularity at the beginning of each part of the day; posts that are not born then are left out.
+    """
+    every, drawn = np.arange(len(posts.id)), []
+    bounds = np.searchsorted(second, np.arange(0, DAY_S + part_s, part_s))
+    for part, num in enumerate(np.diff(bounds)):
+        age_days = (start_s + part * part_s - posts.born_s) / DAY_S
+        heat = moving.heat.at(every, np.full(len(every), part * part_s))
+        weights = np.where(age_days < 0, 0.0, posts.popularity * np.exp(heat) * 0.5 ** (age_days / HALF_LIFE_DAYS))
+        drawn.append(_draw(rng, weights, num * NUM_CANDIDATES))
+    return np.concatenate(drawn).reshape(-1, NUM_CANDIDATES)
+
+
+def _logits(world: World, users: Users, posts: Posts, moving: Day, views: _Views) -> Floats:
     """Returns what is known of each view's labels, [views, tasks], up to one constant per task."""
-    user, post = views.user, views.post
-    affinity = np.einsum("nf,tf,nf->nt", users.factors[user], world.task_factors, posts.factors[post])
-    counted = np.arange(MAX_TAGS) < posts.num_tags[:, None]
-    tags = np.einsum("pkt,pk->pt", world.tag_bias[posts.tags], counted / np.maximum(posts.num_tags, 1)[:, None])
+    user, post, second = views.user, views.post, views.second
+    tastes = moving.tastes.at(user, second)
+    affinity = np.einsum("nf,tf,nf->nt", tastes, world.task_factors, posts.factors[post])
     duration = (np.log(posts.duration_s[post]) - 3.2) / 0.9
     speed = (np.log(np.minimum(views.speed_mbps, 1_000) + 1e-3) - 2.5) / 0.95
     same_language = users.language[user] == posts.language[post]
     return np.asarray(
         AFFINITY_SCALE * affinity
         + users.bias[user]
-        + posts.bias[post]
+        + moving.post_bias.at(post, second)
         + world.author_bias[posts.author[post]]
-        + tags[post]
+        + _tag_effects(posts, moving, post, second)
         + world.tab_bias[views.tab]
         + world.hour_bias[views.hour]
         + duration[:, None] * DURATION_EFFECT
         + speed[:, None] * SPEED_EFFECT
         + same_language[:, None] * SAME_LANGUAGE_EFFECT
     )
+
+
+def _tag_effects(posts: Posts, moving: Day, post: Ints, second: Ints) -> Floats:
+    """Returns the mean effect of each view's hashtags, [views, tasks]."""
+    num_tags = posts.num_tags[post]
+    effects = np.zeros((len(post), len(TASKS)))
+    for place in range(MAX_TAGS):
+        share = (place < num_tags) / np.maximum(num_tags, 1)
+        effects += moving.tag_bias.at(posts.tags[post, place], second) * share[:, None]
+    return effects
 
 
 def _table(

@@ -22,13 +22,18 @@ NUM_FACTORS = 8
 NEW_USERS_FRACTION = 0.02
 NEW_POSTS_FRACTION = 0.06
 POSTS_PER_AUTHOR = 8
+TAG_BIAS_SD = 0.7
+MAX_DRIFT = 24.0
+"""Tastes are drawn for every hour: faster ones would be noise."""
+_POST_TASK_SD, _POST_SD = 0.4, 0.2
+POST_BIAS_SD = float(np.hypot(_POST_TASK_SD, _POST_SD))
 DAY_S = 86_400
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 # One random stream for each purpose, so that drawing more of one thing changes nothing else.
-_GLOBAL, _USERS, _POSTS, EVENTS = range(4)
+_GLOBAL, _USERS, _POSTS, EVENTS, DRIFT = range(5)
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,15 @@ class Scale:
         num_users: users on the first day; each later day brings 2 % more.
         num_posts: posts on the first day; each later day brings 6 % more.
         seed: the same seed makes the same logs.
+        drift: how fast tastes and trends move, see `drift`: after 1 / drift days the correlation of a user's taste with
+            what it was is 1 / e. 0: nothing moves, and a day's new posts are there from midnight on.
     """
 
     rows_per_day: int
     num_users: int
     num_posts: int
     seed: int
+    drift: float = 0.0
 
     @property
     def num_authors(self) -> int:
@@ -67,10 +75,14 @@ class Users:
 
 @dataclass(frozen=True)
 class Posts:
-    """Posts P by index; `bias` is [P, tasks]; `tags` is [P, MAX_TAGS], of which the first `num_tags` count."""
+    """Posts P by index; `bias` is [P, tasks]; `tags` is [P, MAX_TAGS], of which the first `num_tags` count.
+
+    `heat` is the logarithm of what `popularity` is multiplied by.
+    """
 
     id: Ints
     popularity: Floats
+    heat: Floats
     factors: Floats
     bias: Floats
     language: Ints
@@ -124,7 +136,7 @@ def make_world(scale: Scale, num_tabs: int) -> World:
         author_followers=np.floor(np.minimum(100 * (1 + rng.pareto(0.5, size=num_authors)), 3e8)),
         author_bias=rng.normal(scale=0.5, size=(num_authors, len(TASKS))),
         tag_name=np.array([f"{topic}_{number:02d}" for topic in TOPICS for number in range(TAGS_PER_TOPIC)]),
-        tag_bias=rng.normal(scale=0.7, size=(num_tags, len(TASKS))),
+        tag_bias=rng.normal(scale=TAG_BIAS_SD, size=(num_tags, len(TASKS))),
         tab_bias=rng.normal(scale=0.6, size=(num_tabs, len(TASKS))),
         hour_bias=0.3 * np.cos(2 * np.pi * (hours - rng.integers(24, size=(1, len(TASKS)))) / 24),
     )
@@ -149,8 +161,8 @@ def users_of(world: World, day: int) -> Users:
 
 
 def posts_of(world: World, day: int, start_s: int) -> Posts:
-    """Returns the posts first shown on the day that starts at `start_s`: uploaded in the 24 hours before it; day 0
-    shows those of the 30 days before."""
+    """Returns the posts first shown on the day that starts at `start_s`: uploaded in the 24 hours before it, or, with
+    drift, during the day; day 0 shows those of the 30 days before."""
     scale = world.scale
     rng = random(scale, _POSTS, day)
     first, num = _cohort(scale.num_posts, NEW_POSTS_FRACTION, day)
@@ -165,10 +177,12 @@ def posts_of(world: World, day: int, start_s: int) -> Posts:
     return Posts(
         id=spread(np.arange(first, first + num), salt=3),
         popularity=zipf(rng, num, 1.0),
+        heat=np.zeros(num),
         factors=_unit(world.topic_factors[topic] + 0.15 * rng.normal(size=(num, NUM_FACTORS))),
-        bias=rng.normal(scale=0.4, size=(num, len(TASKS))) + rng.normal(scale=0.2, size=(num, 1)),
+        bias=rng.normal(scale=_POST_TASK_SD, size=(num, len(TASKS))) + rng.normal(scale=_POST_SD, size=(num, 1)),
         language=rng.choice(len(LANGUAGES), size=num, p=LANGUAGE_SHARES),
-        born_s=start_s - rng.integers(1, DAY_S * (30 if day == 0 else 1), size=num),
+        born_s=(start_s if day == 0 or not scale.drift else start_s + DAY_S)
+        - rng.integers(1, DAY_S * (30 if day == 0 else 1), size=num),
         duration_s=np.clip(rng.lognormal(mean=3.2, sigma=0.9, size=num), 2.0, 7_200.0).round(2),
         author=author,
         num_tags=np.minimum(rng.poisson(2.2, size=num), MAX_TAGS),

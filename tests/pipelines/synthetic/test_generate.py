@@ -84,10 +84,13 @@ def test_an_empty_folder_of_a_day_is_filled(tmp_path: Path) -> None:
         ({"num_users": -1}, "users", "(got -1)"),
         ({"num_posts": 0}, "posts", "(got 0)"),
         ({"seed": -1}, "seed", "(got -1) ... 0"),
+        ({"drift": -0.5}, "drift", "(got -0.5)"),
+        ({"drift": 25.0}, "drift", "(got 25.0) ... 24"),
+        ({"drift": float("nan")}, "drift", "(got nan)"),
         ({"num_days": 10**8}, "days", "9999"),
     ],
 )
-def test_sizes_that_make_no_logs_are_refused(tmp_path: Path, changes: dict[str, int], place: str, value: str) -> None:
+def test_sizes_that_make_no_logs_are_refused(tmp_path: Path, changes: dict[str, Any], place: str, value: str) -> None:
     with pytest.raises(UserError, match=place_and_value(place, value)):
         _generate(tmp_path, **changes)
 
