@@ -2,8 +2,8 @@
 
     python -m bench.stream FOLDER --rate 500 --window-s 3600
 
-Writes `window + 15 minutes` of the tests' logs below FOLDER, in files of 5 s: `rate` rows a second, for 3 in 10 an action,
-and 20,000 items. Prints what reading a row costs, and what an example costs while the window waits.
+Writes `window + 15 minutes` of the tests' logs below FOLDER, in files of 5 s: `rate` rows a second, for 3 in 10 an
+action, and 20,000 items. Prints what reading a row costs, and what an example costs while the window waits.
 """
 
 import argparse
