@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("components.server")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SWITCH_INTERVAL_S = 5e-5
+_SIGNAL_S = 1.0
 
 
 def serve(options: Options) -> int:
@@ -60,7 +61,9 @@ def serve(options: Options) -> int:
             if not serving.versions.is_ready() and (options.directory / MODEL_FILE).is_file():
                 return ExitCode.FAILED  # The log has the reason; there will be no other version.
             _announce(options, serving)
-        stopped.wait()
+        # Not for ever: the kernel may give the signal to another thread, which does not wake this one.
+        while not stopped.wait(_SIGNAL_S):
+            pass
         return ExitCode.DONE
     finally:
         serving.stop(options.grace_s)
