@@ -1,5 +1,6 @@
 """The ranks' own scores of a few raw examples; the exported model must reproduce them."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,12 @@ def write_check(job: TrainJob, rank: int, predict: Callable[[Batch | None], dict
         np.savez(Path(job.output_dir) / CHECK_SCORES_FILE, **scores)
 
 
+@functools.lru_cache(maxsize=1)
+def _graph(folder: str) -> TransformGraph:
+    # An online training checks again and again, and TensorFlow keeps something of every graph that it loads.
+    return TransformGraph(folder)
+
+
 def read_check(output_dir: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
     """Returns the raw examples and the ranks' scores of them: {task: [n, 1]}."""
     raw = list(tf.data.TFRecordDataset(str(output_dir / CHECK_EXAMPLES_FILE)).as_numpy_iterator())
@@ -44,7 +51,7 @@ def read_check(output_dir: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
 
 
 def _transformed(job: TrainJob, raw: list[bytes]) -> Batch:
-    transform = TransformGraph(job.transform_graph)
+    transform = _graph(job.transform_graph)
     columns = tf.io.parse_example(
         tf.constant(raw), {name: tf.io.VarLenFeature(kind) for name, kind in transform.columns.items()}
     )

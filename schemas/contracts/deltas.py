@@ -56,6 +56,8 @@ class Delta(FrozenModel):
         examples: trained on so far.
         groups: by name.
         dense: it has the dense weights.
+        is_whole: it has all changes. Otherwise more rows were removed than the ranks remember: no server applies it,
+            and a full version that includes it follows.
         created: UTC.
         files: by name.
     """
@@ -70,6 +72,7 @@ class Delta(FrozenModel):
     examples: int
     groups: dict[str, GroupChange]
     dense: bool
+    is_whole: bool = True
     created: datetime.datetime
     files: dict[str, FileRecord]
 

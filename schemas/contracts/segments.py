@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ EXAMPLES_FILE, SEGMENT_FILE = "examples.blocks", "segment.json"
 _NUMBER = re.compile(r"\d{12}")
 _CHUNK_BYTES = 2**20
 _REMEDY = "another version has written it: stop both, remove the folder of segments, and start from the base again"
+_RESTORE = "restore it from a backup: training goes on from this segment"
 
 
 class FileRecord(FrozenModel):
@@ -60,6 +61,11 @@ class Segment(FrozenModel):
     created: datetime.datetime
     files: dict[str, FileRecord]
 
+    @property
+    def newest_event(self) -> int | None:
+        """`last_event`, but not after the segment was made: one wrong clock must not make all others look old."""
+        return None if self.last_event is None else min(self.last_event, int(self.created.timestamp()))
+
 
 def path_of(folder: Path, number: int) -> Path:
     """Returns the folder of a segment."""
@@ -71,18 +77,29 @@ def exists(folder: Path, number: int) -> bool:
     return (path_of(folder, number) / SEGMENT_FILE).is_file()
 
 
-def numbers(folder: Path) -> list[int]:
-    """Returns the numbers of all sealed segments, ascending; none where there is no folder."""
-    if not folder.is_dir():
-        return []
-    names = sorted(path.name for path in folder.iterdir() if _NUMBER.fullmatch(path.name))
-    return [int(name) for name in names if exists(folder, int(name))]
+def numbers(folder: Path) -> Iterator[int]:
+    """Yields the numbers of all sealed segments, ascending; none where there is no folder."""
+    return (number for number in _begun(folder) if exists(folder, number))
 
 
-def newest(folder: Path) -> int:
-    """Returns the number of the last segment; 0 without any."""
-    names = sorted(os.listdir(folder), reverse=True) if folder.is_dir() else []
-    return next((int(name) for name in names if _NUMBER.fullmatch(name) and exists(folder, int(name))), 0)
+def newest(folder: Path, known: int = 0) -> int:
+    """Returns the number of the last segment; 0 without any.
+
+    Args:
+        folder: of segments; two days of them are 86,400.
+        known: number of one that was the last before: the folder is not listed where it is still there.
+    """
+    if known and exists(folder, known):
+        while exists(folder, known + 1):
+            known += 1
+        return known
+    return next((number for number in reversed(_begun(folder)) if exists(folder, number)), 0)
+
+
+def _begun(folder: Path) -> list[int]:
+    """Returns the numbers of all segments, also of those being written or removed, ascending."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
 
 def begin(folder: Path, number: int) -> Path:
@@ -155,25 +172,32 @@ def refuse_damaged(folder: Path, segment: Segment) -> None:
         try:
             found = record_of(path / name)
         except OSError as error:
-            raise UserError(f"{path / name}: cannot be read (got {error.strerror}); {_REMEDY}") from error
+            raise UserError(f"{path / name}: cannot be read (got {error.strerror}); {_RESTORE}") from error
         if found != expected:
             raise UserError(
                 f"{path / name}: differs from {SEGMENT_FILE} (got {found.bytes} bytes, sha256 {found.sha256}; sealed "
-                f"were {expected.bytes}, {expected.sha256}); {_REMEDY}"
+                f"were {expected.bytes}, {expected.sha256}); {_RESTORE}"
             )
 
 
 def remove_before(folder: Path, number: int, *, created_before: datetime.datetime) -> list[int]:
     """Removes segments below a number that were made before a time; returns their numbers."""
     removed = []
-    for each in numbers(folder):
-        if each >= number or read(folder, each).created >= created_before:
+    for each in _begun(folder):
+        # One below the number without its file was left by a removal that was killed.
+        if each >= number or (exists(folder, each) and read(folder, each).created >= created_before):
             break
-        path = path_of(folder, each)
-        (path / SEGMENT_FILE).unlink()
-        shutil.rmtree(path)
+        remove(folder, each)
         removed.append(each)
     return removed
+
+
+def remove(folder: Path, number: int) -> None:
+    """Removes a segment. Even if power fails, it is there as a whole or not at all."""
+    path = path_of(folder, number)
+    (path / SEGMENT_FILE).unlink(missing_ok=True)
+    sync(path)
+    shutil.rmtree(path)
 
 
 def records(path: Path, but: Iterable[str] = ()) -> dict[str, FileRecord]:

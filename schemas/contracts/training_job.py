@@ -113,7 +113,8 @@ class TrainJob(FrozenModel):
             "days": [*self.days, *self.refit_days],
         }
         if self.stream is not None:
-            begins = {"first", "learned_until", "lineage", "segments"}
+            # Not `first`: it changes when old segments are removed, and a checkpoint says by itself what follows.
+            begins = {"learned_until", "lineage", "segments"}
             meaning["stream"] = self.stream.model_dump_json(include=begins)
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainer_module.snapshot import Arrays
 
-_LOSSES, _EXAMPLES = "history_losses", "history_examples"
+_LOSSES, _EXAMPLES, _ONLINE = "history_losses", "history_examples", "history_online_"
 
 
 @dataclass
@@ -70,6 +70,8 @@ class History:
         notes: for the user, a sentence each.
         validated: examples of the validation split.
         refit_from: first of the reports that are of passes over the validation split; None: not begun.
+        online: what an online training has noted, JSON.
+        online_arrays: arrays of it.
     """
 
     reports: list[EpochReport] = field(default_factory=list)
@@ -86,6 +88,8 @@ class History:
     notes: list[str] = field(default_factory=list)
     validated: int = 0
     refit_from: int | None = None
+    online: dict[str, Any] = field(default_factory=dict)
+    online_arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
         """Adds a note, once however often the job is resumed."""
@@ -143,12 +147,13 @@ class History:
         ]
         if epochs:
             epochs[-1]["seconds"] = self.reports[-1].seconds + epoch_s
-        rest = {name: value for name, value in vars(self).items() if name != "reports"}
+        rest = {name: value for name, value in vars(self).items() if name not in ("reports", "online_arrays")}
         document = {**rest, "seconds": self.seconds + seconds, "epochs": epochs}
         examples = [number for report in self.reports for number in report.step_examples]
         # float64: the reports hold Python floats, which must come back exactly.
         losses = np.array([losses for report in self.reports for losses in report.step_losses], np.float64)
-        return json.dumps(document).encode(), {_LOSSES: losses, _EXAMPLES: np.array(examples, np.int64)}
+        arrays: Arrays = {_ONLINE + name: array for name, array in self.online_arrays.items()}
+        return json.dumps(document).encode(), {_LOSSES: losses, _EXAMPLES: np.array(examples, np.int64), **arrays}
 
 
 def decode(content: bytes, arrays: Arrays) -> History:
@@ -162,4 +167,5 @@ def decode(content: bytes, arrays: Arrays) -> History:
         left_out = {"shared_skipped": epoch["skipped"], "shared_left_out": epoch.get("left_out", 0)}
         reports.append(EpochReport(**steps, **left_out, **epoch))
         start = end
-    return History(reports=reports, **document)
+    online = {name.removeprefix(_ONLINE): array for name, array in arrays.items() if name.startswith(_ONLINE)}
+    return History(reports=reports, online_arrays=online, **document)

@@ -18,24 +18,33 @@ _LOG = logging.getLogger("trainer_module.online")
 class Checkpoints:
     """Writes them in the background, one at a time."""
 
-    def __init__(self, directory: Path, manifest: Manifest, *, rank: int, keep: int):
-        """Takes the folder, what all checkpoints of this training have in common, and how many stay."""
+    def __init__(self, directory: Path, manifest: Manifest, *, rank: int, keep: int, written_step: int | None):
+        """Takes the folder, what all checkpoints of this training have in common, and how many stay.
+
+        Args:
+            directory: for them.
+            manifest: of the state that training starts from.
+            rank: this one.
+            keep: how many stay.
+            written_step: of the checkpoint that training was resumed from; None: it starts from its base.
+        """
         self._directory, self._manifest, self._keep = directory, manifest, keep
         self._writer = Writer(rank)
-        self._last_step = -1
+        self._written_step = written_step
 
     def write(self, trainer: Trainer, history: History, *, segment: int) -> None:
         """Starts to write the state after a segment, once the one before is written. All ranks together."""
-        if trainer.step == self._last_step:
+        if trainer.step == self._written_step:
             return  # Segments without a row to train on: reading them again changes nothing.
-        self._last_step = trainer.step
+        self._written_step = trainer.step
         contents = self._contents(trainer, history, segment)
         target = folder.step_folder(self._directory, trainer.step)
         self._writer.start(target, contents, keep=self._keep)
 
     def write_to(self, target: Path, trainer: Trainer, history: History, *, segment: int) -> None:
         """Writes the state to a folder of its own, and waits for it. All ranks together."""
-        folder.remove(target)
+        if trainer.rank == 0:
+            folder.remove(target)
         collectives.barrier(name="removed")
         self._writer.start(target, self._contents(trainer, history, segment), is_needed=True)
         self._writer.finish()

@@ -7,17 +7,25 @@ from pathlib import Path
 
 from schemas.contracts import segments
 from schemas.contracts.training_job import TrainJob
+from schemas.errors import UserError
 from schemas.spec.online import SkipTo
 from trainer_module.online.turns import DENSE, NOTHING, ROWS, Turn
 
 WAIT_S = 0.5
 """Longest wait for a segment before ranks meet, so that none is taken for hung."""
 _POLL_S = 0.05
+_LIST_EVERY_S = 10.0
+"""Whether later segments are there although the next one is not is asked so often: it lists the folder."""
 
 
 @dataclass
 class Skipped:
-    """What the policy `skip_to_s` has left out."""
+    """What was left out: by the policy `skip_to_s`, or as segments were gone.
+
+    Attributes:
+        segments: number.
+        rows: of these, as far as it is known.
+    """
 
     segments: int = 0
     rows: int = 0
@@ -56,9 +64,15 @@ class Director:
         self._dense_due = now + self._stream.settings.sync.dense_every_s
         self._save_due = now + self._stream.settings.checkpoint_every_s
         self._saved_at = self.last
+        self._newest = 0
+        self._list_due = now
 
     def turn(self) -> Turn:
-        """Returns the next turn; waits a little where there is nothing to do."""
+        """Returns the next turn; waits a little where there is nothing to do.
+
+        Raises:
+            UserError: the next segment is gone.
+        """
         given_up = self.clock() + WAIT_S
         while True:
             stop = self.job.stop_file.exists()
@@ -77,9 +91,11 @@ class Director:
                 publish = DENSE
             elif (segment or self.has_changes) and now >= self._rows_due:
                 publish = DENSE if is_full else ROWS
+        full = publish == DENSE and is_full
         is_new = max(segment, self.last) > self._saved_at
-        save = is_new and (stop or now >= self._save_due)
-        return Turn(segment, publish, save, full=publish == DENSE and is_full, stop=stop)
+        # A full version lets deltas be removed: no checkpoint may be left that needs to tell them again.
+        save = full or (is_new and (stop or now >= self._save_due))
+        return Turn(segment, publish, save, full=full, stop=stop)
 
     def done(self, turn: Turn) -> None:
         """Notes what became of a turn."""
@@ -96,27 +112,47 @@ class Director:
         if turn.save:
             self._saved_at, self._save_due = self.last, now + self._stream.settings.checkpoint_every_s
 
+    def newest(self) -> int:
+        """Returns the number of the newest segment; 0 without any."""
+        self._newest = segments.newest(self._folder, self._newest)
+        return self._newest
+
     def _next(self) -> int:
         """Returns the number of the segment to train on; 0: it has not arrived."""
-        number = max(self.last + 1, self._stream.first)
-        if isinstance(self._stream.settings.lag, SkipTo):
-            number = self._skipped_to(number, self._stream.settings.lag.skip_to_s)
-        return number if segments.exists(self._folder, number) else 0
+        number, lag = max(self.last + 1, self._stream.first), self._stream.settings.lag
+        if isinstance(lag, SkipTo):
+            number = self._skipped_to(number, lag.skip_to_s)
+        if segments.exists(self._folder, number):
+            return number
+        now = self.clock()
+        if now >= self._list_due:
+            self._list_due = now + _LIST_EVERY_S
+            self._refuse_gone(number)
+        return 0
+
+    def _refuse_gone(self, number: int) -> None:
+        later = next((each for each in segments.numbers(self._folder) if each > number), None)
+        if later is not None and not segments.exists(self._folder, number):
+            raise UserError(
+                f"{segments.path_of(self._folder, number)}: is gone (got {later} as the next segment); restore it, or "
+                "declare online.lag: {skip_to_s: SECONDS} to leave out what is gone"
+            )
 
     def _skipped_to(self, number: int, seconds: int) -> int:
         """Returns the first segment from `number` on that is not older than the newest by more than `seconds`."""
-        newest = segments.newest(self._folder)
+        newest = self.newest()
         if newest <= number:
             return number
-        last_event = segments.read(self._folder, newest).last_event
-        if last_event is None:
-            return number
+        newest_event = segments.read(self._folder, newest).newest_event
         while number < newest:
-            segment = segments.read(self._folder, number)
-            if segment.last_event is None or segment.last_event >= last_event - seconds:
-                break
+            rows = 0
+            if segments.exists(self._folder, number):
+                segment = segments.read(self._folder, number)
+                event, rows = segment.newest_event, segment.rows
+                if event is None or newest_event is None or event >= newest_event - seconds:
+                    break
             self.skipped.segments += 1
-            self.skipped.rows += segment.rows
+            self.skipped.rows += rows
             number += 1
         self.last = number - 1
         return number

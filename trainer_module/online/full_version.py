@@ -21,16 +21,18 @@ def request_full_version(
         history: of the training.
         checkpoints: of the training.
         number: of the last delta.
-        segment: that was trained on last; its examples are scored.
+        segment: that was trained on last; its examples are scored. 0: none was.
     """
     assert job.stream is not None
     folder = job.full_version_folder(number)
     folder.mkdir(parents=True, exist_ok=True)
-    examples = segments.examples_file(Path(job.stream.segments), segment)
+    stream = Path(job.stream.segments)
+    has_examples = segments.exists(stream, segment) and segments.read(stream, segment).rows > 0
+    checked = (str(segments.examples_file(stream, segment)),) if has_examples else ()
     exported = job.model_copy(
         update={
             "stream": None,
-            "check_files": (str(examples),) if job.transform == "in_pool" else job.check_files,
+            "check_files": checked if job.transform == "in_pool" else job.check_files,
             "model_dir": str(folder / "model"),
             "output_dir": str(folder),
             "final_checkpoint": str(folder / "checkpoint"),

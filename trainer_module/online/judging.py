@@ -3,7 +3,6 @@
 Reference: Blum, Kalai, Langford: Beating the hold-out: bounds for k-fold and progressive cross-validation, COLT 1999.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,27 +17,28 @@ from trainer_module import collectives
 from trainer_module.input.batch import Batch
 from trainer_module.loop.trainer import Trainer
 from trainer_module.loop.validation import Auc
+from trainer_module.snapshot import Arrays
 
 _BINS = 2000
-"""Of logits from -16 to 16, for each task and minute."""
+"""Of logits from -16 to 16, for each task and minute: 32 KB."""
 _SHORTEST_MINUTES = 60
 _SUMS = ("examples", "weight", "label", "prediction")
+_MINUTES, _PAIRS, _OTHERS = "minutes", "pairs", "sums"
+"""Names of the arrays of a judge's state."""
 
 Values = Mapping[str, Mapping[str, float]]
 """{task: {"auc", "calibration", "prediction_mean", "label_mean", "examples": number}}; NaN where undefined."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Minute:
-    """Sums over the examples of one segment.
+    """Sums over the examples of the segments whose newest event was in one minute.
 
     Attributes:
-        minute: of its newest event, since 1970.
         pairs: by task, [2, bins], of negatives and positives.
         sums: [tasks, 4], in the order of `_SUMS`.
     """
 
-    minute: int
     pairs: NDArray[np.float64]
     sums: NDArray[np.float64]
 
@@ -53,8 +53,9 @@ class Judge:
         kept = {name: task.keep_negatives for name, task in spec.tasks.items() if isinstance(task, BinaryTask)}
         self._kept = [(list(spec.tasks).index(name), share) for name, share in kept.items() if share is not None]
         self._guards = [guard for guard in guards if guard.task in self._tasks]
-        self._minutes = max([_SHORTEST_MINUTES, *(guard.minutes for guard in self._guards)])
-        self._seen: deque[_Minute] = deque()
+        self._longest = max([_SHORTEST_MINUTES, *(guard.minutes for guard in self._guards)])
+        self._seen: dict[int, _Minute] = {}
+        self._crossed: str | None = None
 
     def judge(self, trainer: Trainer, batches: Iterable[Batch], minute: int) -> None:
         """Scores the batches of a segment. All ranks together, with as many batches each.
@@ -73,19 +74,21 @@ class Judge:
             weights_B = self._weights(labels_BT)
             for place, (task, column) in enumerate(zip(self._tasks, self._columns, strict=True)):
                 labels_B, scores_B = labels_BT[:, column], predictions[task].numpy()[:, 0]
-                curves[place].add(labels_B, logits_BT[:, column].numpy())
+                curves[place].add(labels_B, np.nan_to_num(logits_BT[:, column].numpy()))
                 has = ~np.isnan(labels_B)
                 weights = weights_B[has]
                 sums[place] += (has.sum(), weights.sum(), weights @ labels_B[has], weights @ scores_B[has])
-        pairs = np.stack([curve.totals for curve in curves])
+        pairs = np.zeros([len(self._tasks), 2, _BINS])
+        for place, curve in enumerate(curves):
+            pairs[place] = curve.totals
         flat = np.concatenate([pairs.ravel(), sums.ravel()])
         total = collectives.allreduce_sum(tf.constant(flat), name="judged").numpy()
-        self._seen.append(
-            _Minute(minute, total[: pairs.size].reshape(pairs.shape), total[pairs.size :].reshape(sums.shape))
-        )
-        newest = max(seen.minute for seen in self._seen)
-        while self._seen[0].minute <= newest - self._minutes:
-            self._seen.popleft()
+        seen = self._seen.setdefault(minute, _Minute(np.zeros_like(pairs), np.zeros_like(sums)))
+        seen.pairs += total[: pairs.size].reshape(pairs.shape)
+        seen.sums += total[pairs.size :].reshape(sums.shape)
+        newest, self._crossed = max(self._seen), None
+        for old in [each for each in self._seen if each <= newest - self._longest]:
+            del self._seen[old]
 
     def _weights(self, labels_BT: NDArray[np.float32]) -> NDArray[np.float64]:
         """Returns how many rows of the logs each example stands for: [B]."""
@@ -98,8 +101,8 @@ class Judge:
         """Returns what the segments of the last minutes gave."""
         if not self._seen:
             return {}
-        newest = max(seen.minute for seen in self._seen)
-        recent = [seen for seen in self._seen if seen.minute > newest - minutes]
+        newest = max(self._seen)
+        recent = [seen for minute, seen in self._seen.items() if minute > newest - minutes]
         pairs = np.sum([seen.pairs for seen in recent], axis=0)
         sums = np.sum([seen.sums for seen in recent], axis=0)
         curve = Auc(_BINS)
@@ -117,20 +120,51 @@ class Judge:
 
     def crossed(self) -> str:
         """Returns which guard's bound is crossed, and by what; empty if none is."""
-        for guard in self._guards:
-            values = self.values(guard.minutes).get(guard.task)
-            if values is None or values["examples"] < guard.least_examples:
-                continue
-            value = values[guard.metric]
-            bound = _bound_crossed(guard, value)
-            if bound:
-                return f"{guard.task}: {guard.metric} of the last {guard.minutes} minutes is {bound} (got {value:.4f})"
-        return ""
+        if self._crossed is None:
+            self._crossed = next(filter(None, map(self._crossed_by, self._guards)), "")
+        return self._crossed
+
+    def _crossed_by(self, guard: Guard) -> str:
+        values = self.values(guard.minutes).get(guard.task)
+        if values is None or values["examples"] < guard.least_examples:
+            return ""
+        bound = _bound_crossed(guard, values)
+        return bound and f"{guard.task}: {guard.metric} of the last {guard.minutes} minutes is {bound}"
+
+    def state(self) -> Arrays:
+        """Returns what is remembered: a guard that holds deltas holds them after a kill, too."""
+        minutes = sorted(self._seen)
+        if not minutes:
+            return {}
+        return {
+            _MINUTES: np.array(minutes, np.int64),
+            _PAIRS: np.stack([self._seen[minute].pairs for minute in minutes]),
+            _OTHERS: np.stack([self._seen[minute].sums for minute in minutes]),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Takes what `state` gave; of other tasks, nothing."""
+        self._seen, self._crossed = {}, None
+        if not state or state[_PAIRS].shape[1:] != (len(self._tasks), 2, _BINS):
+            return
+        for minute, pairs, sums in zip(state[_MINUTES].tolist(), state[_PAIRS], state[_OTHERS], strict=True):
+            self._seen[minute] = _Minute(pairs.copy(), sums.copy())
 
 
-def _bound_crossed(guard: Guard, value: float) -> str:
-    if guard.at_least is not None and not value >= guard.at_least:
-        return f"less than {guard.at_least}"
-    if guard.at_most is not None and not value <= guard.at_most:
-        return f"more than {guard.at_most}"
+def _bound_crossed(guard: Guard, values: Mapping[str, float]) -> str:
+    """Returns which bound is crossed.
+
+    A value that is undefined is: of so many examples all have one label, as when the actions are lost; or predictions
+    are NaN.
+    """
+    value = values[guard.metric]
+    if np.isnan(values["prediction_mean"]):
+        return f"undefined (got predictions that are not numbers, of {values['examples']:.0f} examples)"
+    if np.isnan(value):
+        label = "0" if values["label_mean"] == 0.0 else "1"
+        return f"undefined (got {values['examples']:.0f} examples, all with label {label})"
+    if guard.at_least is not None and value < guard.at_least:
+        return f"less than {guard.at_least} (got {value:.4f})"
+    if guard.at_most is not None and value > guard.at_most:
+        return f"more than {guard.at_most} (got {value:.4f})"
     return ""

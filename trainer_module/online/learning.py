@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from schemas.contracts import segments
 from schemas.contracts.training_job import TrainJob
@@ -11,7 +12,7 @@ from trainer_module.loop.history import EpochReport, History
 from trainer_module.loop.start import load_trainer
 from trainer_module.loop.trainer import Trainer
 from trainer_module.online.checkpointing import Checkpoints
-from trainer_module.online.director import Director
+from trainer_module.online.director import Director, Skipped
 from trainer_module.online.full_version import request_full_version
 from trainer_module.online.judging import Judge
 from trainer_module.online.publishing import Publisher
@@ -30,10 +31,15 @@ def learn(job: TrainJob, *, rank: int, ranks: int) -> None:
     with progress.beating():
         trainer, start, _ = load_trainer(job, None, rank=rank, ranks=ranks)
         online = Learner(job, trainer, start.history, progress)
+        segment = start.position.epoch
         checkpoints = Checkpoints(
-            Path(job.checkpoint_dir), start.manifest, rank=rank, keep=job.ranker.training.checkpoint.keep
+            Path(job.checkpoint_dir),
+            start.manifest,
+            rank=rank,
+            keep=job.ranker.training.checkpoint.keep,
+            written_step=trainer.step if segment else None,
         )
-        online.begin(segment=start.position.epoch)
+        online.begin(segment=segment)
     progress.resume(step=trainer.step, examples=start.history.examples)
     while True:
         with progress.beating():  # The others wait for rank 0, which waits for a segment.
@@ -41,9 +47,10 @@ def learn(job: TrainJob, *, rank: int, ranks: int) -> None:
         if turn.segment:
             online.train(turn.segment)
         with progress.beating():
-            if turn.publish:
-                online.publish(turn)
+            if turn.publish and not online.publish(turn):
+                turn = turn._replace(save=True, full=True)
             if turn.save:
+                online.note()
                 checkpoints.write(trainer, start.history, segment=online.segment)
             if turn.full:
                 request_full_version(job, trainer, start.history, checkpoints, online.publisher.number, online.segment)
@@ -70,7 +77,8 @@ class Learner:
         self._judge = Judge(job.ranker, job.stream.settings.guards)
         self._status = Status(job.online_file)
         self._folder = Path(job.stream.segments)
-        self._newest_event: int | None = None
+        self._newest_event: int | None = history.online.get("newest_event")
+        self._judge.restore(history.online_arrays)
         self.publisher = Publisher(job, trainer)
         self.segment = 0
 
@@ -78,7 +86,13 @@ class Learner:
         """Goes on after a segment; 0: after none. What deltas have told of later ones is told again."""
         self.segment = segment
         self.publisher.begin(after_segment=segment)
-        self._director = Director(self._job, segment, deltas=self.publisher.number, full_at=self.publisher.full_at)
+        self._director = Director(
+            self._job,
+            segment,
+            deltas=self.publisher.number,
+            full_at=self.publisher.full_at,
+            skipped=Skipped(**self._history.online.get("skipped", {})),
+        )
         self._director.has_changes = self._director.has_dense_changes = self.publisher.has_changes
         _LOG.info("online segment=%d delta=%d lineage=%s", segment, self.publisher.number, self.publisher.lineage)
 
@@ -93,18 +107,23 @@ class Learner:
         """Judges a segment, then trains on it. All ranks together."""
         segment = segments.read(self._folder, number)
         batches = self._reader.batches(number)
-        if segment.last_event is not None:
-            self._newest_event = max(self._newest_event or 0, segment.last_event)
-            self._judge.judge(self._trainer, batches, segment.last_event // _SECONDS_A_MINUTE)
+        if segment.newest_event is not None:
+            self._newest_event = max(self._newest_event or 0, segment.newest_event)
+            self._judge.judge(self._trainer, batches, segment.newest_event // _SECONDS_A_MINUTE)
         report = EpochReport()
         for _ in train_batches(self._trainer, batches, self._progress, report):
             pass
         self._history.examples += report.examples + report.left_out
         self.segment = number
 
-    def publish(self, turn: Turn) -> None:
-        """Publishes a delta. All ranks together."""
-        self.publisher.publish(
+    def note(self) -> None:
+        """Adds to the history what a checkpoint must have besides what training knows."""
+        self._history.online = {"newest_event": self._newest_event, "skipped": dict(vars(self._director.skipped))}
+        self._history.online_arrays = self._judge.state()
+
+    def publish(self, turn: Turn) -> bool:
+        """Publishes a delta; returns whether it is whole. All ranks together."""
+        return self.publisher.publish(
             dense=turn.publish == DENSE,
             segment=self.segment,
             newest_event=self._newest_event,
@@ -116,23 +135,23 @@ class Learner:
         if self._trainer.rank != 0:
             return
         self._director.done(turn)
-        newest = segments.newest(self._folder)
-        behind = segments.read(self._folder, newest).last_event if newest > self.segment else None
+        self._status.write(self._document, now_at_once=turn.stop)
+
+    def _document(self) -> dict[str, Any]:
+        newest = self._director.newest()
+        behind = segments.read(self._folder, newest).newest_event if newest > self.segment else None
         lag_s = 0 if behind is None or self._newest_event is None else max(0, behind - self._newest_event)
-        self._status.write(
-            {
-                "lineage": self.publisher.lineage,
-                "segment": self.segment,
-                "newest_segment": newest,
-                "lag_s": lag_s,
-                "newest_event": self._newest_event,
-                "step": self._trainer.step,
-                "examples": self._history.examples,
-                "delta": self.publisher.number,
-                "full_at": self._director.full_at,
-                "held": self._director.held,
-                "skipped": vars(self._director.skipped),
-                "judged": self._judge.values(),
-            },
-            now_at_once=turn.stop,
-        )
+        return {
+            "lineage": self.publisher.lineage,
+            "segment": self.segment,
+            "newest_segment": newest,
+            "lag_s": lag_s,
+            "newest_event": self._newest_event,
+            "step": self._trainer.step,
+            "examples": self._history.examples,
+            "delta": self.publisher.number,
+            "full_at": self._director.full_at,
+            "held": self._director.held,
+            "skipped": vars(self._director.skipped),
+            "judged": self._judge.values(),
+        }

@@ -58,11 +58,23 @@ class Publisher:
         self.full_at = max(
             (place.number for place in places if place is not None and place.lineage == self.lineage), default=0
         )
-        for number in deltas.published(self._versions, self.lineage):
-            self.number = max(self.number, number)
+        numbers = deltas.published(self._versions, self.lineage)
+        self.number = max([*numbers, self.full_at])
+        for number in reversed(numbers):
             delta = deltas.read(self._versions, self.lineage, number)
-            if delta.segment > after_segment:
-                self._tell_again(delta)
+            if delta.segment <= after_segment:
+                return  # It has told all before it.
+            self._tell_again(delta)
+        if self.number and (not numbers or numbers[0] > 1):
+            _LOG.warning("deltas of %s that must be told again are gone: a full version follows", self.lineage)
+            self._tell_all()
+
+    def _tell_all(self) -> None:
+        """What must be told again is not known: the next delta is not whole, and a full version follows it."""
+        self.has_changes = True
+        for store in self._stores.values():
+            assert store.removed is not None
+            store.removed.lose()
 
     @property
     def _stores(self) -> dict[str, RowStore]:
@@ -71,8 +83,15 @@ class Publisher:
 
     def _tell_again(self, delta: deltas.Delta) -> None:
         self.has_changes = True
+        if not delta.is_whole:
+            self._tell_all()
         for name, store in self._stores.items():
-            told = [each for what in ("keys", "removed") for each in arrays(self._versions, delta, name, what)]
+            try:
+                told = [each for what in ("keys", "removed") for each in arrays(self._versions, delta, name, what)]
+            except (OSError, ValueError) as error:
+                _LOG.warning("delta %d cannot be read: a full version follows (got %s)", delta.number, error)
+                self._tell_all()
+                return
             keys = np.unique(np.concatenate([np.zeros(0, np.int64), *told]))
             mine = keys[owner_of(tf.constant(keys), self._trainer.ranks).numpy() == self._trainer.rank]
             numbers = store.find(tf.constant(mine)).numpy()
@@ -85,8 +104,11 @@ class Publisher:
         held = deltas.read_hold(self._versions, self.lineage)
         return "" if held is None else f"held at delta {held.number}: {held.because}"
 
-    def publish(self, *, dense: bool, segment: int, newest_event: int | None, examples: int) -> None:
+    def publish(self, *, dense: bool, segment: int, newest_event: int | None, examples: int) -> bool:
         """Publishes the next delta. All ranks together.
+
+        Returns:
+            Whether it is whole. Otherwise no server applies it, and a full version must follow.
 
         Args:
             dense: with the dense weights.
@@ -104,8 +126,10 @@ class Publisher:
             write_rows(path, name, rank, delta)
         if dense and rank == 0:
             write_dense(path, self._trainer.dense.flat.numpy())
-        counts = np.array([[len(delta.keys), len(delta.removed)] for delta in taken.values()], np.int64)
-        counts = collectives.allreduce_sum(tf.constant(counts.reshape(-1, 2)), name="delta_written").numpy()
+        numbers = [[len(delta.keys), len(delta.removed), delta.needs_full_export] for delta in taken.values()]
+        counts = tf.constant(np.array(numbers, np.int64).reshape(-1, 3))
+        counts = collectives.allreduce_sum(counts, name="delta_written").numpy()
+        is_whole = not counts[:, 2].any()
         if rank == 0:
             groups = dict(zip(taken, _as_groups(counts), strict=True))
             deltas.publish(
@@ -118,11 +142,13 @@ class Publisher:
                 examples=examples,
                 groups=groups,
                 dense=dense,
+                is_whole=is_whole,
             )
-            told = (number, counts[:, 0].sum(), counts[:, 1].sum(), dense, time.monotonic() - started)
-            _LOG.info("delta=%d rows=%d removed=%d dense=%s seconds=%.3f", *told)
+            told = (number, counts[:, 0].sum(), counts[:, 1].sum(), dense, is_whole, time.monotonic() - started)
+            _LOG.info("delta=%d rows=%d removed=%d dense=%s whole=%s seconds=%.3f", *told)
         self.number = number
+        return is_whole
 
 
 def _as_groups(counts: NDArray[Any]) -> list[deltas.GroupChange]:
-    return [deltas.GroupChange(rows=int(rows), removed=int(removed)) for rows, removed in counts]
+    return [deltas.GroupChange(rows=int(rows), removed=int(removed)) for rows, removed, _ in counts]

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import tensorflow as tf
+
 from schemas.contracts import segments
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import EVENT_TIME
@@ -47,4 +49,15 @@ class SegmentReader:
         if segment.rows == 0:
             return []
         file = str(segments.examples_file(self._folder, number))
-        return list(batches_of_file(self._reader, file, self._batch_size, rank=self._rank, ranks=self._ranks))
+        batches = batches_of_file(self._reader, file, self._batch_size, rank=self._rank, ranks=self._ranks)
+        return [_none_later_than(batch, int(segment.created.timestamp())) for batch in batches]
+
+
+def _none_later_than(batch: Batch, seconds: int) -> Batch:
+    """Returns a batch whose times are not after their segment was made.
+
+    One wrong clock would make all rows look so old that they expire.
+    """
+    if "event_time" not in batch:
+        return batch
+    return {**batch, "event_time": tf.minimum(batch["event_time"], tf.constant(seconds, tf.int64))}

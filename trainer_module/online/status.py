@@ -1,9 +1,10 @@
 """What an online training has done so far, for whoever watches it."""
 
+import contextlib
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,21 @@ class Status:
     def __init__(self, file: Path):
         self._file, self._next = file, 0.0
 
-    def write(self, document: Mapping[str, Any], *, now_at_once: bool = False) -> None:
+    def write(self, document: Callable[[], Mapping[str, Any]], *, now_at_once: bool = False) -> None:
         """Writes the document, unless the last one is too recent.
 
         Args:
-            document: JSON; a number that is not finite becomes null.
+            document: returns JSON; a number that is not finite becomes null.
             now_at_once: write in any case.
         """
         now = time.monotonic()
         if now < self._next and not now_at_once:
             return
         self._next = now + _EVERY_S
-        write_whole(self._file, json.dumps(_finite({**document, "written": time.time()}), indent=2) + "\n")
+        content = json.dumps(_finite({**document(), "written": time.time()}), indent=2) + "\n"
+        # Training does not depend on this file: a full disk must not end it.
+        with contextlib.suppress(OSError):
+            write_whole(self._file, content)
 
 
 def _finite(value: Any) -> Any:

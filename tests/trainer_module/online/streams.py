@@ -58,6 +58,15 @@ def online_job(directory: Path, ranker: RankerSpec, *, base: Path, **settings: A
     return made
 
 
+def calm(made: TrainJob) -> TrainJob:
+    """Returns the job with few deltas and checkpoints from now on; writes it."""
+    assert made.stream is not None
+    settings = Online.model_validate({"sync": {"rows_every_s": 2, "dense_every_s": 4}, "checkpoint_every_s": 4})
+    made = made.model_copy(update={"stream": made.stream.model_copy(update={"settings": settings})})
+    write_job(Path(made.log_dir).parent / "job.json", made)
+    return made
+
+
 class Ranks:
     """The ranks of an online training, as processes."""
 
@@ -66,6 +75,7 @@ class Ranks:
         self._job = made
         file = Path(made.log_dir).parent / "job.json"
         made.stop_file.unlink(missing_ok=True)
+        made.online_file.unlink(missing_ok=True)  # Of ranks that were killed.
         number = made.ranker.cluster.ranks
         self._rendezvous = Rendezvous(number)
         rendezvous = self._rendezvous.__enter__()

@@ -1,5 +1,6 @@
 """Rank 0's decisions, with a clock that the test turns."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 
 from schemas.contracts import segments
 from schemas.contracts.training_job import TrainJob
+from schemas.errors import UserError
+from tests.errors import place_and_value
 from tests.trainer_module.online.streams import online_job
 from tests.trainer_module.sample_job import declared
-from trainer_module.online.director import Director
+from trainer_module.online.director import Director, Skipped
 from trainer_module.online.turns import DENSE, NOTHING, ROWS, Turn
 
 pytestmark = pytest.mark.slow
@@ -69,7 +72,9 @@ def test_nothing_goes_out_while_it_is_held_and_all_of_it_later(tmp_path: Path) -
 
 
 def test_every_so_many_deltas_a_full_version_follows_with_the_dense_weights(tmp_path: Path) -> None:
-    director, clock, _ = _director(tmp_path, sync={"rows_every_s": 1, "dense_every_s": 10_000, "full_every": 2})
+    director, clock, _ = _director(
+        tmp_path, sync={"rows_every_s": 1, "dense_every_s": 1e6, "full_every": 2}, checkpoint_every_s=1e6
+    )
     turns = []
     for number in (1, 2, 3, 4):
         _seal(tmp_path / "examples", number, 0)
@@ -77,6 +82,7 @@ def test_every_so_many_deltas_a_full_version_follows_with_the_dense_weights(tmp_
         turns.append(director.turn())
         director.done(turns[-1])
     assert [(turn.publish, turn.full) for turn in turns] == [(ROWS, False), (DENSE, True)] * 2
+    assert [turn.save for turn in turns] == [False, True] * 2  # Deltas before a full version may be removed.
     assert director.full_at == 4
 
 
@@ -102,3 +108,23 @@ def test_segments_that_are_too_old_are_left_out_and_counted_where_the_policy_say
         _seal(tmp_path / "examples", number, number * _HOUR_S)
     turn = director.turn()
     assert (turn.segment, director.skipped.rows) == (first, skipped)
+
+
+def test_a_segment_that_is_gone_is_an_error_unless_the_policy_leaves_it_out(tmp_path: Path) -> None:
+    made: dict[str, Director] = {}
+    for name, lag in (("waits", "wait"), ("skips", {"skip_to_s": _HOUR_S})):
+        made[name], _, _ = _director(tmp_path / name, lag=lag)
+        for number in (3, 4):
+            _seal(tmp_path / name / "examples", number, number)
+    path = tmp_path / "waits" / "examples" / "000000000001"
+    with pytest.raises(UserError, match=place_and_value(str(path), "got 3 as the next segment")):
+        made["waits"].turn()
+    assert (made["skips"].turn().segment, made["skips"].skipped) == (3, Skipped(segments=2, rows=0))
+
+
+def test_one_wrong_clock_leaves_nothing_out(tmp_path: Path) -> None:
+    director, _, _ = _director(tmp_path, lag={"skip_to_s": _HOUR_S})
+    now = int(time.time())
+    _seal(tmp_path / "examples", 1, now)
+    _seal(tmp_path / "examples", 2, now + 365 * 86_400)
+    assert (director.turn().segment, director.skipped.segments) == (1, 0)

@@ -98,3 +98,54 @@ def test_a_guard_tells_what_is_crossed_once_there_are_enough_examples(guard: dic
     assert bool(judge.crossed()) is crossed
     if crossed:
         assert str(guard["metric"]) in judge.crossed()
+
+
+def test_each_guard_judges_its_own_minutes() -> None:
+    from trainer_module.online.judging import Judge
+
+    spec = declared()
+    common = {"task": "like", "metric": "prediction_mean", "at_most": 0.9, "least_examples": 1}
+    for minutes, crossed in ((5, True), (500, False)):
+        judge = Judge(spec, [Guard.model_validate({**common, "minutes": minutes})])
+        for minute in range(10):
+            judge.judge(_Scores(spec), [_batch(minute)], _MINUTE + minute)  # type: ignore[arg-type]
+        judge.judge(_Scores(spec), [_batch(0, shift=9.0)], _MINUTE + 60)  # type: ignore[arg-type]
+        assert bool(judge.crossed()) is crossed
+
+
+@pytest.mark.parametrize("metric", ["auc", "calibration"])
+def test_a_guard_holds_where_all_labels_are_the_same(metric: str) -> None:
+    from trainer_module.online.judging import Judge
+
+    spec = declared()
+    judge = Judge(
+        spec, [Guard.model_validate({"task": "like", "metric": metric, "at_least": 0.1, "least_examples": 9})]
+    )
+    lost = {**_batch(0), "labels": tf.zeros([500, 2])}
+    judge.judge(_Scores(spec), [lost], _MINUTE)  # type: ignore[arg-type]
+    assert "got 500 examples, all with label 0" in judge.crossed()
+
+
+def test_a_guard_holds_where_predictions_are_not_numbers() -> None:
+    from trainer_module.online.judging import Judge
+
+    spec = declared()
+    judge = Judge(spec, [Guard.model_validate({"task": "like", "metric": "auc", "at_least": 0.1, "least_examples": 9})])
+    judge.judge(_Scores(spec), [_batch(0, shift=float("nan"))], _MINUTE)  # type: ignore[arg-type]
+    assert "predictions that are not numbers" in judge.crossed()
+
+
+def test_a_judge_that_is_restored_holds_what_it_held_and_segments_of_one_minute_take_one_place() -> None:
+    from trainer_module.online.judging import Judge
+
+    spec = declared()
+    guards = [Guard.model_validate({"task": "like", "metric": "auc", "at_least": 0.99, "least_examples": 100})]
+    judge, restored = Judge(spec, guards), Judge(spec, guards)
+    for number in range(6):
+        judge.judge(_Scores(spec), [_batch(number)], _MINUTE + number // 3)  # type: ignore[arg-type]
+    state = judge.state()
+    assert state["pairs"].shape == (2, 1, 2, 2000)
+    assert restored.crossed() == ""
+    restored.restore(state)
+    assert judge.crossed() == restored.crossed() != ""
+    assert restored.values() == judge.values()

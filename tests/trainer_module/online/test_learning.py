@@ -10,8 +10,18 @@ import pytest
 from schemas.contracts import deltas
 from schemas.contracts.training_job import TrainJob
 from schemas.spec import RankerSpec
-from tests.trainer_module.online.streams import LINEAGE, Ranks, online_job, served_dense, served_rows, write_segments
+from tests.trainer_module.online.forked import Kill, fork_server
+from tests.trainer_module.online.streams import (
+    LINEAGE,
+    Ranks,
+    calm,
+    online_job,
+    served_dense,
+    served_rows,
+    write_segments,
+)
 from tests.trainer_module.sample_job import NUM_EXAMPLES, read_rows, run_ranks, write_examples
+from tests.trainer_module.sample_job import read_dense as read_dense_vectors
 from tests.trainer_module.trained_examples import counting, occurrences
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.manifest import read_manifest
@@ -21,6 +31,8 @@ from trainer_module.input.raw_examples import first_examples
 pytestmark = pytest.mark.slow
 
 _ROWS = 50
+_TIMES = 2
+"""How often the records come in the stream of the training that is killed."""
 _SPEC = counting(epochs=1, batch_size_per_rank=16)
 
 
@@ -85,16 +97,28 @@ def test_servers_that_apply_all_deltas_have_the_trainers_rows_and_weights(tmp_pa
     assert deltas.read(versions, LINEAGE, numbers[-1]).segment == last
 
 
-def test_a_training_killed_at_random_points_learns_each_example_once(tmp_path: Path, base: Trained) -> None:
-    made = online_job(tmp_path, _SPEC, base=base.checkpoint, checkpoint_every_s=0.3)
-    last = write_segments(tmp_path / "examples", base.records, rows=_ROWS)
-    chance = random.Random(5)
-    for kill_at in sorted(chance.sample(range(1, last), 4)):
-        ranks = Ranks(made)
-        ranks.wait_until(lambda state, least=kill_at: state["segment"] >= least)
-        ranks.kill()
-    ranks = Ranks(made)
-    ranks.wait_until(lambda state: state["segment"] == last)
-    ranks.stop()
-    _assert_served_is_trained(made, base)
-    assert _counted(_last(made)) == {key: 2 * count for key, count in occurrences(base.files).items()}
+def test_a_training_killed_at_20_random_points_ends_as_one_that_was_not(tmp_path: Path, base: Trained) -> None:
+    busy = {"sync": {"rows_every_s": 0.05, "dense_every_s": 0.12, "full_every": 7}, "checkpoint_every_s": 0.1}
+    chance, ends = random.Random(5), []
+    with fork_server() as server:
+        for name, kills in (("undisturbed", 0), ("killed", 20)):
+            made = online_job(tmp_path / name, _SPEC, base=base.checkpoint, **busy)
+            last = write_segments(tmp_path / name / "examples", _TIMES * base.records, rows=10)
+            for _ in range(kills):
+                rank = chance.randrange(2)
+                kill = Kill(
+                    rank, chance.randrange(1, 120 if rank else 250), chance.choice([0.0, 0.0, chance.random() / 5])
+                )
+                assert server.run(made, last=last, kill=kill), "it was done before it was killed"
+            server.run(calm(made), last=last)
+            _assert_served_is_trained(made, base)
+            assert _counted(_last(made)) == {key: (1 + _TIMES) * n for key, n in occurrences(base.files).items()}
+            ends.append(_last(made))
+    undisturbed, killed = ends
+    assert undisturbed.name == killed.name  # The same number of steps.
+    for group in ("adagrad_4", "adagrad_8"):
+        for one, other in zip(read_rows(undisturbed, group), read_rows(killed, group), strict=True):
+            assert one.tobytes() == other.tobytes()
+    assert {name: array.tobytes() for name, array in read_dense_vectors(undisturbed).items()} == {
+        name: array.tobytes() for name, array in read_dense_vectors(killed).items()
+    }
