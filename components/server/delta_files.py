@@ -42,11 +42,13 @@ class ReadDelta:
 
     Attributes:
         delta: what it says of itself.
+        sha256: of that, as a file; the next delta names it.
         changes: of rows.
         dense: [size]; None: the dense weights stay.
     """
 
     delta: deltas.Delta
+    sha256: str
     changes: tuple[GroupRows, ...]
     dense: NDArray[Any] | None
 
@@ -65,14 +67,21 @@ def read_delta(versions: Path, place: deltas.Lineage, dims: Mapping[str, int]) -
     number = place.number + 1
     path = deltas.path_of(versions, place.lineage, number)
     try:
+        sha256 = deltas.sha256_at(versions, place.lineage, number)
         delta = deltas.read(versions, place.lineage, number)
-    except UserError as error:
+    except (OSError, UserError) as error:
         raise NotApplicable("damaged", str(error)) from error
     if (delta.lineage, delta.number, delta.previous) != (place.lineage, number, place.sha256):
         raise NotApplicable(
             "foreign",
             f"{path}: does not follow what is served (got delta {delta.number} of {delta.lineage} after "
             f"{delta.previous[:12]}; {number} of {place.lineage} after {place.sha256[:12]} is next)",
+        )
+    if not delta.is_whole:
+        raise NotApplicable(
+            "not_whole",
+            f"{path}: lacks changes (got more removed rows than the online training remembers); the full version that "
+            "follows it includes them",
         )
     if foreign := sorted(delta.groups.keys() - dims.keys()):
         raise NotApplicable("foreign", f"{path}: has groups of tables that the model lacks (got {', '.join(foreign)})")
@@ -86,7 +95,7 @@ def read_delta(versions: Path, place: deltas.Lineage, dims: Mapping[str, int]) -
         raise NotApplicable("damaged", f"{path}: {deltas.DENSE_FILE} and {deltas.DELTA_FILE} disagree on dense weights")
     if dense is not None and not (dense.ndim == 1 and dense.dtype == np.float32 and np.isfinite(dense).all()):
         raise NotApplicable("damaged", f"{path / deltas.DENSE_FILE}: is not a vector of finite float32")
-    return ReadDelta(delta, tuple(changes), dense)
+    return ReadDelta(delta, sha256, tuple(changes), dense)
 
 
 def _array(path: Path, name: str, record: Any) -> NDArray[Any]:

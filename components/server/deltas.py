@@ -23,7 +23,15 @@ _PAUSE_S = 0.002
 
 
 class HalfApplied(Exception):
-    """A delta failed in the middle: the model is between two states, and must be loaded again."""
+    """A delta failed in the middle: the model is between two states, and must be loaded again, without that delta.
+
+    Attributes:
+        sha256: of the delta.
+    """
+
+    def __init__(self, sha256: str, text: str):
+        super().__init__(text)
+        self.sha256 = sha256
 
 
 @dataclass(frozen=True)
@@ -60,10 +68,17 @@ class State:
 class Deltas:
     """The deltas of one loaded version; one thread applies them."""
 
-    def __init__(self, model: LoadedModel, version: Path):
-        """Takes a loaded version and its folder, among other versions."""
-        self._model, self._versions = model, version.parent
+    def __init__(self, model: LoadedModel, version: Path, *, failed: str = ""):
+        """Takes a loaded version and its folder, among other versions.
+
+        Args:
+            model: in the state in which it was pushed.
+            version: its folder.
+            failed: sha256 of a delta that has failed half-way: it is not tried again.
+        """
+        self._model, self._versions, self._failed = model, version.parent, failed
         self.state = State(deltas.lineage_of(version))
+        self._first = self.state.place.number if self.state.place else 0
         self._dims: Mapping[str, int] = {}
         if self.state.place is not None and (version / DESCRIPTION_FILE).is_file():
             try:
@@ -74,9 +89,9 @@ class Deltas:
                 self._note(NotApplicable("foreign", str(error)))
 
     def must_go_back(self) -> bool:
-        """Says whether the lineage is held at an earlier delta than what is served."""
+        """Says whether the lineage is held at an earlier delta than what is served, and at one of this version's."""
         place, held = self.state.place, self._held()
-        return place is not None and held is not None and held < place.number
+        return place is not None and held is not None and self._first <= held < place.number
 
     def _held(self) -> int | None:
         place = self.state.place
@@ -124,21 +139,20 @@ class Deltas:
         state, started = self.state, time.monotonic()
         assert state.place is not None
         read = read_delta(self._versions, state.place, self._dims)
-        if read.dense is not None and REPLACE_DENSE not in self._model.signatures:
+        if read.sha256 == self._failed:
             raise NotApplicable(
-                "foreign", f"version {self._model.version}: has no signature {REPLACE_DENSE}; push a newer export"
+                "failed", f"delta {read.delta.number}: failed half-way, see the log; the next full version includes it"
             )
+        self._refuse_dense(read)
         try:
             self._run(read)
         except Exception as error:
-            raise HalfApplied(f"delta {read.delta.number}: {type(error).__name__}: {error}") from error
+            raise HalfApplied(read.sha256, f"delta {read.delta.number}: {type(error).__name__}: {error}") from error
         number, lineage = read.delta.number, state.place.lineage
         rows = sum(change.rows for change in read.delta.groups.values())
         removed = sum(change.removed for change in read.delta.groups.values())
         self.state = State(
-            place=deltas.Lineage(
-                lineage=lineage, number=number, sha256=deltas.sha256_at(self._versions, lineage, number)
-            ),
+            place=deltas.Lineage(lineage=lineage, number=number, sha256=read.sha256),
             newest_event=read.delta.newest_event,
             created=read.delta.created,
             rows=state.rows + rows,
@@ -146,6 +160,20 @@ class Deltas:
         )
         told = (self._model.version, lineage, number, rows, removed, read.delta.dense, time.monotonic() - started)
         _LOG.info("version=%d lineage=%s delta=%d rows=%d removed=%d dense=%s seconds=%.3f", *told)
+
+    def _refuse_dense(self, read: ReadDelta) -> None:
+        if read.dense is None:
+            return
+        signature = self._model.signatures.get(REPLACE_DENSE)
+        if signature is None:
+            raise NotApplicable(
+                "foreign", f"version {self._model.version}: has no signature {REPLACE_DENSE}; push a newer export"
+            )
+        lengths = signature.inputs["flat"].lengths
+        if lengths != (len(read.dense),):
+            raise NotApplicable(
+                "foreign", f"delta {read.delta.number}: has {len(read.dense)} dense weights (got a model of {lengths})"
+            )
 
     def _run(self, read: ReadDelta) -> None:
         """Removes, then upserts, then replaces the dense weights."""

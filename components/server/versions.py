@@ -54,6 +54,7 @@ class Versions:
         self._metrics, self._changed = metrics, changed
         self._served: LoadedModel | None = None
         self._deltas: Deltas | None = None
+        self._failed_delta = ""
         self._states: dict[int, State] = {}
         self._refused: dict[int, Fingerprint] = {}
         self._verified: set[int] = set()
@@ -142,7 +143,7 @@ class Versions:
                 return
             _LOG.warning("model=%s version=%d goes back: its lineage is held", self._name, served.version)
         except HalfApplied as error:
-            _LOG.error("model=%s version=%d is loaded again: %s", self._name, served.version, error)
+            self._note_failed(served.version, error)
         self._load(served.version, self._folder / str(served.version))
 
     def _available(self) -> dict[int, Path]:
@@ -165,10 +166,7 @@ class Versions:
             if problem := folders.damage(folder):
                 raise NotServable("damaged", f"{folder}: damaged ({problem})")
             verified = time.monotonic()
-            model = LoadedModel(folder, number)
-            loaded = time.monotonic()
-            num_warm = model.warm_up()
-            following = self._caught_up(model, folder)
+            model, loaded, num_warm, following = self._caught_up(number, folder)
             warm = time.monotonic()
             _check_unchanged(folder, before)
         except NotServable as error:
@@ -188,16 +186,33 @@ class Versions:
         )
         return True
 
-    def _caught_up(self, model: LoadedModel, folder: Path) -> Deltas | None:
-        """Applies all deltas so far before the model is served, so that no swap goes back."""
-        if folder.parent != self._folder:
-            return None
-        following = Deltas(model, folder)
-        try:
-            following.apply_new()
-        except HalfApplied as error:
-            raise NotServable("deltas_fail", f"{folder}: its deltas cannot be applied ({error})") from error
-        return following
+    def _caught_up(self, number: int, folder: Path) -> tuple[LoadedModel, float, int, Deltas | None]:
+        """Loads a version and applies all deltas so far before it is served, so that no swap goes back.
+
+        A delta that fails half-way is left out, with those after it: the version is loaded once more.
+
+        Returns:
+            The version, when it was loaded, how many requests have warmed it up, and what follows its deltas.
+        """
+        for _ in range(2):
+            model = LoadedModel(folder, number)
+            loaded = time.monotonic()
+            num_warm = model.warm_up()
+            if folder.parent != self._folder:
+                return model, loaded, num_warm, None
+            following = Deltas(model, folder, failed=self._failed_delta)
+            try:
+                following.apply_new()
+                return model, loaded, num_warm, following
+            except HalfApplied as error:
+                self._note_failed(number, error)
+                text = str(error)
+            del model, following
+        raise NotServable("deltas_fail", f"{folder}: two of its deltas fail half-way ({text})")
+
+    def _note_failed(self, number: int, error: HalfApplied) -> None:
+        self._failed_delta = error.sha256
+        _LOG.error("model=%s version=%d is loaded again: %s", self._name, number, error)
 
     def _swap(self, model: LoadedModel, following: Deltas | None) -> int | None:
         """Replaces the served version by a loaded one; returns the number of the old one."""
