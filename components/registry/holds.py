@@ -46,7 +46,11 @@ def hold(folder: Path, *, to: str, because: str, by: str, now: datetime.datetime
     deltas.write_hold(folder, lineage, deltas.Hold(number=number, because=because, by=by, at=now))
     if earlier[-1] == newest:
         return []
-    return versions.withdraw(folder, because=because, now=now, to=earlier[-1])
+    try:
+        return versions.withdraw(folder, because=because, now=now, to=earlier[-1])
+    except BaseException:
+        deltas.release(folder, lineage)  # Or no delta went out, and servers stayed where they are.
+        raise
 
 
 def release(folder: Path, lineage: str) -> deltas.Hold:

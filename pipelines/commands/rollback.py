@@ -10,6 +10,7 @@ from components.registry import holds
 from components.registry import versions as registry
 from pipelines.console import say
 from pipelines.times import utc_now
+from schemas.contracts import deltas
 from schemas.errors import UserError
 
 EPILOG = (
@@ -65,4 +66,13 @@ def rollback(
 
 
 def _newest(directory: Path) -> str:
-    return f"the newest is {registry.versions(directory)[-1]}"
+    newest = registry.versions(directory)[-1]
+    place = deltas.lineage_of(directory / newest)
+    numbers = deltas.published(directory, place.lineage) if place is not None else []
+    hold = deltas.read_hold(directory, place.lineage) if place is not None else None
+    if place is None or hold is not None or not numbers or numbers[-1] <= place.number:
+        return f"the newest is {newest}"
+    return (
+        f"the newest is {newest}, to which servers apply all deltas up to {numbers[-1]}; to go back to an earlier one: "
+        f"--to {place.lineage}+NUMBER"
+    )

@@ -1,9 +1,11 @@
-"""Removes segments that nobody needs any more."""
+"""Removes segments, and what earlier bases have left, once nobody needs it any more."""
 
 import datetime
+import shutil
 from pathlib import Path
 
-from schemas.contracts import segments
+from components.registry import versions
+from schemas.contracts import deltas, segments
 from schemas.contracts.training_job import TrainJob
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.folder import published
@@ -23,3 +25,25 @@ def remove_old_segments(job: TrainJob, now: datetime.datetime) -> list[int]:
         return []
     before = now - datetime.timedelta(days=job.stream.settings.keep_days)
     return segments.remove_before(Path(job.stream.segments), min(learned), created_before=before)
+
+
+def remove_old_lineages(training: Path, target: Path, lineage: str) -> list[str]:
+    """Removes checkpoints, deltas and full versions of lineages before the last one; returns the lineages.
+
+    The last one but this stays: training goes on from it where this one's version is withdrawn.
+
+    Args:
+        training: folder of the trainings, by lineage.
+        target: folder of versions.
+        lineage: in training.
+    """
+    known = {folder.name for parent in (training, target / deltas.FOLDER) for folder in parent.glob("*/")}
+    gone = sorted((each for each in known - {lineage} if each.isdecimal()), key=int)[:-1]
+    for each in gone:
+        shutil.rmtree(training / each, ignore_errors=True)
+        shutil.rmtree(deltas.lineage_folder(target, each), ignore_errors=True)
+    for version in versions.versions(target):
+        place = deltas.lineage_of(target / version)
+        if place is not None and place.number and place.lineage in gone:
+            shutil.rmtree(target / version)
+    return gone

@@ -1,5 +1,6 @@
 """Full versions of an online training: exported from its checkpoints, and pushed beside the daily runs' versions."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,9 +13,12 @@ from components.steps.pusher.manifest import Provenance
 from pipelines.times import utc_now
 from schemas.contracts import deltas
 from schemas.contracts.training_job import JOB_FILE, TrainJob, read_job
+from schemas.errors import UserError
 from schemas.files import tail
 
 _TAIL_LINES = 10
+_KEPT = 2
+"""Full versions of a lineage that stay, besides the one that starts it: deltas before them are removed, too."""
 
 
 class FullVersions:
@@ -26,13 +30,17 @@ class FullVersions:
         self._job, self._stream = job, job.stream
         self._export: ProcessGroup | None = None
         self._folder: Path | None = None
-        for folder in self._requests()[:-1]:
-            shutil.rmtree(folder)
+        whole = self._requests()
+        for folder in Path(job.output_dir).glob("full-*"):
+            if folder not in whole[-1:]:
+                shutil.rmtree(folder)  # Superseded, or not whole, as its writer was killed.
 
     def check(self) -> str:
         """Starts an export that is due, or pushes one that is done; returns what to tell, "" for nothing."""
         if self._export is None:
             waiting = self._requests()
+            for superseded in waiting[:-1]:
+                shutil.rmtree(superseded)
             if waiting:
                 self._folder = waiting[-1]
                 arguments = ["trainer_module.export", str(self._folder / JOB_FILE), str(os.getpid())]
@@ -44,13 +52,13 @@ class FullVersions:
         assert self._folder is not None
         folder, self._export, self._folder = self._folder, None, None
         if code != 0:
-            kept = folder.with_name(f"failed-{folder.name}")
-            shutil.rmtree(kept, ignore_errors=True)
-            folder.rename(kept)
-            return f"the export of a full version failed (exit code {code}): {tail(kept / 'export.log', _TAIL_LINES)}"
-        version = self._push(folder)
-        shutil.rmtree(folder)
-        return f"full version {version} pushed"
+            return f"the export of a full version failed (exit code {code}): {tail(_kept(folder), _TAIL_LINES)}"
+        try:
+            return self._push(folder)
+        except (OSError, UserError) as error:  # Training and deltas go on; the next full version may be pushed.
+            return f"a full version could not be pushed (got {error}); the next one is tried"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def end(self) -> None:
         """Ends an export that is under way; the next start repeats it."""
@@ -63,9 +71,12 @@ class FullVersions:
         return sorted(file.parent for file in Path(self._job.output_dir).glob(f"full-*/{JOB_FILE}"))
 
     def _push(self, folder: Path) -> str:
+        """Pushes an exported version unless it is held; removes what nobody needs any more. Returns what to tell."""
         exported = read_job(folder / JOB_FILE)
         number = int(folder.name.removeprefix("full-"))
         model, target, lineage = Path(exported.model_dir), Path(self._stream.versions), self._stream.lineage
+        if held := _held_before(target, lineage, number):
+            return f"the full version with deltas up to {number} is not pushed ({held})"
         deltas.write_lineage(model, target, lineage, number)
         base = target / lineage
         described = manifest.read_manifest(str(base / manifest.FILE_NAME), (base / manifest.FILE_NAME).read_bytes())
@@ -82,14 +93,35 @@ class FullVersions:
             card=lambda version: f"{card}\n## Online training\nVersion {version}: {note}.\n",
             now=utc_now(),
         )
-        deltas.remove_included(target, lineage, _full_numbers(target, lineage))
-        return pushed.version
+        if held := _held_before(target, lineage, number):  # Meanwhile.
+            versions.withdraw(target, because=held, now=utc_now())
+            return f"full version {pushed.version} is withdrawn ({held})"
+        full = _full(target, lineage)
+        deltas.remove_included(target, lineage, list(full.values()))
+        for version in [version for version, included in full.items() if included][:-_KEPT]:
+            shutil.rmtree(target / version)
+        return f"full version {pushed.version} pushed"
 
 
-def _full_numbers(target: Path, lineage: str) -> list[int]:
-    """Returns the numbers of deltas that the full versions of a lineage include, oldest version first."""
-    places = [deltas.lineage_of(target / version) for version in versions.versions(target)]
-    return [place.number for place in places if place is not None and place.lineage == lineage]
+def _kept(folder: Path) -> Path:
+    """Keeps the log of an export that has failed, and nothing else of it; returns the log."""
+    log = folder.with_name("failed-export.log")
+    with contextlib.suppress(OSError):
+        (folder / "export.log").replace(log)
+    shutil.rmtree(folder, ignore_errors=True)
+    return log
+
+
+def _held_before(target: Path, lineage: str, number: int) -> str:
+    """Says why a version with deltas up to a number may not be served; empty: it may."""
+    hold = deltas.read_hold(target, lineage)
+    return "" if hold is None or hold.number >= number else f"held at delta {hold.number}: {hold.because}"
+
+
+def _full(target: Path, lineage: str) -> dict[str, int]:
+    """Returns how many deltas each version of a lineage includes, oldest version first; the one that starts it: 0."""
+    places = {version: deltas.lineage_of(target / version) for version in versions.versions(target)}
+    return {version: place.number for version, place in places.items() if place and place.lineage == lineage}
 
 
 def written_state(job: TrainJob) -> dict[str, object]:

@@ -12,6 +12,7 @@ from schemas.errors import UserError
 from schemas.spec import RankerSpec, digest
 from schemas.spec.cluster import Cluster
 from schemas.spec.training import Constant
+from trainer_module.checkpoint.folder import published as has_checkpoint
 
 
 def segments_folder(request: OnlineRequest) -> Path:
@@ -59,6 +60,15 @@ def first_segment(folder: Path, learned_until: int | None) -> int:
         if learned_until is None or (last_event is not None and last_event > learned_until):
             return number
     return segments.newest(folder) + 1
+
+
+def lacks_rows(job: TrainJob) -> bool:
+    """Says whether rows after the base's data may be gone: no segment is left that shows where they begin."""
+    assert job.stream is not None
+    if has_checkpoint(Path(job.checkpoint_dir)):
+        return False
+    oldest = next(segments.numbers(Path(job.stream.segments)), 1)
+    return oldest > 1 and oldest == job.stream.first
 
 
 def _for_online(ranker: RankerSpec) -> RankerSpec:

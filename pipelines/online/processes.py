@@ -70,7 +70,8 @@ class Kept:
         wait_s = _BACKOFF.wait_s(max(0, self._failures - 1))
         self._due = time.monotonic() + wait_s
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"{self.name} was lost ({how}); starting it again in {wait_s:.0f} s. Log: {self._log}"
+        because = f": {reason.splitlines()[-1].strip()}" if code > 0 else ""
+        return f"{self.name} was lost ({how}{because}); starting it again in {wait_s:.0f} s. Log: {self._log}"
 
     def wait_for_end(self, seconds: float) -> bool:
         """Waits until the program has ended by itself; returns whether it has."""

@@ -9,14 +9,16 @@ from components.alerts.event import Event
 from components.alerts.sending import send
 from components.processes.stopping import StopSignals
 from pipelines.online.base import OnlineBase, newest
-from pipelines.online.cleaning import remove_old_segments
+from pipelines.online.cleaning import remove_old_lineages, remove_old_segments
 from pipelines.online.full_versions import FullVersions, written_state
-from pipelines.online.job import job_of
+from pipelines.online.job import job_of, lacks_rows
 from pipelines.online.joining import joiner_of
+from pipelines.online.offsets import Offsets
 from pipelines.online.processes import Kept
 from pipelines.online.request import OnlineRequest
 from pipelines.times import utc_now
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.joining_job import Kafka
 from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
 
 _LOG = logging.getLogger(__name__)
@@ -25,6 +27,7 @@ _POLL_S = 0.5
 _BASE_EVERY_S = 10.0
 _STATE_EVERY_S = 10.0
 _CLEAN_EVERY_S = 300.0
+_COMMIT_EVERY_S = 2.0
 STOP_S = 120.0
 """For the trainer to publish what it has learned and to write a checkpoint, and for the joiner's last segment."""
 
@@ -38,7 +41,8 @@ class Supervisor:
         """Takes the request, what prints a line, and the environment with the address of alerts."""
         self._request, self._say, self._environ = request, say, environ
         self._base = request.base
-        self._told_held = ""
+        self._offsets = Offsets(request.source) if isinstance(request.source, Kafka) else None
+        self._is_held = False
 
     def run(self) -> int:
         """Trains until a signal; returns the exit code.
@@ -64,8 +68,13 @@ class Supervisor:
         trainer = _trainer_of(job)
         versions = FullVersions(job)
         self._say(f"training version {self._base.lineage} on, from segment {job.stream.first if job.stream else 1}")
+        if lacks_rows(job):
+            self._say(
+                "rows after the base's data may be missing (got no segment of its days any more); raise "
+                "online.keep_days, so that it covers the time from a day's end to the push of its run"
+            )
         trainer.start()
-        base_due = state_due = clean_due = time.monotonic()
+        base_due = state_due = clean_due = commit_due = time.monotonic()
         following: OnlineBase | None = None
         try:
             while not is_stopped() and following is None:
@@ -78,9 +87,13 @@ class Supervisor:
                 if now >= state_due:
                     state_due = now + _STATE_EVERY_S
                     self._tell_state(job)
+                if self._offsets and now >= commit_due:
+                    commit_due = now + _COMMIT_EVERY_S
+                    self._offsets.check(job)
                 if now >= clean_due:
                     clean_due = now + _CLEAN_EVERY_S
                     remove_old_segments(job, utc_now())
+                    remove_old_lineages(Path(job.log_dir).parent.parent, self._base.version.parent, self._base.lineage)
                 time.sleep(_POLL_S)
             if following is not None:
                 self._say(f"version {following.lineage} was blessed: training goes on from it, after its own data")
@@ -90,6 +103,8 @@ class Supervisor:
         finally:
             trainer.end()
             versions.end()
+            if self._offsets:
+                self._offsets.finish(job)
             self._tell_state(job)
 
     def _following(self) -> OnlineBase | None:
@@ -106,9 +121,11 @@ class Supervisor:
             f"segment {state['segment']} of {state['newest_segment']}, {state['examples']:,} examples, "
             f"{state['lag_s']} s behind, delta {state['delta']}" + (" (held)" if held else "")
         )
-        if held and held != self._told_held:
+        if held and not self._is_held:  # Once: the value in it changes with every segment.
             self._alert(held)
-        self._told_held = held
+        if self._is_held and not held:
+            self._say("deltas go out again")
+        self._is_held = bool(held)
 
     def _alert(self, held: str) -> None:
         text = (
