@@ -57,6 +57,7 @@ def _join(job: JoiningJob, stopped: threading.Event) -> None:
             _tell(job, joiner)
         if not has_worked:
             stopped.wait(_POLL_S)
+    joiner.close()
     while joiner.step(is_last=True):
         pass
     _tell(job, joiner)
@@ -69,6 +70,7 @@ def _tell(job: JoiningJob, joiner: "Joiner") -> None:
         "waiting": joiner.num_waiting,
         "watermark": joiner.watermark,
         "counts": dict(joiner.counts),
+        "source": dict(joiner.source()),
         "written": time.time(),
     }
     write_whole(Path(job.status_file), json.dumps(document, indent=2) + "\n")

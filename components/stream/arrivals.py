@@ -5,18 +5,20 @@ import glob
 import posixpath
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from components.steps.example_gen.files.day_files import visible
 from components.steps.example_gen.files.listing import FileFacts
 from components.steps.example_gen.files.local_files import LocalStorage
+from components.stream.state import ReadFile
 from schemas.contracts.joining_job import JoiningJob
 from schemas.derived.days import Day
-from schemas.spec.data import DayLogs
 
 MAIN = ""
 """Name of the main log among the sources."""
+_OLD_DAYS = 7
+"""Files of days so long before the newest one's are not looked at any more."""
 _DIGITS = {"{YYYY}": 4, "{MM}": 2, "{DD}": 2}
 
 
@@ -42,17 +44,21 @@ class Folder:
 
     A file is complete when its size and time have stayed the same for `settle_s`: writers that take longer between two
     writes write under a name that begins with `_` or a dot, and rename the file.
+
+    Attributes:
+        is_behind: whether there is more that is known and was not read; of a folder, nobody can say.
+        horizon: latest time up to which all of it was read; None: that of the newest row or action.
     """
+
+    is_behind = False
+    horizon: int | None = None
 
     def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
         """Takes the joiner's job."""
         self._root, self._clock = job.data_root, clock
         self._settle_s = job.settings.settle_s
-        self._first_day = datetime.date.fromisoformat(job.first_day)
         self._patterns = {MAIN: job.logs.pattern} | {name: each.pattern for name, each in job.logs.sources.items()}
-        self._oldest = {MAIN: self._first_day} | {
-            name: self._first_day - datetime.timedelta(days=days) for name, days in _days_before(job.logs).items()
-        }
+        self._oldest = oldest_days(job)
         self._seen: dict[str, tuple[FileFacts, float]] = {}
 
     def complete(self, done: Callable[[Arrival], bool]) -> list[Arrival]:
@@ -76,10 +82,38 @@ class Folder:
         self._seen = seen
         return sorted(found, key=lambda arrival: (arrival.day, arrival.source, arrival.name))
 
+    def oldest(self, days: Iterable[str]) -> Day | None:
+        """Returns the oldest day of the main log that is still looked at, by the days so far; None: any."""
+        newest = max(days, default="")
+        return datetime.date.fromisoformat(newest) - datetime.timedelta(days=_OLD_DAYS) if newest else None
 
-def _days_before(logs: DayLogs) -> dict[str, int]:
-    """Returns how many days before a row's own the files of each source are joined to it."""
-    return {name: source.max_age_days if source.kind == "table" else 0 for name, source in logs.sources.items()}
+    def positions(self, _: Iterable[ReadFile]) -> dict[str, dict[str, int]]:
+        """Returns nothing: what was read is in the joiner's state."""
+        return {}
+
+    def sealed(self, files: Iterable[ReadFile]) -> list[tuple[str, str]]:
+        """Returns source and name of the files that need not be remembered: they are not looked at any more."""
+        kept = list(files)
+        oldest = self.oldest(file.day for file in kept)
+        return [
+            (file.source, file.name)
+            for file in kept
+            if file.is_over and file.source == MAIN and oldest and datetime.date.fromisoformat(file.day) < oldest
+        ]
+
+    def status(self) -> Mapping[str, object]:
+        """Returns nothing: files are there or not."""
+        return {}
+
+    def close(self) -> None:
+        """Does nothing: files are there or not."""
+
+
+def oldest_days(job: JoiningJob) -> dict[str, Day]:
+    """Returns the first day that is read of each log; of a table, days before a row's own are joined to it."""
+    first = datetime.date.fromisoformat(job.first_day)
+    before = {name: source.max_age_days if source.kind == "table" else 0 for name, source in job.logs.sources.items()}
+    return {MAIN: first} | {name: first - datetime.timedelta(days=days) for name, days in before.items()}
 
 
 def _any_day(pattern: str) -> str:

@@ -1,9 +1,12 @@
 """What could not be read, and why; the stream goes on without it."""
 
+import base64
 import hashlib
 import json
 import logging
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.files import write_whole
@@ -11,8 +14,48 @@ from schemas.files import write_whole
 _LOG = logging.getLogger("components.stream")
 
 
+_MOST_BYTES = 65_536
+"""Of a message, that are kept."""
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A message of a topic that could not be read.
+
+    Attributes:
+        topic: its topic.
+        partition: its partition.
+        offset: its offset; the first one of a range.
+        reason: why it could not be read.
+        value: its bytes.
+        until: where it is a range, the first offset after it.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    value: bytes | None = None
+    until: int | None = None
+
+    def line(self) -> str:
+        """Returns it as a line of JSON: the bytes as text if they are UTF-8, else in base64."""
+        document: dict[str, object] = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+        if self.until is not None:
+            document["until"] = self.until
+        document["reason"] = self.reason
+        if self.value is not None:
+            kept = self.value[:_MOST_BYTES]
+            document["bytes"] = len(self.value)
+            try:
+                document["text"] = kept.decode()
+            except UnicodeDecodeError:
+                document["base64"] = base64.b64encode(kept).decode()
+        return json.dumps(document) + "\n"
+
+
 class DeadLetters:
-    """A folder with one JSON file for each thing that could not be read."""
+    """A folder with a JSON file for each file that could not be read, and JSON lines of messages that could not."""
 
     def __init__(self, folder: Path):
         self._folder = folder
@@ -24,3 +67,12 @@ class DeadLetters:
         file = hashlib.sha256(f"{source}/{name}".encode()).hexdigest()[:16]
         write_whole(self._folder / f"{file}.json", json.dumps(letter, indent=2) + "\n")
         _LOG.error("dead_letter=%s source=%s: %s", name, source or "main", reason)
+
+    def add_all(self, name: str, letters: Sequence[Letter]) -> None:
+        """Adds messages in one file; adding it again replaces it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        file = self._folder / f"{name}.jsonl"
+        write_whole(file, "".join(letter.line() for letter in letters))
+        first = letters[0]
+        place = f"{first.topic}/{first.partition}/{first.offset}"
+        _LOG.error("dead_letters=%d file=%s first=%s: %s", len(letters), file, place, first.reason)

@@ -10,8 +10,9 @@ import logging
 import posixpath
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,10 @@ from components.examples.blocks import encode
 from components.stream.arrivals import MAIN, Arrival, Folder
 from components.stream.dead_letters import DeadLetters
 from components.stream.emission import Emission
+from components.stream.landing import as_landed
 from components.stream.reading import FileReader, Integers, MainFile, OtherFile
 from components.stream.state import ReadFile, State, read_state, write_state
+from components.stream.topics import Topics
 from schemas.contracts import segments
 from schemas.contracts.example_files import BLOCK_ROWS
 from schemas.contracts.joining_job import JoiningJob
@@ -31,8 +34,6 @@ from schemas.errors import UserError
 _LOG = logging.getLogger("components.stream")
 _NEVER = np.iinfo(np.int64).min
 _DAY_S = 86_400
-_OLD_DAYS = 7
-"""Files of days so long before the newest one's are not looked at any more."""
 
 
 class Joiner:
@@ -45,19 +46,24 @@ class Joiner:
 
     def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
         """Reads again what the last segment has left waiting."""
+        self._arrivals: Folder | Topics = Folder(job, clock) if job.kafka is None else Topics(job, clock)
+        if job.kafka is not None:
+            job = as_landed(job)
         self._job, self._clock = job, clock
         self._settings, self._folder = job.settings, Path(job.segments)
-        self._arrivals, self._reader, self._emission = Folder(job, clock), FileReader(job), Emission(job)
+        self._reader, self._emission = FileReader(job), Emission(job)
         self._dead = DeadLetters(Path(job.dead_letters))
         self._main: dict[int, MainFile] = {}
         self._others: dict[int, OtherFile] = {}
         self._files: dict[tuple[str, str], ReadFile] = {}
         self.counts: Counter[str] = Counter()
         self.watermark, self._emitted = int(_NEVER), (int(_NEVER), 0, 0)
+        self._newest, self._last_number = int(_NEVER), 0
+        self._positions: dict[str, Any] = {}
         self._segment = segments.newest(self._folder)
         if self._segment:
             self._restore(read_state(segments.path_of(self._folder, self._segment)))
-        self._sealed_at = self._arrived_at = clock()
+        self._sealed_at = self._arrived_at = self._looked_at = clock()
 
     def step(self, *, is_last: bool = False) -> bool:
         """Reads what has arrived and seals a segment if one is due; returns whether it did either.
@@ -67,10 +73,13 @@ class Joiner:
         """
         read = self._read_new()
         now = self._clock()
-        if read:
+        if read or (self._arrivals.is_behind and not self._is_full):
             self._arrived_at = now
         is_idle = now - self._arrived_at >= self._settings.idle_s
         ready = self._ready(is_idle=is_idle)
+        if not len(ready) and now - self._looked_at >= self._settings.idle_s:
+            self._looked_at = now
+            return self._seal_positions() or read
         is_full = len(ready) >= self._settings.segment_rows
         is_due = now - self._sealed_at >= self._settings.segment_every_s
         if not len(ready) or not (is_full or is_due or is_last):
@@ -78,6 +87,14 @@ class Joiner:
         self._seal(ready[: self._settings.segment_rows])
         self._sealed_at = now
         return True
+
+    def close(self) -> None:
+        """Reads nothing new from now on."""
+        self._arrivals.close()
+
+    def source(self) -> Mapping[str, object]:
+        """Returns what to tell of where the files come from."""
+        return self._arrivals.status()
 
     @property
     def num_waiting(self) -> int:
@@ -91,9 +108,16 @@ class Joiner:
         """The number of the last sealed segment."""
         return self._segment
 
+    @property
+    def _is_full(self) -> bool:
+        return self.num_waiting > self._settings.max_waiting_rows
+
     def _read_new(self) -> bool:
-        newest = max((file.day for file in self._files.values()), default="")
-        oldest = (datetime.date.fromisoformat(newest) - datetime.timedelta(days=_OLD_DAYS)) if newest else None
+        if self._is_full:
+            self._forget()  # Of actions without rows there is no segment.
+            if self._is_full:
+                return False
+        oldest = self._arrivals.oldest((file.day for file in self._files.values()))
 
         def is_done(arrival: Arrival) -> bool:
             is_old = oldest is not None and arrival.source == MAIN and arrival.day < oldest
@@ -101,11 +125,11 @@ class Joiner:
 
         found = False
         for arrival in self._arrivals.complete(is_done):
-            if self.num_waiting > self._settings.max_waiting_rows:
+            if self._is_full:
                 break
-            number = max((file.number for file in self._files.values()), default=0) + 1
+            self._last_number += 1
             file = ReadFile(
-                number=number,
+                number=self._last_number,
                 source=arrival.source,
                 name=arrival.name,
                 day=arrival.day.isoformat(),
@@ -114,8 +138,7 @@ class Joiner:
             )
             self._take(file, arrival.path, is_again=False)
             found = True
-        if found:
-            self._advance()
+        self._advance()
         return found
 
     def _take(self, file: ReadFile, path: str, *, is_again: bool) -> None:
@@ -128,9 +151,11 @@ class Joiner:
                 main.order = np.maximum(main.times, file.watermark)
                 if not is_again and file.watermark != _NEVER:
                     counts["rows late"] += int((main.times < file.watermark).sum())
-                self._main[file.number] = main
+                self._main[file.number], times = main, main.times
             else:
-                self._others[file.number] = self._reader.other(arrival, file.number, counts)
+                self._others[file.number] = other = self._reader.other(arrival, file.number, counts)
+                times = other.times
+            self._newest = max(self._newest, int(times.max(initial=_NEVER)))
         except (UserError, OSError) as error:
             if is_again:
                 raise UserError(
@@ -145,10 +170,10 @@ class Joiner:
 
     def _advance(self) -> None:
         """Moves the watermark to what the newest row or action allows, by `lateness_s`."""
-        times = [file.times for file in self._main.values()] + [other.times for other in self._others.values()]
-        newest = [int(of_file.max()) for of_file in times if len(of_file)]
-        if newest and max(newest) != _NEVER:
-            self.watermark = max(self.watermark, max(newest) - self._settings.lateness_s)
+        horizon = self._arrivals.horizon
+        newest = self._newest if horizon is None else min(self._newest, horizon)
+        if newest != _NEVER:
+            self.watermark = max(self.watermark, newest - self._settings.lateness_s)
 
     @property
     def _window_s(self) -> int:
@@ -166,23 +191,19 @@ class Joiner:
         rows = np.concatenate(found)
         return rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
 
+    def _seal_positions(self) -> bool:
+        """Seals a segment without examples if messages were read that nothing waits for; returns whether it has."""
+        self._forget()
+        if self._arrivals.positions(self._files.values()) == self._positions:
+            return False
+        self._seal(np.zeros([0, 3], np.int64))
+        return True
+
     def _seal(self, ready: Integers) -> None:
         counts: Counter[str] = Counter()
-        parts, orders, times = [], [], []
-        of_files = [
-            (self._main[number], np.sort(ready[ready[:, 1] == number, 2])) for number in np.unique(ready[:, 1]).tolist()
-        ]
-        examples = self._emission.examples(of_files, list(self._others.values()), counts)
-        for (file, chosen), (batch, kept) in zip(of_files, examples, strict=True):
-            parts.append(batch)
-            at = chosen[kept]
-            orders.append(np.stack([file.order[at], np.full(len(at), file.number), at], axis=1))
-            times.append(file.times[at])
-            file.waits[chosen] = False
-        order, event = np.concatenate(orders), np.concatenate(times)
-        in_order = np.lexsort((order[:, 2], order[:, 1], order[:, 0]))
-        rows = pa.Table.from_batches(parts).take(pa.array(in_order)).combine_chunks()
-        self._emitted = tuple(ready[-1].tolist())
+        rows, event = self._examples(ready, counts) if len(ready) else (pa.table({}), np.zeros(0, np.int64))
+        if len(ready):
+            self._emitted = tuple(ready[-1].tolist())
         # What arrives from now on comes after it, also where rows were not waited for any longer.
         self.watermark = max(self.watermark, self._emitted[0])
         self.counts += counts
@@ -197,6 +218,7 @@ class Joiner:
             counts=dict(self.counts),
         )
         write_state(path, state)
+        self._positions = self._arrivals.positions(state.files)
         known = event[event != _NEVER]
         segments.seal(
             self._folder,
@@ -204,11 +226,30 @@ class Joiner:
             rows=rows.num_rows,
             first_event=int(known.min()) if len(known) else None,
             last_event=int(known.max()) if len(known) else None,
-            positions={},
+            positions=self._positions,
             counts=dict(counts),
         )
         self._segment = number
+        for key in self._arrivals.sealed(state.files):
+            del self._files[key]
         _LOG.info("segment=%d rows=%d waiting=%d watermark=%d", number, rows.num_rows, self.num_waiting, self.watermark)
+
+    def _examples(self, ready: Integers, counts: Counter[str]) -> tuple[pa.Table, Integers]:
+        """Returns the examples of rows, in their order, and the time of each."""
+        parts, orders, times = [], [], []
+        of_files = [
+            (self._main[number], np.sort(ready[ready[:, 1] == number, 2])) for number in np.unique(ready[:, 1]).tolist()
+        ]
+        examples = self._emission.examples(of_files, list(self._others.values()), counts)
+        for (file, chosen), (batch, kept) in zip(of_files, examples, strict=True):
+            parts.append(batch)
+            at = chosen[kept]
+            orders.append(np.stack([file.order[at], np.full(len(at), file.number), at], axis=1))
+            times.append(file.times[at])
+            file.waits[chosen] = False
+        order, event = np.concatenate(orders), np.concatenate(times)
+        in_order = np.lexsort((order[:, 2], order[:, 1], order[:, 0]))
+        return pa.Table.from_batches(parts).take(pa.array(in_order)).combine_chunks(), event
 
     def _forget(self) -> None:
         """Lets go of files of which nothing is needed any more."""
@@ -226,18 +267,17 @@ class Joiner:
             for number, other in self._others.items()
             if not len(other.times) or int(other.times.max()) < horizon - keep_s[other.source]
         }
-        newest = max((file.day for file in self._files.values()), default="")
-        for key, file in list(self._files.items()):
+        for key, file in self._files.items():
             if file.number in over:
-                self._files[key] = file = file.model_copy(update={"is_over": True})
+                self._files[key] = file.model_copy(update={"is_over": True})
                 self._main.pop(file.number, None)
                 self._others.pop(file.number, None)
-            age = datetime.date.fromisoformat(newest) - datetime.date.fromisoformat(file.day)
-            if file.is_over and file.source == MAIN and age.days > _OLD_DAYS:
-                del self._files[key]
 
     def _restore(self, state: State) -> None:
         self.watermark, self._emitted = state.watermark, state.emitted
+        self._positions = segments.read(self._folder, self._segment).positions
+        # Above that of all rows so far, also of files that are forgotten: it is part of the order of rows.
+        self._last_number = max([state.emitted[1], *(file.number for file in state.files)])
         for file in state.files:
             if file.is_over:
                 self._files[file.source, file.name] = file

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,13 +26,29 @@ def online(
         str,
         typer.Option(
             "--source",
-            metavar="FOLDER",
-            help="Where log files appear; the spec's file patterns are relative to it.",
+            metavar="FOLDER|kafka://HOST:PORT,...",
+            help="Where log files appear; the spec's file patterns are relative to it. Or brokers of Kafka.",
         ),
     ],
     base: Annotated[
         str, typer.Option("--base", metavar="latest|RUN", help="Blessed model to start from: the newest, or a run's.")
     ] = "latest",
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC|SOURCE=TOPIC",
+            help="Kafka: topic of the main log, and of each source of the spec; give it for each.",
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", help="Kafka: group whose offsets are committed. [default: sangam-NAME of the spec]"),
+    ] = None,
+    kafka_config: Annotated[
+        Path | None,
+        typer.Option("--kafka-config", metavar="FILE", help="Kafka: lines PROPERTY=VALUE for librdkafka: TLS, SASL."),
+    ] = None,
     follow: Annotated[
         bool, typer.Option(help="Change to each newly blessed model, and learn again what came after its data.")
     ] = True,
@@ -43,10 +60,13 @@ def online(
     quieten()
     from pipelines.local.lock import locked
     from pipelines.online.request import check_request
+    from pipelines.online.source import source_of
     from pipelines.online.supervisor import Supervisor
     from schemas.loading import load_spec
 
-    request = check_request(load_spec(spec), root, base, source, follows=follow and base == "latest")
+    loaded = load_spec(spec)
+    given = source_of(loaded, source, topic or [], group, kafka_config)
+    request = check_request(loaded, root, base, given, follows=follow and base == "latest")
     folder = request.root.online(request.spec.name)
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.online.base import OnlineBase, find
+from schemas.contracts.joining_job import Kafka
 from schemas.contracts.root import Root
 from schemas.derived.plan import refuse_unfit
 from schemas.errors import UserError
@@ -21,7 +22,7 @@ class OnlineRequest:
         settings: its `online` section.
         root: of the daily runs.
         base: that training starts from.
-        source: of the rows, as `--source` gives it.
+        source: of the rows: a folder, or topics.
         follows: whether to change to newly blessed models.
     """
 
@@ -29,11 +30,11 @@ class OnlineRequest:
     settings: Online
     root: Root
     base: OnlineBase
-    source: str
+    source: Path | Kafka
     follows: bool
 
 
-def check_request(spec: Spec, root: Path, base: str, source: str, *, follows: bool) -> OnlineRequest:
+def check_request(spec: Spec, root: Path, base: str, source: Path | Kafka, *, follows: bool) -> OnlineRequest:
     """Returns the request, or says what is wrong with it.
 
     Raises:

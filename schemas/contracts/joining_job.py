@@ -16,6 +16,22 @@ JOB_FILE = "joining.json"
 _REMEDY = "another version has written it: start the online training again with this one"
 
 
+class Kafka(FrozenModel):
+    """Topics in place of folders.
+
+    Attributes:
+        servers: HOST:PORT of brokers to begin with, separated by commas.
+        group: whose committed offsets say what was learned.
+        topics: by source; the main log's by an empty name.
+        properties: file with properties of librdkafka; its secrets stay there.
+    """
+
+    servers: str
+    group: str
+    topics: dict[str, str]
+    properties: str | None = None
+
+
 class JoiningJob(FrozenModel):
     """What a joiner reads and writes. All paths are absolute.
 
@@ -23,11 +39,13 @@ class JoiningJob(FrozenModel):
         logs: the spec's data section.
         inputs: features, tasks and keys of the spec.
         settings: of the joiner.
-        data_root: folder in which log files appear; the patterns of `logs` are relative to it.
+        data_root: folder in which log files appear; the patterns of `logs` are relative to it. With topics, the folder
+            in which messages land.
         first_day: YYYY-MM-DD; files of earlier days of the main log are left out.
         segments: folder of the joined examples.
         dead_letters: folder of what cannot be read.
         status_file: what the joiner has done so far, as JSON; written about once a second.
+        kafka: where rows and actions are topics.
     """
 
     format: Literal[1] = FORMAT
@@ -39,6 +57,7 @@ class JoiningJob(FrozenModel):
     segments: str
     dead_letters: str
     status_file: str
+    kafka: Kafka | None = None
 
 
 def write_joining_job(path: Path, job: JoiningJob) -> None:

@@ -1,0 +1,83 @@
+"""What a client of Kafka is given: where the brokers are, and the user's own properties, such as for TLS and SASL."""
+
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException
+
+from schemas.contracts.joining_job import Kafka
+from schemas.errors import UserError
+
+_REFUSED = {
+    "auto.offset.reset": "deleted messages are counted",
+    "bootstrap.servers": "give it as --source kafka://HOST:PORT",
+    "enable.auto.commit": "offsets are committed with the checkpoint",
+    "enable.auto.offset.store": "offsets are committed with the checkpoint",
+    "enable.partition.eof": "the end of a partition says when to wait no longer",
+    "group.id": "give it as --group",
+    "group.instance.id": "partitions are not shared with other members",
+    "group.protocol": "partitions are not shared with other members",
+    "isolation.level": "messages of transactions that were aborted are not learned",
+    "metadata.broker.list": "give it as --source kafka://HOST:PORT",
+}
+"""Properties that would break what is promised, or that have a place of their own."""
+
+
+def properties_of(kafka: Kafka) -> dict[str, Any]:
+    """Returns the properties of a client.
+
+    Raises:
+        UserError: the file with the user's own cannot be read, or has one that must not be set.
+    """
+    own = _read(Path(kafka.properties)) if kafka.properties else {}
+    # Connections that fail are told once per outage, by whoever needs them.
+    return {"client.id": "sangam", "log_level": 0, **own, "bootstrap.servers": kafka.servers}
+
+
+def reader_of(kafka: Kafka, **more: Any) -> Consumer:
+    """Returns a client that reads partitions, and shares them with nobody.
+
+    Raises:
+        UserError: the user's properties are not librdkafka's.
+    """
+    ours = {
+        "group.id": kafka.group,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+    }
+    properties = {**properties_of(kafka), **ours}
+    try:
+        return Consumer({**properties, **more})
+    except (KafkaException, ValueError, TypeError) as error:
+        # Without librdkafka's own words, which may hold a secret that was written to the wrong line.
+        named = [name for name in properties if f'"{name}"' in str(error)] or ["one of its properties"]
+        raise UserError(
+            f"{kafka.properties or '--source'}: librdkafka refuses it (got {named[0]}); its documentation lists the "
+            "properties and their values"
+        ) from None
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"--kafka-config: {file}: cannot be read (got {error}); give a file of lines PROPERTY=VALUE"
+        ) from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not name or name.startswith("#"):
+            continue
+        place = f"--kafka-config: {file}:{number}"
+        if not equals:
+            raise UserError(f"{place}: is no property (got a line without '='); write PROPERTY=VALUE")
+        if name in _REFUSED:
+            raise UserError(f"{place}: must not be set here (got {name}): {_REFUSED[name]}; remove the line")
+        if name in found:
+            raise UserError(f"{place}: is set twice (got {name}); remove one of the lines")
+        found[name] = value
+    return found

@@ -1,0 +1,131 @@
+"""Messages on disk: numbered folders, each with the messages of a moment, that are sealed as segments are.
+
+`<folder>/<number>/` holds a Parquet file for each source and day, and `segment.json`, written last, with the offsets to
+read next: what was landed is read again after a kill, what was not comes from the broker again.
+"""
+
+import datetime
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from components.stream.arrivals import MAIN, Arrival
+from schemas.contracts import segments
+from schemas.contracts.joining_job import JoiningJob
+from schemas.spec.base import FrozenModel
+
+Partition = tuple[str, int]
+"""Topic and partition."""
+_SUFFIX = ".parquet"
+
+
+class Place(FrozenModel):
+    """A place in a partition.
+
+    Attributes:
+        begin: first offset that this folder has, or the folders after it.
+        next: first offset that the folders after this one have.
+        newest: latest time of a message before `next`, seconds since 1970; None: none is known.
+    """
+
+    begin: int
+    next: int
+    newest: int | None = None
+
+
+@dataclass(frozen=True)
+class Landing:
+    """A sealed folder.
+
+    Attributes:
+        number: of the folder.
+        places: of every partition.
+        arrivals: its files.
+        counts: of messages since the first folder.
+    """
+
+    number: int
+    places: Mapping[Partition, Place]
+    arrivals: tuple[Arrival, ...]
+    counts: Mapping[str, int]
+
+
+def as_landed(job: JoiningJob) -> JoiningJob:
+    """Returns a job with the format of files that have landed, whatever that of the batch's files is."""
+    sources = {name: source.model_copy(update={"format": "parquet"}) for name, source in job.logs.sources.items()}
+    landed = {"format": "parquet", "list_separator": None, "sources": sources}
+    return job.model_copy(update={"logs": job.logs.model_copy(update=landed)})
+
+
+def land(
+    folder: Path,
+    number: int,
+    rows: Mapping[tuple[str, str], pa.Table],
+    places: Mapping[Partition, Place],
+    counts: Mapping[str, int],
+) -> Landing:
+    """Writes and seals a folder; returns it.
+
+    Args:
+        folder: of all.
+        number: one more than that of the last one.
+        rows: by source and day.
+        places: of every partition.
+        counts: of messages since the first folder.
+    """
+    path = segments.begin(folder, number)
+    for (source, day), table in rows.items():
+        pq.write_table(table, path / f"{day}{'.' if source else ''}{source}{_SUFFIX}", compression="zstd")
+    positions: dict[str, dict[str, object]] = {}
+    for (topic, partition), place in places.items():
+        positions.setdefault(topic, {})[str(partition)] = place.model_dump()
+    num_rows = sum(table.num_rows for table in rows.values())
+    segments.seal(folder, number, rows=num_rows, first_event=None, last_event=None, positions=positions, counts=counts)
+    return read(folder, number)
+
+
+def read(folder: Path, number: int) -> Landing:
+    """Returns a sealed folder.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    segment = segments.read(folder, number)
+    places = {
+        (topic, int(partition)): Place.model_validate(place)
+        for topic, of_topic in segment.positions.items()
+        for partition, place in of_topic.items()
+    }
+    arrivals = [_arrival(folder, number, name) for name in segment.files]
+    return Landing(number, places, tuple(sorted(arrivals, key=lambda each: (each.day, each.source))), segment.counts)
+
+
+def read_all(folder: Path) -> dict[int, Landing]:
+    """Returns all sealed folders by number, ascending; removes what a kill has left of others."""
+    folder.mkdir(parents=True, exist_ok=True)
+    landings = {number: read(folder, number) for number in segments.numbers(folder)}
+    for path in folder.iterdir():
+        if path.is_dir() and path.name.isdigit() and int(path.name) not in landings:
+            shutil.rmtree(path)
+    return landings
+
+
+def number_of(name: str) -> int:
+    """Returns the number of the folder of a file, by the file's name below the folder of all."""
+    return int(name.split("/")[0])
+
+
+def remove(folder: Path, numbers: Iterable[int]) -> None:
+    """Removes folders of which nothing is needed any more."""
+    for number in numbers:
+        segments.remove(folder, number)
+
+
+def _arrival(folder: Path, number: int, name: str) -> Arrival:
+    day, _, source = name.removesuffix(_SUFFIX).partition(".")
+    path = segments.path_of(folder, number)
+    return Arrival(source or MAIN, str(path / name), f"{path.name}/{name}", datetime.date.fromisoformat(day))

@@ -1,0 +1,227 @@
+"""Messages of a topic become rows, as files of the same log would have them; what cannot become one is told apart."""
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from components.steps.example_gen.joining.canonical import canonical, canonical_type
+from components.steps.example_gen.rows.conversion import convert
+from components.stream.dead_letters import Letter
+from schemas.contracts.joining_job import JoiningJob
+from schemas.derived.columns import Column, columns
+from schemas.derived.sources import columns_of_source, columns_read_of_log, origins, time_of_source
+from schemas.errors import UserError
+from schemas.spec.sources import Actions, StateTable
+
+MAX_BYTES = 2**20
+"""Of a message; what brokers take unless they are told otherwise."""
+_DAY_S = 86_400
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_WRONG = (UserError, pa.ArrowException, ValueError, TypeError, OverflowError, NotImplementedError)
+_MOST_SHOWN = 60
+
+Integers = NDArray[np.int64]
+
+
+class Message(NamedTuple):
+    """A message. `logged_at` is its own time, or when it was read where it has none: seconds since 1970."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None
+    logged_at: int
+
+    def as_letter(self, reason: str) -> Letter:
+        """Returns it as a letter that nobody could read."""
+        return Letter(self.topic, self.partition, self.offset, reason, self.value)
+
+
+@dataclass
+class Sorted:
+    """Messages of one source.
+
+    Attributes:
+        batch: the rows, with the columns that files of the log have.
+        times: of each row.
+        places: of each row, among the messages.
+        poison: place of each message that can be no row, and why.
+        num_empty: messages without a value that a table's topic has where a version was deleted.
+    """
+
+    batch: pa.RecordBatch
+    times: Integers
+    places: Integers
+    poison: dict[int, str] = field(default_factory=dict)
+    num_empty: int = 0
+
+    @property
+    def days(self) -> Integers:
+        """The day of each row (UTC), as `datetime.date.toordinal` numbers them."""
+        return _EPOCH + self.times // _DAY_S
+
+
+class Sorter:
+    """Tells rows from what can be none, for one source."""
+
+    def __init__(self, job: JoiningJob, source: str):
+        """Takes the joiner's job and the name of a source, empty for the main log."""
+        read = columns(job.inputs)
+        self._readers = {column.name: column for column in read}
+        self._source = job.logs.sources[source] if source else None
+        self._place = job.kafka.topics[source] if job.kafka else source
+        self._tolerance_s = (job.logs.times.tolerance_days + 1) * _DAY_S
+        if self._source is None:
+            assert job.inputs.event_time is not None
+            self._columns = columns_read_of_log(job.logs, read)
+            self._time, self._joined = job.inputs.event_time, origins(job.logs)
+        else:
+            self._columns = columns_of_source(self._source, read)
+            self._time, self._joined = time_of_source(self._source).name, {}
+
+    def sort(self, messages: Sequence[Message]) -> Sorted:
+        """Returns the rows of messages, and which can be none."""
+        poison: dict[int, str] = {}
+        places, parsed, num_empty = [], [], 0
+        for place, message in enumerate(messages):
+            if message.value is None and isinstance(self._source, StateTable):
+                num_empty += 1
+                continue
+            try:
+                parsed.append(self._parsed(message.value))
+                places.append(place)
+            except UserError as error:
+                poison[place] = str(error)
+        rows = np.asarray(places, np.int64)
+        batch, wrong = self._batch(parsed)
+        wrong = self._without_time(batch, [messages[place].logged_at for place in places]) | wrong
+        poison.update({places[row]: reason for row, reason in wrong.items()})
+        stays = _but(len(rows), wrong)
+        batch, rows = batch.take(pa.array(stays)), rows[stays]
+        wrong = self._refused(batch)
+        poison.update({int(rows[row]): reason for row, reason in wrong.items()})
+        stays = _but(len(rows), wrong)
+        batch, rows = batch.take(pa.array(stays)), rows[stays]
+        return Sorted(batch, _times(_column(batch, self._time)), rows, poison, num_empty)
+
+    def _parsed(self, value: bytes | None) -> dict[str, Any]:
+        if value is None:
+            raise UserError(f"{self._place}: has no value (got null); a message is a JSON object")
+        if len(value) > MAX_BYTES:
+            raise UserError(f"{self._place}: is too large (got {len(value)} bytes); at most {MAX_BYTES}")
+        try:
+            row = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{self._place}: is not JSON (got {_short(error)}); a message is a JSON object") from None
+        if not isinstance(row, dict):
+            raise UserError(f"{self._place}: is no object (got {type(row).__name__}); a message is a JSON object")
+        if twice := self._joined.keys() & row.keys():
+            name = min(twice)
+            raise UserError(
+                f"{self._place}: column '{name}': is supplied by source '{self._joined[name]}' too (got it in both); "
+                "remove it from the messages of the main log"
+            )
+        return row
+
+    def _batch(self, rows: Sequence[Mapping[str, Any]]) -> tuple[pa.RecordBatch, dict[int, str]]:
+        """Returns the columns of all rows, and which rows have a value that none of them can take."""
+        arrays: list[pa.Array] = []
+        wrong: dict[int, str] = {}
+        for column in self._columns:
+            values = [row.get(column.name) for row in rows]
+            try:
+                array = self._array(values, column)
+            except _WRONG:
+                parts = []
+                for row, value in enumerate(values):
+                    try:
+                        parts.append(self._array([value], column))
+                    except _WRONG as error:
+                        parts.append(self._array([None], column))
+                        reason = f"{self._place}: column '{column.name}': {_short(error)} (got {_short(value)})"
+                        wrong.setdefault(row, reason)
+                array = pa.concat_arrays(parts)
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, [column.name for column in self._columns]), wrong
+
+    def _array(self, values: Sequence[Any], column: Column) -> pa.Array:
+        """Returns values with the type that Arrow sees in them, as in a file, made the column's own if it fits."""
+        if not values:
+            return pa.array([], canonical_type(column))
+        batch = pa.RecordBatch.from_arrays([pa.array(values)], [column.name])
+        return canonical(batch, [column], self._place)[column.name]
+
+    def _without_time(self, batch: pa.RecordBatch, logged_at: Sequence[int]) -> dict[int, str]:
+        """Returns which rows have no time that can be right: a wrong clock must not end the windows of all others."""
+        times = _column(batch, self._time)
+        seconds, logged = np.asarray(times.fill_null(-1)), np.asarray(logged_at, np.int64)
+        # What is logged on a day may have a time of the next one by `tolerance_days`, as in files of that day.
+        latest = logged - logged % _DAY_S + self._tolerance_s - 1
+        wrong = {}
+        for row in np.flatnonzero((seconds < 0) | (seconds > latest)).tolist():
+            value = times[row].as_py()
+            allowed = f"seconds from 1970 to {latest[row]}, the message's own time and data.times.tolerance_days"
+            wrong[row] = f"{self._place}: column '{self._time}': has no time that can be right (got {value}); {allowed}"
+        return wrong
+
+    def _refused(self, batch: pa.RecordBatch, first: int = 0) -> dict[int, str]:
+        """Returns which rows would make ingestion refuse their whole file."""
+        try:
+            self._refuse(batch)
+            return {}
+        except UserError as error:
+            if batch.num_rows == 1:
+                return {first: str(error)}
+        half = batch.num_rows // 2
+        return self._refused(batch.slice(0, half), first) | self._refused(batch.slice(half), first + half)
+
+    def _refuse(self, batch: pa.RecordBatch) -> None:
+        match self._source:
+            case None:
+                convert(batch, [column for column in self._columns if column.name in self._readers], self._place)
+            case StateTable(columns=of):
+                arrays = [_column(batch, version.column or name) for name, version in of.items()]
+                convert(pa.RecordBatch.from_arrays(arrays, list(of)), [self._readers[name] for name in of], self._place)
+            case Actions(columns=of):
+                for name, action in of.items():
+                    if action.take in ("max", "last"):
+                        taken = _column(batch, action.column or name).filter(_matching(batch, action.where))
+                        one = pa.RecordBatch.from_arrays([taken], [name])
+                        convert(one, [self._readers[name]], self._place)
+
+
+def day_of(number: int) -> str:
+    """Returns a day, YYYY-MM-DD, by its number as `datetime.date.toordinal` has it."""
+    return datetime.date.fromordinal(number).isoformat()
+
+
+def _matching(batch: pa.RecordBatch, where: Mapping[str, str | int]) -> pa.Array:
+    mask = pa.array(np.ones(batch.num_rows, bool))
+    for name, value in where.items():
+        wanted = value.encode() if isinstance(value, str) else value
+        mask = pc.and_(mask, pc.fill_null(pc.equal(_column(batch, name), wanted), False))
+    return mask
+
+
+def _but(number: int, wrong: Mapping[int, str]) -> Integers:
+    return np.setdiff1d(np.arange(number), np.fromiter(wrong, np.int64, len(wrong)))
+
+
+def _times(array: pa.Array) -> Integers:
+    return np.asarray(array).astype(np.int64)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return batch.column(batch.schema.get_field_index(name))
+
+
+def _short(value: object) -> str:
+    text = str(value) if isinstance(value, BaseException) else repr(value)
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."

@@ -1,0 +1,189 @@
+"""The partitions of topics, read by one process from where it says; whatever the broker does, the reading goes on."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as Polled
+
+from components.stream.dead_letters import Letter
+from components.stream.kafka_client import reader_of
+from components.stream.landing import Partition
+from components.stream.messages import Message
+from schemas.contracts.joining_job import Kafka
+from schemas.errors import UserError
+
+_LOG = logging.getLogger("components.stream")
+_POLL_S = 0.1
+_AT_ONCE = 2_000
+_ASK_S = 2.0
+"""For an answer of the broker."""
+_LOOK_EVERY_S, _LOOK_AGAIN_S = 5.0, 1.0
+"""Between two looks at the topics' partitions; while something is wrong."""
+UNKNOWN_TOPIC_S = 15.0
+"""A topic that a broker does not know for so long after the start is a mistake."""
+_QUEUE_KB = 32 * 1024
+_UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+
+
+class Partitions:
+    """The partitions of a job's topics.
+
+    Attributes:
+        offsets: to read next, of every partition; empty before the broker has answered.
+        at_end: partitions that have been read to their ends.
+        away_since: since when the broker cannot be reached, seconds since 1970; None: it can.
+    """
+
+    def __init__(self, kafka: Kafka, landed: Mapping[Partition, int], clock: Callable[[], float] = time.monotonic):
+        """Takes the topics, and the offsets to read next of partitions of which something has landed."""
+        self._kafka, self._landed, self._clock = kafka, landed, clock
+        self.offsets: dict[Partition, int] = {}
+        self.at_end: set[Partition] = set()
+        self.away_since: float | None = None
+        self._lost: set[Partition] = set()
+        self._look_due = 0.0
+        self._unknown_since: float | None = None
+        self._reader = reader_of(
+            kafka, **{"queued.max.messages.kbytes": _QUEUE_KB, "fetch.wait.max.ms": 100, "error_cb": self._on_error}
+        )
+
+    def poll(self, most: int) -> Iterator[Message | Letter]:
+        """Yields what has arrived, waiting for it at most `_POLL_S`; a letter tells what was deleted unread.
+
+        Raises:
+            UserError: the broker does not know a topic.
+        """
+        try:
+            if self._clock() >= self._look_due:
+                self._look()
+            yield from self._found_again()
+            polled = self._reader.consume(min(most, _AT_ONCE), _POLL_S) if self.offsets else []
+        except KafkaException as error:
+            self._away(str(error.args[0].str()))
+            return
+        for each in polled:
+            key = str(each.topic()), int(each.partition() or 0)
+            if (problem := each.error()) is not None:
+                self._on_partition(key, each, problem)
+            elif key in self.offsets and (each.offset() or 0) >= self.offsets[key]:
+                self._back()
+                self.offsets[key] = (each.offset() or 0) + 1
+                self.at_end.discard(key)
+                yield _message(each)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._reader.close()
+
+    def _look(self) -> None:
+        """Looks which partitions there are, and begins to read new ones."""
+        self._look_due = self._clock() + _LOOK_AGAIN_S
+        found: list[Partition] = []
+        for topic in self._kafka.topics.values():
+            described = self._reader.list_topics(topic, timeout=_ASK_S).topics[topic]
+            if described.error is not None:
+                self._on_topic(topic, described.error)
+                return
+            found += [(topic, number) for number in described.partitions]
+            if any(each.leader < 0 for each in described.partitions.values()):
+                self._away(f"a partition of {topic} has no leader")
+                return
+        self._unknown_since = None
+        if new := [key for key in found if key not in self.offsets]:
+            begin = self._begin(new)
+            self.offsets.update(begin)
+            self._assign()
+            _LOG.info("reading partitions=%s", sorted(begin.items()))
+        self._look_due = self._clock() + _LOOK_EVERY_S
+        self._back()
+
+    def _begin(self, keys: list[Partition]) -> dict[Partition, int]:
+        """Returns where to begin: after what has landed, else where the group has committed, else at the earliest."""
+        committed = self._reader.committed([TopicPartition(*key) for key in keys], timeout=_ASK_S)
+        found = {}
+        for key, place in zip(keys, committed, strict=True):
+            if place.error is not None:
+                raise KafkaException(place.error)
+            if key in self._landed:
+                found[key] = self._landed[key]
+            elif place.offset >= 0:
+                found[key] = place.offset
+            else:
+                found[key] = self._ends(key)[0]
+        return found
+
+    def _assign(self) -> None:
+        self._reader.assign([TopicPartition(*key, offset) for key, offset in self.offsets.items()])
+        self.at_end.clear()
+
+    def _ends(self, key: Partition) -> tuple[int, int]:
+        ends = self._reader.get_watermark_offsets(TopicPartition(*key), timeout=_ASK_S)
+        if ends is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return ends
+
+    def _found_again(self) -> Iterator[Letter]:
+        """Goes on where a partition begins now, if what was to be read next is not there any more."""
+        for key in sorted(self._lost):
+            expected, (first, end) = self.offsets[key], self._ends(key)
+            if expected < first:
+                reason = f"messages {expected} to {first - 1} were deleted before they were read: keep them longer"
+                yield Letter(*key, expected, reason, until=first)
+            else:
+                reason = f"the topic ends at {end}: it was made anew, or has lost messages; all of it is read"
+                yield Letter(*key, expected, f"message {expected} is not there, as {reason}")
+            self.offsets[key] = first
+            self._lost.discard(key)
+            self._assign()
+
+    def _on_partition(self, key: Partition, polled: Polled, error: KafkaError) -> None:
+        if key not in self.offsets:
+            return
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._back()
+            # Markers of transactions are passed, too.
+            self.offsets[key] = max(self.offsets[key], polled.offset() or 0)
+            self.at_end.add(key)
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self.at_end.discard(key)
+            self._lost.add(key)
+        else:
+            self._away(f"{key[0]}, partition {key[1]}: {error.str()}")
+
+    def _on_topic(self, topic: str, error: KafkaError) -> None:
+        if error.code() not in _UNKNOWN or self.offsets or self._landed:
+            self._away(f"{topic}: {error.str()}")
+            return
+        self._unknown_since = self._clock() if self._unknown_since is None else self._unknown_since
+        if self._clock() - self._unknown_since > UNKNOWN_TOPIC_S:
+            raise UserError(
+                f"--topic: {self._kafka.servers} has no such topic (got {topic}); create it, or give another one"
+            )
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Is told by librdkafka of connections; those of single brokers are made again by itself."""
+        if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._away(error.str())
+            self._look_due = 0.0
+
+    def _away(self, reason: str) -> None:
+        if self.away_since is None:
+            self.away_since = time.time()
+            _LOG.error("kafka=%s is away, waiting for it: %s", self._kafka.servers, reason)
+
+    def _back(self) -> None:
+        if self.away_since is not None:
+            _LOG.info("kafka=%s is back after_s=%.0f", self._kafka.servers, time.time() - self.away_since)
+            self.away_since = None
+
+
+def _message(polled: Polled) -> Message:
+    kind, stamp_ms = polled.timestamp()
+    logged_at = time.time() if kind == TIMESTAMP_NOT_AVAILABLE else stamp_ms / 1000
+    value = polled.value()
+    content = value.encode() if isinstance(value, str) else value
+    topic, partition, offset = str(polled.topic()), int(polled.partition() or 0), int(polled.offset() or 0)
+    return Message(topic, partition, offset, content, int(logged_at))

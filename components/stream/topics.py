@@ -1,0 +1,195 @@
+"""Kafka's topics as a place in which files appear: messages land in files, which the joiner reads as any others.
+
+All partitions are read by this one process, so that no group shares them out anew. Offsets are in what has landed and
+in the joined segments; the supervisor commits to the group those that a checkpoint has learned.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from components.stream.arrivals import Arrival, oldest_days
+from components.stream.dead_letters import DeadLetters, Letter
+from components.stream.landing import Landing, Partition, Place, land, number_of, read_all, remove
+from components.stream.messages import Message, Sorter, day_of
+from components.stream.partitions import Partitions
+from components.stream.state import ReadFile
+from schemas.contracts.joining_job import JoiningJob
+
+_MOST_MESSAGES, _MOST_BYTES = 20_000, 16 * 2**20
+"""Of one landing."""
+NEVER = int(np.iinfo(np.int64).min)
+
+
+class Topics:
+    """The topics of a job.
+
+    Attributes:
+        counts: of messages so far.
+    """
+
+    def __init__(self, job: JoiningJob, clock: Callable[[], float] = time.monotonic):
+        """Reads what has landed; the broker is not asked before `complete` is called."""
+        assert job.kafka is not None
+        self._clock, self._settle_s = clock, job.settings.settle_s
+        self._folder, self._dead = Path(job.data_root), DeadLetters(Path(job.dead_letters))
+        self._sources = {topic: source for source, topic in job.kafka.topics.items()}
+        self._sorters = {source: Sorter(job, source) for source in job.kafka.topics}
+        self._oldest = {source: day.toordinal() for source, day in oldest_days(job).items()}
+        self._landings = read_all(self._folder)
+        last = self._landings[max(self._landings)] if self._landings else None
+        self.counts: Counter[str] = Counter(last.counts if last else {})
+        self._places = {key: place for key, place in (last.places if last else {}).items() if key[0] in self._sources}
+        self._unread: list[Landing] | None = None
+        self._newest: dict[Partition, int] = {}
+        self._gathered: list[Message] = []
+        self._letters: list[Letter] = []
+        self._gathered_since: float | None = None
+        self._partitions: Partitions | None = Partitions(
+            job.kafka, {key: place.next for key, place in self._places.items()}, clock
+        )
+
+    def complete(self, done: Callable[[Arrival], bool]) -> list[Arrival]:
+        """Returns the files that have landed and are not done, oldest landing first; without any, lands more."""
+        waiting = list(self._landings.values()) if self._unread is None else self._unread
+        self._unread = []
+        for landing in waiting:
+            if all(done(arrival) for arrival in landing.arrivals):
+                self._note_read(landing)
+            else:
+                self._unread.append(landing)
+        if not self._unread and self._partitions is not None:
+            self._gather(self._partitions)
+        return [arrival for landing in self._unread for arrival in landing.arrivals if not done(arrival)]
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the broker has more than the joiner has read, or cannot say."""
+        return self.horizon is not None
+
+    @property
+    def horizon(self) -> int | None:
+        """Latest time that all partitions have been read to; None: they have been read to their ends.
+
+        A partition that has more would lose actions if another one ended the windows that it reads of later.
+        """
+        if self._partitions is None or not self._partitions.offsets or self._partitions.away_since is not None:
+            return NEVER
+        unread = {(message.topic, message.partition) for message in self._gathered}
+        for landing in self._unread or ():
+            unread |= {key for key, place in landing.places.items() if place.next > place.begin}
+        behind = [key for key in self._partitions.offsets if key in unread or key not in self._partitions.at_end]
+        return min((self._newest.get(key, NEVER) for key in behind), default=None)
+
+    def positions(self, files: Iterable[ReadFile]) -> dict[str, dict[str, int]]:
+        """Returns by topic and partition the offset below which no message is needed any more.
+
+        Args:
+            files: that the joiner has read, and whether each is over.
+        """
+        over = {file.name for file in files if file.is_over}
+        found: dict[str, dict[str, int]] = {}
+        for (topic, partition), place in self._places.items():
+            found.setdefault(topic, {})[str(partition)] = place.next
+        begun: set[str] = set()
+        for landing in self._landings.values():
+            needed = {each.source for each in landing.arrivals if each.name not in over} - begun
+            begun |= needed
+            for (topic, partition), place in landing.places.items():
+                if self._sources.get(topic) in needed:
+                    found[topic][str(partition)] = place.begin
+        return found
+
+    def oldest(self, days: Iterable[str]) -> None:
+        """Returns None: messages of any day are read."""
+
+    def sealed(self, files: Iterable[ReadFile]) -> list[tuple[str, str]]:
+        """Removes landings of which nothing is needed any more, as a sealed segment says; returns source and name of
+        the files that need not be remembered: they cannot come again."""
+        keys = [(file.source, file.name) for file in files if file.is_over]
+        over = {name for _, name in keys}
+        last = max(self._landings, default=0)
+        gone = [
+            number
+            for number, landing in self._landings.items()
+            if number < last and all(arrival.name in over for arrival in landing.arrivals)
+        ]
+        remove(self._folder, gone)
+        for number in gone:
+            del self._landings[number]
+        return [(source, name) for source, name in keys if number_of(name) not in self._landings]
+
+    def status(self) -> Mapping[str, object]:
+        """Returns what to tell of the broker."""
+        away_since = self._partitions.away_since if self._partitions else None
+        return {"behind": self.is_behind, "away_since": away_since, "counts": dict(self.counts)}
+
+    def close(self) -> None:
+        """Ends reading from the broker: what has not landed is read again after the next start."""
+        if self._partitions is not None:
+            self._partitions.close()
+        self._partitions, self._gathered = None, []
+
+    def _note_read(self, landing: Landing) -> None:
+        for key, place in landing.places.items():
+            if place.newest is not None:
+                self._newest[key] = max(place.newest, self._newest.get(key, NEVER))
+
+    def _gather(self, partitions: Partitions) -> None:
+        """Takes what has arrived; lands it when it has settled, or is much."""
+        for what in partitions.poll(_MOST_MESSAGES - len(self._gathered)):
+            if isinstance(what, Letter):
+                self._letters.append(what)
+                self.counts["messages deleted before they were read"] += (what.until or what.offset) - what.offset
+            else:
+                self._gathered.append(what)
+        if not self._gathered and not self._letters:
+            return
+        if self._gathered_since is None:
+            self._gathered_since = self._clock()
+        is_much = (
+            len(self._gathered) >= _MOST_MESSAGES
+            or sum(len(message.value or b"") for message in self._gathered) >= _MOST_BYTES
+        )
+        if is_much or self._clock() - self._gathered_since >= self._settle_s:
+            self._land(partitions.offsets)
+
+    def _land(self, offsets: Mapping[Partition, int]) -> None:
+        number = max(self._landings, default=0) + 1
+        by_source: dict[str, list[Message]] = {}
+        for message in self._gathered:
+            by_source.setdefault(self._sources[message.topic], []).append(message)
+        rows: dict[tuple[str, str], pa.Table] = {}
+        newest = {key: place.newest for key, place in self._places.items()}
+        letters = list(self._letters)
+        counts = self.counts + Counter({"messages": len(self._gathered)})
+        for source, messages in by_source.items():
+            found = self._sorters[source].sort(messages)
+            letters += [messages[place].as_letter(reason) for place, reason in sorted(found.poison.items())]
+            counts["messages without a value"] += found.num_empty
+            for place, seconds in zip(found.places.tolist(), found.times.tolist(), strict=True):
+                key = messages[place].topic, messages[place].partition
+                newest[key] = max(seconds, newest.get(key) or 0)
+            counts["messages of days that the base has learned from"] += int((found.days < self._oldest[source]).sum())
+            for day in np.unique(found.days[found.days >= self._oldest[source]]).tolist():
+                of_day = pa.array(np.flatnonzero(found.days == day))
+                rows[source, day_of(day)] = pa.Table.from_batches([found.batch.take(of_day)])
+        counts["dead letters"] += len(letters)
+        if letters:
+            # Before the folder is sealed, and by its number: who is killed in between writes the same file again.
+            self._dead.add_all(f"landed-{number:012d}", letters)
+        begin = {(each.topic, each.partition): each.offset for each in reversed(self._gathered)}
+        begin |= {key: place.next for key, place in self._places.items()}
+        places = {
+            key: Place(begin=begin.get(key, offset), next=offset, newest=newest.get(key))
+            for key, offset in offsets.items()
+        }
+        self._landings[number] = landing = land(self._folder, number, rows, places, +counts)
+        self.counts, self._places = Counter(landing.counts), dict(landing.places)
+        self._gathered, self._letters, self._gathered_since = [], [], None
+        assert self._unread is not None
+        self._unread.append(landing)

@@ -1,0 +1,86 @@
+"""Where rows and actions come from: a folder, or topics of Kafka, as the options of the command give it."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.stream.arrivals import MAIN
+from components.stream.kafka_client import reader_of
+from schemas.contracts.joining_job import Kafka
+from schemas.errors import UserError
+from schemas.spec import Spec
+from schemas.spec.data import DayLogs
+
+_KAFKA = "kafka://"
+_SERVER = re.compile(r"[^\s/:,\[\]]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def source_of(
+    spec: Spec, source: str, topics: Sequence[str], group: str | None, properties: Path | None
+) -> Path | Kafka:
+    """Returns the folder, or the topics.
+
+    Args:
+        spec: of the ranker.
+        source: FOLDER or kafka://HOST:PORT[,HOST:PORT].
+        topics: each TOPIC of the main log, or SOURCE=TOPIC.
+        group: whose offsets are committed; None: named after the ranker.
+        properties: file with properties of librdkafka.
+
+    Raises:
+        UserError: the options do not fit each other or the spec.
+    """
+    if not source.startswith(_KAFKA):
+        return _folder(source, {"--topic": bool(topics), "--group": bool(group), "--kafka-config": bool(properties)})
+    servers = source.removeprefix(_KAFKA)
+    wrong = [server for server in servers.split(",") if not _SERVER.fullmatch(server)]
+    if wrong:
+        raise UserError(f"--source: is no address of a broker (got '{wrong[0]}'); give {_KAFKA}HOST:PORT[,HOST:PORT]")
+    kafka = Kafka(
+        servers=servers,
+        group=group or f"sangam-{spec.name}",
+        topics=_topics(spec, topics),
+        properties=str(properties.resolve()) if properties else None,
+    )
+    reader_of(kafka).close()  # Says what is wrong with the properties.
+    return kafka
+
+
+def _folder(source: str, options: dict[str, bool]) -> Path:
+    for option, is_given in options.items():
+        if is_given:
+            raise UserError(f"{option}: is for topics (got --source {source}); remove it, or give --source {_KAFKA}...")
+    folder = Path(source).resolve()
+    if not folder.is_dir():
+        raise UserError(
+            f"--source: no such folder (got {source}); give the folder in which log files appear, the one that "
+            f"the spec's file patterns are relative to, or {_KAFKA}HOST:PORT"
+        )
+    return folder
+
+
+def _topics(spec: Spec, given: Sequence[str]) -> dict[str, str]:
+    assert isinstance(spec.data, DayLogs)
+    sources = [MAIN, *spec.data.sources]
+    found: dict[str, str] = {}
+    for each in given:
+        name, _, topic = each.rpartition("=")
+        if name not in sources:
+            known = ", ".join(f"{source}=TOPIC" for source in spec.data.sources) or "TOPIC alone, as it has none"
+            raise UserError(f"--topic: no such source in the spec (got {each}); give {known}")
+        if not _TOPIC.fullmatch(topic):
+            raise UserError(f"--topic: is no name of a topic (got {each}); letters, digits, '.', '_' and '-'")
+        if name in found:
+            raise UserError(f"--topic: {_named(name)} has two topics (got {found[name]}, {topic}); give one")
+        if topic in found.values():
+            raise UserError(f"--topic: is given twice (got {topic}); each log has a topic of its own")
+        found[name] = topic
+    if missing := [source for source in sources if source not in found]:
+        option = f"--topic {missing[0]}=TOPIC" if missing[0] else "--topic TOPIC"
+        raise UserError(f"--topic: {_named(missing[0])} has no topic (got {len(given)} topics); add {option}")
+    return found
+
+
+def _named(source: str) -> str:
+    return f"source '{source}'" if source else "the main log"

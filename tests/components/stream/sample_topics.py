@@ -1,0 +1,63 @@
+"""The logs of `sample_sources` as messages: a topic for each log, with several partitions."""
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+
+from schemas.contracts.joining_job import JoiningJob, Kafka
+from tests.components.stream.sample_stream import files_below, job_of
+from tests.kafka.broker import Broker
+
+PARTITIONS = 3
+FOLDERS = {"": "shown", "likes": "likes", "items": "items"}
+
+
+def topics_of(broker: Broker, prefix: str, **settings: str) -> dict[str, str]:
+    """Makes a topic for each log; returns them by source."""
+    topics = {source: f"{prefix}-{folder}" for source, folder in FOLDERS.items()}
+    for topic in topics.values():
+        broker.create_topic(topic, PARTITIONS, {name.replace("_", "."): value for name, value in settings.items()})
+    return topics
+
+
+def kafka_job(directory: Path, broker: Broker, topics: Mapping[str, str], **settings: Any) -> JoiningJob:
+    """Returns the job of `job_of` with topics."""
+    kafka = Kafka(servers=broker.address, group="sangam-tests", topics=dict(topics))
+    landed = directory / "landed"
+    return job_of(directory, **settings).model_copy(update={"kafka": kafka, "data_root": str(landed)})
+
+
+def rows_of(root: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Returns source and row of everything in a folder of logs, file after file."""
+    sources = {folder: source for source, folder in FOLDERS.items()}
+    return [
+        (sources[name.split("/")[0]], row)
+        for name in files_below(root)
+        for row in pq.read_table(root / name).to_pylist()
+    ]
+
+
+class Writer:
+    """Writes rows as messages, to partitions by chance."""
+
+    def __init__(self, broker: Broker, topics: Mapping[str, str], seed: int = 0):
+        self._topics, self._chance = topics, random.Random(seed)
+        # Waits for a broker that is away; its own tries again write no message twice.
+        self._producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
+
+    def write(self, rows: Iterable[tuple[str, Any]], partition: int | None = None, stamp_s: int | None = None) -> None:
+        """Sends rows, or bytes as they are."""
+        for source, row in rows:
+            value = row if isinstance(row, bytes) or row is None else json.dumps(row).encode()
+            more = {} if stamp_s is None else {"timestamp": stamp_s * 1000}
+            to = self._chance.randrange(PARTITIONS) if partition is None else partition
+            self._producer.produce(self._topics[source], value=value, partition=to, **more)
+
+    def flush(self) -> None:
+        """Waits until the broker has everything."""
+        assert self._producer.flush(60) == 0
