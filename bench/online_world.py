@@ -1,0 +1,148 @@
+"""The demo's daily run, and online training that goes on from it while generated rows arrive: for `bench.online_*`."""
+
+import datetime
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from ruamel.yaml import YAML
+
+from tests.e2e.user_run import sangam, start, wait_until
+
+SPEC = Path("pipelines/specs/short_video.yaml")
+NAME = "short_video"
+DAYS = 7
+_START_S = 120.0
+
+
+class OnlineWorld:
+    """A folder with the demo's logs of the last days and a root with its daily run; made once, then used again."""
+
+    def __init__(self, folder: Path, *, is_first: bool = False):
+        """Takes the folder; `is_first`: its processes run before those of others, by SCHED_RR, which needs root."""
+        self._is_first = is_first
+        self.folder, self.logs, self.root = folder, folder / "logs", folder / "root"
+        self.versions = self.root / "serving" / NAME
+
+    def prepare(self) -> None:
+        """Makes logs up to yesterday (UTC), and a daily run of them, unless the folder has them."""
+        if self.versions.is_dir():
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        today = datetime.datetime.now(datetime.timezone.utc).date()
+        first = (today - datetime.timedelta(days=DAYS)).isoformat()
+        yesterday = (today - datetime.timedelta(days=1)).isoformat()
+        for arguments in (
+            ["generate", "--output", str(self.logs), "--first-day", first, "--days", str(DAYS)],
+            ["run", str(self.spec({})), "--date", yesterday, "--data", str(self.logs), "--root", str(self.root)],
+        ):
+            done = sangam(*arguments)
+            if done.returncode != 0:
+                raise RuntimeError(done.stdout + done.stderr)
+
+    def spec(self, online: Mapping[str, Any]) -> Path:
+        """Writes the demo's spec with one rank and an `online` section; returns the file."""
+        yaml = YAML()
+        document = yaml.load(SPEC.read_text())
+        document["event_time"], document["online"] = "event_time", dict(online)
+        document["cluster"] |= {"ranks": 1, "data_workers": 0}
+        file = self.folder / "spec.yaml"
+        with file.open("w") as opened:
+            yaml.dump(document, opened)
+        return file
+
+    def _place(self, pid: int, cores: set[int]) -> None:
+        os.sched_setaffinity(pid, cores)
+        if self._is_first:
+            os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
+
+    def last_day(self) -> pa.Table:
+        """Returns the rows of the newest day."""
+        newest = sorted(path for path in self.logs.iterdir() if path.name[0].isdigit())[-1]
+        return pq.read_table(next(newest.glob("*.parquet")))
+
+    @contextmanager
+    def online(self, settings: Mapping[str, Any], source: Path, cores: set[int]) -> Iterator[Path]:
+        """Runs `sangam online` on some cores; yields its log once it trains."""
+        source.mkdir(parents=True, exist_ok=True)
+        log = self.folder / "online.txt"
+        arguments = ["online", str(self.spec(settings)), "--source", str(source), "--root", str(self.root)]
+        process = start(arguments, log)
+        self._place(process.pid, cores)
+        try:
+            wait_until(lambda: process.poll() is not None or "behind, delta" in log.read_text(), "it trains", _START_S)
+            yield log
+        finally:
+            process.terminate()
+            process.wait(150)
+
+    @contextmanager
+    def server(
+        self, versions: Path, cores: set[int], poll_s: float | None = None
+    ) -> Iterator[tuple[dict[str, str], int]]:
+        """Runs `sangam serve` on some cores; yields its addresses and process number."""
+        addresses = self.folder / f"addresses-{versions.parent.name}.json"
+        addresses.unlink(missing_ok=True)
+        options = ["--grpc-port", "0", "--rest-port", "0", "--address-file", str(addresses)]
+        options += [] if poll_s is None else ["--poll-s", str(poll_s)]
+        process = start(["serve", str(versions), *options], self.folder / f"serve-{versions.parent.name}.txt")
+        self._place(process.pid, cores)
+        try:
+            wait_until(lambda: addresses.exists() or process.poll() is not None, "the server is ready", _START_S)
+            yield json.loads(addresses.read_text()), process.pid
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+class Traffic:
+    """Rows of a day that arrive at a steady rate: every second a file, its rows timed within this second."""
+
+    def __init__(self, rows: pa.Table, source: Path, *, rows_per_s: int):
+        self._rows, self._source, self._rate = rows, source, rows_per_s
+        self._stopped, self._written = threading.Event(), 0
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def __enter__(self) -> "Traffic":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _write(self) -> None:
+        due = time.monotonic()
+        while not self._stopped.wait(max(0.0, due - time.monotonic())):
+            due += 1.0
+            at = np.arange(self._written, self._written + self._rate) % self._rows.num_rows
+            self._written += self._rate
+            appear(self._rows.take(pa.array(at)), self._source, "traffic")
+
+
+def appear(rows: pa.Table, source: Path, prefix: str) -> float:
+    """Puts rows, timed now, into a file of today; returns when it was renamed, by time.monotonic."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    at = rows.schema.get_field_index("event_time")
+    rows = rows.set_column(at, "event_time", pa.array([int(now.timestamp())] * rows.num_rows, pa.int64()))
+    folder = source / now.date().isoformat()
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{prefix}-{time.time_ns()}.parquet"
+    pq.write_table(rows, folder / f"_{name}")
+    (folder / f"_{name}").rename(folder / name)
+    return time.monotonic()
+
+
+def served(client: httpx.Client, rest: str) -> dict[str, Any]:
+    """Returns what `GET /deltas` tells."""
+    document: dict[str, Any] = client.get(f"http://{rest}/deltas").json()
+    return document
