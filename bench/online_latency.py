@@ -2,8 +2,8 @@
 
 `sangam online` and `sangam serve` run on the demo while rows arrive at a steady rate. A probe is a user with a post and
 an author of its own, known to the model: rows of it that say "like" appear in a file, and its score is asked for by
-REST every 50 ms. The time counts from the rename of that file to the first answer with another score. A change counts only
-if it came with the first served delta whose segments have the probe's rows: the dense weights change all scores.
+REST every 50 ms. The time counts from the rename of that file to the first answer with another score. A change counts
+only if it came with the first served delta whose segments have the probe's rows: the dense weights change all scores.
 """
 
 import argparse
@@ -147,12 +147,8 @@ def _rows(probes: Sequence[Probe], schema: pa.Schema, times: int) -> pa.Table:
 def measure(world: OnlineWorld, setting: str, *, probes: int, rows_per_s: int, seed: int) -> list[float]:
     """Returns how long each probe took, in seconds."""
     settings, poll_s = SETTINGS[setting]
-    chance, rows, source, every = (
-        random.Random(seed),
-        world.last_day(),
-        world.folder / "stream",
-        os.sched_getaffinity(0),
-    )
+    chance, rows, source = random.Random(seed), world.last_day(), world.folder / "stream"
+    cores = os.sched_getaffinity(0)
     sent = [Probe(1000 * seed + number) for number in range(probes)]
     with (
         world.online(settings, source, cores),

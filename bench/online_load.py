@@ -1,9 +1,9 @@
 """What deltas cost requests: `python -m bench.online_load FOLDER`, the p99 with deltas over that without.
 
-Two servers of the demo's model share core 0, one at a time: the other one is stopped (SIGSTOP). One follows the deltas of
-`sangam online`; the other serves the same version from a folder without deltas. `sangam online`, on core 1, trains on rows
-all the time, so that both meet the same load. Requests of 200 candidates come at a fixed rate (open loop), and a
-request's time counts from when it was due. Turns alternate; the ratio is that of all turns together.
+Two servers of the demo's model share core 0, one at a time: the other one is stopped (SIGSTOP). One follows the deltas
+of `sangam online`; the other serves the same version from a folder without deltas. `sangam online`, on core 1, trains
+on rows all the time, so that both meet the same load. Requests of 200 candidates come at a fixed rate (open loop), and
+a request's time counts from when it was due. Turns alternate; the ratio is that of all turns together.
 """
 
 import argparse
