@@ -110,7 +110,7 @@ def _array(path: Path, name: str, record: Any) -> NDArray[Any]:
         raise NotApplicable("damaged", f"{file}: differs from {deltas.DELTA_FILE} (got another sha256)")
     try:
         array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise NotApplicable("damaged", f"{file}: is not an array (got {error})") from error
     return array
 

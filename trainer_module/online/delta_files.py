@@ -1,5 +1,6 @@
 """The arrays of a delta, as files; see `schemas.contracts.deltas`."""
 
+import hashlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,10 +34,17 @@ def write_dense(path: Path, flat: NDArray[Any]) -> None:
 
 
 def arrays(versions: Path, delta: deltas.Delta, group: str, what: str) -> Iterator[NDArray[Any]]:
-    """Yields every rank's `keys`, `rows` or `removed` of a group."""
+    """Yields every rank's `keys`, `rows` or `removed` of a group.
+
+    Raises:
+        ValueError: a file is not the one that was published.
+    """
     path = deltas.path_of(versions, delta.lineage, delta.number)
     for name in deltas.files_of(delta, group, what):
-        yield np.load(path / name, allow_pickle=False)
+        content = (path / name).read_bytes()
+        if hashlib.sha256(content).hexdigest() != delta.files[name].sha256:
+            raise ValueError(f"{path / name}: differs from {deltas.DELTA_FILE} (got another sha256)")
+        yield np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def _write(file: Path, array: NDArray[Any]) -> None:
