@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import tensorflow as tf
 
@@ -10,7 +11,7 @@ from schemas.derived.columns import columns
 from schemas.derived.outputs import Output, outputs
 from schemas.spec import RankerSpec
 from trainer_module.input.batch import Batch, Layout
-from trainer_module.input.blocks import Rows, Table
+from trainer_module.input.blocks import Joined, Rows, Table, num_rows
 from trainer_module.transforms.graph import TransformGraph
 
 _RAW_TYPES = {"float": tf.float32, "int": tf.int64, "string": tf.string}
@@ -30,6 +31,35 @@ class ExampleReader:
     table: Table
     batch_of: Callable[[Rows], Batch]
     keep: Callable[[Rows], tf.Tensor] | None = None
+
+    @cached_property
+    def rows_of(self) -> Callable[[tf.Tensor], tuple[Joined, tf.Tensor]]:
+        """From blocks [W] to those of their rows that take part, and how many; traced once."""
+
+        def rows_of(blocks_W: tf.Tensor) -> tuple[Joined, tf.Tensor]:
+            rows = self.table.decode(blocks_W)
+            order = tf.range(num_rows(rows))
+            if self.keep is not None:
+                order = tf.boolean_mask(order, self.keep(rows))
+            return self.table.join(self.table.empty(), rows, order), tf.size(order)
+
+        traced: Callable[..., tuple[Joined, tf.Tensor]] = tf.function(
+            rows_of, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+        )
+        return traced
+
+    @cached_property
+    def batch_from(self) -> Callable[[Joined, tf.Tensor, tf.Tensor], Batch]:
+        """From such rows, the number of the first one and that after the last one to a batch; traced once."""
+        number = tf.TensorSpec([], tf.int64)
+        places = [tf.TensorSpec([None], tf.int64)] * 3
+        joined = {kind: (tf.TensorSpec([None], kind), *places) for kind in self.table.names}
+        traced: Callable[..., Batch] = tf.function(
+            lambda rows, start, end: self.batch_of(self.table.take(rows, start, end)),
+            input_signature=[joined, number, number],
+            autograph=False,
+        )
+        return traced
 
 
 def reader_of(job: TrainJob) -> ExampleReader:
