@@ -14,8 +14,10 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.e2e.user_run import DATE, ONE_RANK, World, processes_naming, sangam, start, wait_until
+from tests.kafka.broker import Broker, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -136,3 +138,55 @@ def test_started_again_it_goes_on_and_a_change_is_served_within_seconds(world: W
         finally:
             online.terminate()
             assert online.wait(60) == 143, log.read_text()
+
+
+def _offsets(broker: Broker, topic: str, group: str) -> tuple[list[int], list[int]]:
+    """Returns what a group has committed of two partitions, and where they end."""
+    reader = Consumer({"bootstrap.servers": broker.address, "group.id": group})
+    partitions = [TopicPartition(topic, number) for number in range(2)]
+    ends = [reader.get_watermark_offsets(each, timeout=10)[1] for each in partitions]
+    committed = [each.offset for each in reader.committed(partitions, timeout=10)]
+    reader.close()
+    return committed, ends
+
+
+def test_topics_are_learned_once_whoever_is_killed_and_the_group_has_the_offsets_of_the_checkpoint(
+    world: World,
+) -> None:
+    log = world.directory / "kafka.txt"
+    online_file = world.root / "online" / "short_video" / "training" / _BASE / "logs" / "online.json"
+    rows = pq.read_table(next((world.logs / DATE).glob("*.parquet"))).slice(0, 600).to_pylist()
+    before = json.loads(online_file.read_text())["examples"] if online_file.exists() else 0
+
+    def learned() -> int:
+        return json.loads(online_file.read_text())["examples"] - before if online_file.exists() else 0
+
+    with running(world.directory / "broker") as broker:
+        broker.create_topic("rows", 2)
+        source = ["--source", f"kafka://{broker.address}", "--topic", "rows", "--group", "learners"]
+        online = start(["online", str(world.directory / "online.yaml"), *source, "--root", str(world.root)], log)
+        producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
+        try:
+            for part in range(3):
+                producer.produce("rows", value=b"{", partition=part % 2)
+                for number, row in enumerate(rows[200 * part : 200 * part + 200]):
+                    row["event_time"] += 2 * 86_400
+                    producer.produce("rows", value=json.dumps(row).encode(), partition=number % 2)
+                if part == 1:
+                    broker.kill()
+                    _kill("components.stream", world)
+                    broker.start()
+                assert producer.flush(60) == 0
+                wait_until(lambda wanted=200 * part + 200: learned() >= wanted, "what has arrived is learned")
+                if part == 0:
+                    _kill("trainer_module", world)
+        finally:
+            online.terminate()
+            code = online.wait(90)
+        assert code == 143, log.read_text()
+        assert learned() == 600
+        committed, ends = _offsets(broker, "rows", "learners")
+        assert committed == ends == [302, 301]
+    letters = list((world.root / "online" / "short_video" / "joining" / "dead_letters").glob("*.jsonl"))
+    poison = [json.loads(line) for file in letters for line in file.read_text().splitlines()]
+    assert sorted((each["partition"], each["text"]) for each in poison) == [(0, "{"), (0, "{"), (1, "{")]

@@ -47,16 +47,16 @@ class Writer:
 
     def __init__(self, broker: Broker, topics: Mapping[str, str], seed: int = 0):
         self._topics, self._chance = topics, random.Random(seed)
-        # Waits for a broker that is away; its own tries again write no message twice.
-        self._producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
+        # Idempotent: what it sends again after an outage is there once.
+        settings = {"enable.idempotence": True, "message.max.bytes": 3_000_000, "log_level": 0}
+        self._producer = Producer({"bootstrap.servers": broker.address, **settings})
 
-    def write(self, rows: Iterable[tuple[str, Any]], partition: int | None = None, stamp_s: int | None = None) -> None:
+    def write(self, rows: Iterable[tuple[str, Any]], partition: int | None = None) -> None:
         """Sends rows, or bytes as they are."""
         for source, row in rows:
             value = row if isinstance(row, bytes) or row is None else json.dumps(row).encode()
-            more = {} if stamp_s is None else {"timestamp": stamp_s * 1000}
             to = self._chance.randrange(PARTITIONS) if partition is None else partition
-            self._producer.produce(self._topics[source], value=value, partition=to, **more)
+            self._producer.produce(self._topics[source], value=value, partition=to)
 
     def flush(self) -> None:
         """Waits until the broker has everything."""

@@ -1,5 +1,6 @@
 """The joiner on topics of a real broker: the examples of the batch joiner, each once, whoever is killed."""
 
+import json
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -7,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewPartitions
 
+from schemas.contracts import segments
 from schemas.contracts.joining_job import JoiningJob
+from schemas.errors import UserError
 from tests.components.examples.sample_files import read_examples
 from tests.components.steps.example_gen.sample_logs import run_executor
-from tests.components.steps.example_gen.sample_sources import logs, properties_of, write_logs
+from tests.components.steps.example_gen.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
 from tests.components.stream.sample_stream import as_texts, examples_of
-from tests.components.stream.sample_topics import Writer, kafka_job, rows_of, topics_of
+from tests.components.stream.sample_topics import PARTITIONS, Writer, kafka_job, rows_of, topics_of
+from tests.errors import place_and_value
 from tests.kafka.broker import Broker, running
 
 pytestmark = pytest.mark.slow
@@ -94,3 +100,176 @@ def test_examples_are_those_of_the_batch_joiner_over_restarts_and_kills_of_the_b
     assert (_messages(last), last.counts["rows late"]) == (len(rows), 0)
     assert not (tmp_path / "dead").exists()
     last.close()
+
+
+def _letters(job: JoiningJob) -> list[dict[str, Any]]:
+    files = sorted(Path(job.dead_letters).glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def _positions(job: JoiningJob) -> Any:
+    folder = Path(job.segments)
+    return segments.read(folder, segments.newest(folder)).positions
+
+
+def _shown(number: int, at: int, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "", {"row": f"r{number}", "post": number, "at": at, "hour": number, **more}
+
+
+def test_poison_is_a_dead_letter_with_its_place_and_the_stream_goes_on(broker: Broker, tmp_path: Path) -> None:
+    topics = topics_of(broker, "poison", max_message_bytes="3000000")
+    writer, job = Writer(broker, topics), kafka_job(tmp_path, broker, topics, idle_s=0.3)
+    at = MIDNIGHT[DAYS[1]]
+    good = [_shown(n, at + n) for n in range(6)]
+    large = b'{"row": "' + b"x" * 1_500_000
+    writer.write([*good[:3], ("", b"{"), _shown(7, at, like=1), good[3]], partition=0)
+    writer.write([("likes", {"row": "r1", "post": 1, "time": at * 1000, "what": "like", "day": 0})], partition=2)
+    writer.flush()
+    joiner = _joiner(job)
+    _read_all(joiner, 7)
+    joiner.close()
+    joiner = _joiner(job)
+    writer.write([("", large), ("", b"\xff{"), *good[4:]], partition=1)
+    writer.flush()
+    _read_all(joiner, 11)
+    _step_until(joiner, lambda: joiner.counts["examples"] == 6)
+    assert sorted(row["hour"] for row in examples_of(job)) == [[n] for n in range(6)]
+    found = {(each["topic"], each["partition"], each["offset"]): each for each in _letters(job)}
+    shown, likes = topics[""], topics["likes"]
+    assert sorted(found) == [(likes, 2, 0), (shown, 0, 3), (shown, 0, 4), (shown, 1, 0), (shown, 1, 1)]
+    assert found[shown, 0, 3]["text"] == "{"
+    assert (found[shown, 1, 0]["bytes"], len(found[shown, 1, 0]["text"])) == (len(large), 65_536)
+    assert found[shown, 1, 1]["base64"] == "/3s="
+    assert "like" in found[shown, 0, 4]["reason"]
+    assert joiner.source()["counts"] == {"messages": 11, "dead letters": 5}
+    joiner.close()
+
+
+def test_a_partition_that_is_behind_holds_the_windows_of_the_others(
+    broker: Broker, batch: tuple[list[tuple[str, Any]], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All of it is there when the joiner starts, and lands a few messages at a time, of one topic after the other: rows
+    # come long before or long after their actions.
+    monkeypatch.setattr("components.stream.topics._MOST_MESSAGES", 5)
+    rows, expected = batch
+    topics = topics_of(broker, "behind")
+    writer = Writer(broker, topics)
+    for source in ("", "items", "likes"):
+        times = {"": "at", "likes": "time", "items": "updated"}
+        of_source = sorted((row for row in rows if row[0] == source), key=lambda row: row[1][times[row[0]]])
+        writer.write(of_source, partition=1)
+    writer.flush()
+    job = kafka_job(tmp_path, broker, topics, lateness_s=0, idle_s=1.0)
+    joiner = _joiner(job)
+    _step_until(joiner, lambda: joiner.counts["examples"] >= len(expected))
+    assert as_texts(examples_of(job)) == expected
+    assert joiner.counts["rows late"] == 0
+    # What nothing waits for is not kept: of the last day's actions and two days of versions something still may be.
+    landed = len(list((tmp_path / "landed").iterdir()))
+    assert landed < len(rows) / 5
+    joiner.close()
+    assert as_texts(examples_of(job)) == expected
+
+
+def test_messages_that_were_deleted_unread_are_counted_and_told_and_the_stream_goes_on(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topics = topics_of(broker, "deleted")
+    writer, job = Writer(broker, topics), kafka_job(tmp_path, broker, topics, idle_s=0.3)
+    at = MIDNIGHT[DAYS[1]]
+    writer.write([_shown(n, at + n) for n in range(2)], partition=0)
+    writer.flush()
+    joiner = _joiner(job)
+    _read_all(joiner, 2)
+    joiner.close()
+    writer.write([_shown(n, at + n) for n in range(2, 8)], partition=0)
+    writer.flush()
+    admin = broker.admin()
+    [deleted] = admin.delete_records([TopicPartition(topics[""], 0, 5)]).values()
+    assert deleted.result(timeout=30).low_watermark == 5
+    joiner = _joiner(job)
+    _read_all(joiner, 5)
+    _step_until(joiner, lambda: joiner.counts["examples"] == 5)
+    assert [row["hour"] for row in examples_of(job)] == [[0], [1], [5], [6], [7]]
+    [letter] = _letters(job)
+    assert (letter["topic"], letter["partition"], letter["offset"], letter["until"]) == (topics[""], 0, 2, 5)
+    assert joiner.source()["counts"]["messages deleted before they were read"] == 3
+    joiner.close()
+
+
+def test_a_message_of_an_old_day_is_a_late_row_and_one_of_a_learned_day_is_left_out(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topics = topics_of(broker, "old")
+    job = kafka_job(tmp_path, broker, topics, idle_s=0.3, lateness_s=0, first_day=DAYS[0])
+    writer = Writer(broker, topics)
+    first, newest = MIDNIGHT[DAYS[0]], MIDNIGHT[DAYS[0]] + 20 * 86_400
+    writer.write([_shown(0, newest)], partition=0)
+    writer.flush()
+    joiner = _joiner(job)
+    _step_until(joiner, lambda: joiner.counts["examples"] == 1)
+    writer.write([_shown(1, first), _shown(2, first - 1)], partition=1)
+    writer.flush()
+    _step_until(joiner, lambda: joiner.counts["examples"] == 2)
+    _read_all(joiner, 3)
+    assert [row["at"] for row in examples_of(job)] == [[newest], [first]]
+    assert joiner.counts["rows late"] == 1
+    assert joiner.source()["counts"]["messages of days that the base has learned from"] == 1
+    joiner.close()
+
+
+def test_positions_are_those_that_nothing_waits_for_and_a_lost_disk_begins_at_the_committed_ones(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topics = topics_of(broker, "positions")
+    job = kafka_job(tmp_path / "one", broker, topics, lateness_s=0, idle_s=600.0)
+    writer = Writer(broker, topics)
+    at = MIDNIGHT[DAYS[1]]
+    like = {"row": "r0", "post": 0, "time": at + 60, "what": "like", "day": 1.0}
+    writer.write([_shown(0, at), ("likes", like), _shown(1, at + 3600), _shown(2, at + 3601)], partition=0)
+    writer.flush()
+    joiner = _joiner(job)
+    _step_until(joiner, lambda: joiner.counts["examples"] == 1)
+    # All came in one landing, of which rows 1 and 2 wait: it may be read again from its beginning.
+    assert _positions(job)[topics[""]] == {str(n): 0 for n in range(PARTITIONS)}
+    writer.write([_shown(3, at + 3 * 3600)], partition=0)
+    writer.flush()
+    _step_until(joiner, lambda: joiner.counts["examples"] == 3)
+    assert _positions(job) == {
+        topics[""]: {"0": 3, "1": 0, "2": 0},
+        topics["likes"]: {"0": 1, "1": 0, "2": 0},
+        topics["items"]: {"0": 0, "1": 0, "2": 0},
+    }
+    joiner.close()
+    reader = Consumer({"bootstrap.servers": broker.address, "group.id": "sangam-tests"})
+    places = [TopicPartition(t, int(p), offset) for t, of in _positions(job).items() for p, offset in of.items()]
+    reader.commit(offsets=places, asynchronous=False)
+    reader.close()
+    again = kafka_job(tmp_path / "two", broker, topics, lateness_s=0, idle_s=0.3)
+    joiner = _joiner(again)
+    _step_until(joiner, lambda: joiner.counts["examples"] == 1)
+    assert [row["hour"] for row in examples_of(again)] == [[3]]
+    joiner.close()
+
+
+def test_new_partitions_are_read_and_an_unknown_topic_is_a_mistake(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("components.stream.partitions._LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("components.stream.partitions.UNKNOWN_TOPIC_S", 0.5)
+    topics = topics_of(broker, "grows")
+    job = kafka_job(tmp_path, broker, topics, idle_s=0.3)
+    joiner, writer = _joiner(job), Writer(broker, topics)
+    _step_until(joiner, lambda: not joiner.source()["behind"])
+    admin = broker.admin()
+    [made] = admin.create_partitions([NewPartitions(topics[""], PARTITIONS + 1)]).values()
+    made.result(timeout=30)
+    writer.write([_shown(0, MIDNIGHT[DAYS[1]])], partition=PARTITIONS)
+    writer.flush()
+    _step_until(joiner, lambda: joiner.counts["examples"] == 1)
+    joiner.close()
+    joiner = _joiner(kafka_job(tmp_path / "other", broker, topics | {"likes": "nobody-made-it"}))
+    with pytest.raises(UserError, match=place_and_value("--topic", "(got nobody-made-it)")):
+        _step_until(joiner, lambda: False)
+    assert "nobody-made-it" not in admin.list_topics(timeout=10).topics
+    joiner.close()
