@@ -1,0 +1,1 @@
+"""What freshness gives: one stream of examples, served by servers that follow its training at different intervals."""

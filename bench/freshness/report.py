@@ -1,0 +1,52 @@
+"""The tables of docs/online.md, of what was measured."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from bench.quality.results import mean_and_deviation
+
+BASE = "none"
+Result = dict[str, Any]
+"""One line of the results: `case`, `seed`, `commit`, and what `stream` has measured."""
+
+
+def newest(results: Sequence[Result]) -> list[Result]:
+    """Returns the last result of each case and seed."""
+    return list({(result["case"], result["seed"]): result for result in results}.values())
+
+
+def table(results: Sequence[Result]) -> str:
+    """Returns a table in Markdown: the AUC of each case, server and task, and by how much it is more than the base's.
+
+    The difference is taken for each seed by itself: seeds differ in their logs by more than servers do.
+    """
+    made = []
+    for case in dict.fromkeys(result["case"] for result in results):
+        of_case = [result for result in results if result["case"] == case]
+        tasks = sorted(of_case[0]["aucs"][BASE])
+        seeds, commits = len(of_case), ", ".join(sorted({result["commit"] for result in of_case}))
+        rows = sum(result["rows"] for result in of_case) / seeds
+        minutes = sum(result["minutes"] for result in of_case) / seeds
+        made.append(f"**{case}**: {rows:,.0f} rows in {minutes:,.0f} minutes, {seeds} seeds, commit {commits}\n")
+        made += [_row(["deltas", *tasks, "mean"]), _row(["---"] * (len(tasks) + 2))]
+        for server in of_case[0]["aucs"]:
+            made.append(
+                _row([server, *(_cell(of_case, server, [task]) for task in tasks), _cell(of_case, server, tasks)])
+            )
+        made.append("")
+    return "\n".join(made).rstrip()
+
+
+def _cell(results: Sequence[Result], server: str, tasks: Sequence[str]) -> str:
+    values = [statistics.fmean(result["aucs"][server][task] for task in tasks) for result in results]
+    if server == BASE:
+        return mean_and_deviation(values)
+    base = [statistics.fmean(result["aucs"][BASE][task] for task in tasks) for result in results]
+    gains = [value - before for value, before in zip(values, base, strict=True)]
+    spread = f" ± {statistics.stdev(gains):.4f}" if len(gains) > 1 else ""
+    return f"{statistics.fmean(values):.4f} ({statistics.fmean(gains):+.4f}{spread})"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
