@@ -29,6 +29,7 @@ from pipelines.provenance import code_folder, git_commit
 from pipelines.times import utc_now
 from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
+from schemas.needless_imports import leave_out_needless_of_tfx
 from schemas.spec import digest
 
 _LOG = logging.getLogger(__name__)
@@ -158,6 +159,7 @@ def _run(
 ) -> None:
     with stop.raised():
         with doing("importing TensorFlow, Beam and TFX"):
+            leave_out_needless_of_tfx()
             import absl.logging
 
             from pipelines.local.recovery import recover

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tfx import v1 as tfx
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.orchestration import metadata
+from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts as kinds
-from tfx.v1.dsl.components import InputArtifact, OutputArtifact, Parameter, component
 
 from components.registry import seal
 from components.registry.checkpoint import RankerCheckpoint
@@ -112,9 +114,9 @@ def judged_run(
     ).with_id("pusher")
     folder = root / "runs" / run
     folder.mkdir(parents=True)
-    config = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(Root(str(root)).metadata))
+    config = metadata.sqlite_metadata_connection_config(str(Root(str(root)).metadata))
     steps: list[Any] = [ingested, trained, judged, *([checked, pusher] if with_serving_check else [])]
-    pipeline = tfx.dsl.Pipeline(
+    pipeline = Pipeline(
         pipeline_name="tiny",
         pipeline_root=str(Root(str(root)).artifacts),
         components=steps,

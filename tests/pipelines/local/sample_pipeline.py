@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tfx import v1 as tfx
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.orchestration import metadata
+from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import ModelRun
-from tfx.v1.dsl.components import InputArtifact, OutputArtifact, Parameter, component
 
 from pipelines.local.request import RunRequest
 from schemas.errors import UserError
@@ -50,8 +52,8 @@ def build_tiny(request: RunRequest, commit: str | None) -> Any:
     del commit
     start = first(number=int(os.environ.get("TINY_NUMBER", "1"))).with_id("first")
     end = second(read=start.outputs["written"]).with_id("second")
-    config = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(request.layout.metadata))
-    return tfx.dsl.Pipeline(
+    config = metadata.sqlite_metadata_connection_config(str(request.layout.metadata))
+    return Pipeline(
         pipeline_name="tiny",
         pipeline_root=str(request.layout.artifacts),
         components=[start, end],

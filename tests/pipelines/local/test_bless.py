@@ -32,9 +32,9 @@ def bless(run: Path, because: str = BECAUSE, by: str = "mira") -> Any:
 
 def store_of(root: Path) -> Any:
     from ml_metadata import MetadataStore
-    from tfx import v1 as tfx
+    from tfx.orchestration import metadata
 
-    return MetadataStore(tfx.orchestration.metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite")))
+    return MetadataStore(metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite")))
 
 
 def registered(root: Path) -> Any:

@@ -43,9 +43,9 @@ class LiveRoot:
     def _last_push(self) -> tuple[str, str]:
         from ml_metadata import MetadataStore
         from ml_metadata.proto import metadata_store_pb2 as mlmd
-        from tfx import v1 as tfx
+        from tfx.orchestration import metadata
 
-        config: Any = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(Root(str(self._root)).metadata))
+        config: Any = metadata.sqlite_metadata_connection_config(str(Root(str(self._root)).metadata))
         store = MetadataStore(config)
         (kind,) = [kind.name for kind in store.get_execution_types() if kind.name.endswith("Pusher")]
         last = max(store.get_executions_by_type(kind), key=lambda found: found.id)
