@@ -32,6 +32,7 @@ def publish(
     removed: Mapping[str, Any] | None = None,
     dense: Any = None,
     lineage: str = LINEAGE,
+    is_whole: bool = True,
 ) -> deltas.Delta:
     """Publishes a delta: {group: (keys, rows)}, {group: keys}."""
     path = deltas.begin(versions, lineage, number)
@@ -54,4 +55,5 @@ def publish(
         examples=100 * number,
         groups=groups,
         dense=dense is not None,
+        is_whole=is_whole,
     )

@@ -54,12 +54,21 @@ def _call(model: Any, signature: str, **arrays: Any) -> dict[str, np.ndarray]:
 
 
 def _state(model: Any) -> dict[str, bytes]:
-    """Returns scores of examples with known and unknown ids, and the tables' sizes."""
+    """Returns scores of examples with each id, known or not, and the tables' sizes."""
     from tests.trainer_module.serving.sample_training import encoded, rows
 
-    examples = [encoded(row) for row in rows(300, seed=9)]
+    every = [row | {"User ID": [f"u{n % 70}"], "tags": [f"t{n % 30}"]} for n, row in enumerate(rows(300, seed=9))]
+    examples = [encoded(row) for row in every]
     scores = _call(model, "serving_default", examples=examples)
     return {name: array.tobytes() for name, array in (scores | _call(model, "table_size")).items()}
+
+
+def _form(version: Path) -> str:
+    """Returns how a version was exported."""
+    from schemas.contracts.export import DESCRIPTION_FILE, read_description
+
+    file = version / DESCRIPTION_FILE
+    return read_description(str(file), file.read_bytes()).ranker.export.form
 
 
 def _size_of_dense(model: Any) -> int:
@@ -167,3 +176,105 @@ def test_a_delta_of_another_base_is_refused(version: Path) -> None:
     assert following.apply_new() == 0
     assert following.state.reason == "foreign"
     assert of_group("upsert", "adagrad_8", 2) in model.signatures
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"), [({"is_whole": False}, "not_whole"), ({"dense": np.zeros(3, np.float32)}, "foreign")]
+)
+def test_a_delta_that_does_not_fit_changes_nothing(version: Path, changes: dict[str, Any], reason: str) -> None:
+    model, following = _served(version)
+    before = _state(model)
+    publish(version.parent, 1, {"adagrad_8": (_keys("adagrad_8", 7), _rows("adagrad_8", 1, 5))}, **changes)
+    assert following.apply_new() == 0
+    assert (following.state.reason, following.state.place.number) == (reason, 0)
+    assert _state(model) == before
+
+
+def _server(version: Path) -> Any:
+    """Returns what a server does with a folder of versions, without its thread."""
+    from components.server.metrics import Metrics
+    from components.server.versions import Versions
+
+    watching = Versions(name="served", folder=version.parent, poll_s=1.0, metrics=Metrics(), changed=lambda: None)
+    watching._check()
+    return watching
+
+
+def test_after_a_delta_that_fails_half_way_the_last_whole_state_is_served(
+    version: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from components.server.deltas import Deltas
+
+    keys = {number: (_keys("adagrad_8", *range(50)), _rows("adagrad_8", 50, number)) for number in (1, 2, 3)}
+    present = _server(version)
+    for number in (1, 2, 3):
+        dense = np.full(_size_of_dense(present.ready()), 0.01 * number, np.float32)
+        publish(version.parent, number, {"adagrad_8": keys[number]}, dense=dense)
+    apply, loads = Deltas._call, []
+
+    def fails(self: Deltas, signature: str, **arrays: Any) -> None:
+        """Fails in delta 2, once its rows are in the table."""
+        if signature == "replace_dense" and arrays["flat"][0] == np.float32(0.02):
+            loads.append(1)
+            raise RuntimeError("out of memory")
+        apply(self, signature, **arrays)
+
+    monkeypatch.setattr(Deltas, "_call", fails)
+    present._follow_deltas()
+    for watching in (present, _server(version)):
+        for _ in range(2):  # It is not tried again.
+            state = watching.deltas().state
+            assert (state.place.number, state.reason) == (1, "failed")
+            watching._follow_deltas()
+    assert len(loads) == 2
+    wanted = present.ready()
+    monkeypatch.undo()
+    alone, _ = _served(version)
+    _call(alone, "upsert_adagrad_8", keys=keys[1][0], rows=keys[1][1])
+    _call(alone, "replace_dense", flat=np.full(_size_of_dense(alone), 0.01, np.float32))
+    assert _state(wanted) == _state(alone)
+    assert _state(_server(version).ready()) != _state(alone)  # A new process tries again.
+
+
+def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_applied_all(
+    version: Path, served_world: Path, tmp_path: Path
+) -> None:
+    from components.registry import seal
+    from tests.trainer_module.serving.sample_training import declared, embeddings, job_of, write_checkpoint
+    from trainer_module.export import export
+
+    versions, form = version.parent, _form(version)
+    present = _server(version)
+    rows = {name: dict(zip(keys.tolist(), vectors, strict=True)) for name, (keys, vectors) in embeddings().items()}
+
+    def delta(number: int) -> None:
+        keys = _keys("adagrad_8", *range(3 * number, 60))
+        gone = embeddings()["adagrad_8"][0][number : number + 2]
+        gone = gone[~np.isin(gone, keys)]
+        values = _rows("adagrad_8", len(keys), number)
+        publish(versions, number, {"adagrad_8": (keys, values)}, removed={"adagrad_8": gone})
+        for key in gone.tolist():
+            rows["adagrad_8"].pop(key, None)
+        rows["adagrad_8"] |= dict(zip(keys.tolist(), values, strict=True))
+        present._follow_deltas()
+
+    for number in (1, 2, 3):
+        delta(number)
+    job = job_of(tmp_path / "full", served_world, declared(form=form, rows="float32"))
+    job = job.model_copy(update={"final_checkpoint": str(tmp_path / "checkpoint"), "check_files": ()})
+    learned = {name: (np.array(list(held)), np.array(list(held.values()))) for name, held in rows.items()}
+    write_checkpoint(tmp_path / "checkpoint", job.ranker, learned)
+    Path(job.output_dir).mkdir(parents=True)
+    export(job)
+    deltas.write_lineage(Path(job.model_dir), versions, LINEAGE, 3)
+    full = push(Path(job.model_dir), tmp_path / "aside", "20240301002")
+    full.rename(versions / "20240301002")
+    assert seal.difference(versions / "20240301002") is None
+    away = _server(version)
+    assert (away.ready().version, away.deltas().state.place) == (20240301002, present.deltas().state.place)
+    assert _state(away.ready()) == _state(present.ready())
+    delta(4)
+    away._follow_deltas()
+    assert present.ready().version == int(LINEAGE)  # It has never loaded another one.
+    assert (away.deltas().state.place.number, away.deltas().state.rows) == (4, 48)
+    assert _state(away.ready()) == _state(present.ready())
