@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,13 +26,14 @@ def locked(root: Path) -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            holder = os.pread(fd, 320, 0).decode(errors="replace").strip() or "unknown"
             raise UserError(
                 f"--root: another run is using it (got {root}, held by process {holder}); "
                 "wait until it has ended, or choose another root"
             ) from None
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        # In a container every first process is number 1: the host tells pods apart.
+        os.pwrite(fd, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         yield
     finally:
         _close(held)

@@ -30,6 +30,10 @@ _CLEAN_EVERY_S = 300.0
 _COMMIT_EVERY_S = 2.0
 STOP_S = 120.0
 """For the trainer to publish what it has learned and to write a checkpoint, and for the joiner's last segment."""
+GRACE_S = STOP_S + 30.0
+"""From a signal to the moment when whatever is left is killed."""
+ALIVE_FILE = "alive"
+"""Its time says when this last looked after its programs; see the probes of infra/kubernetes/online."""
 
 Say = Callable[[str], None]
 
@@ -43,6 +47,7 @@ class Supervisor:
         self._base = request.base
         self._offsets = Offsets(request.source) if isinstance(request.source, Kafka) else None
         self._is_held = False
+        self._alive = request.root.online(request.spec.name) / ALIVE_FILE
 
     def run(self) -> int:
         """Trains until a signal; returns the exit code.
@@ -50,8 +55,11 @@ class Supervisor:
         Raises:
             UserError: a program has found a mistake that trying again cannot help.
         """
-        # A second longer than the programs are given: what is left then is killed.
-        with StopSignals(grace_s=STOP_S + 30.0) as stop:
+        with StopSignals(grace_s=GRACE_S) as stop:
+            kind = self._request.spec.cluster.launcher.kind
+            if kind != "local":
+                self._say(f"all ranks run on this machine: cluster.launcher of kind {kind} is for the daily run")
+            self._alive.touch()
             joiner = joiner_of(self._request)
             joiner.start()
             try:
@@ -86,6 +94,7 @@ class Supervisor:
                     base_due, following = now + _BASE_EVERY_S, self._following()
                 if now >= state_due:
                     state_due = now + _STATE_EVERY_S
+                    self._alive.touch()
                     self._tell_state(job)
                 if self._offsets and now >= commit_due:
                     commit_due = now + _COMMIT_EVERY_S

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ def test_a_second_run_is_told_which_process_holds_the_root(tmp_path: Path) -> No
     try:
         assert holder.stdout
         assert holder.stdout.readline() == b"held\n"
-        told = f"--root: another run is using it .*held by process {holder.pid}"
+        told = f"--root: another run is using it .*held by process {holder.pid} on {socket.gethostname()}"
         with pytest.raises(UserError, match=told), locked(tmp_path):
             pass
     finally:
@@ -70,4 +71,4 @@ def test_a_root_can_be_locked_again_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="inside"), locked(tmp_path):
         raise ValueError("inside")
     with locked(tmp_path):
-        assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / ".lock").read_text() == f"{os.getpid()} on {socket.gethostname()}\n"

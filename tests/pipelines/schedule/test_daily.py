@@ -170,7 +170,7 @@ def test_the_real_command_meets_a_root_in_use(place: Place, tmp_path: Path) -> N
     with locked(place.root):
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 4, done.stderr
-    assert f"held by process {os.getpid()})" in done.stderr
+    assert f"held by process {os.getpid()} on " in done.stderr
     assert [told["kind"] for told in place.told()] == ["failed"]
 
 
