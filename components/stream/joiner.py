@@ -117,7 +117,7 @@ class Joiner:
             self._forget()  # Of actions without rows there is no segment.
             if self._is_full:
                 return False
-        oldest = self._arrivals.oldest((file.day for file in self._files.values()))
+        oldest = self._arrivals.oldest(file.day for file in self._files.values())
 
         def is_done(arrival: Arrival) -> bool:
             is_old = oldest is not None and arrival.source == MAIN and arrival.day < oldest
@@ -161,6 +161,11 @@ class Joiner:
                 raise UserError(
                     f"{path}: was read before, and cannot be read again (got {error}); restore it: its rows wait for "
                     "their actions"
+                ) from error
+            if self._job.kafka is not None:
+                raise UserError(
+                    f"{path}: has landed and cannot be read (got {error}); restore it, or remove the folders landed "
+                    "and examples: messages come again from the group's committed offsets on"
                 ) from error
             self._dead.add(file.name, file.source, str(error))
             counts["files that cannot be read"] += 1

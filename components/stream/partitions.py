@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Polled
@@ -25,6 +24,7 @@ _LOOK_EVERY_S, _LOOK_AGAIN_S = 5.0, 1.0
 UNKNOWN_TOPIC_S = 15.0
 """A topic that a broker does not know for so long after the start is a mistake."""
 _QUEUE_KB = 32 * 1024
+_ALL_DOWN = (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL)
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 
 
@@ -44,7 +44,7 @@ class Partitions:
         self.at_end: set[Partition] = set()
         self.away_since: float | None = None
         self._lost: set[Partition] = set()
-        self._look_due = 0.0
+        self._look_due, self._refused = 0.0, ""
         self._unknown_since: float | None = None
         self._reader = reader_of(
             kafka, **{"queued.max.messages.kbytes": _QUEUE_KB, "fetch.wait.max.ms": 100, "error_cb": self._on_error}
@@ -164,20 +164,21 @@ class Partitions:
             )
 
     def _on_error(self, error: KafkaError) -> None:
-        """Is told by librdkafka of connections; those of single brokers are made again by itself."""
-        if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL):
-            self._away(error.str())
+        """Is told by librdkafka of connections, which it makes again by itself, and late: a look says how it is now."""
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._refused = error.str()
+        if self.away_since is None and error.code() in _ALL_DOWN:
             self._look_due = 0.0
 
     def _away(self, reason: str) -> None:
         if self.away_since is None:
             self.away_since = time.time()
-            _LOG.error("kafka=%s is away, waiting for it: %s", self._kafka.servers, reason)
+            _LOG.error("kafka=%s is away, waiting for it: %s", self._kafka.servers, self._refused or reason)
 
     def _back(self) -> None:
         if self.away_since is not None:
             _LOG.info("kafka=%s is back after_s=%.0f", self._kafka.servers, time.time() - self.away_since)
-            self.away_since = None
+            self.away_since, self._refused = None, ""
 
 
 def _message(polled: Polled) -> Message:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from components.steps.example_gen.files.source_files import logs_of, supplied_twice
 from components.steps.example_gen.files.storage import open_file
 from components.steps.example_gen.joining.keys import buckets
 from components.steps.example_gen.joining.plan import JoinFile
@@ -21,7 +22,8 @@ from components.steps.example_gen.rows.limits import limits_of
 from components.stream.arrivals import Arrival
 from schemas.contracts.joining_job import JoiningJob
 from schemas.derived.columns import columns
-from schemas.derived.sources import columns_of_log
+from schemas.derived.sources import columns_of_log, columns_of_source, columns_read_of_log
+from schemas.errors import UserError
 
 Integers = NDArray[np.int64]
 
@@ -81,6 +83,7 @@ class FileReader:
             UserError: it does not fit the spec.
             OSError: it cannot be read.
         """
+        self._refuse_unfit(arrival)
         read = columns_of_log(self._logs, self._columns)
         limits = limits_of(self._logs, arrival.day.isoformat())
         batches, numbers, seen = [], [], 0
@@ -111,10 +114,22 @@ class FileReader:
 
     def other(self, arrival: Arrival, number: int, counts: Counter[str]) -> OtherFile:
         """Returns the rows of a file of a source; raises as `main` does."""
+        self._refuse_unfit(arrival)
         batch = self._slices(arrival, number)[arrival.source]
         counts[f"rows of {arrival.source}"] += batch.num_rows
         times = _times(batch.column(batch.schema.get_field_index(TIME)))
         return OtherFile(number, arrival.source, batch, times, key_hashes(batch))
+
+    def _refuse_unfit(self, arrival: Arrival) -> None:
+        """Refuses what ingestion refuses before it reads a file, such as one without a column."""
+        logs, read = self._logs, columns_read_of_log(self._logs, self._columns)
+        if arrival.source:
+            source = self._logs.sources[arrival.source]
+            logs, read = logs_of(logs, source), columns_of_source(source, self._columns)
+        with open_file(arrival.path) as file:
+            found = formats.inspect(logs, file, arrival.path, read)
+        if problems := [*found.problems, *supplied_twice(logs, found.columns, arrival.path)]:
+            raise UserError("\n".join(problems))
 
     def _slices(self, arrival: Arrival, number: int) -> dict[str, pa.RecordBatch]:
         """Returns the file's rows as sides of the joins: of each source for the main log, else of its own."""

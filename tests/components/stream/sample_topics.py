@@ -46,7 +46,7 @@ class Writer:
     """Writes rows as messages, to partitions by chance."""
 
     def __init__(self, broker: Broker, topics: Mapping[str, str], seed: int = 0):
-        self._topics, self._chance = topics, random.Random(seed)
+        self._topics, self._chance, self._failed = topics, random.Random(seed), list[Any]()
         # Idempotent: what it sends again after an outage is there once.
         settings = {"enable.idempotence": True, "message.max.bytes": 3_000_000, "log_level": 0}
         self._producer = Producer({"bootstrap.servers": broker.address, **settings})
@@ -56,8 +56,12 @@ class Writer:
         for source, row in rows:
             value = row if isinstance(row, bytes) or row is None else json.dumps(row).encode()
             to = self._chance.randrange(PARTITIONS) if partition is None else partition
-            self._producer.produce(self._topics[source], value=value, partition=to)
+            self._producer.produce(self._topics[source], value=value, partition=to, on_delivery=self._note)
 
     def flush(self) -> None:
         """Waits until the broker has everything."""
-        assert self._producer.flush(60) == 0
+        assert (self._producer.flush(60), self._failed) == (0, [])
+
+    def _note(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._failed.append(error)

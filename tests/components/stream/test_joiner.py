@@ -1,9 +1,11 @@
 """The streaming joiner: the examples of the batch joiner, each once, whatever the order of arrival and the restarts."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from schemas.contracts import segments
@@ -114,11 +116,20 @@ def test_a_file_that_cannot_be_read_is_a_dead_letter_and_the_others_go_on(
     arrive(root, job, files_below(root))
     poison = Path(job.data_root, f"shown/{DAYS[0]}/part-7.parquet")
     poison.write_bytes(b"PAR1 no parquet")
+    # A file without a column is not read with another one in its place.
+    shown = pq.read_table(root / f"shown/{DAYS[0]}/part-0.parquet")
+    pq.write_table(shown.drop(["hour"]), poison.with_name("part-8.parquet"))
+    likes = pq.read_table(root / f"likes/{DAYS[0]}/part-0.parquet")
+    pq.write_table(likes.drop(["post"]), Path(job.data_root, f"likes/{DAYS[0]}/part-9.parquet"))
     joiner = _joiner(job)
     _run(joiner)
     assert as_texts(examples_of(job)) == expected
-    [letter] = list((tmp_path / "dead").glob("*.json"))
-    assert f"shown/{DAYS[0]}/part-7.parquet" in letter.read_text()
-    assert joiner.counts["files that cannot be read"] == 1
+    letters = [json.loads(file.read_text()) for file in (tmp_path / "dead").glob("*.json")]
+    assert sorted((letter["name"], letter["source"]) for letter in letters) == [
+        (f"likes/{DAYS[0]}/part-9.parquet", "likes"),
+        (f"shown/{DAYS[0]}/part-7.parquet", ""),
+        (f"shown/{DAYS[0]}/part-8.parquet", ""),
+    ]
+    assert joiner.counts["files that cannot be read"] == 3
     _run(_joiner(job))
     assert as_texts(examples_of(job)) == expected

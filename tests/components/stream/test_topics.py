@@ -142,6 +142,11 @@ def test_poison_is_a_dead_letter_with_its_place_and_the_stream_goes_on(broker: B
     assert found[shown, 1, 1]["base64"] == "/3s="
     assert "like" in found[shown, 0, 4]["reason"]
     assert joiner.source()["counts"] == {"messages": 11, "dead letters": 5}
+    # Nothing comes of the last poison, and yet it is passed.
+    writer.write([("", b"null")], partition=2)
+    writer.flush()
+    _step_until(joiner, lambda: _positions(job)[shown] == {"0": 6, "1": 4, "2": 1})
+    assert _positions(job)[likes] == {"0": 0, "1": 0, "2": 1}
     joiner.close()
 
 
@@ -259,11 +264,13 @@ def test_new_partitions_are_read_and_an_unknown_topic_is_a_mistake(
     monkeypatch.setattr("components.stream.partitions.UNKNOWN_TOPIC_S", 0.5)
     topics = topics_of(broker, "grows")
     job = kafka_job(tmp_path, broker, topics, idle_s=0.3)
-    joiner, writer = _joiner(job), Writer(broker, topics)
+    joiner = _joiner(job)
     _step_until(joiner, lambda: not joiner.source()["behind"])
     admin = broker.admin()
     [made] = admin.create_partitions([NewPartitions(topics[""], PARTITIONS + 1)]).values()
     made.result(timeout=30)
+    _step_until(joiner, lambda: len(admin.list_topics(topics[""], timeout=10).topics[topics[""]].partitions) == 4)
+    writer = Writer(broker, topics)
     writer.write([_shown(0, MIDNIGHT[DAYS[1]])], partition=PARTITIONS)
     writer.flush()
     _step_until(joiner, lambda: joiner.counts["examples"] == 1)
@@ -272,4 +279,24 @@ def test_new_partitions_are_read_and_an_unknown_topic_is_a_mistake(
     with pytest.raises(UserError, match=place_and_value("--topic", "(got nobody-made-it)")):
         _step_until(joiner, lambda: False)
     assert "nobody-made-it" not in admin.list_topics(timeout=10).topics
+    joiner.close()
+
+
+def test_a_broker_that_is_away_is_waited_for_and_told_once(
+    broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topics = topics_of(broker, "away")
+    writer, job = Writer(broker, topics), kafka_job(tmp_path, broker, topics, idle_s=0.3)
+    writer.write([_shown(0, MIDNIGHT[DAYS[1]])], partition=0)
+    writer.flush()
+    broker.kill()
+    began = time.time()
+    with caplog.at_level("INFO", "components.stream"):
+        joiner = _joiner(job)
+        _step_until(joiner, lambda: time.time() > began + 3)
+        assert began <= joiner.source()["away_since"] <= began + 3
+        broker.start()
+        _step_until(joiner, lambda: joiner.counts["examples"] == 1, 60)
+        assert joiner.source()["away_since"] is None
+    assert [record.levelname for record in caplog.records if broker.address in record.message] == ["ERROR", "INFO"]
     joiner.close()
