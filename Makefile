@@ -46,6 +46,10 @@ test-cluster: setup ## tests on a real Kubernetes of one node, made for them; ne
 soak: setup ## train in every mode with random kills, 30 minutes; MINUTES=5, SEED=2, MODES="stale async"
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m tests.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(MODES)
 
+.PHONY: soak-online
+soak-online: setup ## online training whose programs and broker are killed, 30 minutes; needs Java; MINUTES=5, SEED=2
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m tests.soak.online --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
+
 .PHONY: itest-flink
 itest-flink: setup ## run the demo on a Flink cluster of this machine; JAR=Beam's job server for Flink 1.19; needs Java 17
 	$(BIN)/python -m tests.engines.on_flink $(JAR)
@@ -66,6 +70,11 @@ bench-modes: setup ## measure parameter servers and the modes of training; 2 qui
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.parameter_server
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.parameter_server --load
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.modes runs/modes
+
+.PHONY: bench-online
+bench-online: setup ## measure how fresh predictions are online, and what deltas cost requests; 2 quiet cores, 25 minutes
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.online_latency runs/online
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.online_load runs/online
 
 .PHONY: bench-quality
 bench-quality: setup ## measure models on real data, into docs/quality.md; several seeds, hours on 2 cores

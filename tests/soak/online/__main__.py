@@ -1,0 +1,188 @@
+"""Soaks online training: `python -m tests.soak.online [--minutes 30] [--seed 1]`, for `make soak-online`.
+
+A feed produces views and actions to a real broker; `sangam online` joins them and learns, `sangam serve` follows.
+Ranks, launcher, joiner, supervisor, server and broker are killed (SIGKILL) at random times, and started again. At the
+end each message must have been joined and trained on once, by the segments and by the counts that the tables keep, the
+server must score every view as the trainer's last checkpoint does, and memory must be flat.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import httpx
+
+from tests.kafka.broker import Broker
+from tests.soak.online import books, memory
+from tests.soak.online.feed import PARTITIONS, Feed
+from tests.soak.online.programs import KINDS, SUPERVISOR, Programs, wait_for
+from tests.soak.online.world import ACTIONS, NAME, VIEWS, SoakWorld
+from trainer_module.checkpoint.folder import published
+
+MOST_DIFFERENCE = 1e-5
+MOST_GROWTH = 0.10
+_TRAINING = ("rank", "launcher", SUPERVISOR)
+"""After one of these is killed, training must have advanced before the next one is."""
+_ASK_S = 0.2
+_LONGEST_S = 600.0
+
+
+@dataclass
+class Asked:
+    """A client's answers: right ones, refused ones with their text, and those that no server was there to give."""
+
+    answered: int = 0
+    away: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class Soak:
+    """One soak."""
+
+    def __init__(self, world: SoakWorld, broker: Broker, *, seed: int, rows_per_s: float):
+        """Takes a running broker; makes the topics."""
+        self._world, self._chance = world, random.Random(seed)
+        rows = world.prepare()
+        for topic in (VIEWS, ACTIONS):
+            broker.create_topic(topic, PARTITIONS)
+        self.feed = Feed(rows, broker.address, rows_per_s=rows_per_s, seed=seed)
+        self.programs, self.asked = Programs(world, broker, seed=seed), Asked()
+        self._over = threading.Event()
+        self._step = 0
+
+    def run(self, *, seconds: float, mean_pause_s: float, kinds: tuple[str, ...] = KINDS) -> list[memory.Sample]:
+        """Kills for so long, then waits until all is learned and served, and stops training; returns memory."""
+        client = threading.Thread(target=self._ask, daemon=True)
+        self.programs.start()
+        try:
+            self.feed.start()
+            client.start()
+            wait_for(lambda: self._learned() > 0, "training begins", _LONGEST_S)
+            with memory.Memory(self.programs.processes) as sampled:
+                self._kill(time.monotonic() + seconds, mean_pause_s, kinds)
+                self.feed.stop()
+                wait_for(lambda: self._learned() >= len(self.feed.truth.views), "all is learned", _LONGEST_S)
+            code = self.programs.stop_online()
+            assert code == 143, f"sangam online ended with {code}"
+            wait_for(self._is_served, "the last delta is served", 120.0)
+        finally:
+            self._over.set()
+            client.join(30)
+        return sampled.samples
+
+    def _kill(self, end: float, mean_pause_s: float, kinds: tuple[str, ...]) -> None:
+        while time.monotonic() < end:
+            time.sleep(self._chance.uniform(0.0, 2.0 * mean_pause_s))
+            kind = self._chance.choice([kind for kind in kinds if kind not in _TRAINING or self._has_advanced()])
+            self.programs.wait_for_broker()
+            if self.programs.kill(kind):
+                print(f"{time.strftime('%H:%M:%S')} killed: {kind}", file=sys.stderr, flush=True)
+                if kind in _TRAINING:
+                    self._step = self._last_step()
+        self.programs.wait_for_broker()
+
+    def _has_advanced(self) -> bool:
+        return self._last_step() > self._step
+
+    def _last_step(self) -> int:
+        folders = list(self._world.state.glob("training/*/checkpoints"))
+        found = published(folders[0]) if folders else []
+        return int("".join(letter for letter in found[-1].name if letter.isdigit())) if found else 0
+
+    def _learned(self) -> int:
+        return int(books.state_of(self._world).get("examples", 0))
+
+    def _is_served(self) -> bool:
+        served, state = self.programs.served(), books.state_of(self._world)
+        return served is not None and served["delta"] == state["delta"] and served["problem"] is None
+
+    def _ask(self) -> None:
+        """Asks for scores all the time, as a client does that tries again."""
+        with httpx.Client(timeout=30) as client:
+            while not self._over.wait(_ASK_S):
+                rows = list(self.feed.rows.values())[-20:]
+                addresses = self.programs.addresses()
+                if not rows or addresses is None:
+                    self.asked.away += bool(rows)
+                    continue
+                arrays = books.requests_of(rows)[0]
+                body = {"signature_name": "rank", "inputs": {name: each.tolist() for name, each in arrays.items()}}
+                try:
+                    answer = client.post(f"http://{addresses['rest']}/v1/models/{NAME}:predict", json=body)
+                except httpx.TransportError:
+                    self.asked.away += 1
+                    continue
+                if answer.status_code == 200:
+                    self.asked.answered += 1
+                else:
+                    self.asked.refused[answer.text[:200]] += 1
+
+
+def refuse_unbalanced(world: SoakWorld, soak: Soak) -> tuple[int, float]:
+    """Compares all books; returns how many scores were compared, and their largest difference.
+
+    Raises:
+        AssertionError: they do not balance.
+    """
+    truth, state = soak.feed.truth, books.state_of(world)
+    books.refuse_wrong_joins(world, truth)
+    dead = [str(file) for file in (world.state / "joining" / "dead_letters").rglob("*") if file.is_file()]
+    assert not dead, dead
+    assert state["examples"] == len(truth.views), state
+    assert books.trained(world) == {1: len(truth.views)}
+    model, addresses = books.export_last(world), soak.programs.addresses()
+    assert addresses is not None
+    number, difference = books.served_differs(model, addresses["grpc"], list(soak.feed.rows.values()))
+    assert difference <= MOST_DIFFERENCE, difference
+    assert not soak.asked.refused, soak.asked.refused
+    return number, difference
+
+
+def main() -> int:
+    """Soaks and prints tables; returns 1 where memory grows."""
+    parser = argparse.ArgumentParser(prog="tests.soak.online", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=1, help="of the kills and the feed")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rows-per-s", type=float, default=40.0)
+    parser.add_argument("--pause-s", type=float, default=15.0, help="mean time between two kills")
+    parser.add_argument("--folder", type=Path, help="kept, and used again for the daily run; left out: a temporary one")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
+        world = SoakWorld(arguments.folder or Path(scratch), ranks=arguments.ranks)
+        shutil.rmtree(world.directory / "broker", ignore_errors=True)
+        with Broker(world.directory / "broker") as broker:
+            soak = Soak(world, broker, seed=arguments.seed, rows_per_s=arguments.rows_per_s)
+            try:
+                samples = soak.run(seconds=arguments.minutes * 60.0, mean_pause_s=arguments.pause_s)
+                (world.directory / "memory.json").write_text(json.dumps([asdict(sample) for sample in samples]))
+                number, difference = refuse_unbalanced(world, soak)
+            finally:
+                soak.programs.end()
+    return 0 if _tell(soak, samples, number, difference) else 1
+
+
+def _tell(soak: Soak, samples: list[memory.Sample], number: int, difference: float) -> bool:
+    truth, told = soak.feed.truth, memory.told(samples)
+    kills = ", ".join(f"{soak.programs.kills[kind]} {kind}" for kind in KINDS)
+    print(f"killed: {kills}")
+    print(f"views produced, joined, trained on once: {len(truth.views):,}; messages: {sum(truth.messages.values()):,}")
+    print(f"labels: {', '.join(f'{len(ids):,} {task}' for task, ids in truth.labels.items())}")
+    print(f"scores compared: {number:,}; largest difference {difference:.1e}")
+    print(f"requests answered: {soak.asked.answered:,}; while the server was away: {soak.asked.away:,}")
+    print("| process | samples | least MiB | most MiB | growth |\n|---|---|---|---|---|")
+    for kind, each in told.items():
+        print(f"| {kind} | {each.samples} | {each.least:.0f} | {each.most:.0f} | {each.growth:+.1%} |")
+    return all(each.growth <= MOST_GROWTH for each in told.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
