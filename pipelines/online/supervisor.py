@@ -7,6 +7,7 @@ from pathlib import Path
 
 from components.alerts.event import Event
 from components.alerts.sending import send
+from components.alerts.target import target_of
 from components.processes.stopping import StopSignals
 from pipelines.online.base import OnlineBase, newest
 from pipelines.online.cleaning import remove_old_lineages, remove_old_segments
@@ -53,8 +54,10 @@ class Supervisor:
         """Trains until a signal; returns the exit code.
 
         Raises:
-            UserError: a program has found a mistake that trying again cannot help.
+            UserError: alerts have no address, or a program has found a mistake that trying again cannot help.
         """
+        if self._request.spec.alerts is not None:
+            target_of(self._request.spec.alerts, self._environ)
         with StopSignals(grace_s=GRACE_S) as stop:
             kind = self._request.spec.cluster.launcher.kind
             if kind != "local":
@@ -131,20 +134,20 @@ class Supervisor:
             f"{state['lag_s']} s behind, delta {state['delta']}" + (" (held)" if held else "")
         )
         if held and not self._is_held:  # Once: the value in it changes with every segment.
-            self._alert(held)
+            self._alert(held, f"{state['lineage']}+{state['delta']}")
         if self._is_held and not held:
             self._say("deltas go out again")
         self._is_held = bool(held)
 
-    def _alert(self, held: str) -> None:
+    def _alert(self, held: str, last: str) -> None:
         text = (
-            f"online: no delta goes out (got {held}); training goes on. To go back to an earlier state: "
+            f"online: no delta after {last} goes out (got {held}); training goes on. To go back to an earlier state: "
             f"sangam rollback {self._base.version.parent} --to {self._base.lineage}+NUMBER --because REASON"
         )
         self._say(text)
         if self._request.spec.alerts is not None:
             event = Event(
-                kind="refused", pipeline=self._request.spec.name, step="online", date=None, run="online", reason=text
+                kind="refused", pipeline=self._request.spec.name, step="online", date=None, run=last, reason=text
             )
             send(self._request.spec.alerts, event, self._environ)
 

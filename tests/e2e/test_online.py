@@ -1,7 +1,9 @@
 """Online training as its user meets it: log files appear, servers follow, whatever is killed in between."""
 
+import datetime
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -16,7 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from components.registry.blessed import read_all, record
+from components.steps.pusher import directory, manifest
+from components.steps.pusher.manifest import Provenance
+from schemas.contracts.root import Root
 from tests.e2e.user_run import DATE, ONE_RANK, World, processes_naming, sangam, start, wait_until
+from tests.fakes.webhook import webhook
 from tests.kafka.broker import Broker, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
@@ -190,3 +197,95 @@ def test_topics_are_learned_once_whoever_is_killed_and_the_group_has_the_offsets
     letters = list((world.root / "online" / "short_video" / "joining" / "dead_letters").glob("*.jsonl"))
     poison = [json.loads(line) for file in letters for line in file.read_text().splitlines()]
     assert sorted((each["partition"], each["text"]) for each in poison) == [(0, "{"), (0, "{"), (1, "{")]
+
+
+def _bless_again(world: World, day: str) -> str:
+    """Pushes the base's model once more, as one that has also learned from a day; returns its version."""
+    root = Root(str(world.root))
+    target, base = world.root / "serving" / "short_video", world.directory / "again"
+    shutil.copytree(target / _BASE, base)
+    described = manifest.read_manifest("manifest.json", (base / manifest.FILE_NAME).read_bytes())
+    for name in (manifest.FILE_NAME, manifest.CARD_FILE):
+        (base / name).unlink()
+    provenance = Provenance.model_validate({name: getattr(described, name) for name in Provenance.model_fields})
+    now = datetime.datetime.now(datetime.timezone.utc)
+    pushed = directory.push(
+        model=base, target=target, day=day.replace("-", ""), provenance=provenance, card=lambda _: "card", now=now
+    )
+    [blessed] = read_all(root.blessed("short_video"))
+    changes = {"days": (*blessed.days, day), "pushed": f"serving/short_video/{pushed.version}", "blessed_at": now}
+    record(root.blessed("short_video"), blessed.model_copy(update=changes))
+    return pushed.version
+
+
+def test_a_crossed_guard_holds_deltas_and_alerts_once_and_a_new_base_is_followed_with_what_came_after_it(
+    world: World,
+) -> None:
+    stream, log = world.directory / "stream", world.directory / "guarded.txt"
+    guard = {"task": "like", "metric": "auc", "at_least": 0.9999, "minutes": 10_000, "least_examples": 400}
+    online_section = {**_QUICK, "guards": [guard]}
+    spec = world.spec(
+        "guarded", {**ONE_RANK, ("event_time",): "event_time", ("online",): online_section, ("alerts",): {}}
+    )
+    day = pq.read_table(next((world.logs / DATE).glob("*.parquet")))
+    versions, training = world.root / "serving" / "short_video", world.root / "online" / "short_video" / "training"
+
+    def arrive(days: int, rows: int) -> None:
+        """Lets rows appear, so many days after the base's last one."""
+        date = str(datetime.date.fromisoformat(DATE) + datetime.timedelta(days=days))
+        (stream / date).mkdir(exist_ok=True)
+        part = day.slice(0, rows)
+        times = pa.array([time_s + 86_400 * days for time_s in part["event_time"].to_pylist()])
+        part = part.set_column(part.schema.get_field_index("event_time"), "event_time", times)
+        number = len(list((stream / date).iterdir()))
+        pq.write_table(part, stream / date / f"_{number}")
+        (stream / date / f"_{number}").rename(stream / date / f"more-{number}.parquet")
+
+    def state(lineage: str) -> dict[str, Any]:
+        file = training / lineage / "logs" / "online.json"
+        return json.loads(file.read_text()) if file.exists() else {"examples": 0, "delta": 0, "written": 0}
+
+    before = state(_BASE)["examples"]
+    with _served(world) as rest, webhook() as hook:
+
+        def served() -> Any:
+            return httpx.get(f"{rest}/deltas").json()
+
+        environment = {"SANGAM_ALERT_URL": hook.url, "SANGAM_ALERT_KEY": "0123456789abcdef"}
+        online = start(["online", str(spec), "--source", str(stream), "--root", str(world.root)], log, environment)
+        try:
+            arrive(1, 450)
+            wait_until(
+                lambda: state(_BASE)["examples"] == before + 450 and bool(state(_BASE)["held"]), "deltas are held"
+            )
+            held = state(_BASE)
+            assert held["held"].startswith("like: auc of the last 10000 minutes is less than 0.9999 (got 0.")
+            arrive(2, 300)
+            wait_until(lambda: state(_BASE)["examples"] == before + 750, "training goes on")
+            assert state(_BASE)["delta"] == held["delta"]
+            wait_until(lambda: bool(hook.received), "somebody is told")
+
+            lineage = _bless_again(world, "2026-03-06")
+            wait_until(lambda: state(lineage)["examples"] == 300, "what came after the new base is learned")
+            assert state(_BASE)["examples"] == before + 750
+            wait_until(lambda: served()["lineage"] == lineage and served()["delta"] >= 1, "its deltas are served")
+            assert state(lineage)["held"] == ""  # Too few of its examples are judged.
+            wait_until(lambda: served()["delta"] == state(lineage)["delta"], "the last delta is served")
+            assert (state(lineage)["examples"], served()["problem"]) == (300, None)
+
+            done = sangam("rollback", str(versions), "--to", f"{lineage}+0", "--because", "likes fell")
+            assert done.returncode == 0, done.stderr
+            wait_until(lambda: served()["delta"] == 0, "servers have gone back")
+            wait_until(lambda: "likes fell" in state(lineage)["held"], "the trainer holds its deltas")
+            assert sangam("rollback", str(versions), "--release", lineage).returncode == 0
+            wait_until(lambda: served()["delta"] == state(lineage)["delta"] > 0, "servers go on")
+            wait_until(lambda: len(hook.received) == 2, "somebody is told of the hold, too", 30)
+        finally:
+            online.terminate()
+            assert online.wait(60) == 143, log.read_text()
+    told = [json.loads(each.body) for each in hook.received]
+    assert [(each["kind"], each["step"]) for each in told] == [("refused", "online")] * 2
+    assert told[0]["run"] == f"{_BASE}+{held['delta']}"
+    assert f"sangam rollback {versions} --to {_BASE}+NUMBER" in told[0]["reason"]
+    assert "likes fell" in told[1]["reason"]
+    assert "deltas go out again" in log.read_text()

@@ -104,11 +104,14 @@ def sangam(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment())
 
 
-def start(arguments: list[str], log: Path) -> "subprocess.Popen[bytes]":
-    """Starts a command and does not wait; its output goes to a file."""
+def start(arguments: list[str], log: Path, variables: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
+    """Starts a command, with more variables of its environment, and does not wait; its output goes to a file."""
     with log.open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", *arguments], stdout=output, stderr=output, env=environment()
+            [sys.executable, "-m", "pipelines.cli", *arguments],
+            stdout=output,
+            stderr=output,
+            env={**environment(), **(variables or {})},
         )
 
 

@@ -14,8 +14,8 @@ from trainer_module.online.turns import DENSE, NOTHING, ROWS, Turn
 WAIT_S = 0.5
 """Longest wait for a segment before ranks meet, so that none is taken for hung."""
 _POLL_S = 0.05
-_LIST_EVERY_S = 10.0
-"""Whether later segments are there although the next one is not is asked so often: it lists the folder."""
+_LOOK_EVERY_S = 10.0
+"""Whether later segments are there although the next one is not is asked so often."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Director:
         self._save_due = now + self._stream.settings.checkpoint_every_s
         self._saved_at = self.last
         self._newest = 0
-        self._list_due = now
+        self._look_due = now
 
     def turn(self) -> Turn:
         """Returns the next turn; waits a little where there is nothing to do.
@@ -125,14 +125,14 @@ class Director:
         if segments.exists(self._folder, number):
             return number
         now = self.clock()
-        if now >= self._list_due:
-            self._list_due = now + _LIST_EVERY_S
+        if now >= self._look_due:
+            self._look_due = now + _LOOK_EVERY_S
             self._refuse_gone(number)
         return 0
 
     def _refuse_gone(self, number: int) -> None:
-        later = next((each for each in segments.numbers(self._folder) if each > number), None)
-        if later is not None and not segments.exists(self._folder, number):
+        if self.newest() > number and not segments.exists(self._folder, number):
+            later = next(each for each in segments.numbers(self._folder) if each > number)
             raise UserError(
                 f"{segments.path_of(self._folder, number)}: is gone (got {later} as the next segment); restore it, or "
                 "declare online.lag: {skip_to_s: SECONDS} to leave out what is gone"

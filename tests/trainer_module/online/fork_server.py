@@ -19,6 +19,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from typing import Any
 
 from trainer_module.__main__ import main
@@ -63,7 +64,10 @@ def _start(request: dict[str, Any]) -> dict[int, int]:
         if pid == 0:
             try:
                 _rank(request, rank, parent)
+            except BaseException:  # noqa: BLE001 As the interpreter would.
+                traceback.print_exc()
             finally:
+                sys.stderr.flush()
                 os._exit(1)
         pids[pid] = rank
     codes: dict[int, int] = {}

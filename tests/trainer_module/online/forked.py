@@ -1,8 +1,8 @@
 """Ranks of an online training that are forked and killed; see `fork_server`."""
 
 import json
-import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.contracts.training_job import TrainJob
+from tests.fakes import bad_disk
 from trainer_module.launch.rendezvous import Rendezvous
 
 _LONGEST_S = 120.0
@@ -40,27 +41,41 @@ class ForkServer:
 
     def run(self, made: TrainJob, *, last: int, kill: Kill | None = None) -> bool:
         """Runs the ranks of an online training until a segment is learned; returns whether the kill came before."""
+        codes = self.run_to_end(made, last=last, kill=kill)
+        log = (Path(made.log_dir) / f"rank-{kill.rank if kill else 0}.log").read_text()[-3000:]
+        assert all(code == 0 for code in codes.values()) or kill is not None, log
+        if kill is not None and any(codes.values()):
+            assert codes[kill.rank] == -signal.SIGKILL, (codes, log)
+        return any(codes.values())
+
+    def run_to_end(
+        self, made: TrainJob, *, last: int, kill: Kill | None = None, bad_disk: Path | None = None
+    ) -> dict[int, int]:
+        """Runs the ranks until a segment is learned or one of them fails; returns their exit codes.
+
+        Args:
+            made: the job, written.
+            last: number of the segment.
+            kill: of one of the ranks.
+            bad_disk: folder on a disk that `tests.fakes.bad_disk` makes bad.
+        """
         folder = Path(made.log_dir).parent
         made.stop_file.unlink(missing_ok=True)
         made.online_file.unlink(missing_ok=True)  # Of ranks that were killed.
-        number = made.ranker.cluster.ranks
-        logs = [str(Path(made.log_dir) / f"rank-{rank}.log") for rank in range(number)]
-        with Rendezvous(number) as rendezvous:
+        ranks = range(made.ranker.cluster.ranks)
+        with Rendezvous(len(ranks)) as rendezvous:
+            disk = {"BAD_DISK": str(bad_disk or "")}
             request = {
                 "job": str(folder / "job.json"),
                 "folder": str(folder),
-                "environments": [rendezvous.environment(rank) for rank in range(number)],
-                "logs": logs,
+                "environments": [{**rendezvous.environment(rank), **disk} for rank in ranks],
+                "logs": [str(Path(made.log_dir) / f"rank-{rank}.log") for rank in ranks],
                 "kill": kill and vars(kill),
             }
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-            codes = self._codes(made, last)
-        assert all(code == 0 for code in codes.values()) or kill is not None, Path(logs[0]).read_text()[-3000:]
-        if kill is not None and any(codes.values()):
-            assert codes[kill.rank] == -9, (codes, Path(logs[kill.rank]).read_text()[-3000:])
-        return any(codes.values())
+            return self._codes(made, last)
 
     def _codes(self, made: TrainJob, last: int) -> dict[int, int]:
         assert self._process.stdout is not None
@@ -80,7 +95,7 @@ def fork_server() -> Iterator[ForkServer]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "TF_USE_LEGACY_KERAS": "1"},
+        env={**bad_disk.environment(Path()), "BAD_DISK": ""},
     )
     try:
         yield ForkServer(process)

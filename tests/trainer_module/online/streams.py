@@ -1,11 +1,6 @@
 """Streams of segments for online trainings, and what becomes of them."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +12,9 @@ from schemas.spec import RankerSpec
 from schemas.spec.online import Online
 from tests.trainer_module.sample_blocks import write_blocks
 from tests.trainer_module.sample_job import FIRST_EVENT_S, job
-from trainer_module.launch.rendezvous import Rendezvous
 from trainer_module.online.delta_files import arrays
 
 LINEAGE = "20240301001"
-_LONGEST_S = 120.0
 
 
 def write_segments(folder: Path, records: Sequence[bytes], *, rows: int, first: int = 1) -> int:
@@ -65,61 +58,6 @@ def calm(made: TrainJob) -> TrainJob:
     made = made.model_copy(update={"stream": made.stream.model_copy(update={"settings": settings})})
     write_job(Path(made.log_dir).parent / "job.json", made)
     return made
-
-
-class Ranks:
-    """The ranks of an online training, as processes."""
-
-    def __init__(self, made: TrainJob):
-        """Starts them."""
-        self._job = made
-        file = Path(made.log_dir).parent / "job.json"
-        made.stop_file.unlink(missing_ok=True)
-        made.online_file.unlink(missing_ok=True)  # Of ranks that were killed.
-        number = made.ranker.cluster.ranks
-        self._rendezvous = Rendezvous(number)
-        rendezvous = self._rendezvous.__enter__()
-        self._processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", "trainer_module", str(file), str(os.getpid()), "", "0"],
-                env={**os.environ, **rendezvous.environment(rank)},
-                stderr=(Path(made.log_dir) / f"rank-{rank}.log").open("ab"),
-            )
-            for rank in range(number)
-        ]
-
-    def wait_until(self, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Waits until `online.json` says so; returns it."""
-        import json
-
-        given_up = time.monotonic() + _LONGEST_S
-        while True:
-            if self._job.online_file.exists():
-                state: dict[str, Any] = json.loads(self._job.online_file.read_text())
-                if is_so(state):
-                    return state
-            assert [process.poll() for process in self._processes] == [None] * len(self._processes), self.log()
-            assert time.monotonic() < given_up, self.log()
-            time.sleep(0.05)
-
-    def stop(self) -> None:
-        """Asks for a clean end, and waits for it."""
-        self._job.stop_file.touch()
-        codes = [process.wait(_LONGEST_S) for process in self._processes]
-        self._rendezvous.__exit__(None, None, None)
-        assert codes == [0] * len(codes), self.log()
-
-    def kill(self) -> None:
-        """Kills all at once."""
-        for process in self._processes:
-            process.send_signal(signal.SIGKILL)
-        for process in self._processes:
-            process.wait()
-        self._rendezvous.__exit__(None, None, None)
-
-    def log(self) -> str:
-        """Returns the end of the first rank's log."""
-        return (Path(self._job.log_dir) / "rank-0.log").read_text()[-3000:]
 
 
 def served_rows(made: TrainJob, base: dict[int, np.ndarray]) -> dict[int, np.ndarray]:

@@ -1,6 +1,7 @@
 """Online training by real ranks: what servers get is what the trainer has, whatever is killed in between."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,30 +11,37 @@ import pytest
 from schemas.contracts import deltas
 from schemas.contracts.training_job import TrainJob
 from schemas.spec import RankerSpec
-from tests.trainer_module.online.forked import Kill, fork_server
+from tests.fakes import bad_disk
+from tests.trainer_module.online.forked import ForkServer, Kill, fork_server
 from tests.trainer_module.online.streams import (
     LINEAGE,
-    Ranks,
     calm,
     online_job,
     served_dense,
     served_rows,
     write_segments,
 )
-from tests.trainer_module.sample_job import NUM_EXAMPLES, read_rows, run_ranks, write_examples
+from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, read_rows, run_ranks, write_examples
 from tests.trainer_module.sample_job import read_dense as read_dense_vectors
-from tests.trainer_module.trained_examples import counting, occurrences
+from tests.trainer_module.trained_examples import occurrences
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_dense
 from trainer_module.input.raw_examples import first_examples
+from trainer_module.transforms.keys import ID_BITS
 
 pytestmark = pytest.mark.slow
 
-_ROWS = 50
 _TIMES = 2
-"""How often the records come in the stream of the training that is killed."""
-_SPEC = counting(epochs=1, batch_size_per_rank=16)
+"""How often the records come in the stream."""
+_COUNTED = {"capacity": {"rows": 1000, "evict": "least_frequent"}}
+_SPEC = declared(
+    tables={"users": _COUNTED, "posts": _COUNTED, "tags": {"capacity": {"rows": 12, "evict": "least_frequent"}}},
+    ranks=2,
+    batch_size_per_rank=16,
+    evict_every_steps=5,
+)
+"""Tables that count how often each id was trained on; half of the tags have no room."""
 
 
 class Trained(NamedTuple):
@@ -50,6 +58,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     files = write_examples(directory / "data", num_files=1)
     run_ranks(directory, _SPEC, files)
     return Trained(directory / "final", files, first_examples(files, NUM_EXAMPLES))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with fork_server() as started:
+        yield started
 
 
 def _last(made: TrainJob) -> Path:
@@ -75,46 +89,46 @@ def _assert_served_is_trained(made: TrainJob, base: Trained) -> None:
     )
 
 
-def _counted(checkpoint: Path) -> dict[int, int]:
+def _published(made: TrainJob) -> list[int]:
+    assert made.stream is not None
+    return deltas.published(Path(made.stream.versions), LINEAGE)
+
+
+def _assert_each_counted(made: TrainJob, base: Trained) -> None:
+    """Compares how often each user and post was trained on, by their tables' own books, with the data."""
+    tags = _SPEC.table_tags()["tags"]
     counts: dict[int, int] = {}
     for group in ("adagrad_4", "adagrad_8"):
-        keys, rows = read_rows(checkpoint, group)
+        keys, rows = read_rows(_last(made), group)
         counts |= dict(zip(keys.tolist(), rows[:, -1].copy().view(np.int32).tolist(), strict=True))
-    return counts
+    wanted = {key: (1 + _TIMES) * count for key, count in occurrences(base.files).items()}
+    assert {key: n for key, n in counts.items() if key >> ID_BITS != tags} == {
+        key: n for key, n in wanted.items() if key >> ID_BITS != tags
+    }
 
 
-def test_servers_that_apply_all_deltas_have_the_trainers_rows_and_weights(tmp_path: Path, base: Trained) -> None:
-    made = online_job(tmp_path, _SPEC, base=base.checkpoint)
-    last = write_segments(tmp_path / "examples", base.records, rows=_ROWS)
-    ranks = Ranks(made)
-    ranks.wait_until(lambda state: state["segment"] == last)
-    ranks.stop()
-    _assert_served_is_trained(made, base)
-    assert _counted(_last(made)) == {key: 2 * count for key, count in occurrences(base.files).items()}
-    versions = Path(made.stream.versions) if made.stream else Path()
-    numbers = deltas.published(versions, LINEAGE)
-    assert numbers == list(range(1, len(numbers) + 1))
-    assert deltas.read(versions, LINEAGE, numbers[-1]).segment == last
+def _last_segment(directory: Path, base: Trained) -> int:
+    """Writes the stream of a training; returns the number of its last segment."""
+    return write_segments(directory / "examples", _TIMES * base.records, rows=10)
 
 
-def test_a_training_killed_at_20_random_points_ends_as_one_that_was_not(tmp_path: Path, base: Trained) -> None:
+def test_a_training_killed_at_20_random_points_ends_as_one_that_was_not(
+    tmp_path: Path, base: Trained, server: ForkServer
+) -> None:
     busy = {"sync": {"rows_every_s": 0.05, "dense_every_s": 0.12, "full_every": 7}, "checkpoint_every_s": 0.1}
     chance, ends = random.Random(5), []
-    with fork_server() as server:
-        for name, kills in (("undisturbed", 0), ("killed", 20)):
-            made = online_job(tmp_path / name, _SPEC, base=base.checkpoint, **busy)
-            last = write_segments(tmp_path / name / "examples", _TIMES * base.records, rows=10)
-            for _ in range(kills):
-                rank = chance.randrange(2)
-                kill = Kill(
-                    rank, chance.randrange(1, 120 if rank else 250), chance.choice([0.0, 0.0, chance.random() / 5])
-                )
-                assert server.run(made, last=last, kill=kill), "it was done before it was killed"
-            server.run(calm(made), last=last)
-            _assert_served_is_trained(made, base)
-            assert _counted(_last(made)) == {key: (1 + _TIMES) * n for key, n in occurrences(base.files).items()}
-            ends.append(_last(made))
-    undisturbed, killed = ends
+    for name, kills in (("undisturbed", 0), ("killed", 20)):
+        made = online_job(tmp_path / name, _SPEC, base=base.checkpoint, **busy)
+        last = _last_segment(tmp_path / name, base)
+        for _ in range(kills):
+            rank = chance.randrange(2)
+            kill = Kill(rank, chance.randrange(1, 120 if rank else 250), chance.choice([0.0, 0.0, chance.random() / 5]))
+            assert server.run(made, last=last, kill=kill), "it was done before it was killed"
+        server.run(calm(made), last=last)
+        _assert_served_is_trained(made, base)
+        _assert_each_counted(made, base)
+        ends.append(made)
+    undisturbed, killed = map(_last, ends)
     assert undisturbed.name == killed.name  # The same number of steps.
     for group in ("adagrad_4", "adagrad_8"):
         for one, other in zip(read_rows(undisturbed, group), read_rows(killed, group), strict=True):
@@ -122,3 +136,23 @@ def test_a_training_killed_at_20_random_points_ends_as_one_that_was_not(tmp_path
     assert {name: array.tobytes() for name, array in read_dense_vectors(undisturbed).items()} == {
         name: array.tobytes() for name, array in read_dense_vectors(killed).items()
     }
+    published = [deltas.read(tmp_path / "killed" / "versions", LINEAGE, n) for n in _published(ends[1])]
+    assert [delta.number for delta in published] == list(range(1, len(published) + 1))
+    assert published[-1].segment == last
+    assert sum(delta.groups["adagrad_4"].removed for delta in published) > 20  # Tags beyond their capacity.
+
+
+def test_a_full_disk_ends_the_ranks_with_the_reason_and_once_it_has_room_nothing_is_lost(
+    tmp_path: Path, base: Trained, server: ForkServer
+) -> None:
+    made = online_job(tmp_path, _SPEC, base=base.checkpoint, checkpoint_every_s=0.1)
+    last, versions = _last_segment(tmp_path, base), tmp_path / "versions"
+    bad_disk.begin(versions, "full")
+    codes = server.run_to_end(made, last=last + 1, bad_disk=versions)
+    assert codes[0] == 1
+    assert "No space left on device" in (Path(made.log_dir) / "rank-0.log").read_text()
+    assert _published(made) == []
+    bad_disk.end(versions, "full")
+    server.run(calm(made), last=last)
+    _assert_served_is_trained(made, base)
+    _assert_each_counted(made, base)
