@@ -159,8 +159,8 @@ class Joiner:
         except (UserError, OSError) as error:
             if is_again:
                 raise UserError(
-                    f"{path}: was read before, and cannot be read again (got {error}); restore it: its rows wait for "
-                    "their actions"
+                    f"{path}: was read before, and cannot be read again (got {error}); restore it, or give the "
+                    "source from before: its rows wait for their actions"
                 ) from error
             if self._job.kafka is not None:
                 raise UserError(

@@ -115,8 +115,9 @@ def read_all(folder: Path) -> dict[int, Landing]:
 
 
 def number_of(name: str) -> int:
-    """Returns the number of the folder of a file, by the file's name below the folder of all."""
-    return int(name.split("/")[0])
+    """Returns the number of the folder of a file, by the file's name below the folder of all; 0: it never landed."""
+    number = name.split("/")[0]
+    return int(number) if number.isdigit() else 0
 
 
 def remove(folder: Path, numbers: Iterable[int]) -> None:

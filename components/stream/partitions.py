@@ -62,6 +62,8 @@ class Partitions:
             yield from self._found_again()
             polled = self._reader.consume(min(most, _AT_ONCE), _POLL_S) if self.offsets else []
         except KafkaException as error:
+            if not self.offsets:
+                self._reader.poll(0)  # What librdkafka has to tell comes with messages, of which there can be none yet.
             self._away(str(error.args[0].str()))
             return
         for each in polled:

@@ -21,7 +21,7 @@ from trainer_module.checkpoint.folder import published
 from trainer_module.checkpoint.manifest import read_manifest
 
 _LOG = logging.getLogger(__name__)
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 5.0
 
 Positions = Mapping[str, Mapping[str, int]]
 
@@ -59,14 +59,11 @@ class Offsets:
     def finish(self, job: TrainJob) -> None:
         """Commits what the last checkpoint has learned, and waits for it a little."""
         for _ in range(2):  # One may be under way.
+            self.check(job)
             if self._asked is not None:
                 with contextlib.suppress(KafkaException, NotInTime):
                     self._asked[1].result(_TIMEOUT_S)
-            self.check(job)
-        if self._asked is not None:
-            with contextlib.suppress(KafkaException, NotInTime):
-                self._asked[1].result(_TIMEOUT_S)
-            self._note()
+        self._note()
 
     def _note(self) -> None:
         if self._asked is None or not self._asked[1].done():
