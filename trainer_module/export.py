@@ -8,6 +8,11 @@ of ours.
 and loads the model as a server does.
 """
 
+from schemas.needless_imports import leave_out_needless
+
+if __name__ == "__main__":
+    leave_out_needless()  # Before the imports below.
+
 import logging
 import os
 import shutil

@@ -18,6 +18,7 @@ from schemas.contracts.export import MODEL_FILE
 from schemas.early_sigterm import exit_on
 from schemas.errors import UserError
 from schemas.files import write_whole
+from schemas.needless_imports import leave_out_needless
 
 if TYPE_CHECKING:
     from components.server.serving import Serving
@@ -47,6 +48,7 @@ def serve(options: Options) -> int:
     # Loading a version takes seconds of Python; by default a request would wait 5 ms whenever it needs the interpreter.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
+    leave_out_needless()
     from components.server.serving import Serving  # TensorFlow reads its environment when it is imported.
 
     stopped = threading.Event()
