@@ -67,10 +67,17 @@ class InStepTrainer(Trainer):
     """
 
     def __init__(
-        self, ranker: Ranker, *, rank: int, ranks: int, last_minute: int | None = None, track_changes: bool = False
+        self,
+        ranker: Ranker,
+        *,
+        rank: int,
+        ranks: int,
+        last_minute: int | None = None,
+        track_changes: bool = False,
+        in_proportion: bool = False,
     ):
         """See `Trainer`; `track_changes`: see `RowStore`."""
-        super().__init__(ranker, rank=rank, ranks=ranks, last_minute=last_minute)
+        super().__init__(ranker, rank=rank, ranks=ranks, last_minute=last_minute, in_proportion=in_proportion)
         seed = ranker.spec.training.seed
         stores = stores_of(ranker.groups, seed=seed, rank=rank, ranks=ranks, track_changes=track_changes)
         self.tables = ShardedTables(stores, num_ranks=ranks)

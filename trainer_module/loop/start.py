@@ -126,7 +126,7 @@ def load_trainer(
 ) -> tuple[Trainer, Start, Callable[..., Trainer]]:
     """Returns a trainer ready to train, where it starts, and what makes others like it; see `load`."""
     spec, precision = settle(job.ranker)
-    trainer_of = _trainer_of(spec, servers, is_dealt=is_dealt, track_changes=job.stream is not None)
+    trainer_of = _trainer_of(spec, servers, is_dealt=is_dealt, is_online=job.stream is not None)
     trainer = again or trainer_of(Ranker(spec), rank=rank, ranks=ranks, last_minute=_last_minute(job))
     if rank == 0:
         _tidy(job)
@@ -148,12 +148,12 @@ def _trained_by_lost(servers: Servers, epoch: int) -> NDArray[Any]:
 
 
 def _trainer_of(
-    spec: RankerSpec, servers: Servers | None, *, is_dealt: bool, track_changes: bool
+    spec: RankerSpec, servers: Servers | None, *, is_dealt: bool, is_online: bool
 ) -> Callable[..., Trainer]:
     """Returns what makes a trainer of the spec's mode."""
     sync = spec.training.sync
     if servers is None:
-        return functools.partial(InStepTrainer, track_changes=track_changes)
+        return functools.partial(InStepTrainer, track_changes=is_online, in_proportion=is_online)
     assert not isinstance(sync, InStep), "servers hold the rows of other modes"
     match sync:
         case Stale():

@@ -31,6 +31,8 @@ class StepState:
         newest_minute: newest event that this rank has trained on, minutes since 1970, int32.
         last_minute: an event after it counts as at it; None: no limit.
         rank: the rank that holds this state.
+        full_batch: examples of all ranks' full batch; a batch of fewer moves the model in proportion. None: any batch
+            moves it as much as a full one.
     """
 
     ranker: Ranker
@@ -41,6 +43,7 @@ class StepState:
     newest_minute: tf.Variable
     last_minute: int | None
     rank: int
+    full_batch: int | None = None
 
 
 class StepResult(NamedTuple):
@@ -89,7 +92,7 @@ class Summed(NamedTuple):
 
     Attributes:
         result: of the step.
-        scale: 1 / examples; 0 without any.
+        scale: of the rows' gradients: 1 / examples, or 1 / examples of a full batch; 0 without any.
         dense: [size], mean gradient.
         shared_TS: mean gradients of the weights that the balance compares the tasks at.
     """
@@ -123,7 +126,12 @@ def of_all(state: StepState, message: tf.Tensor) -> Summed:
     shared = message.shape[0] - 2 - size - tasks
     dense, shared, losses_T = tf.split(message[:-2] * scale, [size, shared, tasks])
     shared_TS = tf.reshape(shared, [tasks, -1])
-    return Summed(StepResult(losses_T, count, is_finite), scale, dense, shared_TS)
+    return Summed(StepResult(losses_T, count, is_finite), scale * _share(state, count), dense, shared_TS)
+
+
+def _share(state: StepState, count: tf.Tensor) -> tf.Tensor | float:
+    """Returns the share of a full batch that counts: all, or where short ones count less, as many as there are."""
+    return 1.0 if state.full_batch is None else tf.minimum(count / state.full_batch, 1.0)
 
 
 def factor_at(state: StepState, step: tf.Tensor) -> tf.Tensor | float:
@@ -137,7 +145,9 @@ def update_dense(state: StepState, summed: Summed) -> StepContext:
     context = StepContext(step, factor_at(state, step))
     with tf.name_scope("dense_update"):
         longest = state.ranker.spec.training.clip_gradient_norm
-        state.dense.apply(clipped(summed.dense, longest), context.step, context.factor)
+        # The rate, not the gradient: Adam would take a smaller gradient for one of a flatter loss.
+        rate = context.factor * _share(state, summed.result.count)
+        state.dense.apply(clipped(summed.dense, longest), context.step, rate)
         state.balance.update(summed.result.losses_T, summed.shared_TS)
     return context
 

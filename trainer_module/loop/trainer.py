@@ -35,7 +35,9 @@ class Trainer(ABC):
         skipped_in_a_row: steps just skipped for losses or gradients that were not finite.
     """
 
-    def __init__(self, ranker: Ranker, *, rank: int, ranks: int, last_minute: int | None = None):
+    def __init__(
+        self, ranker: Ranker, *, rank: int, ranks: int, last_minute: int | None = None, in_proportion: bool = False
+    ):
         """Makes a trainer with initial weights and empty tables.
 
         Args:
@@ -44,6 +46,8 @@ class Trainer(ABC):
             ranks: how many train together.
             last_minute: minutes since 1970; an event after it counts as at it, so that one wrong clock in the logs
                 cannot make all other rows look old.
+            in_proportion: a batch that is not full moves the model in proportion, so that an example counts as much
+                however few come together.
         """
         training = ranker.spec.training
         self.ranker, self.rank, self.ranks, self.last_minute = ranker, rank, ranks, last_minute
@@ -65,6 +69,7 @@ class Trainer(ABC):
             newest_minute=self._newest,
             last_minute=last_minute,
             rank=rank,
+            full_batch=training.batch_size_per_rank * ranks if in_proportion else None,
         )
 
     @property

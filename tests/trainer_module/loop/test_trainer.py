@@ -208,3 +208,36 @@ def test_watch_times_are_validated_as_times_over_those_who_take_part(tmp_path: P
     assert 0 < len(errors) < len(labels)
     results, _ = validate(trainer, batches, progress)
     assert results["watch"]["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
+
+
+def _after_one_batch(files: tuple[str, ...], rows: int, rate: float, *, in_proportion: bool) -> dict[str, np.ndarray]:
+    """Returns the dense weights and the rows that one batch of so many rows, of 64, makes of a fresh model."""
+    from trainer_module.input.example_reader import transformed_reader
+    from trainer_module.input.local_reader import batches_of_file
+    from trainer_module.loop.in_step import InStepTrainer
+    from trainer_module.ranker import Ranker
+
+    sgd = {"kind": "sgd", "learning_rate": rate}
+    ranker = declared(batch_size_per_rank=64, dense_optimizer=sgd, embedding_optimizer=sgd)
+    trainer = InStepTrainer(Ranker(ranker), rank=0, ranks=1, in_proportion=in_proportion)
+    batch = batches_of_file(transformed_reader(ranker), files[0], rows, rank=0, ranks=1)[0]
+    assert [int(result.count) for result in trainer.steps([batch])] == [rows]
+    rows_of = {name: store.contents()[1] for name, store in trainer.tables.stores.items()}
+    return {"dense": trainer.dense.flat.numpy(), **rows_of}
+
+
+def test_a_batch_that_is_a_quarter_full_moves_a_model_a_quarter_as_far_where_it_counts_in_proportion(
+    files: tuple[str, ...],
+) -> None:
+    quarter = _after_one_batch(files, 16, 0.4, in_proportion=True)
+    whole = _after_one_batch(files, 16, 0.1, in_proportion=False)
+    assert quarter.keys() == whole.keys()
+    for name, values in whole.items():
+        np.testing.assert_allclose(quarter[name], values, rtol=1e-5, atol=1e-7, err_msg=name)
+    assert not np.allclose(_after_one_batch(files, 16, 0.4, in_proportion=False)["dense"], whole["dense"], atol=1e-5)
+
+
+def test_a_full_batch_counts_the_same_in_proportion(files: tuple[str, ...]) -> None:
+    found = [_after_one_batch(files, 64, 0.1, in_proportion=in_proportion) for in_proportion in (True, False)]
+    for name, values in found[0].items():
+        np.testing.assert_array_equal(values, found[1][name], err_msg=name)
