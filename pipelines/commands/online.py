@@ -1,7 +1,6 @@
 """The command `sangam online`."""
 
 import os
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,6 @@ import typer
 from pipelines.commands.options import RootOption, SpecArgument
 from pipelines.console import quieten, say, say_error
 from schemas.contracts.exit_codes import ExitCode
-from schemas.errors import UserError
 
 EPILOG = (
     "Example: sangam online pipelines/specs/short_video.yaml --base latest --source demo/stream --root demo/root\n\n"
@@ -58,7 +56,7 @@ def online(
     Runs until SIGTERM or Ctrl-C; killed at any time and started again, it loses and repeats no example.
     """
     quieten()
-    from pipelines.local.lock import locked
+    from pipelines.local.lock import RootInUse, locked
     from pipelines.online.request import check_request
     from pipelines.online.source import source_of
     from pipelines.online.supervisor import Supervisor
@@ -69,11 +67,10 @@ def online(
     request = check_request(loaded, root, base, given, follows=follow and base == "latest")
     folder = request.root.online(request.spec.name)
     folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder))
-        except UserError as error:
-            say_error(str(error))
-            raise typer.Exit(ExitCode.ROOT_IN_USE) from None
-        code = Supervisor(request, say, dict(os.environ)).run()
+    try:
+        with locked(folder) as renew:
+            code = Supervisor(request, say, dict(os.environ), renew).run()
+    except RootInUse as error:
+        say_error(str(error))
+        raise typer.Exit(ExitCode.ROOT_IN_USE) from None
     raise typer.Exit(code or ExitCode.DONE)

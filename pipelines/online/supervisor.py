@@ -33,8 +33,6 @@ STOP_S = 120.0
 """For the trainer to publish what it has learned and to write a checkpoint, and for the joiner's last segment."""
 GRACE_S = STOP_S + 30.0
 """From a signal to the moment when whatever is left is killed."""
-ALIVE_FILE = "alive"
-"""Its time says when this last looked after its programs; see the probes of infra/kubernetes/online."""
 
 Say = Callable[[str], None]
 
@@ -42,13 +40,16 @@ Say = Callable[[str], None]
 class Supervisor:
     """Online training of one request."""
 
-    def __init__(self, request: OnlineRequest, say: Say, environ: dict[str, str]):
-        """Takes the request, what prints a line, and the environment with the address of alerts."""
+    def __init__(self, request: OnlineRequest, say: Say, environ: dict[str, str], renew: Callable[[], None]):
+        """Takes the request, what prints a line, the environment with the address of alerts, and what renews the lock.
+
+        The time of the lock's file says when this last looked after its programs; infra/kubernetes/online reads it.
+        """
         self._request, self._say, self._environ = request, say, environ
         self._base = request.base
         self._offsets = Offsets(request.source) if isinstance(request.source, Kafka) else None
         self._is_held = False
-        self._alive = request.root.online(request.spec.name) / ALIVE_FILE
+        self._renew = renew
 
     def run(self) -> int:
         """Trains until a signal; returns the exit code.
@@ -62,7 +63,6 @@ class Supervisor:
             kind = self._request.spec.cluster.launcher.kind
             if kind != "local":
                 self._say(f"all ranks run on this machine: cluster.launcher of kind {kind} is for the daily run")
-            self._alive.touch()
             joiner = joiner_of(self._request)
             joiner.start()
             try:
@@ -97,7 +97,7 @@ class Supervisor:
                     base_due, following = now + _BASE_EVERY_S, self._following()
                 if now >= state_due:
                     state_due = now + _STATE_EVERY_S
-                    self._alive.touch()
+                    self._renew()
                     self._tell_state(job)
                 if self._offsets and now >= commit_due:
                     commit_due = now + _COMMIT_EVERY_S

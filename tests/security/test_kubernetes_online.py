@@ -13,8 +13,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from pipelines.kubeflow.ir import task_name
-from pipelines.online.supervisor import ALIVE_FILE, GRACE_S
-from schemas.contracts.root import Root
+from pipelines.online.supervisor import GRACE_S
+from schemas.contracts.root import LOCK_FILE, Root
 from schemas.loading import load_spec
 from tests.manifest_schemas import privileges
 from tests.paths import REPOSITORY, SPECS
@@ -156,7 +156,7 @@ def _dated(file: Path, minutes_ago: float) -> None:
 
 def test_a_hanging_command_and_a_hanging_joiner_are_not_alive(container: Document, tmp_path: Path) -> None:
     probe, online = container["livenessProbe"], Root(str(tmp_path)).online("short_video")
-    alive, joiner = online / ALIVE_FILE, online / "joining" / "status.json"
+    alive, joiner = online / LOCK_FILE, online / "joining" / "status.json"
     assert not _holds(probe, tmp_path)
     for minutes, other, expected in ((0, 0, True), (14, 14, True), (16, 0, False), (0, 16, False)):
         _dated(alive, minutes)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.lock import locked
-from schemas.errors import UserError
+from pipelines.local.lock import RootInUse, locked
 from tests.paths import REPOSITORY
 
 HOLD = (
@@ -25,7 +24,7 @@ def test_a_second_run_is_told_which_process_holds_the_root(tmp_path: Path) -> No
         assert holder.stdout
         assert holder.stdout.readline() == b"held\n"
         told = f"--root: another run is using it .*held by process {holder.pid} on {socket.gethostname()}"
-        with pytest.raises(UserError, match=told), locked(tmp_path):
+        with pytest.raises(RootInUse, match=told), locked(tmp_path):
             pass
     finally:
         holder.kill()
@@ -72,3 +71,14 @@ def test_a_root_can_be_locked_again_after_an_error(tmp_path: Path) -> None:
         raise ValueError("inside")
     with locked(tmp_path):
         assert (tmp_path / ".lock").read_text() == f"{os.getpid()} on {socket.gethostname()}\n"
+
+
+def test_renewing_gives_the_file_a_new_time_and_tells_of_a_lock_that_is_lost(tmp_path: Path) -> None:
+    file = tmp_path / ".lock"
+    with locked(tmp_path) as renew:
+        os.utime(file, (0, 0))
+        renew()
+        assert file.stat().st_mtime > 0
+    # As for a file of NFS after its lock was taken: nothing can be written to it any more.
+    with pytest.raises(RootInUse, match=r"--root: the lock is lost \(got Bad file descriptor for .*\.lock\)"):
+        renew()
