@@ -1,17 +1,13 @@
 """Commits to the consumer group the offsets that a checkpoint has learned: the group's lag is that of training."""
 
-import contextlib
 import logging
-from collections.abc import Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotInTime
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from components.stream.kafka_client import properties_of
+from components.stream.kafka_client import reader_of
 from schemas.contracts import segments
 from schemas.contracts.joining_job import Kafka
 from schemas.contracts.training_job import TrainJob
@@ -21,7 +17,7 @@ from trainer_module.checkpoint.folder import published
 from trainer_module.checkpoint.manifest import read_manifest
 
 _LOG = logging.getLogger(__name__)
-_TIMEOUT_S = 5.0
+_TIMEOUT_S, _POLL_S = 5.0, 0.1
 
 Positions = Mapping[str, Mapping[str, int]]
 
@@ -29,56 +25,53 @@ Positions = Mapping[str, Mapping[str, int]]
 class Offsets:
     """Commits offsets, one request at a time; it waits for none but the last.
 
-    Nothing is resumed from them as long as the root is there, so one that fails is only told and made again.
+    Nothing is resumed from them as long as the root is there, so one that fails is only told and made again. A consumer
+    commits, not an admin client: of the latter, librdkafka 2.16 ends the whole process by an assertion when a broker
+    dies and comes back.
     """
 
     def __init__(self, kafka: Kafka):
         """Takes the group and its topics."""
-        self._kafka = kafka
-        self._admin = AdminClient(properties_of(kafka))
+        self._group = kafka.group
+        self._consumer = reader_of(kafka, on_commit=self._on_commit)
         self._committed: Positions = {}
-        self._asked: tuple[Positions, Future[Any]] | None = None
+        self._asked: Positions | None = None
         self._has_failed = False
 
     def check(self, job: TrainJob) -> None:
         """Commits what the newest checkpoint of a training has learned, unless it is committed."""
-        if self._asked is not None and not self._asked[1].done():
-            return
-        self._note()
+        self._consumer.poll(0)
         wanted = learned_positions(job)
-        if wanted and wanted != self._committed:
-            places = [
-                TopicPartition(topic, int(partition), offset)
-                for topic, of_topic in wanted.items()
-                for partition, offset in of_topic.items()
-            ]
-            request = [ConsumerGroupTopicPartitions(self._kafka.group, places)]
-            futures = self._admin.alter_consumer_group_offsets(request, request_timeout=_TIMEOUT_S)
-            self._asked = wanted, futures[self._kafka.group]
+        if self._asked is not None or not wanted or wanted == self._committed:
+            return
+        places = [
+            TopicPartition(topic, int(partition), offset)
+            for topic, of_topic in wanted.items()
+            for partition, offset in of_topic.items()
+        ]
+        self._asked = wanted
+        try:
+            self._consumer.commit(offsets=places, asynchronous=True)
+        except KafkaException as error:
+            self._on_commit(error.args[0], [])
 
     def finish(self, job: TrainJob) -> None:
         """Commits what the last checkpoint has learned, and waits for it a little."""
+        deadline = time.monotonic() + _TIMEOUT_S
         for _ in range(2):  # One may be under way.
             self.check(job)
-            if self._asked is not None:
-                with contextlib.suppress(KafkaException, NotInTime):
-                    self._asked[1].result(_TIMEOUT_S)
-        self._note()
+            while self._asked is not None and time.monotonic() < deadline:
+                self._consumer.poll(_POLL_S)
 
-    def _note(self) -> None:
-        if self._asked is None or not self._asked[1].done():
+    def _on_commit(self, error: KafkaError | None, places: Sequence[TopicPartition]) -> None:
+        wanted, self._asked = self._asked, None
+        problem = error or next((place.error for place in places if place.error is not None), None)
+        if problem is None:
+            self._committed, self._has_failed = wanted or {}, False
             return
-        (wanted, future), self._asked = self._asked, None
-        try:
-            for place in future.result().topic_partitions:
-                if place.error is not None:
-                    raise KafkaException(place.error)
-        except KafkaException as error:
-            if not self._has_failed:
-                _LOG.warning("group=%s offsets could not be committed: %s", self._kafka.group, error.args[0].str())
-            self._has_failed = True
-        else:
-            self._committed, self._has_failed = wanted, False
+        if not self._has_failed:
+            _LOG.warning("group=%s offsets could not be committed: %s", self._group, problem.str())
+        self._has_failed = True
 
 
 def learned_positions(job: TrainJob) -> Positions:
