@@ -83,6 +83,7 @@ class Soak:
             time.sleep(self._chance.uniform(0.0, 2.0 * mean_pause_s))
             kind = self._chance.choice([kind for kind in kinds if kind not in _TRAINING or self._has_advanced()])
             self.programs.wait_for_broker()
+            self.programs.start_crashed()
             if self.programs.kill(kind):
                 print(f"{time.strftime('%H:%M:%S')} killed: {kind}", file=sys.stderr, flush=True)
                 if kind in _TRAINING:
@@ -143,6 +144,7 @@ def refuse_unbalanced(world: SoakWorld, soak: Soak) -> tuple[int, float]:
     number, difference = books.served_differs(model, addresses["grpc"], list(soak.feed.rows.values()))
     assert difference <= MOST_DIFFERENCE, difference
     assert not soak.asked.refused, soak.asked.refused
+    assert not soak.programs.crashes, soak.programs.crashes
     return number, difference
 
 

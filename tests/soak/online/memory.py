@@ -81,11 +81,12 @@ def told(samples: list[Sample]) -> dict[str, Told]:
     for kind in sorted({sample.kind for sample in counted}):
         own = [sample for sample in counted if sample.kind == kind]
         minutes = [
-            (at * 60.0, min(sample.size for sample in of_minute))
-            for at, of_minute in itertools.groupby(own, lambda sample: sample.at // 60)
+            (minute * 60.0, min(sample.size for sample in of_minute))
+            for minute, of_minute in itertools.groupby(own, lambda sample: sample.at // 60)
         ]
         sizes = [sample.size for sample in own]
-        slope = float(np.polyfit(*np.array(minutes, float).T, 1)[0]) if len(minutes) > 2 else 0.0
+        at, least = np.array(minutes, float).T
+        slope = float(np.polyfit(at, least, 1)[0]) if len(minutes) > 2 else 0.0
         growth = slope * (minutes[-1][0] - minutes[0][0]) / min(sizes)
         found[kind] = Told(len(own), min(sizes) / 2**20, max(sizes) / 2**20, growth)
     return found

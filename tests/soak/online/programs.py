@@ -32,8 +32,7 @@ class Programs:
 
     Attributes:
         kills: by kind.
-        asked: answers of the server; None: it was away.
-        wrong: answers that were errors.
+        crashes: of programs that nobody had killed, and that are supposed never to end.
     """
 
     def __init__(self, world: SoakWorld, broker: Broker, *, seed: int):
@@ -43,11 +42,22 @@ class Programs:
         self._server: subprocess.Popen[bytes] | None = None
         self._starts, self._restarting = Counter[str](), threading.Lock()
         self.kills: Counter[str] = Counter()
+        self.crashes: list[str] = []
 
     def start(self) -> None:
         """Starts online training and a server."""
         self._start_online()
         self._start_server()
+
+    def start_crashed(self) -> None:
+        """Starts again what has ended by itself, and notes it."""
+        for name, process, restart in (
+            (SUPERVISOR, self._online, self._start_online),
+            (SERVER, self._server, self._start_server),
+        ):
+            if process is not None and process.poll() is not None:
+                self.crashes.append(f"{name}: exit code {process.returncode}")
+                restart()
 
     def kill(self, kind: str) -> bool:
         """Kills a process of a kind, and starts again what nothing else does; returns whether there was one."""
