@@ -30,8 +30,8 @@ def write_segments(folder: Path, records: Sequence[bytes], *, rows: int, first: 
     return number
 
 
-def online_job(directory: Path, ranker: RankerSpec, *, base: Path, **settings: Any) -> TrainJob:
-    """Returns the job of an online training that starts from a checkpoint, with its version; makes its folders."""
+def online_job(directory: Path, ranker: RankerSpec, *, base: Path | None, **settings: Any) -> TrainJob:
+    """Returns the job of an online training, from a checkpoint or from nothing, with its version; makes its folders."""
     versions = directory / "versions"
     (versions / LINEAGE).mkdir(parents=True)
     (versions / LINEAGE / "manifest.json").write_text("{}")

@@ -278,3 +278,15 @@ def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_a
     assert present.ready().version == int(LINEAGE)  # It has never loaded another one.
     assert (away.deltas().state.place.number, away.deltas().state.rows) == (4, 48)
     assert _state(away.ready()) == _state(present.ready())
+
+
+@pytest.mark.parametrize("version", ["stock"], indirect=True)
+def test_a_server_that_was_away_for_long_applies_all_that_it_lacks_before_it_answers(version: Path) -> None:
+    keys, missed = _keys("adagrad_8", *range(5)), 120
+    for number in range(1, missed + 1):
+        publish(version.parent, number, {"adagrad_8": (keys, _rows("adagrad_8", 5, number))})
+    back = _server(version)
+    assert back.deltas().state.place.number == missed
+    alone, _ = _served(version)
+    _call(alone, "upsert_adagrad_8", keys=keys, rows=_rows("adagrad_8", 5, missed))
+    assert _state(back.ready()) == _state(alone)

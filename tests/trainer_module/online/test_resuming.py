@@ -1,0 +1,91 @@
+"""What an online training knows again after it was killed; one rank, in this process."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.contracts.training_job import TrainJob
+from tests.trainer_module.online.streams import online_job, write_segments
+from tests.trainer_module.sample_job import FIRST_EVENT_S, declared, write_examples
+from trainer_module.input.raw_examples import first_examples
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("tensorflow")
+
+_ROWS = 50
+_GUARD = {"task": "like", "metric": "auc", "at_least": 0.9999, "minutes": 1000, "least_examples": _ROWS}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_rank() -> None:
+    from trainer_module import collectives
+
+    collectives.start()
+
+
+def _started(made: TrainJob) -> tuple[Any, Any, Any]:
+    """Returns a learner as a rank starts it, its checkpoints, and its trainer."""
+    from trainer_module.loop.start import load_trainer
+    from trainer_module.online.checkpointing import Checkpoints
+    from trainer_module.online.learning import Learner
+    from trainer_module.progress import Progress
+
+    trainer, start, _ = load_trainer(made, None, rank=0, ranks=1)
+    learner, segment = Learner(made, trainer, start.history, Progress(made, 0)), start.position.epoch
+    checkpoints = Checkpoints(
+        Path(made.checkpoint_dir), start.manifest, rank=0, keep=2, written_step=trainer.step if segment else None
+    )
+    learner.begin(segment=segment)
+    return learner, checkpoints, trainer
+
+
+def _save(learner: Any, checkpoints: Any, trainer: Any) -> Path:
+    from trainer_module.checkpoint.folder import published
+
+    learner.note()
+    checkpoints.write(trainer, learner._history, segment=learner.segment)
+    checkpoints.finish()
+    return published(checkpoints._directory)[-1]
+
+
+def test_skipped_segments_are_counted_and_never_trained_on_and_a_guard_still_holds(tmp_path: Path) -> None:
+    made = online_job(tmp_path, declared(), base=None, lag={"skip_to_s": 3600}, guards=(_GUARD,))
+    records = first_examples(write_examples(tmp_path / "data", num_files=1), 4 * _ROWS)
+    assert write_segments(tmp_path / "examples", records, rows=_ROWS) == 4
+    learner, checkpoints, trainer = _started(made)
+    turn = learner.next_turn()
+    assert turn.segment == 3  # The newest event of the second is 6,000 s before that of the fourth.
+    learner.train(turn.segment)
+    learner.done(turn)
+    saved = _save(learner, checkpoints, trainer)
+    held = learner._judge.crossed()
+    assert held.startswith("like: auc of the last 1000 minutes is less than 0.9999")
+
+    again, checkpoints, trainer = _started(made)
+    document = again._document()
+    assert (again.segment, document["examples"]) == (3, _ROWS)
+    assert document["skipped"] == {"segments": 2, "rows": 2 * _ROWS}
+    assert document["newest_event"] == FIRST_EVENT_S + 60 * (3 * _ROWS - 1)
+    assert document["lag_s"] == 60 * _ROWS
+    assert again._judge.crossed() == held
+    turn = again.next_turn()
+    assert (turn.segment, turn.publish, again._director.held) == (4, 0, held)
+
+    manifest = saved / "manifest.json"
+    written = manifest.stat().st_mtime_ns
+    assert _save(again, checkpoints, trainer) == saved  # Nothing was learned: it is not written over.
+    assert manifest.stat().st_mtime_ns == written
+
+
+def test_a_change_of_the_first_segment_keeps_the_checkpoints(tmp_path: Path) -> None:
+    made = online_job(tmp_path, declared(), base=None)
+    records = first_examples(write_examples(tmp_path / "data", num_files=1), 2 * _ROWS)
+    write_segments(tmp_path / "examples", records, rows=_ROWS)
+    learner, checkpoints, trainer = _started(made)
+    learner.train(1)
+    _save(learner, checkpoints, trainer)
+    assert made.stream is not None
+    later = made.model_copy(update={"stream": made.stream.model_copy(update={"first": 2})})
+    again, _, _ = _started(later)
+    assert (again.segment, again.next_turn().segment) == (1, 2)
