@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.online_latency import SETTINGS
-from bench.online_world import NAME, OnlineWorld, Traffic, served
+from bench.online_world import NAME, FolderSource, OnlineWorld, Traffic, served
 from components.server.client import Client, connect
 from schemas.contracts.export import RANK
 
@@ -99,7 +99,7 @@ def measure(world: OnlineWorld, setting: str, arguments: argparse.Namespace) -> 
     """Returns the times of all turns, and how many rows were applied in those with deltas."""
     settings, poll_s = SETTINGS[setting]
     settings = {**settings, "sync": {**settings.get("sync", {}), "full_every": 100_000}}
-    rows, source = world.last_day(), world.folder / "stream"
+    rows, source = world.last_day(), FolderSource(world.folder / "stream")
     control = world.folder / "control" / NAME
     shutil.rmtree(control, ignore_errors=True)
     base = sorted(path for path in world.versions.iterdir() if path.name.isdecimal())[0]

@@ -14,9 +14,11 @@ import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from confluent_kafka import Producer
 from ruamel.yaml import YAML
 
 from tests.e2e.user_run import sangam, start, wait_until
+from tests.kafka.broker import Broker
 
 SPEC = Path("pipelines/specs/short_video.yaml")
 NAME = "short_video"
@@ -71,12 +73,12 @@ class OnlineWorld:
         return pq.read_table(next(newest.glob("*.parquet")))
 
     @contextmanager
-    def online(self, settings: Mapping[str, Any], source: Path, cores: set[int]) -> Iterator[Path]:
+    def online(
+        self, settings: Mapping[str, Any], source: "FolderSource | KafkaSource", cores: set[int]
+    ) -> Iterator[Path]:
         """Runs `sangam online` on some cores; yields its log once it trains."""
-        source.mkdir(parents=True, exist_ok=True)
         log = self.folder / "online.txt"
-        arguments = ["online", str(self.spec(settings)), "--source", str(source), "--root", str(self.root)]
-        process = start(arguments, log)
+        process = start(["online", str(self.spec(settings)), *source.options, "--root", str(self.root)], log)
         self._place(process.pid, cores)
         try:
             wait_until(lambda: process.poll() is not None or "behind, delta" in log.read_text(), "it trains", _START_S)
@@ -104,10 +106,51 @@ class OnlineWorld:
             process.wait(60)
 
 
-class Traffic:
-    """Rows of a day that arrive at a steady rate: every second a file, its rows timed within this second."""
+class FolderSource:
+    """A folder in which files appear."""
 
-    def __init__(self, rows: pa.Table, source: Path, *, rows_per_s: int):
+    def __init__(self, folder: Path):
+        """Makes the folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self.options = folder, ["--source", str(folder)]
+
+    def appear(self, rows: pa.Table) -> float:
+        """Puts rows, timed now, into a file of today; returns when it was renamed, by time.monotonic."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        folder, name = self._folder / now.date().isoformat(), f"{time.time_ns()}.parquet"
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(_timed(rows, now), folder / f"_{name}")
+        (folder / f"_{name}").rename(folder / name)
+        return time.monotonic()
+
+
+class KafkaSource:
+    """A topic of a real broker."""
+
+    def __init__(self, broker: Broker):
+        """Makes the topic."""
+        topic = f"views-{time.time_ns()}"
+        broker.create_topic(topic, 2)
+        self._topic, self._producer = topic, Producer({"bootstrap.servers": broker.address, "enable.idempotence": True})
+        self.options = ["--source", f"kafka://{broker.address}", "--topic", topic]
+
+    def appear(self, rows: pa.Table) -> float:
+        """Sends rows, timed now; returns when the broker had them, by time.monotonic."""
+        for row in _timed(rows, datetime.datetime.now(datetime.timezone.utc)).to_pylist():
+            self._producer.produce(self._topic, json.dumps(row).encode())
+        self._producer.flush()
+        return time.monotonic()
+
+
+def _timed(rows: pa.Table, now: datetime.datetime) -> pa.Table:
+    times = pa.array([int(now.timestamp())] * rows.num_rows, pa.int64())
+    return rows.set_column(rows.schema.get_field_index("event_time"), "event_time", times)
+
+
+class Traffic:
+    """Rows of a day that arrive at a steady rate, timed when they do: every second as many."""
+
+    def __init__(self, rows: pa.Table, source: FolderSource | KafkaSource, *, rows_per_s: int):
         self._rows, self._source, self._rate = rows, source, rows_per_s
         self._stopped, self._written = threading.Event(), 0
         self._thread = threading.Thread(target=self._write, daemon=True)
@@ -126,20 +169,7 @@ class Traffic:
             due += 1.0
             at = np.arange(self._written, self._written + self._rate) % self._rows.num_rows
             self._written += self._rate
-            appear(self._rows.take(pa.array(at)), self._source, "traffic")
-
-
-def appear(rows: pa.Table, source: Path, prefix: str) -> float:
-    """Puts rows, timed now, into a file of today; returns when it was renamed, by time.monotonic."""
-    now = datetime.datetime.now(datetime.timezone.utc)
-    at = rows.schema.get_field_index("event_time")
-    rows = rows.set_column(at, "event_time", pa.array([int(now.timestamp())] * rows.num_rows, pa.int64()))
-    folder = source / now.date().isoformat()
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"{prefix}-{time.time_ns()}.parquet"
-    pq.write_table(rows, folder / f"_{name}")
-    (folder / f"_{name}").rename(folder / name)
-    return time.monotonic()
+            self._source.appear(self._rows.take(pa.array(at)))
 
 
 def served(client: httpx.Client, rest: str) -> dict[str, Any]:
