@@ -90,12 +90,20 @@ class Deltas:
 
     def must_go_back(self) -> bool:
         """Says whether the lineage is held at an earlier delta than what is served, and at one of this version's."""
-        place, held = self.state.place, self._held()
+        place = self.state.place
+        try:
+            held = self._held()
+        except NotApplicable as error:
+            self._note(error)
+            return False
         return place is not None and held is not None and self._first <= held < place.number
 
     def _held(self) -> int | None:
         place = self.state.place
-        hold = deltas.read_hold(self._versions, place.lineage) if place is not None else None
+        try:
+            hold = deltas.read_hold(self._versions, place.lineage) if place is not None else None
+        except UserError as error:
+            raise NotApplicable("damaged", str(error)) from error
         return None if hold is None else hold.number
 
     def apply_new(self) -> int:

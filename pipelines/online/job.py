@@ -91,5 +91,5 @@ def _refuse_other_model(ranker: RankerSpec, base: OnlineBase) -> None:
     if digest(described.ranker.model_copy(update=same)) != digest(ranker.model_copy(update=same)):
         raise UserError(
             f"--base: version {base.lineage} has another model than the spec (got another digest of its features, "
-            "tables, model or training); run the daily pipeline with this spec first"
+            "tables, model or training); run the daily pipeline with this spec first, or start with that version's spec"
         )

@@ -21,6 +21,7 @@ from pipelines.times import utc_now
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.joining_job import Kafka
 from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
+from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 _LAUNCHER = "trainer_module.launch.launcher"
@@ -121,7 +122,11 @@ class Supervisor:
 
     def _following(self) -> OnlineBase | None:
         """Returns the newest blessed model, if it is another than the one in training."""
-        found = newest(self._request.root, self._request.spec.name)
+        try:
+            found = newest(self._request.root, self._request.spec.name)
+        except UserError as error:
+            self._say(f"no new base can be looked for, training goes on: {error}")
+            return None
         return found if found is not None and found.lineage != self._base.lineage else None
 
     def _tell_state(self, job: TrainJob) -> None:

@@ -290,3 +290,16 @@ def test_a_server_that_was_away_for_long_applies_all_that_it_lacks_before_it_ans
     alone, _ = _served(version)
     _call(alone, "upsert_adagrad_8", keys=keys, rows=_rows("adagrad_8", 5, missed))
     assert _state(back.ready()) == _state(alone)
+
+
+@pytest.mark.parametrize("version", ["stock"], indirect=True)
+def test_a_hold_that_cannot_be_read_is_told_and_no_delta_is_applied_until_it_can(version: Path) -> None:
+    publish(version.parent, 1, {"adagrad_8": (_keys("adagrad_8", 1), _rows("adagrad_8", 1, 1))})
+    _, following = _served(version)
+    hold = deltas.lineage_folder(version.parent, LINEAGE) / deltas.HOLD_FILE
+    hold.write_text("{")
+    assert (following.must_go_back(), following.apply_new()) == (False, 0)
+    assert (following.state.reason, following.state.place.number) == ("damaged", 0)
+    assert str(hold) in following.state.problem
+    hold.unlink()
+    assert (following.apply_new(), following.state.problem) == (1, "")
