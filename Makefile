@@ -80,6 +80,10 @@ bench-online: setup ## measure how fresh predictions are online, and what deltas
 bench-quality: setup ## measure models on real data, into docs/quality.md; several seeds, hours on 2 cores
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.quality
 
+.PHONY: bench-freshness
+bench-freshness: setup ## measure what deltas each minute, hour and day give, into docs/online.md; 2 quiet cores, 1 hour
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.freshness
+
 .PHONY: lint
 lint: setup ## check style, types, imports between packages, structure; changes nothing
 	$(BIN)/ruff check .
