@@ -104,17 +104,13 @@ class Partitions:
 
     def _begin(self, keys: list[Partition]) -> dict[Partition, int]:
         """Returns where to begin: after what has landed, else where the group has committed, else at the earliest."""
-        committed = self._reader.committed([TopicPartition(*key) for key in keys], timeout=_ASK_S)
-        found = {}
-        for key, place in zip(keys, committed, strict=True):
-            if place.error is not None:
-                raise KafkaException(place.error)
-            if key in self._landed:
-                found[key] = self._landed[key]
-            elif place.offset >= 0:
-                found[key] = place.offset
-            else:
-                found[key] = self._ends(key)[0]
+        found = {key: self._landed[key] for key in keys if key in self._landed}
+        if new := [TopicPartition(*key) for key in keys if key not in found]:
+            for place in self._reader.committed(new, timeout=_ASK_S):
+                if place.error is not None:
+                    raise KafkaException(place.error)
+                key = place.topic, place.partition
+                found[key] = place.offset if place.offset >= 0 else self._ends(key)[0]
         return found
 
     def _assign(self) -> None:

@@ -1,6 +1,8 @@
 """The joiner on topics of a real broker: the examples of the batch joiner, each once, whoever is killed."""
 
+import contextlib
 import json
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -66,40 +68,92 @@ def _read_all(joiner: Any, messages: int) -> None:
     joiner.step(is_last=True)
 
 
+class _Killed(BaseException):
+    """Ends a joiner wherever it is, as SIGKILL does: what is on the disk by then is all there is."""
+
+
+class _Disk:
+    """A disk on which, at some write or rename, the joiner is killed: before it is done, or right after."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, chance: random.Random):
+        self._chance, self.kills = chance, 0
+        self._left = chance.randint(1, 25)
+        for name in ("fsync", "replace", "unlink"):
+            monkeypatch.setattr(os, name, self._dying(getattr(os, name)))
+
+    def _dying(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def dying(*arguments: Any, **named: Any) -> Any:
+            self._left -= 1
+            is_last = self._left == 0
+            if is_last:
+                self.kills, self._left = self.kills + 1, self._chance.randint(2, 25)
+                if self._chance.random() < 0.5:
+                    raise _Killed
+            result = function(*arguments, **named)
+            if is_last:
+                raise _Killed
+            return result
+
+        return dying
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_examples_are_those_of_the_batch_joiner_over_restarts_and_kills_of_the_broker(
-    broker: Broker, batch: tuple[list[tuple[str, Any]], list[str]], tmp_path: Path, seed: int
+def test_examples_are_those_of_the_batch_joiner_over_kills_of_the_joiner_at_any_write_and_of_the_broker(
+    broker: Broker,
+    batch: tuple[list[tuple[str, Any]], list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
 ) -> None:
     rows, expected = batch
     chance = random.Random(seed)
     rows = chance.sample(rows, len(rows))
     topics = topics_of(broker, f"batch{seed}")
     writer, job = Writer(broker, topics, seed), kafka_job(tmp_path, broker, topics, lateness_s=_LATE, segment_rows=7)
-    joiner, written = _joiner(job), 0
+    disk, joiner, written, poison = _Disk(monkeypatch, chance), _started(job), 0, 0
     # The broker is killed in one of the cases, as it takes seconds to start.
     killed_at = chance.randrange(40, 150) if seed == 0 else len(rows)
     while written < len(rows):
-        part = rows[written : written + chance.randint(1, 40)]
-        writer.write(part)
+        part = rows[written : written + chance.randint(1, 30)]
+        writer.write([*part, (part[0][0], b"{")])
+        poison += 1
         if written <= killed_at < written + len(part):
             broker.kill()
-            joiner.step()
             broker.start()
         written += len(part)
         writer.flush()
-        for _ in range(chance.randint(0, 4)):
-            joiner.step()
-        if chance.random() < 0.5:
-            joiner.close()
-            joiner = _joiner(job)  # As after a kill: only what has landed, and what was sealed, counts.
-    _read_all(joiner, len(rows))
+        for _ in range(chance.randint(1, 6)):
+            joiner = _stepped(joiner, job)
+    settled = kafka_job(tmp_path, broker, topics, lateness_s=_LATE, segment_rows=7, idle_s=0.001)
     joiner.close()
-    last = _joiner(kafka_job(tmp_path, broker, topics, lateness_s=_LATE, segment_rows=7, idle_s=0.001))
-    _step_until(last, lambda: last.counts["examples"] >= len(expected))
+    joiner = _started(settled)
+    deadline = time.monotonic() + 60
+    while joiner.counts["examples"] < len(expected) or joiner.source()["behind"]:
+        assert time.monotonic() < deadline, joiner.source()
+        joiner = _stepped(joiner, settled)
     assert as_texts(examples_of(job)) == expected
-    assert (_messages(last), last.counts["rows late"]) == (len(rows), 0)
-    assert not (tmp_path / "dead").exists()
-    last.close()
+    assert joiner.source()["counts"] == {"messages": len(rows) + poison, "dead letters": poison}
+    assert (len({(each["topic"], each["partition"], each["offset"]) for each in _letters(job)})) == poison
+    assert len(_letters(job)) == poison
+    assert disk.kills >= 3
+    joiner.close()
+
+
+def _stepped(joiner: Any, job: JoiningJob) -> Any:
+    """Takes a step; returns the joiner, or the one that is started after it was killed."""
+    try:
+        joiner.step(is_last=True)
+    except _Killed:
+        joiner.close()
+        return _started(job)
+    return joiner
+
+
+def _started(job: JoiningJob) -> Any:
+    """Returns a joiner, which may have been killed several times while it started."""
+    while True:
+        with contextlib.suppress(_Killed):
+            return _joiner(job)
 
 
 def _letters(job: JoiningJob) -> list[dict[str, Any]]:
