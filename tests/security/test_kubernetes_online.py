@@ -137,6 +137,18 @@ def test_the_command_is_one_of_sangam_and_everything_selects_the_pod(
     assert sorted(kustomization["resources"]) == names
 
 
+def test_the_page_makes_what_the_pod_mounts(manifests: dict[str, Document], pod: Document, container: Document) -> None:
+    page = (REPOSITORY / "docs" / "online.md").read_text()
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    command = container["command"]
+    properties = Path(command[command.index("--kafka-config") + 1]).name
+    into = "--namespace kubeflow --from-file="
+    spec, secret = volumes["spec"]["configMap"]["name"], volumes["kafka"]["secret"]["secretName"]
+    assert f"kubectl create configmap {spec} {into}{Path(command[2]).name}=" in page
+    assert f"kubectl create secret generic {secret} {into}{properties}\n" in page
+    assert f"deployment/{manifests['Deployment']['metadata']['name']}\n" in page
+
+
 def test_a_pod_is_not_killed_before_its_last_checkpoint(pod: Document) -> None:
     assert pod["spec"]["terminationGracePeriodSeconds"] >= GRACE_S + 10
 
