@@ -18,6 +18,7 @@ from tests.cluster import programs
 from tests.cluster.conftest import FOLDER_VARIABLE, NODE_MARKER, PROGRAMS_VARIABLE
 from tests.cluster.isolation import isolated
 from tests.cluster.remains import machine, put_back, remains
+from tests.kafka import broker
 
 _NODE_PROGRAMS = {
     "containerd": "containerd", "ctr": "containerd", "runc": "runc", "ip": "iproute2", "iptables": "iptables",
@@ -43,10 +44,15 @@ def lacking_for_node() -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Runs the tests; returns the exit code."""
     for_all, for_node = lacking_for_all(), lacking_for_node()
+    for_broker = broker.lacking()
     is_ci = os.environ.get("CI") == "true"
-    if for_all or (for_node and is_ci):
-        print("test-cluster: lacks " + "; ".join([*for_all, *for_node]))
+    if for_all or ((for_node or for_broker) and is_ci):
+        print("test-cluster: lacks " + "; ".join([*for_all, *for_node, *filter(None, [for_broker])]))
         return 1 if is_ci else 0
+    if for_broker:
+        print(f"test-cluster: tests of online training are left out: lacks {for_broker}")
+    else:
+        broker.fetch()  # Within the namespaces nothing can be fetched.
     if for_node:
         print(f"test-cluster: tests of a node are left out: lacks {'; '.join(for_node)}")
     built = programs.build()

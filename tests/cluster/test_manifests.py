@@ -105,7 +105,7 @@ def test_objects_of_a_training_job_are_valid_and_restricted(
     assert [refusal(plane, each) for each in pods] == [""] * len(pods)
 
 
-@pytest.mark.parametrize("folder", ["base", "overlays/gke", "overlays/eks", "serving"])
+@pytest.mark.parametrize("folder", ["base", "overlays/gke", "overlays/eks", "serving", "online"])
 def test_shipped_manifests_are_valid(plane: ControlPlane, team: Team, folder: str) -> None:
     namespace = f"team-{folder.replace('/', '-')}"
     plane.kubectl("create", "namespace", namespace)

@@ -64,22 +64,23 @@ class Broker:
     """A broker whose data outlive it: killed and started again, it has the same address, topics and messages.
 
     Attributes:
-        address: HOST:PORT on loopback.
+        address: HOST:PORT.
         log: file of its output.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None):
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, *, host: str = "127.0.0.1"):
         """Starts nothing yet.
 
         Args:
             folder: of its data, its settings and its output.
             settings: more of them, or others.
+            host: address of this machine to listen on, which clients are told.
         """
         self._folder, self._process = folder.resolve(), None
         self._folder.mkdir(parents=True, exist_ok=True)
         self.log = self._folder / "broker.log"
-        port, controller = _free_ports(2)
-        self.address = f"127.0.0.1:{port}"
+        port, controller = _free_ports(host, "127.0.0.1")
+        self.address = f"{host}:{port}"
         own = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -164,11 +165,11 @@ def _java(*arguments: str) -> list[str]:
     return ["java", *options, "-cp", f"{fetch()}/*", *arguments]
 
 
-def _free_ports(number: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(number)]
+def _free_ports(*hosts: str) -> list[int]:
+    sockets = [socket.socket() for _ in hosts]
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
+        for each, host in zip(sockets, hosts, strict=True):
+            each.bind((host, 0))
         return [each.getsockname()[1] for each in sockets]
     finally:
         for each in sockets:

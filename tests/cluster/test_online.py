@@ -1,0 +1,91 @@
+"""The shipped Deployments of trainer and server with a real broker: each row is learned once, whatever is lost."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.node import Node
+from tests.cluster.online import TRAINER, Online, first_process, online
+from tests.cluster.serving import PREDICT, REQUEST, ask, ended
+from tests.cluster.team import Team
+from tests.kafka.broker import require
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def running(team: Team, cluster_node: Node) -> Iterator[Online]:
+    """Trainer and server, ready, and nothing produced yet."""
+    require()
+    with online(team, cluster_node.image) as made:
+        yield made
+
+
+def test_what_is_produced_is_learned_and_served(running: Online) -> None:
+    base = running.served()
+    assert (base["delta"], base["problem"]) == (0, None)
+    before = json.loads(ask(running.team, PREDICT, REQUEST))["outputs"]
+    running.produce(400)
+    running.flush()
+    began = time.monotonic()
+    running.until(lambda: running.served()["delta"] > 0, "a delta is served")
+    print(f"online: {time.monotonic() - began:.1f} s from a row to a delta that a pod is served")
+    running.until_learned()
+    running.until(lambda: running.served()["delta"] == running.state()["delta"], "the last delta is served")
+    served = running.served()
+    assert (served["lineage"], served["problem"]) == (base["lineage"], None)
+    assert json.loads(ask(running.team, PREDICT, REQUEST))["outputs"] != before
+    pod = running.pod()
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert "serviceAccountToken" not in json.dumps(pod["spec"]["volumes"])
+
+
+def test_a_pod_that_is_killed_is_replaced_and_loses_and_repeats_nothing(running: Online) -> None:
+    running.produce(200)
+    running.flush()
+    lost = running.pod()["metadata"]["name"]
+    running.until(lambda: running.state()["examples"] > running.produced - 200, "the first of them are learned")
+    running.team.kubectl("delete", "pod", lost, "--force", "--grace-period=0")
+    running.produce(200)
+    running.flush()
+    running.until_learned()
+    assert running.state()["examples"] == running.produced
+    assert running.pod()["metadata"]["name"] != lost
+
+
+def test_a_trainer_that_starts_while_the_broker_is_away_waits_for_it(running: Online) -> None:
+    before = running.state()["written"]
+    running.broker.kill()
+    os.kill(first_process("sangam", "online"), signal.SIGKILL)
+    running.produce(200)
+    running.until(lambda: running.state()["written"] > before + 10, "the trainer is back")
+    assert running.pod()["status"]["containerStatuses"][0]["restartCount"] == 1
+    running.broker.start()
+    running.flush()
+    running.until_learned()
+    assert running.state()["examples"] == running.produced
+
+
+def test_a_deleted_pod_publishes_what_it_has_learned_and_ends_in_time(running: Online) -> None:
+    running.produce(100)
+    running.flush()
+    running.until_learned()
+    pod = running.pod()
+    code, took_s, log = ended(running.team, pod["metadata"]["name"])
+    print(f"online: ended after {took_s:.1f} s")
+    assert (code, took_s < pod["spec"]["terminationGracePeriodSeconds"]) == (143, True), (took_s, log)
+    assert "cluster.launcher of kind mpijob is for the daily run" in log
+    running.team.kubectl("scale", f"deployment/{TRAINER}", "--replicas=0")
+    last = running.state()
+    assert (last["examples"], last["segment"], last["held"]) == (running.produced, last["newest_segment"], "")
+    running.until(lambda: running.served()["delta"] == last["delta"], "what was published at the end is served")
+    committed, ends = running.committed()
+    assert committed == ends == [running.produced // 2] * 2
+    assert not [*(running.root / "online" / "short_video" / "joining").glob("dead_letters/*")]
+    served = running.served()
+    assert served["problem"] is None
+    assert served["version"] != int(served["lineage"]), "no full version is served"
