@@ -35,6 +35,8 @@ class Losses:
     def begin(self, leader: str) -> None:
         """Counts the previous launcher or coordinator as lost, if there was one and it did not end by itself.
 
+        Not of an online training: whoever starts it again waits longer from one time to the next.
+
         Args:
             leader: "launcher" or "coordinator".
 
@@ -42,7 +44,7 @@ class Losses:
             JobFailedError: that was one loss too many.
         """
         file, resumes = self._job.losses_file, f"restarting from {self._resumed_step()}"
-        if file.exists():
+        if file.exists() and self._job.stream is None:
             self._count = int(file.read_text())
             self._make_good(JobFailedError("lost", f"training: the {leader} was ended"), resumes)
         else:

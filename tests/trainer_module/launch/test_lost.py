@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contracts.training_job import TrainJob
+from schemas.contracts.training_job import Stream, TrainJob
 from schemas.spec import RankerSpec
+from schemas.spec.online import Online
 from tests.errors import mentions, place_and_value, tells
 from tests.paths import SPECS
 from trainer_module.checkpoint.manifest import MANIFEST
@@ -78,6 +79,15 @@ def test_a_lost_leader_counts_as_one_more_loss(job: TrainJob) -> None:
     assert mentions(_said(job)[-1], "coordinator ... step 2,600 ... 3 of 3")
     with pytest.raises(JobFailedError, match=r"coordinator .* 2 .*cluster.retries"):
         Losses(job).begin("coordinator")
+
+
+def test_a_lost_leader_of_an_online_training_does_not_keep_the_next_one_from_beginning(job: TrainJob) -> None:
+    stream = Stream(segments="segments", first=1, versions="versions", lineage="1", settings=Online())
+    cluster = job.ranker.cluster.model_copy(update={"retries": 0})
+    online = job.model_copy(update={"stream": stream, "ranker": job.ranker.model_copy(update={"cluster": cluster})})
+    Losses(online).begin("launcher")
+    Losses(online).begin("launcher")
+    assert mentions(_said(job)[-1], "launcher ... step 2,763 ... step 2,600")
 
 
 def test_a_job_that_has_ended_by_itself_begins_with_a_new_count(job: TrainJob) -> None:
