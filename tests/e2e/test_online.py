@@ -57,7 +57,7 @@ def _served(world: World) -> Iterator[str]:
     options = ["--grpc-port", "0", "--rest-port", "0", "--address-file", str(addresses), "--poll-s", "0.2"]
     server = start(["serve", str(world.root / "serving" / "short_video"), *options], world.directory / "serve.txt")
     try:
-        wait_until(lambda: addresses.exists() or server.poll() is not None, "the server is ready", 60)
+        wait_until(lambda: addresses.exists() or server.poll() is not None, "the server is ready")
         yield f"http://{json.loads(addresses.read_text())['rest']}"
     finally:
         server.terminate()
@@ -108,7 +108,7 @@ def test_what_arrives_is_learned_once_and_served_whatever_is_killed_and_a_stop_l
             assert sangam("online", *command[1:]).returncode == 4  # One at a time.
         finally:
             online.terminate()
-            code = online.wait(60)
+            code = online.wait(150)
         assert code == 143, log.read_text()
         assert processes_naming(world.root / "online") == []
         last = state()
@@ -144,7 +144,7 @@ def test_started_again_it_goes_on_and_a_change_is_served_within_seconds(world: W
             )
         finally:
             online.terminate()
-            assert online.wait(60) == 143, log.read_text()
+            assert online.wait(150) == 143, log.read_text()
 
 
 def _offsets(broker: Broker, topic: str, group: str) -> tuple[list[int], list[int]]:
@@ -282,7 +282,7 @@ def test_a_crossed_guard_holds_deltas_and_alerts_once_and_a_new_base_is_followed
             wait_until(lambda: len(hook.received) == 2, "somebody is told of the hold, too", 30)
         finally:
             online.terminate()
-            assert online.wait(60) == 143, log.read_text()
+            assert online.wait(150) == 143, log.read_text()
     told = [json.loads(each.body) for each in hook.received]
     assert [(each["kind"], each["step"]) for each in told] == [("refused", "online")] * 2
     assert told[0]["run"] == f"{_BASE}+{held['delta']}"

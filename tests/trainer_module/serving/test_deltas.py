@@ -239,12 +239,14 @@ def test_after_a_delta_that_fails_half_way_the_last_whole_state_is_served(
 def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_applied_all(
     version: Path, served_world: Path, tmp_path: Path
 ) -> None:
+    import shutil
+
     from components.registry import seal
     from tests.trainer_module.serving.sample_training import declared, embeddings, job_of, write_checkpoint
     from trainer_module.export import export
 
     versions, form = version.parent, _form(version)
-    present = _server(version)
+    present, behind = _server(version), _server(version)
     rows = {name: dict(zip(keys.tolist(), vectors, strict=True)) for name, (keys, vectors) in embeddings().items()}
 
     def delta(number: int) -> None:
@@ -278,6 +280,12 @@ def test_a_server_that_loads_a_full_version_and_few_deltas_equals_one_that_has_a
     assert present.ready().version == int(LINEAGE)  # It has never loaded another one.
     assert (away.deltas().state.place.number, away.deltas().state.rows) == (4, 48)
     assert _state(away.ready()) == _state(present.ready())
+    for number in (1, 2, 3):
+        shutil.rmtree(deltas.path_of(versions, LINEAGE, number))
+    behind._follow_deltas()
+    assert behind.deltas().state.reason == "gap"
+    behind._check()
+    assert _state(behind.ready()) == _state(present.ready())
 
 
 @pytest.mark.parametrize("version", ["stock"], indirect=True)
