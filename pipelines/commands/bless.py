@@ -7,6 +7,7 @@ import typer
 
 from pipelines.console import quieten, say
 from pipelines.times import utc_now
+from schemas.needless_imports import leave_out_needless_of_tfx
 
 EPILOG = 'Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"'
 
@@ -22,6 +23,7 @@ def bless(
     finite.
     """
     quieten()
+    leave_out_needless_of_tfx()
     from pipelines.local.bless import bless as bless_run
     from pipelines.local.bless import current_user
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.user_run import STEPS, World, processes_naming, start, states, wait_until
+from tests.e2e.user_run import ONE_RANK, STEPS, World, processes_naming, start, states, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -21,7 +21,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, demo_spec_path: Path) -> Wor
 
 
 def _train_for_long(world: World) -> Path:
-    return world.spec("long", {("training", "epochs"): 10_000})
+    # That nothing of a pool is left is in `test_launcher`.
+    return world.spec("long", {("training", "epochs"): 10_000, ("cluster", "data_workers"): 0})
 
 
 def _start_and_wait_for_training(world: World, spec: Path) -> tuple[Any, Path]:
@@ -82,7 +83,7 @@ def _outputs(world: World, step: str) -> set[Path]:
 
 
 def test_after_kill_9_in_each_step_in_turn_the_next_run_goes_on_from_there(world: World) -> None:
-    spec = world.spec("killed", {("name",): "killed", ("push", "path"): "serving/killed"})
+    spec = world.spec("killed", {("name",): "killed", ("push", "path"): "serving/killed", **ONE_RANK})
     half_written: set[Path] = set()
     finished: set[str] = set()
     for step in LONG_STEPS:

@@ -1,5 +1,6 @@
 """Runs `sangam` as its user does: as a process, on small generated logs, with changed copies of the demo's spec."""
 
+import datetime
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any, get_args
 import psutil
 from ruamel.yaml import YAML
 
+from pipelines.synthetic import generate
 from schemas.spec.cluster import StepName
 
 DATE = "2026-03-05"
@@ -47,12 +49,16 @@ class World:
         return self.directory / "root"
 
     def generate(self) -> None:
-        """Makes the logs."""
-        size = ["--rows-per-day", "3000", "--users", "200", "--posts", "300", "--seed", "3"]
-        done = sangam(
-            "generate", "--output", str(self.logs), "--days", str(_NUM_DAYS), "--first-day", "2026-03-01", *size
+        """Makes the logs, as `sangam generate` does."""
+        generate(
+            self.logs,
+            first_day=datetime.date(2026, 3, 1),
+            num_days=_NUM_DAYS,
+            rows_per_day=3000,
+            num_users=200,
+            num_posts=300,
+            seed=3,
         )
-        assert done.returncode == 0, done.stderr
 
     def spec(self, name: str, changes: Mapping[tuple[str | int, ...], Any]) -> Path:
         """Writes a variant of the spec: {path in the document: new value}."""
