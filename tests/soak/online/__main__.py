@@ -7,6 +7,7 @@ server must score every view as the trainer's last checkpoint does, and memory m
 """
 
 import argparse
+import functools
 import json
 import random
 import shutil
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -58,8 +60,12 @@ class Soak:
         self._over = threading.Event()
         self._step = 0
 
-    def run(self, *, seconds: float, mean_pause_s: float, kinds: tuple[str, ...] = KINDS) -> list[memory.Sample]:
-        """Kills for so long, then waits until all is learned and served, and stops training; returns memory."""
+    def run(self, kill: Callable[[], None], *, calm_s: float = 0.0) -> dict[str, list[memory.Sample]]:
+        """Calls what kills, goes on without kills, waits until all is learned and served, and stops training.
+
+        Returns:
+            Memory while processes were killed, and after that.
+        """
         client = threading.Thread(target=self._ask, daemon=True)
         self.programs.start()
         try:
@@ -67,7 +73,10 @@ class Soak:
             client.start()
             wait_for(lambda: self._learned() > 0, "training begins", _LONGEST_S)
             with memory.Memory(self.programs.processes) as sampled:
-                self._kill(time.monotonic() + seconds, mean_pause_s, kinds)
+                kill()
+                self.programs.wait_for_broker()
+            with memory.Memory(self.programs.processes) as calm:
+                time.sleep(calm_s)
                 self.feed.stop()
                 wait_for(lambda: self._learned() >= len(self.feed.truth.views), "all is learned", _LONGEST_S)
             code = self.programs.stop_online()
@@ -76,19 +85,33 @@ class Soak:
         finally:
             self._over.set()
             client.join(30)
-        return sampled.samples
+        return {"with kills": sampled.samples, "after them": calm.samples}
 
-    def _kill(self, end: float, mean_pause_s: float, kinds: tuple[str, ...]) -> None:
+    def kill_for(self, seconds: float, *, mean_pause_s: float) -> None:
+        """Kills one process after another, chosen by chance."""
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(self._chance.uniform(0.0, 2.0 * mean_pause_s))
-            kind = self._chance.choice([kind for kind in kinds if kind not in _TRAINING or self._has_advanced()])
-            self.programs.wait_for_broker()
-            self.programs.start_crashed()
-            if self.programs.kill(kind):
-                print(f"{time.strftime('%H:%M:%S')} killed: {kind}", file=sys.stderr, flush=True)
-                if kind in _TRAINING:
-                    self._step = self._last_step()
+            kinds = [kind for kind in KINDS if kind not in _TRAINING or self._has_advanced()]
+            self._kill(self._chance.choice(kinds))
+
+    def kill_each_once(self) -> None:
+        """Kills one process of each kind, in an order by chance."""
+        for kind in self._chance.sample(KINDS, len(KINDS)):
+            if kind in _TRAINING:
+                wait_for(self._has_advanced, "training advances", _LONGEST_S)
+            wait_for(functools.partial(self._kill, kind), f"a {kind} runs", _LONGEST_S)
+            time.sleep(self._chance.uniform(0.0, 2.0))
+
+    def _kill(self, kind: str) -> bool:
         self.programs.wait_for_broker()
+        self.programs.start_crashed()
+        is_killed = self.programs.kill(kind)
+        if is_killed:
+            print(f"{time.strftime('%H:%M:%S')} killed: {kind}", file=sys.stderr, flush=True)
+            if kind in _TRAINING:
+                self._step = self._last_step()
+        return is_killed
 
     def _has_advanced(self) -> bool:
         return self._last_step() > self._step
@@ -152,6 +175,7 @@ def main() -> int:
     """Soaks and prints tables; returns 1 where memory grows."""
     parser = argparse.ArgumentParser(prog="tests.soak.online", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--calm-minutes", type=float, default=5.0, help="then, without kills: memory of long lives")
     parser.add_argument("--seed", type=int, default=1, help="of the kills and the feed")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rows-per-s", type=float, default=40.0)
@@ -164,26 +188,32 @@ def main() -> int:
         with Broker(world.directory / "broker") as broker:
             soak = Soak(world, broker, seed=arguments.seed, rows_per_s=arguments.rows_per_s)
             try:
-                samples = soak.run(seconds=arguments.minutes * 60.0, mean_pause_s=arguments.pause_s)
-                (world.directory / "memory.json").write_text(json.dumps([asdict(sample) for sample in samples]))
+                samples = soak.run(
+                    lambda: soak.kill_for(arguments.minutes * 60.0, mean_pause_s=arguments.pause_s),
+                    calm_s=arguments.calm_minutes * 60.0,
+                )
+                document = {when: [asdict(sample) for sample in found] for when, found in samples.items()}
+                (world.directory / "memory.json").write_text(json.dumps(document))
                 number, difference = refuse_unbalanced(world, soak)
             finally:
                 soak.programs.end()
     return 0 if _tell(soak, samples, number, difference) else 1
 
 
-def _tell(soak: Soak, samples: list[memory.Sample], number: int, difference: float) -> bool:
-    truth, told = soak.feed.truth, memory.told(samples)
+def _tell(soak: Soak, samples: Mapping[str, list[memory.Sample]], number: int, difference: float) -> bool:
+    truth, is_flat = soak.feed.truth, True
     kills = ", ".join(f"{soak.programs.kills[kind]} {kind}" for kind in KINDS)
     print(f"killed: {kills}")
     print(f"views produced, joined, trained on once: {len(truth.views):,}; messages: {sum(truth.messages.values()):,}")
     print(f"labels: {', '.join(f'{len(ids):,} {task}' for task, ids in truth.labels.items())}")
     print(f"scores compared: {number:,}; largest difference {difference:.1e}")
     print(f"requests answered: {soak.asked.answered:,}; while the server was away: {soak.asked.away:,}")
-    print("| process | samples | least MiB | most MiB | growth |\n|---|---|---|---|---|")
-    for kind, each in told.items():
-        print(f"| {kind} | {each.samples} | {each.least:.0f} | {each.most:.0f} | {each.growth:+.1%} |")
-    return all(each.growth <= MOST_GROWTH for each in told.values())
+    print("| process | | samples | least MiB | most MiB | growth |\n|---|---|---|---|---|---|")
+    for when, found in samples.items():
+        for kind, each in memory.told(found).items():
+            print(f"| {kind} | {when} | {each.samples} | {each.least:.0f} | {each.most:.0f} | {each.growth:+.1%} |")
+            is_flat &= each.growth <= MOST_GROWTH
+    return is_flat
 
 
 if __name__ == "__main__":

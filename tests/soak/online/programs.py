@@ -63,6 +63,7 @@ class Programs:
         """Kills a process of a kind, and starts again what nothing else does; returns whether there was one."""
         victims = [pid for role, pid in self.processes() if role == kind]
         if kind == BROKER:
+            self._restarting.acquire()  # Before the thread starts, for `wait_for_broker`.
             threading.Thread(target=self._break_broker, daemon=True).start()
         elif not victims:
             return False
@@ -135,10 +136,12 @@ class Programs:
         return self._world.directory / "addresses.json"
 
     def _break_broker(self) -> None:
-        with self._restarting:
+        try:
             self._broker.kill()
             time.sleep(self._chance.uniform(0.0, _MOST_AWAY_S[BROKER]))
             self._broker.start()
+        finally:
+            self._restarting.release()
 
     def _start_online(self) -> None:
         topics = ["--topic", VIEWS, "--topic", f"{SOURCE}={ACTIONS}"]

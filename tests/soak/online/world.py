@@ -1,4 +1,7 @@
-"""The demo with joined labels, and a table that counts: each view has a row, which says how often it was trained on."""
+"""The demo with joined labels and two tables of views.
+
+One keeps them all: its rows count how often each view was trained on. The other one keeps the newest ones.
+"""
 
 import datetime
 import shutil
@@ -121,8 +124,11 @@ class SoakWorld:
         }
         document["event_time"], document["online"] = TIME, dict(self.online or ONLINE)
         document["tables"]["views"] = {"dim": COUNTED_DIM, "capacity": {"rows": 400_000, "evict": "least_frequent"}}
-        document["features"]["view"] = {"kind": "id", "column": ID, "type": "string", "table": "views"}
-        document["training"] |= {"batch_size_per_rank": 128, "epochs": 1}
+        # Full all the time: each new view removes an old one's row, here and in serving.
+        document["tables"]["newest"] = {"dim": 2, "capacity": {"rows": 1000, "evict": "least_recent"}}
+        for feature, table in (("view", "views"), ("newest_view", "newest")):
+            document["features"][feature] = {"kind": "id", "column": ID, "type": "string", "table": table}
+        document["training"] |= {"batch_size_per_rank": 128, "epochs": 1, "evict_every_steps": 10}
         document["cluster"] |= {"ranks": self.ranks, "data_workers": 0}
         document["push"]["path"] = f"serving/{NAME}"
         del document["gates"][1:], document["drift"], document["evaluation"]
