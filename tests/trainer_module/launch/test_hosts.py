@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests.trainer_module.launch.cluster_job import STAND_INS, ClusterJob, Place, free_port, processes_of
-from tests.trainer_module.launch.launched_job import last_step, launch, wait_for_step
+from tests.trainer_module.launch.launched_job import last_step, wait_for_step
 from tests.trainer_module.launch.networks import NoNetworksError, two_networks
-from tests.trainer_module.sample_job import declared, read_dense, read_rows, run_ranks, write_examples, write_job
+from tests.trainer_module.parameter_server.sample_servers import made_job, train_alone
+from tests.trainer_module.sample_job import declared, read_dense, read_rows, write_examples, write_job
 from tests.trainer_module.trained_examples import EVERY_STEPS, assert_trained_on_each_example_once_an_epoch, counting
 
 pytestmark = pytest.mark.slow
@@ -34,13 +35,13 @@ def places() -> Iterator[list[Place]]:
         pytest.skip(f"needs the right to make network namespaces: {error}")
 
 
-def test_two_hosts_learn_what_two_local_ranks_and_one_rank_with_twice_the_batch_learn(
+def test_two_hosts_learn_what_one_rank_with_twice_the_batch_learns(
     tmp_path: Path, files: tuple[str, ...], places: list[Place]
 ) -> None:
-    alone = run_ranks(tmp_path / "alone", declared(batch_size_per_rank=64), files)
+    """As two local ranks do: `test_rank_equivalence`."""
+    train_alone(made_job(tmp_path / "alone", declared(batch_size_per_rank=64), files))
+    alone = np.load(tmp_path / "alone" / "output" / "losses.npy")
     halves = declared(ranks=2, batch_size_per_rank=32)
-    local = launch(write_job(tmp_path / "local", halves, files))
-    local.wait(90)
     with ClusterJob(write_job(tmp_path / "hosts", halves, files), hosts=2, places=places, **_PROGRAMS) as job:
         processes = [job.coordinator(), job.host(0), job.host(1)]
         assert [process.wait(90) for process in processes] == [0, 0, 0], job.log()
@@ -58,7 +59,7 @@ def test_two_hosts_learn_what_two_local_ranks_and_one_rank_with_twice_the_batch_
         for address in (place.address for place in places):
             logs = (tmp_path / "servers" / "logs").glob("parameter-server-?.log")
             assert any(f"address={address}:" in file.read_text() for file in logs)
-    for name in ("local", "hosts", "servers"):
+    for name in ("hosts", "servers"):
         losses = np.load(tmp_path / name / "output" / "losses.npy")
         np.testing.assert_allclose(losses, alone, atol=TOLERANCE, rtol=TOLERANCE)
         for group in ("adagrad_4", "adagrad_8"):

@@ -13,7 +13,8 @@ from tests.trainer_module.sample_job import declared, write_job
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.rank_group import RankGroup
 
-_LIMIT_S = 3
+_LIMIT_S = 8
+"""Longer than Python takes to start on two cores that many want."""
 
 
 def _wait_for(group: RankGroup) -> None:
@@ -43,5 +44,7 @@ def test_a_rank_that_leaves_early_ends_the_attempt_by_its_name(tmp_path: Path) -
     finally:
         group.end()
     assert failed.value.may_retry
-    assert tells(str(failed.value), "training", "rank-1 ended 3 s before the others ... cluster.heartbeat_timeout_s")
+    assert tells(
+        str(failed.value), "training", f"rank-1 ended {_LIMIT_S} s before the others ... cluster.heartbeat_timeout_s"
+    )
     assert all(child.exit_code() is not None for child in group.children)

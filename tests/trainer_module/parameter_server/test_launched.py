@@ -1,18 +1,16 @@
-"""Jobs with parameter servers as processes: whatever is killed, each example counts once and nothing is left.
+"""Jobs with parameter servers as processes: whatever is killed, each example counts once and nothing is left."""
 
-Without Transform's graph the export cannot work; the ranks have finished by then.
-"""
-
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from schemas.contracts.exit_codes import ExitCode
 from schemas.spec import RankerSpec
 from tests.errors import mentions
 from tests.trainer_module.launch.launched_job import (
-    failure,
     group_of,
     last_step,
     launch,
@@ -46,16 +44,9 @@ def _spec(kind: str, *, ranks: int, servers: int, **changes: Any) -> RankerSpec:
     )
 
 
-def _run_to_the_end(job_file: Path) -> int:
-    launched = launch(job_file)
-    assert launched.wait(200) == 1
-    _assert_ended(job_file, launched.pid)
-    return launched.pid
-
-
-def _assert_ended(job_file: Path, leader: int) -> None:
-    assert "export ended with code 1" in failure(job_file), (job_file.parent / "launch.log").read_text()[-4000:]
-    assert group_of(leader) == []
+def _assert_ends(launched: "subprocess.Popen[bytes]", job_file: Path) -> None:
+    assert launched.wait(200) == ExitCode.DONE, (job_file.parent / "launch.log").read_text()[-4000:]
+    assert group_of(launched.pid) == []
 
 
 def _assert_each_example_counted_once_an_epoch(directory: Path, files: tuple[str, ...]) -> None:
@@ -67,16 +58,16 @@ def test_after_a_killed_rank_and_a_killed_server_a_stale_job_ends_with_the_same_
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
     spec = _spec("stale", ranks=1, servers=1)
-    _run_to_the_end(write_job(tmp_path / "undisturbed", spec, files))
-    job_file = write_job(tmp_path / "disturbed", spec, files)
+    undisturbed = write_job(tmp_path / "undisturbed", spec, files, is_exported=False)
+    _assert_ends(launch(undisturbed), undisturbed)
+    job_file = write_job(tmp_path / "disturbed", spec, files, is_exported=False)
     launched = launch(job_file)
     wait_for_step(job_file, EVERY)
     rank_process(launched.pid, 0).kill()
     first = last_step(job_file)
     wait_for_step(job_file, first + EVERY)
     process_with(launched.pid, "trainer_module.parameter_server").kill()
-    assert launched.wait(200) == 1
-    _assert_ended(job_file, launched.pid)
+    _assert_ends(launched, job_file)
     assert len(report_of(tmp_path / "disturbed")["resumed_from_step"]) == 2
     log = (job_file.parent / "launch.log").read_text()
     assert mentions(log, "retry=1 of=2 ... rank 0 lost (signal 9)")
@@ -96,12 +87,12 @@ def test_ranks_at_their_own_pace_train_on_each_example_once_though_a_server_is_k
     tmp_path: Path, files: tuple[str, ...], kind: str
 ) -> None:
     # A pool in one of them: it gives each batch to whichever rank asks.
-    job_file = write_job(tmp_path, _spec(kind, ranks=2, servers=1, data_workers=int(kind == "async")), files)
+    spec = _spec(kind, ranks=2, servers=1, data_workers=int(kind == "async"))
+    job_file = write_job(tmp_path, spec, files, is_exported=False)
     launched = launch(job_file)
     wait_for_step(job_file, EVERY)
     process_with(launched.pid, "trainer_module.parameter_server").kill()
-    assert launched.wait(200) == 1
-    _assert_ended(job_file, launched.pid)
+    _assert_ends(launched, job_file)
     assert len(report_of(tmp_path)["resumed_from_step"]) == 1
     _assert_each_example_counted_once_an_epoch(tmp_path, files)
     assert report_of(tmp_path)["sync"]["kind"] == kind
