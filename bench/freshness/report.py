@@ -28,7 +28,7 @@ def table(results: Sequence[Result]) -> str:
         seeds, commits = len(of_case), ", ".join(sorted({result["commit"] for result in of_case}))
         rows = sum(result["rows"] for result in of_case) / seeds
         minutes = sum(result["minutes"] for result in of_case) / seeds
-        made.append(f"**{case}**: {rows:,.0f} rows in {minutes:,.0f} minutes, {seeds} seeds, commit {commits}\n")
+        made.append(f"**{case}**: {rows:,.0f} rows in {minutes:,.0f} minutes; seeds: {seeds}; commit {commits}\n")
         made += [_row(["deltas", *tasks, "mean"]), _row(["---"] * (len(tasks) + 2))]
         for server in of_case[0]["aucs"]:
             made.append(
