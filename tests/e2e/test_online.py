@@ -233,7 +233,7 @@ def test_a_crossed_guard_holds_deltas_and_alerts_once_and_a_new_base_is_followed
     def arrive(days: int, rows: int) -> None:
         """Lets rows appear, so many days after the base's last one."""
         date = str(datetime.date.fromisoformat(DATE) + datetime.timedelta(days=days))
-        (stream / date).mkdir(exist_ok=True)
+        (stream / date).mkdir(parents=True, exist_ok=True)
         part = day.slice(0, rows)
         times = pa.array([time_s + 86_400 * days for time_s in part["event_time"].to_pylist()])
         part = part.set_column(part.schema.get_field_index("event_time"), "event_time", times)
@@ -246,6 +246,7 @@ def test_a_crossed_guard_holds_deltas_and_alerts_once_and_a_new_base_is_followed
         return json.loads(file.read_text()) if file.exists() else {"examples": 0, "delta": 0, "written": 0}
 
     before = state(_BASE)["examples"]
+    stream.mkdir(exist_ok=True)
     with _served(world) as rest, webhook() as hook:
 
         def served() -> Any:
