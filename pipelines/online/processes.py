@@ -12,7 +12,7 @@ from schemas.errors import UserError
 from schemas.files import tail
 
 _BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.2)
-_STEADY_S = 300.0
+_STEADY_S = 60.0
 """A program that has run for so long has overcome what ended it before."""
 _TAIL_LINES = 25
 
