@@ -131,7 +131,8 @@ class KafkaSource:
         """Makes the topic."""
         topic = f"views-{time.time_ns()}"
         broker.create_topic(topic, 2)
-        self._topic, self._producer = topic, Producer({"bootstrap.servers": broker.address, "enable.idempotence": True})
+        properties = {"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0}
+        self._topic, self._producer = topic, Producer(properties)
         self.options = ["--source", f"kafka://{broker.address}", "--topic", topic]
 
     def appear(self, rows: pa.Table) -> float:
