@@ -5,22 +5,19 @@ and the whole client of Kubeflow: for a small step they take longer than its wor
 """
 
 import argparse
-import importlib.util
 import json
 import logging
 import os
 import sys
-import types
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 from components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, Json
 from components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members, qualified
+from schemas.needless_imports import leave_out_needless_of_tfx
 
 _LOG = logging.getLogger(__name__)
-_COMPONENTS = "tfx.components"
 _MOUNT, _STORAGE = "/gcs/", "gs://"
 _NOISY = ("apache_beam", "tensorflow_model_analysis")
 """They say dozens of lines about what they do not find, or do not need."""
@@ -73,7 +70,7 @@ def run_executor(class_path: str, executor_input: Json, inputs_spec: Json, beam_
     is_on_storage = "--runner=DataflowRunner" in beam_args
     if is_on_storage:
         executor_input = _replaced(executor_input, _MOUNT, _STORAGE)
-    load_components_alone()
+    leave_out_needless_of_tfx()
     from tfx.utils import import_utils
 
     from components.kfp_entrypoint.artifacts import Artifacts
@@ -107,21 +104,6 @@ def parameters(values: Json, inputs_spec: Json) -> Json:
         name: int(value) if name in integers else float(value) if type(value) is int else value
         for name, value in values.items()
     }
-
-
-def load_components_alone() -> None:
-    """Lets a module of tfx.components be imported without all others, which that package itself imports."""
-    if _COMPONENTS in sys.modules:
-        return
-    found = importlib.util.find_spec("tfx")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    spec = ModuleSpec(_COMPONENTS, None, is_package=True)
-    spec.submodule_search_locations = [os.path.join(path, "components") for path in found.submodule_search_locations]
-    package = types.ModuleType(_COMPONENTS)
-    package.__spec__ = spec
-    package.__path__ = spec.submodule_search_locations
-    sys.modules[_COMPONENTS] = package
 
 
 def _context(executor_class: Any, output_file: str, beam_args: list[str]) -> Any:

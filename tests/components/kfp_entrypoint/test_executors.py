@@ -88,7 +88,7 @@ def test_a_small_step_loads_neither_beams_clients_nor_tfma_nor_kfp(tmp_path: Pat
     script = (
         "import sys; from components.kfp_entrypoint.executors import main; main(sys.argv[1:]); "
         "print(*(name for name in ('kfp', 'tensorflow_model_analysis', 'google.cloud.bigquery', 'keras_tuner')"
-        " if name in sys.modules))"
+        " if sys.modules.get(name)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, *words], cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=True
