@@ -214,6 +214,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         for number, (name, setting) in enumerate(itertools.product(arguments.sources, arguments.settings)):
             if name not in sources:
+                world.forget()  # Rows that wait for actions would be missed at another source.
                 is_folder = name == "folder"
                 sources[name] = (
                     FolderSource(world.folder / "stream") if is_folder else stack.enter_context(_topic(world))

@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -51,6 +52,12 @@ class OnlineWorld:
             if done.returncode != 0:
                 raise RuntimeError(done.stdout + done.stderr)
 
+    def forget(self) -> None:
+        """Removes what online training has made of the daily run."""
+        pushed = sorted(path for path in self.versions.iterdir() if path.name.isdecimal())
+        for path in (self.root / "online", self.versions / "deltas", *pushed[1:]):
+            shutil.rmtree(path, ignore_errors=True)
+
     def spec(self, online: Mapping[str, Any]) -> Path:
         """Writes the demo's spec with one rank and an `online` section; returns the file."""
         yaml = YAML()
@@ -82,6 +89,8 @@ class OnlineWorld:
         self._place(process.pid, cores)
         try:
             wait_until(lambda: process.poll() is not None or "behind, delta" in log.read_text(), "it trains", _START_S)
+            if process.poll() is not None:
+                raise RuntimeError(log.read_text())
             yield log
         finally:
             process.terminate()
