@@ -122,7 +122,7 @@ def test_a_training_killed_at_20_random_points_ends_as_one_that_was_not(
         last = _last_segment(tmp_path / name, base)
         for _ in range(kills):
             rank = chance.randrange(2)
-            kill = Kill(rank, chance.randrange(1, 120 if rank else 250), chance.choice([0.0, 0.0, chance.random() / 5]))
+            kill = Kill(rank, chance.randrange(1, 80 if rank else 200), chance.choice([0.0, 0.0, chance.random() / 5]))
             assert server.run(made, last=last, kill=kill), "it was done before it was killed"
         server.run(calm(made), last=last)
         _assert_served_is_trained(made, base)
