@@ -33,7 +33,7 @@ _SERVER_CORE, _OTHER_CORE = {0}, {1}
 _CONTEXT = ("user_id", "language", "tab", "recent_posts", "network_mbps", "hour")
 _DEFAULTS = {"language": "unknown", "network_mbps": 0.0, "author_id": 0, "post_age_h": 0.0}
 _NUM_REQUESTS, _CANDIDATES = 32, 200
-_SENDERS, _TIMEOUT_S, _SETTLE_S = 16, 30, 3.0
+_SENDERS, _TIMEOUT_S, _SETTLE_S, _LONGEST_S = 16, 30, 3.0, 180.0
 
 
 def requests_of(rows: pa.Table) -> list[dict[str, Any]]:
@@ -87,12 +87,14 @@ def _alone(running: int, stopped: int) -> Iterator[None]:
 
 
 def _wait_until_caught_up(client: httpx.Client, rest: str) -> int:
-    while True:
+    given_up = time.monotonic() + _LONGEST_S
+    while time.monotonic() < given_up:
         state = served(client, rest)
         if (state["published_s_ago"] or 0.0) < 15.0:
             time.sleep(_SETTLE_S)
             return int(state["rows_applied"])
         time.sleep(0.2)
+    raise RuntimeError(f"no new delta is served for {_LONGEST_S:.0f} s: {state}")
 
 
 def measure(world: OnlineWorld, setting: str, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -100,6 +102,7 @@ def measure(world: OnlineWorld, setting: str, arguments: argparse.Namespace) -> 
     settings, poll_s = SETTINGS[setting]
     settings = {**settings, "sync": {**settings.get("sync", {}), "full_every": 100_000}}
     rows, source = world.last_day(), FolderSource(world.folder / "stream")
+    world.forget()
     control = world.folder / "control" / NAME
     shutil.rmtree(control, ignore_errors=True)
     base = sorted(path for path in world.versions.iterdir() if path.name.isdecimal())[0]
