@@ -27,6 +27,7 @@ from bench.online_latency import SETTINGS
 from bench.online_world import NAME, FolderSource, OnlineWorld, Traffic, served
 from components.server.client import Client, connect
 from schemas.contracts.export import RANK
+from tests.e2e.user_run import wait_until
 
 _MOST_RATIO = 1.3
 _SERVER_CORE, _OTHER_CORE = {0}, {1}
@@ -120,7 +121,7 @@ def measure(world: OnlineWorld, setting: str, arguments: argparse.Namespace) -> 
         clients = {name: stack.enter_context(connect(at["grpc"], NAME)) for name, (at, _) in servers.items()}
         pids, requests = {name: pid for name, (_, pid) in servers.items()}, requests_of(rows)
         rest = servers["with"][0]["rest"]
-        _wait_until_caught_up(http, rest)
+        wait_until(world.is_caught_up, "training has caught up", _LONGEST_S)
         for turn in range(2 * arguments.turns):
             name = ("with", "without", "without", "with")[turn % 4]
             other = "without" if name == "with" else "with"

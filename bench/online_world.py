@@ -58,6 +58,12 @@ class OnlineWorld:
         for path in (self.root / "online", self.versions / "deltas", *pushed[1:]):
             shutil.rmtree(path, ignore_errors=True)
 
+    def is_caught_up(self) -> bool:
+        """Says whether the newest deltas come from the newest segments."""
+        [file] = (self.root / "online" / NAME / "training").glob("*/logs/online.json")
+        state = json.loads(file.read_bytes())
+        return bool(state["delta"] > 2 and state["newest_segment"] - state["segment"] <= 1)
+
     def spec(self, online: Mapping[str, Any]) -> Path:
         """Writes the demo's spec with one rank and an `online` section; returns the file."""
         yaml = YAML()
