@@ -216,9 +216,7 @@ def main() -> int:
             if name not in sources:
                 world.forget()  # Rows that wait for actions would be missed at another source.
                 is_folder = name == "folder"
-                sources[name] = (
-                    FolderSource(world.folder / "stream") if is_folder else stack.enter_context(_topic(world))
-                )
+                sources[name] = FolderSource(world.stream) if is_folder else stack.enter_context(_topic(world))
             times = measure(
                 world,
                 setting,

@@ -102,8 +102,8 @@ def measure(world: OnlineWorld, setting: str, arguments: argparse.Namespace) -> 
     """Returns the times of all turns, and how many rows were applied in those with deltas."""
     settings, poll_s = SETTINGS[setting]
     settings = {**settings, "sync": {**settings.get("sync", {}), "full_every": 100_000}}
-    rows, source = world.last_day(), FolderSource(world.folder / "stream")
     world.forget()
+    rows, source = world.last_day(), FolderSource(world.stream)
     control = world.folder / "control" / NAME
     shutil.rmtree(control, ignore_errors=True)
     base = sorted(path for path in world.versions.iterdir() if path.name.isdecimal())[0]

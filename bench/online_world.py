@@ -34,7 +34,7 @@ class OnlineWorld:
         """Takes the folder; `is_first`: its processes run before those of others, by SCHED_RR, which needs root."""
         self._is_first = is_first
         self.folder, self.logs, self.root = folder, folder / "logs", folder / "root"
-        self.versions = self.root / "serving" / NAME
+        self.versions, self.stream = self.root / "serving" / NAME, folder / "stream"
 
     def prepare(self) -> None:
         """Makes logs up to yesterday (UTC), and a daily run of them, unless the folder has them."""
@@ -53,9 +53,9 @@ class OnlineWorld:
                 raise RuntimeError(done.stdout + done.stderr)
 
     def forget(self) -> None:
-        """Removes what online training has made of the daily run."""
+        """Removes what has arrived, and what online training has made of it."""
         pushed = sorted(path for path in self.versions.iterdir() if path.name.isdecimal())
-        for path in (self.root / "online", self.versions / "deltas", *pushed[1:]):
+        for path in (self.stream, self.root / "online", self.versions / "deltas", *pushed[1:]):
             shutil.rmtree(path, ignore_errors=True)
 
     def is_caught_up(self) -> bool:
