@@ -175,7 +175,7 @@ def main() -> int:
     """Soaks and prints tables; returns 1 where memory grows."""
     parser = argparse.ArgumentParser(prog="tests.soak.online", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--calm-minutes", type=float, default=5.0, help="then, without kills: memory of long lives")
+    parser.add_argument("--calm-minutes", type=float, default=10.0, help="then, without kills: memory of long lives")
     parser.add_argument("--seed", type=int, default=1, help="of the kills and the feed")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rows-per-s", type=float, default=40.0)

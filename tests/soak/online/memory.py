@@ -10,8 +10,8 @@ import numpy as np
 import psutil
 
 _SAMPLE_S = 5.0
-_GROWN_UP_S = 45.0
-"""A process is still starting before."""
+_GROWN_UP_S = 90.0
+"""A process may still be starting before, on a busy machine."""
 _WARM_SHARE = 0.25
 
 
