@@ -48,7 +48,7 @@ soak: setup ## train in every mode with random kills, 30 minutes; MINUTES=5, SEE
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m tests.soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(MODES)
 
 .PHONY: soak-online
-soak-online: setup ## online training whose programs and broker are killed, 30 minutes; needs Java; MINUTES=5, SEED=2
+soak-online: setup ## online training whose programs and broker are killed, 30 minutes and 10 without kills; needs Java; MINUTES=5, SEED=2
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m tests.soak.online --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
 
 .PHONY: itest-flink
