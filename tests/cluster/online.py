@@ -29,7 +29,7 @@ PARTITIONS = 2
 _CLAIM, _ROOT, _BASE = "online-root", "/sangam/root", "online-base"
 _DAY_S = 86_400
 _QUICK = {
-    "sync": {"rows_every_s": 1, "dense_every_s": 3, "full_every": 10},
+    "sync": {"rows_every_s": 1, "dense_every_s": 3, "full_every": 3},
     "checkpoint_every_s": 2,
     "joining": {"segment_every_s": 0.5, "idle_s": 1, "lateness_s": 0},
 }
