@@ -117,7 +117,7 @@ def read_all(folder: Path) -> dict[int, Landing]:
 def number_of(name: str) -> int:
     """Returns the number of the folder of a file, by the file's name below the folder of all; 0: it never landed."""
     number = name.split("/")[0]
-    return int(number) if number.isdigit() else 0
+    return int(number) if number.isdigit() and segments.path_of(Path(), int(number)).name == number else 0
 
 
 def remove(folder: Path, numbers: Iterable[int]) -> None:

@@ -121,7 +121,12 @@ class Topics:
         remove(self._folder, gone)
         for number in gone:
             del self._landings[number]
-        return [(source, name) for source, name in keys if number_of(name) not in self._landings]
+        return [
+            (source, name)
+            for source, name in keys
+            # Files of a folder that fed this root before could come again, if it does once more.
+            if (number := number_of(name)) and number not in self._landings
+        ]
 
     def status(self) -> Mapping[str, object]:
         """Returns what to tell of the broker."""
