@@ -17,6 +17,8 @@ pytestmark = pytest.mark.slow
 
 EPOCHS = 10
 EVERY = 20
+STALENESS = 2
+BATCH = 16
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +28,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 def _spec(sync: dict[str, Any], *, epochs: int = EPOCHS, every_steps: int = EVERY) -> RankerSpec:
     return counting(
-        sync={"staleness": 2, **sync},
+        sync={"staleness": STALENESS, **sync},
         parameter_servers=2,
         ranks=2,
         epochs=epochs,
         data_workers=1,
-        batch_size_per_rank=16,
+        batch_size_per_rank=BATCH,
         checkpoint={"every_steps": every_steps, "keep": 2},
     )
 
 
 def _assert_ends(
-    launched: "subprocess.Popen[bytes]", job_file: Path, files: tuple[str, ...], epochs: int
+    launched: "subprocess.Popen[bytes]", job_file: Path, files: tuple[str, ...], epochs: int, most_again: int = 0
 ) -> dict[str, Any]:
+    """Compares the ended job with the data; `most_again`: examples that dense weights alone may have met twice."""
     ended = launched.wait(200)
     log = (job_file.parent / "launch.log").read_text()
     assert ended == ExitCode.DONE, log[-4000:]
@@ -46,7 +49,9 @@ def _assert_ends(
     assert log.count("started name=rank-0") == 1, log  # The others have trained on.
     report = report_of(job_file.parent)
     assert report["resumed_from_step"] == []
-    assert [epoch["examples"] for epoch in report["epochs"]] == [NUM_EXAMPLES] * epochs
+    first, *others = [epoch["examples"] for epoch in report["epochs"]]
+    assert first - NUM_EXAMPLES in range(0, most_again + 1, BATCH)
+    assert others == [NUM_EXAMPLES] * (epochs - 1)
     assert counted_ids(job_file.parent) == {key: epochs * count for key, count in occurrences(files).items()}
     return report
 
@@ -59,7 +64,9 @@ def test_a_killed_rank_is_replaced_while_the_others_train_on(
     launched = launch(job_file)
     wait_for_step(job_file, EVERY)
     rank_process(launched.pid, 1).kill()
-    report = _assert_ends(launched, job_file, files, EPOCHS)
+    # The sum of a step may hold a batch of the lost rank whose rows were not pushed: docs/modes.md.
+    again = (STALENESS + 1) * BATCH if sync["kind"] == "stale" else 0
+    report = _assert_ends(launched, job_file, files, EPOCHS, again)
     [step] = report["replaced_from_step"]
     assert step % EVERY in (0, 1)  # At a checkpoint: at their own pace, ranks may do one step more.
     log = (tmp_path / "launch.log").read_text()
