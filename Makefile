@@ -11,7 +11,7 @@ DEMO_DATE := 2024-03-07
 PYTEST := $(BIN)/python -m pytest
 # A worker that dies is a bug to find. Where pytest-xdist 3.8 replaces it, `loadfile` can wait forever; so it does not.
 # In the order of tests/conftest.py: by itself xdist starts with the files of many tests, which are the quick ones.
-PARALLEL := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # TensorFlow Extended imports twice as fast with .pyc files; TFRA and Horovod need Keras 2.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,14 +30,13 @@ demo: setup ## generate logs and run the whole pipeline on them, into ./demo
 	@$(BIN)/sangam generate --output demo/logs --first-day $(DEMO_FIRST_DAY) --days 7
 	@$(BIN)/sangam run pipelines/specs/short_video.yaml --date $(DEMO_DATE) --data demo/logs --root demo/root
 
-# Three on two cores: a test that waits, for a process to start or for a heartbeat not to come, leaves them to others.
 .PHONY: test
-test: setup ## all tests without a GPU or a cluster, end-to-end ones included; WORKERS=3 at a time
-	$(PYTEST) --numprocesses $(or $(WORKERS),3) $(PARALLEL)
+test: setup ## all tests without a GPU or a cluster, end-to-end ones included; two at a time
+	$(PYTEST) $(PARALLEL)
 
 .PHONY: test-fast
 test-fast: setup ## the inner loop: no TensorFlow, no processes, under 90 s
-	$(PYTEST) --numprocesses 2 $(PARALLEL) -m "not slow and not e2e"
+	$(PYTEST) $(PARALLEL) -m "not slow and not e2e"
 
 .PHONY: test-cluster
 test-cluster: setup ## tests on a real Kubernetes of one node, made for them; needs Go, root, containerd; ARGS="-k NAME"
