@@ -66,13 +66,13 @@ class OnlineWorld:
 
     def spec(self, online: Mapping[str, Any]) -> Path:
         """Writes the demo's spec with one rank and an `online` section; returns the file."""
-        yaml = YAML()
-        document = yaml.load(SPEC.read_text())
+        editor = YAML()
+        document = editor.load(SPEC.read_text())
         document["event_time"], document["online"] = "event_time", dict(online)
         document["cluster"] |= {"ranks": 1, "data_workers": 0}
         file = self.folder / "spec.yaml"
         with file.open("w") as opened:
-            yaml.dump(document, opened)
+            editor.dump(document, opened)
         return file
 
     def _place(self, pid: int, cores: set[int]) -> None:

@@ -54,15 +54,15 @@ class Case:
 
     def write_spec(self, file: Path, seed: int) -> None:
         """Writes the shipped spec with the section `online`, one rank, and a gate that lets any model pass."""
-        yaml = YAML()
-        document: dict[str, Any] = yaml.load(self.spec.read_text())
+        editor = YAML()
+        document: dict[str, Any] = editor.load(self.spec.read_text())
         document |= {"event_time": "event_time", "online": {}}
         document["data"]["train_days"] = self.train_days
         document["training"]["seed"] = seed
         document["cluster"] |= {"ranks": 1, "data_workers": 0}
         document["gates"] = [{"task": next(iter(document["tasks"])), "metric": "auc", "at_least": 0.5}]
         with file.open("w") as opened:
-            yaml.dump(document, opened)
+            editor.dump(document, opened)
 
 
 def _feed(drift: float) -> Case:

@@ -76,6 +76,7 @@ class Supervisor:
 
     def _train(self, is_stopped: Callable[[], bool], joiner: Kept) -> None:
         """Trains one base until a signal, or until another model is blessed."""
+        self._is_held = False  # A hold of another base was another one's.
         job = job_of(self._request, self._base)
         trainer = _trainer_of(job)
         versions = FullVersions(job)

@@ -278,9 +278,9 @@ def test_a_crossed_guard_holds_deltas_and_alerts_once_and_a_new_base_is_followed
             assert done.returncode == 0, done.stderr
             wait_until(lambda: served()["delta"] == 0, "servers have gone back")
             wait_until(lambda: "likes fell" in state(lineage)["held"], "the trainer holds its deltas")
+            wait_until(lambda: len(hook.received) == 2, "somebody is told of the hold, too", 30)
             assert sangam("rollback", str(versions), "--release", lineage).returncode == 0
             wait_until(lambda: served()["delta"] == state(lineage)["delta"] > 0, "servers go on")
-            wait_until(lambda: len(hook.received) == 2, "somebody is told of the hold, too", 30)
         finally:
             online.terminate()
             assert online.wait(150) == 143, log.read_text()

@@ -100,8 +100,8 @@ class SoakWorld:
             pq.write_table(rows, folder / "0.parquet")
 
     def _write_spec(self) -> None:
-        yaml = YAML()
-        document = yaml.load(_SPEC.read_text())
+        editor = YAML()
+        document = editor.load(_SPEC.read_text())
         document["name"] = NAME
         document["data"] = {
             "kind": "days",
@@ -134,4 +134,4 @@ class SoakWorld:
         del document["gates"][1:], document["drift"], document["evaluation"]
         document["gates"][0] = {"task": "like", "metric": "auc", "at_least": 0.3}
         with self.spec.open("w") as file:
-            yaml.dump(document, file)
+            editor.dump(document, file)
