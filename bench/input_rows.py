@@ -16,7 +16,7 @@ from tensorflow_transform.tf_metadata import schema_utils
 from components.examples.writer import BlockWriter
 from components.steps.transform.analysis import Analyze
 from components.steps.transform.graph import write_graph
-from components.steps.transform.mapping import MapFile
+from components.steps.transform.mapping import MapFile, ToMap
 from schemas.contracts.statistics import Statistics, completed, to_analyze
 from schemas.derived.columns import Column, columns
 from schemas.loading import load_spec
@@ -61,12 +61,12 @@ def write_rows(declared: RankerSpec, folder: Path, rows: int) -> Written:
     mapper = MapFile(graph)
     mapper.setup()
     [first] = _write(warm, [_batch(declared, 0)[:_WARM_ROWS]])
-    mapper.process((first, str(warm / "transformed")))
+    mapper.process(ToMap(first, str(warm / "transformed")))
     (folder / "ahead").mkdir()
     ahead = tuple(str(folder / "ahead" / Path(file).name) for file in raw)
     started = time.process_time()
     for pair in zip(raw, ahead, strict=True):
-        mapper.process(pair)
+        mapper.process(ToMap(*pair))
     cpu_us = (time.process_time() - started) * 1e6
     files, written = {"in_pool": raw, "ahead": ahead}, -(-rows // _ROWS_AT_ONCE) * _ROWS_AT_ONCE
     sizes = {where: sum(Path(file).stat().st_size for file in of) / written for where, of in files.items()}

@@ -29,7 +29,8 @@ from components.server.client import Client, connect
 from schemas.contracts.export import EXTRAS_FOLDER, RANK
 
 Arrays = Mapping[str, NDArray[Any]]
-_NAME = "ranker"
+NAME = "ranker"
+DEMO_CONTEXT = "user_id,language,tab,recent_posts,network_mbps,hour"
 _START_TIMEOUT_S, _TIMEOUT_S = 120, 60
 _MOST = 2.0
 """The most that a request may take, in calls of the bare model."""
@@ -107,7 +108,7 @@ def request_for(inputs: Mapping[str, Any], *, context: set[str], candidates: int
 def server(folder: Path, log: Path) -> Iterator[tuple[dict[str, str], int]]:
     """Starts a server; gives its addresses and process number."""
     address_file = log.with_name("address.json")
-    options = ["--name", _NAME, "--grpc-port", "0", "--rest-port", "0", "--address-file", str(address_file)]
+    options = ["--name", NAME, "--grpc-port", "0", "--rest-port", "0", "--address-file", str(address_file)]
     command = [sys.executable, "-m", "components.server", str(folder), *options, "--parent-pid", str(os.getpid())]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
@@ -197,7 +198,7 @@ def main() -> int:
     parser.add_argument("--candidates", type=int, default=200)
     parser.add_argument(
         "--context",
-        default="user_id,language,tab,recent_posts,network_mbps,hour",
+        default=DEMO_CONTEXT,
         help="columns that have one row for all candidates; left out: the demo's",
     )
     parser.add_argument("--output", type=Path, default=Path("runs/bench-serving.json"), help="all numbers")
@@ -214,7 +215,7 @@ def main() -> int:
             for seed in range(_NUM_REQUESTS)
         ]
         log = Path(scratch) / "server.log"
-        with server(folder, log) as (addresses, pid), connect(addresses["grpc"], _NAME) as client:
+        with server(folder, log) as (addresses, pid), connect(addresses["grpc"], NAME) as client:
             before = psutil.Process(pid).memory_info().rss
             found = measure(
                 client, models, requests, arguments.seconds, lambda: os.rename(Path(scratch) / "2", folder / "2")

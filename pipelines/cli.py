@@ -9,13 +9,18 @@ from pipelines.commands import (
     alert_test,
     backfill,
     bless,
+    clean,
     compile,
     deploy,
+    diff,
     doctor,
     generate,
+    init,
     input_service,
+    lineage,
     online,
     plan,
+    report,
     retire,
     rollback,
     run,
@@ -23,10 +28,12 @@ from pipelines.commands import (
     schedule,
     schema,
     serve,
+    show,
     status,
     tune,
     validate,
     version,
+    why,
 )
 from pipelines.console import say_error
 from schemas.contracts.exit_codes import ExitCode
@@ -52,7 +59,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        say_error(str(error))
+        say_error(str(error), as_json="--json" in sys.argv[1:])
         sys.exit(ExitCode.MISTAKE)
 
 
@@ -61,17 +68,24 @@ def _options(version: version.VersionOption = False) -> None:
     del version  # Its callback has printed it.
 
 
+app.command(epilog=init.EPILOG)(init.init)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.command(epilog=run.EPILOG)(run.run)
 app.command(epilog=backfill.EPILOG)(backfill.backfill)
 app.command(epilog=tune.EPILOG)(tune.tune)
+app.command(epilog=report.EPILOG)(report.report)
+app.command(epilog=runs.EPILOG)(runs.runs)
+app.command(epilog=show.EPILOG)(show.show)
+app.command(epilog=why.EPILOG)(why.why)
+app.command(epilog=diff.EPILOG)(diff.diff)
+app.command(epilog=lineage.EPILOG)(lineage.lineage)
 app.command(epilog=bless.EPILOG)(bless.bless)
+app.command(epilog=clean.EPILOG)(clean.clean)
 app.command(epilog=online.EPILOG)(online.online)
 app.command(epilog=serve.EPILOG)(serve.serve)
 app.command(epilog=rollback.EPILOG)(rollback.rollback)
 app.command(epilog=deploy.EPILOG)(deploy.deploy)
 app.command(epilog=status.EPILOG)(status.status)
-app.command(epilog=runs.EPILOG)(runs.runs)
 app.command(epilog=retire.EPILOG)(retire.retire)
 app.command(name="alert-test", epilog=alert_test.EPILOG)(alert_test.alert_test)
 app.add_typer(schedule.app, name="schedule")

@@ -1,10 +1,13 @@
 """The terminal: the one place that says how lines, errors and tables are printed."""
 
+import json
 import logging
+import math
 import os
 import sys
 import warnings
-from typing import TextIO
+from collections.abc import Mapping
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -30,9 +33,29 @@ def say(text: str, console: Console | None = None) -> None:
     (console or terminal()).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def say_error(text: str) -> None:
-    """Prints a text as it stands on standard error."""
-    say(text, terminal(sys.stderr))
+def say_error(text: str, *, as_json: bool = False, code: int = 2) -> None:
+    """Prints an error as it stands on standard error; as JSON, with the exit code, for a program."""
+    if as_json:
+        print(json.dumps({"error": text, "exit_code": int(code)}), file=sys.stderr)
+    else:
+        say(text, terminal(sys.stderr))
+
+
+def print_json(document: Any) -> None:
+    """Prints a document for programs on standard output; a number that is none becomes null."""
+    print(json.dumps(_finite(document), indent=2, default=str))
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case Mapping():
+            return {str(key): _finite(child) for key, child in value.items()}
+        case list() | tuple():
+            return [_finite(child) for child in value]
+        case _:
+            return value
 
 
 def table(*columns: str) -> Table:

@@ -59,7 +59,7 @@ class _Data:
 
 def build(spec: Spec, placement: Placement, beam_args: BeamArgs) -> pipeline.Pipeline:
     """Returns the pipeline of a spec. Each step is given only the part of the spec that it depends on."""
-    data = _data(spec, placement, is_ahead=spec.input.transform == "ahead")
+    data = _data(spec, placement, is_ahead=spec.transforms_ahead)
     return _pipeline(spec, placement, beam_args, [*data.steps, *_model(spec, placement, data)])
 
 

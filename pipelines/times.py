@@ -1,4 +1,4 @@
-"""A daily time, UTC: when it comes next, its cron expression, and the date of the run that it starts."""
+"""Times: a daily one in UTC, when it comes next, its cron expression, the date of the run that it starts; as text."""
 
 import datetime
 import re
@@ -97,3 +97,19 @@ def last_due(at: str, now: Moment) -> Moment:
 def date_of(started: Moment) -> Day:
     """Returns the date of a run that was given none: the day (UTC) before it starts."""
     return yesterday(started.astimezone(datetime.timezone.utc).date())
+
+
+def minute(moment: Moment) -> str:
+    """Returns a time to the minute, in UTC."""
+    return f"{moment.astimezone(datetime.timezone.utc):%Y-%m-%d %H:%M}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration in its two largest units."""
+    whole = max(0, round(seconds))
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {whole % 60:02d} s" if minutes else f"{whole} s"

@@ -7,10 +7,10 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from schemas.contracts.training_job import TrainJob
 from schemas.files import read_end
@@ -52,13 +52,30 @@ def newest_lines(file: Path) -> Iterator[dict[str, Any]]:
             yield fields
 
 
+class StepObserver(Protocol):
+    """Is told of the training on rank 0; `loop.events.Events` writes it down."""
+
+    def stepped(self, step: int, losses: Sequence[float], examples_per_s: float) -> None: ...
+    def validated(self, step: int, results: Mapping[str, Mapping[str, float]]) -> None: ...
+    def finished(self, step: int, report: Mapping[str, Any], norm_edges: Sequence[float]) -> None: ...
+
+
 class Progress:
     """Writes `heartbeat-<rank>` and, on rank 0, lines of `progress.jsonl`."""
 
-    def __init__(self, job: TrainJob, rank: int, *, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        job: TrainJob,
+        rank: int,
+        observer: StepObserver | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Takes the job, this rank, and who else is told of steps."""
         self._heartbeat: Path = job.heartbeat_file(rank)
         self._file = job.progress_file if rank == 0 else None
         self._clock = clock
+        self.observer = observer
         self._started = self._next_line = self._next_beat = clock()
         self._resumed_examples = 0
         self.examples = 0
@@ -94,20 +111,25 @@ class Progress:
             done.set()
             thread.join()
 
-    def stepped(self, examples: int, loss: float) -> None:
-        """Counts a step of all ranks together and, now and then, writes a line."""
+    def stepped(self, examples: int, losses: Sequence[float]) -> None:
+        """Counts a step of all ranks together, with its loss by task, and, now and then, writes a line."""
         self.beat()
         self.step += 1
         self.examples += examples
         now = self._clock()
+        rate = (self.examples - self._resumed_examples) / max(now - self._started, 1e-9)
+        if self.observer is not None:
+            self.observer.stepped(self.step, losses, rate)
         if self._file and now >= self._next_line:
             self._next_line = now + _PROGRESS_EVERY_S
-            rate = (self.examples - self._resumed_examples) / max(now - self._started, 1e-9)
-            self._write({"step": self.step, "examples": self.examples, "loss": loss, "examples_per_s": round(rate, 1)})
+            told = {"loss": sum(losses), "examples_per_s": round(rate, 1)}
+            self._write({"step": self.step, "examples": self.examples, **told})
 
     def validated(self, epoch: int, results: Mapping[str, Mapping[str, float]]) -> None:
         """Adds the metrics of the validation split after an epoch, from 0: {task: {metric: value}}."""
         self._write({"epoch": epoch, "validation": results})
+        if self.observer is not None:
+            self.observer.validated(self.step, results)
 
     def say(self, sentence: str) -> None:
         """Adds a sentence for people."""

@@ -4,19 +4,23 @@
 sequences.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
+from schemas.contracts.calibration import Calibration
 from schemas.derived.groups import groups_of
 from schemas.spec import RankerSpec
 from schemas.spec.encoders import DinEncoder
 from schemas.spec.features import IdsFeature, SequenceFeature
 from trainer_module import losses
 from trainer_module.dense.noise import Noise
-from trainer_module.dense.weights import FlatWeights, Weights
+from trainer_module.dense.weights import FlatWeights, Weights, width_of
 from trainer_module.embedded import EmbeddedBatch, EmbeddedRows, ListsToCombine
 from trainer_module.encoders import Encoder, build_encoder
+from trainer_module.encoders.numbers import EncodedNumbers
 from trainer_module.encoders.pooling import COMBINERS, combine, lists_of_values
 from trainer_module.input.batch import Batch, Layout, size_of
 from trainer_module.models import ModelInputs, build_model
@@ -30,13 +34,16 @@ _SECONDS_A_MINUTE = 60
 class Ranker:
     """A ranker as pure functions of weights, embeddings and a batch."""
 
-    def __init__(self, spec: RankerSpec):
+    def __init__(self, spec: RankerSpec, calibrations: Mapping[str, Calibration] | None = None):
         """Lays the model out.
 
         Args:
             spec: with a precision that is not `auto`, see `loop.precision`.
+            calibrations: of the predictions, by task.
         """
         self.spec = spec
+        self.calibrations: Mapping[str, Calibration] = calibrations or {}
+        """Fitted once training has ended, which they do not change."""
         self.tasks = tuple(spec.tasks)
         self.layout = Layout(spec)
         self.groups = groups_of(spec)
@@ -48,12 +55,28 @@ class Ranker:
                 self._add_encoder(name, self.groups[group].dim)
         vectors = [(name, group.dim) for group in self.groups.values() for name in self.layout.features(group.name)]
         self._compute_type = tf.as_dtype(spec.training.dense_precision)
-        self.inputs = ModelInputs(self.layout.floats, tuple(vectors))
+        self._numbers = EncodedNumbers(spec, self.layout.floats)
+        self.inputs = ModelInputs(self._numbers.outputs, tuple(vectors))
+        self._dropout_I = self._dropout_of_inputs()
+        self._members = spec.model.members
         self._model = build_model(spec.model, inputs=self.inputs, tasks=self.tasks)
         self.shared = self._model.shared
         """Names of the weights of the last layer that all tasks share; empty where there is none."""
         encoders = [weight for encoder in self.encoders.values() for weight in encoder.weights]
-        self.weights = FlatWeights([*self._model.weights, *encoders, *losses.balance_weights(spec)])
+        self.weights = FlatWeights(
+            [*self._model.weights, *encoders, *self._numbers.weights, *losses.balance_weights(spec)]
+        )
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether training draws noise."""
+        return self.spec.model.dropout > 0 or bool(self._dropout_I.any())
+
+    def _dropout_of_inputs(self) -> NDArray[np.float32]:
+        rates = [np.zeros(width_of(self.inputs.floats), np.float32)]
+        for name, width in self.inputs.embeddings:
+            rates.append(np.full(width, self.spec.tables[str(self.spec.table_of(name))].dropout, np.float32))
+        return np.concatenate(rates)
 
     def _add_encoder(self, name: str, dim: int) -> None:
         feature = self.spec.features[name]
@@ -70,8 +93,11 @@ class Ranker:
 
     def serving(self, batch: Batch) -> Batch:
         """Returns the batch as predictions see it: bias features have their value at serving."""
-        widths = [name for name, width in self.layout.floats for _ in range(width)]
-        fixed = batch | _replaced(batch, "floats", widths, self.layout.bias_floats)
+        floats, bias = (
+            [(name, index) for name, width in self.layout.floats if name in chosen for index in range(width)]
+            for chosen in (dict(self.layout.floats), self.layout.bias_floats)
+        )
+        fixed = batch | _replaced(batch, "floats", floats, bias)
         return fixed | _replaced(batch, "ids", self.layout.all_ids, self.layout.bias_ids)
 
     def keys(self, batch: Batch) -> dict[str, tf.Tensor]:
@@ -105,27 +131,33 @@ class Ranker:
                 minutes[group] = _joined(parts)
         return minutes
 
-    def logits(
-        self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor], noise: Noise | None = None
-    ) -> tf.Tensor:
-        """Returns [batch, tasks].
+    def logits(self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns [batch, tasks] outside training.
 
         Args:
             weights: dense weights by name.
             batch: features.
             embeddings: {group: [n, dim]}, one row for each of `keys(batch)`.
-            noise: of dropout; None outside training.
         """
+        return self.logits_of_inputs(weights, self._inputs_of_batch(weights, batch, embeddings))
+
+    def losses(
+        self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor], noise: Noise | None
+    ) -> tf.Tensor:
+        """Returns each task's loss in training, summed over the batch: [tasks]; see `logits`."""
+        logits = self._logits_of_members(weights, self._inputs_of_batch(weights, batch, embeddings), noise)
+        return self.loss_sums(logits, batch)
+
+    def _inputs_of_batch(self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor]) -> tf.Tensor:
         dims = {name: group.dim for name, group in self.groups.items()}
-        rows = EmbeddedBatch(self.layout, batch, embeddings, dims)
-        return self.logits_of_inputs(weights, self.inputs_of(weights, rows), noise)
+        return self.inputs_of(weights, EmbeddedBatch(self.layout, batch, embeddings, dims))
 
     def inputs_of(self, weights: Weights, rows: EmbeddedRows) -> tf.Tensor:
         """Returns the model's input x [B, inputs]: floats, and then the vectors of each group's features.
 
         The only place where embeddings become inputs, for a batch and for one user's candidates.
         """
-        parts_BI = [rows.floats()] if self.layout.floats else []
+        parts_BI = [self._numbers(weights, rows.floats())] if self.layout.floats else []
         for group in self.groups:
             if self.layout.ids[group]:
                 parts_BI.append(rows.ids(group))
@@ -150,27 +182,42 @@ class Ranker:
             weights = tf.concat([tf.ones([tf.shape(lists.values_nD)[0] - tf.size(weights)]), weights], 0)
         return combine(lists.values_nD, lists.lengths, combiners, weights)
 
-    def logits_of_inputs(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
-        """Returns [batch, tasks] for `inputs_of`."""
+    def logits_of_inputs(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+        """Returns [batch, tasks] for `inputs_of`; of an ensemble the logits of its members' mean prediction."""
+        logits = self._logits_of_members(weights, x_BI, None)
+        if self._members == 1:
+            return logits
+        logits_KBT = tf.reshape(logits, [self._members, -1, len(self.tasks)])
+        return losses.logits_of_mean_prediction(self.spec, self.tasks, logits_KBT)
+
+    def _logits_of_members(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None) -> tf.Tensor:
+        """Returns [members * batch, tasks], member after member."""
+        if self._members > 1:
+            x_BI = tf.tile(x_BI, [self._members, 1])
+        if noise is not None:
+            x_BI = noise.dropout(x_BI, self._dropout_I, "tables")
         if self._compute_type == tf.float32:
             return self._model(weights, x_BI, noise)
         weights = {name: tf.cast(weight, self._compute_type) for name, weight in weights.items()}
         return tf.cast(self._model(weights, tf.cast(x_BI, self._compute_type), noise), tf.float32)
 
     def loss_sums(self, logits_BT: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Returns each task's loss, summed over the batch: [tasks]."""
-        return losses.loss_sums(
-            self.spec,
-            self.tasks,
-            logits_BT,
-            batch["labels"],
-            batch.get("weights"),
-            self._model.auxiliary_B(logits_BT),
+        """Returns each task's loss, summed over the batch: [tasks]; of an ensemble the mean over its members.
+
+        Args:
+            logits_BT: [members * batch, tasks], member after member.
+            batch: labels, and weights where there are.
+        """
+        labels, weights = (
+            None if part is None else tf.tile(part, [self._members, 1]) if self._members > 1 else part
+            for part in (batch["labels"], batch.get("weights"))
         )
+        sums = losses.loss_sums(self.spec, self.tasks, logits_BT, labels, weights, self._model.auxiliary_B(logits_BT))
+        return sums / self._members if self._members > 1 else sums
 
     def predictions(self, logits_BT: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns {task: [batch, 1]}: a probability, a number, or a time."""
-        return losses.predictions(self.spec, self.tasks, logits_BT)
+        return losses.predictions(self.spec, self.tasks, logits_BT, self.calibrations)
 
     def labels(self, batch: Batch) -> tf.Tensor:
         """Returns [batch, tasks]; NaN where an example takes no part in a task."""
@@ -194,7 +241,7 @@ def _joined(parts: list[tf.Tensor]) -> tf.Tensor:
     return parts[0] if len(parts) == 1 else tf.concat(parts, 0)
 
 
-def _replaced(batch: Batch, name: str, columns: Sequence[str], bias: tuple[str, ...]) -> Batch:
+def _replaced(batch: Batch, name: str, columns: Sequence[Hashable], bias: Sequence[Hashable]) -> Batch:
     """Returns a tensor of the batch with the columns of bias features replaced."""
     if not bias:
         return {}

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+WEIGHTS, AVERAGE = "weights", "average"
+"""Names of the dense weights, and of their average over steps, in a checkpoint; the others are moments."""
 Arrays = dict[str, NDArray[Any]]
 KeysAndRows = tuple[NDArray[Any], NDArray[Any]]
 
@@ -47,7 +49,8 @@ class Snapshot:
 
     Attributes:
         step: steps done.
-        dense: `weights/<name>` and, for each moment of the optimizer, `<moment>/<name>`; equal on all ranks.
+        dense: `weights/<name>` and, for each moment of the optimizer, `<moment>/<name>`; `average/<name>` where they
+            are averaged; equal on all ranks.
         groups: this rank's rows by group.
         extra: the rest; equal on all ranks.
     """

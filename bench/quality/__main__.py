@@ -12,7 +12,7 @@ import tensorflow as tf
 from bench.quality import conflict, report, results
 from bench.quality.examples import examples
 from bench.quality.experiments import TABLES, WORK, Table
-from bench.quality.training import aucs
+from bench.quality.training import trained
 from schemas.spec import Spec, digest
 
 RESULTS = WORK / "results.jsonl"
@@ -56,9 +56,10 @@ def _measure(table: Table, num_seeds: int) -> None:
 def _measured(table: Table, row: str, spec: Spec, seed: int, wanted: str) -> results.Result:
     splits = examples(spec, table.date, table.data, WORK / "examples")
     started = time.monotonic()
-    found = aucs(spec.ranker(), splits["train"], splits["eval"], seed=seed)
-    seconds = time.monotonic() - started
-    return results.Result(table.name, row, seed, wanted, _commit(), found, round(seconds, 1))
+    found = trained(spec.ranker(), splits["train"], splits["eval"], seed=seed)
+    seconds = round(time.monotonic() - started, 1)
+    cpu = round(found.epoch_cpu_s, 2)
+    return results.Result(table.name, row, seed, wanted, _commit(), found.aucs, seconds, epoch_cpu_s=cpu)
 
 
 def _digest(spec: Spec, table: Table) -> str:

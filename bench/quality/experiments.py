@@ -1,14 +1,15 @@
 """What is measured: a table of docs/quality.md is a data set, its rows are specs that differ in one thing."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 from ruamel.yaml import YAML
 
-from bench.quality import ids
+from bench.quality import ids, one_change
+from bench.quality.changes import merged
 from schemas.loading import load_spec
 from schemas.spec import Spec
 from schemas.spec.training import Order
@@ -47,22 +48,6 @@ class Table:
         return {
             row: Spec.model_validate_json(json.dumps(merged(plain, change))) for row, change in self.changes().items()
         }
-
-
-def merged(document: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a document with members changed: mappings member by member, but a kind of its own replaces the whole.
-
-    None takes a member away.
-    """
-    made = dict(document)
-    for name, value in change.items():
-        if value is None:
-            made.pop(name, None)
-        elif isinstance(value, Mapping) and isinstance(made.get(name), Mapping) and "kind" not in value:
-            made[name] = merged(made[name], value)
-        else:
-            made[name] = value
-    return made
 
 
 def _architectures() -> dict[str, dict[str, Any]]:
@@ -135,6 +120,30 @@ def _orders_of_the_feed() -> Mapping[str, Mapping[str, Any]]:
     return _orders(train_days=5)()
 
 
+def _one_change_tables() -> Iterator[Table]:
+    """Yields the tables of plain specs, on validation data."""
+    census = SHARED_DATA / "census_income"
+    splits = {"train": "train/*.parquet", "eval": "validation/*.parquet"}
+    october = {"train_days": 304, "eval_days": 31}
+    of_census, feed = WORK / "census_validation", WORK / "logs"
+
+    def table(name: str, data: Path, make: Callable[[], Any] = lambda: None, date: str = "", **of_data: Any) -> Table:
+        spec = f"plain_{name}.yaml"
+        # Half of the plain specs' epochs for Census: what is worth it shows before all of it is learned.
+        fixed = {"data": of_data, "training": {"epochs": 4}} if name.startswith("census") else {"data": of_data}
+        changes = one_change.rows_of(SPECS / spec, make, fixed)
+        return Table(name=f"one_change_{name}", spec=spec, data=data, changes=changes, date=date)
+
+    yield table(
+        "census_all_features",
+        of_census,
+        lambda: one_change.census_validation(census / "all_features", of_census),
+    )
+    yield table("census_nominal", census / "nominal", splits=splits)
+    yield table("online_retail", SHARED_DATA / "online_retail" / "lines", date="2011-10-31", **october)
+    yield table("feed", feed, lambda: ids.logs(feed), date="2024-03-06", train_days=5)
+
+
 TABLES = (
     Table(
         name="online_retail",
@@ -182,4 +191,5 @@ TABLES = (
         date="2024-03-06",
         changes=_orders_of_the_feed,
     ),
+    *_one_change_tables(),
 )

@@ -18,6 +18,7 @@ class Result(NamedTuple):
         commit: that was measured.
         aucs: by task.
         seconds: of training and evaluation.
+        epoch_cpu_s: seconds of processor time of an epoch; None: measured before that was.
     """
 
     table: str
@@ -27,6 +28,7 @@ class Result(NamedTuple):
     commit: str
     aucs: Mapping[str, float]
     seconds: float
+    epoch_cpu_s: float | None = None
 
 
 def read(path: Path) -> list[Result]:

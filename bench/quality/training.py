@@ -1,6 +1,9 @@
 """Trains a declared ranker in this process, as rank 0 of 1, and measures it on examples it has not seen."""
 
+import contextlib
+import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
@@ -14,26 +17,44 @@ from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.ranker import Ranker
 
 
-class _Quiet:
+class Quiet:
     """Stands in for the files that tell how far a job is."""
 
     def beat(self) -> None:
         pass
 
-    def stepped(self, examples: int, loss: float) -> None:
+    def beating(self) -> contextlib.nullcontext[None]:
+        return contextlib.nullcontext()
+
+    def stepped(self, examples: int, losses: object) -> None:
         pass
 
 
-def aucs(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str], *, seed: int) -> dict[str, float]:
-    """Returns each task's AUC after all epochs of the spec."""
+class Trained(NamedTuple):
+    """A model that was trained and measured.
+
+    Attributes:
+        aucs: after all epochs of the spec, by task.
+        epoch_cpu_s: seconds of processor time that an epoch of training took, over all threads.
+    """
+
+    aucs: dict[str, float]
+    epoch_cpu_s: float
+
+
+def trained(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str], *, seed: int) -> Trained:
+    """Trains a ranker by its spec and measures it."""
     training = declared.training.model_copy(update={"seed": seed})
     declared = declared.model_copy(update={"training": training})
     collectives.start()
     trainer = InStepTrainer(Ranker(declared), rank=0, ranks=1)
+    started = time.process_time()
     for epoch in range(training.epochs):
+        trainer.begin_epoch(epoch, lambda: None)
         batches = own_batches(declared, train, epoch=epoch, rank=0, ranks=1)
-        for _ in train_epoch(trainer, batches, _Quiet(), EpochReport()):  # type: ignore[arg-type]
+        for _ in train_epoch(trainer, batches, Quiet(), EpochReport()):  # type: ignore[arg-type]
             pass
+    epoch_cpu_s = (time.process_time() - started) / training.epochs
     large = declared.model_copy(update={"training": training.model_copy(update={"batch_size_per_rank": 4096})})
     labels, scores = [], []
     for batch in validation_batches(large, evaluated, rank=0, ranks=1):
@@ -41,7 +62,8 @@ def aucs(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str], *
         labels.append(batch["labels"].numpy())
         scores.append(np.concatenate([found[task] for task in declared.tasks], 1))
     labels_NT, scores_NT = np.concatenate(labels), np.concatenate(scores)
-    return {
+    aucs = {
         task: float(roc_auc_score(labels_NT[:, place], scores_NT[:, place]))
         for place, task in enumerate(declared.tasks)
     }
+    return Trained(aucs, epoch_cpu_s)

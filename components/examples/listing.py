@@ -40,17 +40,24 @@ class DayExamples(_Closed):
 
 
 class Listing(_Closed):
-    """The examples of every split, oldest day first."""
+    """The examples of every split, oldest day first.
+
+    Attributes:
+        format: of the file.
+        splits: by name.
+        history: days before those of the splits, read only for what happened on them.
+    """
 
     format: Literal[1] = FORMAT
     splits: dict[str, tuple[DayExamples, ...]]
+    history: tuple[DayExamples, ...] = ()
 
     def files(self, split: str) -> tuple[str, ...]:
         """Returns the files of a split in the order of the logs; none for a split that there is not."""
         return tuple(file for day in self.splits.get(split, ()) for file in day.files)
 
     def days(self) -> Iterator[DayExamples]:
-        """Yields all days; one that several splits have, once."""
+        """Yields all days of splits; one that several have, once."""
         yield from {day.files: day for days in self.splits.values() for day in days}.values()
 
 
@@ -68,7 +75,7 @@ def read_listing(uri: str) -> Listing:
         UserError: there is none, another version wrote it, or a file that it names is gone.
     """
     listing = read_document(uri, FILE_NAME, Listing)
-    for day in listing.days():
+    for day in (*listing.history, *listing.days()):
         for file in day.files:
             if not fileio.exists(file):
                 listed, store = posixpath.join(uri, FILE_NAME), posixpath.dirname(posixpath.dirname(day.folder))

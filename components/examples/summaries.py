@@ -115,6 +115,42 @@ def boundaries(points: Points, num: int) -> NDArray[Any]:
     return points.values_N[_at(points, np.arange(1, num) / num)]
 
 
+def ends_of_bins(points: Points, low: float, high: float, num: int) -> NDArray[np.float32]:
+    """Returns the ends of at most so many bins of equally many numbers, ascending and all different.
+
+    A number that repeats counts as often as fills one bin. Otherwise nine zeros in ten would leave one bin of ten to
+    all other numbers.
+
+    Args:
+        points: at least one.
+        low: the lowest number.
+        high: the highest number.
+        num: of bins.
+    """
+    capped = Points(points.values_N, _capped(points.weights_N, num))
+    return np.unique(np.array([low, *boundaries(capped, num), high], np.float32))
+
+
+def _capped(weights_N: NDArray[np.float64], num: int) -> NDArray[np.float64]:
+    """Returns weights, those above it lowered to one num-th of the sum of what is returned."""
+    if len(weights_N) <= num:
+        return np.ones_like(weights_N)
+    is_heavy_N = np.zeros(len(weights_N), bool)
+    while True:
+        cap = weights_N[~is_heavy_N].sum() / (num - is_heavy_N.sum())
+        if not (weights_N[~is_heavy_N] > cap).any():
+            return np.minimum(weights_N, cap)
+        is_heavy_N |= weights_N > cap
+
+
+def with_last_divided(ends_Q: NDArray[np.float32], num: int) -> NDArray[np.float32]:
+    """Returns the ends of so many bins, the last of those given divided evenly; as they are if they are none."""
+    if len(ends_Q) < 2:
+        return ends_Q
+    divided = np.linspace(ends_Q[-2], ends_Q[-1], num - len(ends_Q) + 3, dtype=np.float32)
+    return np.unique(np.concatenate([ends_Q[:-2], divided]))
+
+
 def at_most(points: Points, boundaries_Q: NDArray[Any]) -> NDArray[np.float64]:
     """Returns how many numbers are at most each of these."""
     cumulative_N = np.concatenate([[0.0], np.cumsum(points.weights_N)])

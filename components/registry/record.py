@@ -5,11 +5,14 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from components.registry.versions import WITHDRAWN
 from schemas.contracts.formats import refuse_other_format
+from schemas.contracts.root import Root
 from schemas.errors import UserError
 
 ENTRY = re.compile(r"^(\d{8})\.json$")
@@ -84,6 +87,20 @@ def read_record(path: str, read: Callable[[], bytes]) -> BlessedModel | None:
     except (OSError, ValueError) as error:  # Also pydantic's.
         first_line = str(error).splitlines()[0]
         raise UserError(f"{path}: is not a readable blessing (got {first_line}); {_REMEDY}") from error
+
+
+def read_records(root: Path, ranker: str) -> list[BlessedModel]:
+    """Returns every blessing of a ranker in a root on a disk, oldest first; none where there is no folder.
+
+    `components.registry.blessed.read_all` does the same for any address, and loads TFX for it.
+
+    Raises:
+        UserError: see `read_record`.
+    """
+    folder = Path(Root(str(root)).blessed(ranker))
+    files = sorted(path for path in folder.glob("*.json") if ENTRY.match(path.name))
+    read = [model for file in files if (model := read_record(str(file), file.read_bytes))]
+    return mark_withdrawn(read, lambda target: (path.name for path in (root / target).glob(f"{WITHDRAWN}/*")))
 
 
 def mark_withdrawn(models: Sequence[BlessedModel], listed: Callable[[str], Iterable[str]]) -> list[BlessedModel]:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from schemas.spec.metrics import UNCALIBRATED_METRIC
+
 FILE_NAME = "verdict.json"
 TEXT_FILE = "verdict.txt"
 Metrics = dict[str, float | None]
@@ -118,6 +120,7 @@ class Verdict(_Record):
             headline = f"blessed: all {len(gates)} gates held" if self.blessed else f"refused: {failed}"
         baseline = f"compared with {self.baseline}" if self.baseline else "compared with no other model"
         sentences = [f"{'pass' if gate.passed else 'FAIL'} {task}: {gate.reason}" for task, gate in gates]
+        sentences += [f"{task}: {told}" for task, judged in self.tasks.items() if (told := calibrated(judged.metrics))]
         return "\n".join([headline, baseline, *sentences, *(f"note {note}" for note in self.notes)]) + "\n"
 
     def blessed_by_hand(self, *, because: str, by: str, when: str) -> "Verdict":
@@ -126,3 +129,18 @@ class Verdict(_Record):
         note = f"blessed by hand by {by} at {when}, because {because} (overridden: {overridden})"
         update = {"blessed": True, "because": because, "by": by, "when": when, "notes": [note, *self.notes]}
         return self.model_copy(update=update)
+
+
+def calibrated(metrics: Metrics) -> str:
+    """Returns what a calibration has changed, in words, from a task's metrics; empty for a task without one."""
+    shown = (("calibration", "predicted over observed"), ("calibration_error", "calibration error"))
+    pairs = [(words, metrics.get(name), metrics.get(UNCALIBRATED_METRIC + name)) for name, words in shown]
+    if all(UNCALIBRATED_METRIC + name not in metrics for name, _ in shown):
+        return ""
+    return ", ".join(
+        f"{words} {_number(after)}, before calibration {_number(before)}" for words, after, before in pairs
+    )
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"

@@ -60,6 +60,8 @@ class IngestionReport(_Report):
         days: of each split, empty for logs without dates.
         missing_days: days of the window without rows.
         splits: by name.
+        history_days: days before those of the splits, read only for features of kind rate and count.
+        window_start: first of the window's train days, which the base may have learned; None for logs without dates.
         base: the checkpoint that training starts from; `days` then contains only the days after it. None: training
             starts from scratch.
         notes: for the user, on the choice of the base.
@@ -69,5 +71,7 @@ class IngestionReport(_Report):
     days: dict[str, list[str]]
     missing_days: list[str]
     splits: dict[str, SplitReport]
+    history_days: list[str] = []
+    window_start: str | None = None
     base: Base | None = None
     notes: list[str] = []

@@ -68,10 +68,13 @@ class DeadLetters:
         write_whole(self._folder / f"{file}.json", json.dumps(letter, indent=2) + "\n")
         _LOG.error("dead_letter=%s source=%s: %s", name, source or "main", reason)
 
-    def add_all(self, name: str, letters: Sequence[Letter]) -> None:
-        """Adds messages in one file; adding it again replaces it."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+    def put(self, name: str, letters: Sequence[Letter]) -> None:
+        """Writes messages in one file, in place of those that it had; without any, there is no file."""
         file = self._folder / f"{name}.jsonl"
+        if not letters:
+            file.unlink(missing_ok=True)
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
         write_whole(file, "".join(letter.line() for letter in letters))
         first = letters[0]
         place = f"{first.topic}/{first.partition}/{first.offset}"

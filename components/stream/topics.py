@@ -184,9 +184,9 @@ class Topics:
                 of_day = pa.array(np.flatnonzero(found.days == day))
                 rows[source, day_of(day)] = pa.Table.from_batches([found.batch.take(of_day)])
         counts["dead letters"] += len(letters)
-        if letters:
-            # Before the folder is sealed, and by its number: who is killed in between writes the same file again.
-            self._dead.add_all(f"landed-{number:012d}", letters)
+        # Before the folder is sealed, and by its number: who is killed in between writes this file again. The folder
+        # may then have fewer messages, and a letter comes with the next one: an old file must not stay, even for none.
+        self._dead.put(f"landed-{number:012d}", letters)
         begin = {(each.topic, each.partition): each.offset for each in reversed(self._gathered)}
         begin |= {key: place.next for key, place in self._places.items()}
         places = {

@@ -7,12 +7,11 @@ from components.processes.stopping import Stopped, StopSignals
 from pipelines.deploy import names
 from pipelines.deploy.api import Api, Launch
 from pipelines.deploy.errors import Transient, short
-from pipelines.deploy.printing import duration, minute
 from pipelines.deploy.reasons import log_command, pods_command, reason_of
 from pipelines.deploy.records import DATE_PARAMETER, Run
 from pipelines.deploy.release import Release, Say, publish
 from pipelines.deploy.steps import LONG_WAIT
-from pipelines.times import Clock, Moment
+from pipelines.times import Clock, Moment, duration, minute
 from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day
 from schemas.errors import UserError

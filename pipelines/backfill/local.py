@@ -103,6 +103,13 @@ def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_c
     return code
 
 
+def document(backfill: Backfill) -> dict[str, Any]:
+    """Returns the record of a backfill's dates as JSON, for programs; a date that has not ended is absent."""
+    record = read_record(backfill.folder, backfill.request.spec.name)
+    known = [record.dates[text] for text in map(str, backfill.dates) if text in record.dates]
+    return {"name": record.name, "dates": [date.model_dump(mode="json") for date in known]}
+
+
 def _run(backfill: Backfill, spec: Path, date: Day, stop: StopSignals, run_date: RunDate) -> DateRecord:
     request, text = backfill.request, date.isoformat()
     identity = identity_of(request)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.registry.base import base_for
-from components.registry.record import ENTRY, mark_withdrawn, read_record
-from components.registry.versions import WITHDRAWN
+from components.registry.record import read_records
 from components.steps.transform.code import transform_code
 from schemas.contracts.root import Root, RunFolder
 from schemas.contracts.statistics import FILE_NAME, Comparison, Statistics, compared, is_analyzed, parse_statistics
@@ -66,10 +65,11 @@ def find_base(folder: Path, name: str) -> Base:
             f"--base: holds no blessed model of '{name}' (got {folder}); give the root of runs of {name}, or the "
             "folder of one run, ROOT/runs/RUN"
         )
-    files = [file for file in sorted(records.iterdir()) if ENTRY.match(file.name)]
-    read = [model for file in files if (model := read_record(str(file), file.read_bytes))]
-    models = mark_withdrawn(read, lambda target: (path.name for path in (folder / target).glob(f"{WITHDRAWN}/*")))
-    choice = base_for(models, before=_AFTER_ALL_DAYS, exists=lambda uri: Path(uri, _CHECKPOINT, MANIFEST).is_file())
+    choice = base_for(
+        read_records(folder, name),
+        before=_AFTER_ALL_DAYS,
+        exists=lambda uri: Path(uri, _CHECKPOINT, MANIFEST).is_file(),
+    )
     if choice.base is None:
         raise UserError(
             f"--base: no checkpoint of a blessed '{name}' is left (got {folder}); the next run trains from nothing"

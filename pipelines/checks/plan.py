@@ -1,9 +1,10 @@
 """What `sangam plan` prints: memory by table, by rank and by parameter server, and whether it fits."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -73,6 +74,31 @@ def this_machine(plan: Plan, ranks_per_host: int | None = None) -> MemoryLimits:
         return MemoryLimits(of_rank, MemoryLimit(available, "available here for a server alone"))
     left = max(0, available - math.ceil(ranks * plan.ranks.high.peak)) // servers.number
     return MemoryLimits(of_rank, MemoryLimit(left, f"left here by the ranks for each of {servers.number} servers"))
+
+
+def document(plan: Plan, limits: MemoryLimits, ranks_per_host: int | None = None) -> dict[str, Any]:
+    """Returns the plan as JSON, for programs; all sizes in bytes."""
+
+    def processes(planned: Processes, limit: MemoryLimit | None) -> dict[str, Any]:
+        parts = {label: {"mean": part(planned.mean), "high": part(planned.high)} for label, part in _PARTS.items()}
+        return {
+            "number": planned.number,
+            "parts": parts,
+            "limit": limit.bytes if limit else None,
+            "fits": limit is None or planned.high.peak <= limit.bytes,
+        }
+
+    return {
+        "tables": {
+            name: {**dataclasses.asdict(table), "total_bytes": table.total_bytes} for name, table in plan.tables.items()
+        },
+        "ranks": processes(plan.ranks, limits.rank),
+        "parameter_servers": processes(plan.servers, limits.server) if plan.servers else None,
+        "parameters": {"embedded": plan.parameters_embedded, "dense": plan.parameters_dense, **plan.dense_parts},
+        "export_bytes": plan.export_bytes,
+        "export_peak_bytes": plan.export_peak_bytes,
+        "host_peak_bytes": ranks_per_host * plan.ranks.high.peak if ranks_per_host else None,
+    }
 
 
 def print_plan(plan: Plan, limits: MemoryLimits, console: Console, ranks_per_host: int | None = None) -> None:

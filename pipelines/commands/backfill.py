@@ -1,5 +1,6 @@
 """The command `sangam backfill`: the dates of a past period, on this machine or on Kubeflow."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -8,12 +9,13 @@ import typer
 
 from pipelines.commands.options import (
     CaCertOption,
+    JsonOption,
     NamespaceOption,
     SpecArgument,
     TokenEnvOption,
     TokenFileOption,
 )
-from pipelines.console import say, terminal
+from pipelines.console import print_json, say, say_error, terminal
 from pipelines.deploy.connection import Connection, connect
 from pipelines.deploy.release_options import ReleaseOptions
 from schemas.errors import UserError
@@ -62,6 +64,7 @@ def backfill(
     ignore_run: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="kfp: Do not wait for this unfinished run. Repeatable.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Runs a spec for each date of a past period, in order and one at a time.
 
@@ -70,31 +73,30 @@ def backfill(
     each task's metric by date, a date without logs is skipped if the spec says `missing_days: skip`, and
     output and record are in ROOT/backfill/NAME. On Kubeflow the options are those of `deploy`.
     """
-    release = {
-        "image": image,
-        "trainer_image": trainer_image,
-        "experiment": experiment,
-        "pipeline_root": pipeline_root,
-        "data_root": data_root,
-        "service_account": service_account,
-    }
+    release = {"image": image, "trainer_image": trainer_image, "experiment": experiment}
+    release |= {"pipeline_root": pipeline_root, "data_root": data_root, "service_account": service_account}
     server = {"namespace": namespace or None, "ca_cert": ca_cert, "token_env": token_env, "token_file": token_file}
     if on == "local":
         choices = {"retry_failed": retry_failed or None, "ignore_run": ignore_run or None}
         _refuse(on, {"host": host, **release, **server, **choices})
-        _on_this_machine(spec, first, last, _required(on, "--data", data), _required(on, "--root", root))
+        _on_this_machine(
+            spec, first, last, _required(on, "--data", data), _required(on, "--root", root), as_json=as_json
+        )
     _refuse(on, {"data": data, "root": root})
     release["image"] = _required(on, "--image", image)
     options = ReleaseOptions(**{name: value for name, value in release.items() if value is not None})
     connection = Connection(_required(on, "--host", host), namespace, token_env, token_file, ca_cert)
-    _on_kubeflow(spec, first, last, options, connection, retry_failed, frozenset(ignore_run or ()))
+    _on_kubeflow(spec, first, last, options, connection, retry_failed, frozenset(ignore_run or ()), as_json=as_json)
 
 
-def _on_this_machine(spec: Path, first: str, last: str, data: Path, root: Path) -> None:
-    from pipelines.backfill.local import check_backfill, run_backfill
+def _on_this_machine(spec: Path, first: str, last: str, data: Path, root: Path, *, as_json: bool) -> None:
+    from pipelines.backfill.local import check_backfill, document, run_backfill
 
     checked = check_backfill(spec, first, last, data, root)
-    raise typer.Exit(run_backfill(checked, terminal()))
+    code = run_backfill(checked, terminal(sys.stderr if as_json else None))
+    if as_json:
+        print_json({"exit_code": int(code), **document(checked)})
+    raise typer.Exit(code)
 
 
 def _on_kubeflow(
@@ -105,6 +107,8 @@ def _on_kubeflow(
     connection: Connection,
     retry_failed: bool,
     ignored_runs: frozenset[str],
+    *,
+    as_json: bool,
 ) -> None:
     from pipelines.backfill.dates import check_dates
     from pipelines.backfill.kubeflow import Choices, run_backfill
@@ -115,9 +119,13 @@ def _on_kubeflow(
     dates = check_dates(loaded, first, last)
     check_options(loaded, options)
     with connect(connection) as api:
-        say(f"compiling  {loaded.name}")
+        tell = say_error if as_json else say
+        tell(f"compiling  {loaded.name}")
         release = make_release(loaded, options, compile_for_kubeflow)
-        raise typer.Exit(run_backfill(api, release, dates, say, Choices(retry_failed, ignored_runs)))
+        code = run_backfill(api, release, dates, tell, Choices(retry_failed, ignored_runs))
+    if as_json:
+        print_json({"exit_code": int(code), "name": loaded.name, "dates": [date.isoformat() for date in dates]})
+    raise typer.Exit(code)
 
 
 def _required(on: str, option: str, value: Value | None) -> Value:

@@ -1,11 +1,13 @@
 """The command `sangam bless`."""
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipelines.console import quieten, say
+from pipelines.commands.options import JsonOption
+from pipelines.console import print_json, quieten, say
 from pipelines.times import utc_now
 from schemas.needless_imports import leave_out_needless_of_tfx
 
@@ -15,6 +17,7 @@ EPILOG = 'Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "th
 def bless(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run, ROOT/runs/RUN, or its summary.")],
     because: Annotated[str, typer.Option(help="The reason; it is recorded.")],
+    as_json: JsonOption = False,
 ) -> None:
     """Blesses and pushes a model that a quality gate has rejected, on your responsibility.
 
@@ -28,6 +31,9 @@ def bless(
     from pipelines.local.bless import current_user
 
     done = bless_run(run, because=because, by=current_user(), now=utc_now())
+    if as_json:
+        print_json(dataclasses.asdict(done))
+        return
     say(f"{'blessed already' if done.was_there else 'blessed'} {done.run} by {done.by}, because {done.because}")
     for sentence in done.overridden:
         say(f"overridden: {sentence}")

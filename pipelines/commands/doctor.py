@@ -1,18 +1,25 @@
 """The command `sangam doctor`."""
 
+import dataclasses
+
 import typer
 from rich.markup import escape
 
-from pipelines.console import terminal
+from pipelines.commands.options import JsonOption
+from pipelines.console import print_json, terminal
 from schemas.contracts.exit_codes import ExitCode
 
 EPILOG = "Example: sangam doctor\n\nExit codes: 0 all is well; 1 something is wrong."
 
 
-def doctor() -> None:
+def doctor(as_json: JsonOption = False) -> None:
     """Checks that this machine can run a pipeline, and says how to fix what is wrong."""
     from pipelines.checks.doctor import examine
 
+    if as_json:
+        findings = list(examine())
+        print_json([dataclasses.asdict(finding) for finding in findings])
+        raise typer.Exit(ExitCode.DONE if all(finding.is_ok for finding in findings) else ExitCode.FAILED)
     console, wrong = terminal(), 0
     for finding in examine():
         wrong += not finding.is_ok

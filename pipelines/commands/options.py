@@ -13,6 +13,13 @@ RootOption = Annotated[
     Path, typer.Option("--root", help="Folder for everything that runs write; created if it does not exist.")
 ]
 
+RunArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="A run: ROOT/runs/ID, the beginning of the ID, ROOT/runs/latest, or the root for its latest run.",
+    ),
+]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the ranker, as in its spec.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import SpecArgument
-from pipelines.console import say, terminal
+from pipelines.commands.options import JsonOption, SpecArgument
+from pipelines.console import print_json, say, terminal
 
 EPILOG = "Example: sangam plan pipelines/specs/short_video.yaml --rows users=80e6,posts=55e6 --ranks 8"
 
@@ -38,9 +38,18 @@ def plan(
     ranks_per_host: Annotated[
         int | None, typer.Option(min=1, help="Also print the memory that a host of this many ranks needs.")
     ] = None,
+    samples_per_s: Annotated[
+        float | None,
+        typer.Option(
+            "--samples-per-s", min=0.001, help="Also print what training costs at this rate of all ranks, by `cost`."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Prints the memory that a ranker needs, by table and by process. Exits with 2 if it does not fit."""
-    from pipelines.checks.plan import given, print_plan, refuse_unfit, this_machine
+    """Prints the memory that a ranker needs, by table and by process, and what its training costs where the spec has
+    prices. Exits with 2 if it does not fit."""
+    from pipelines.checks.plan import document, given, print_plan, refuse_unfit, this_machine
+    from pipelines.checks.planned_cost import planned_cost
     from schemas.derived.plan import plan as plan_of
     from schemas.loading import load_spec
     from schemas.quantities import parse_rows
@@ -49,6 +58,13 @@ def plan(
     counts = parse_rows("--rows", rows)
     made = plan_of(loaded, rows=counts, ranks=ranks or loaded.cluster.ranks, servers=parameter_servers)
     limits = given(made, memory_per_rank, memory_per_server) or this_machine(made, ranks_per_host)
-    print_plan(made, limits, terminal(), ranks_per_host)
+    cost = planned_cost(loaded, ranks or loaded.cluster.ranks, samples_per_s)
+    if as_json:
+        print_json(document(made, limits, ranks_per_host) | {"cost": None if cost is None else cost._asdict()})
+    else:
+        print_plan(made, limits, terminal(), ranks_per_host)
+        if cost is not None:
+            say(cost.text())
     refuse_unfit(made, limits)
-    say("it fits")
+    if not as_json:
+        say("it fits")

@@ -8,7 +8,8 @@ import typer
 
 from components.registry import holds
 from components.registry import versions as registry
-from pipelines.console import say
+from pipelines.commands.options import JsonOption
+from pipelines.console import print_json, say
 from pipelines.times import utc_now
 from schemas.contracts import deltas
 from schemas.errors import UserError
@@ -35,6 +36,7 @@ def rollback(
     release: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Let deltas of this version go out again instead.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Withdraws the newest version, so that the one before it is served again.
 
@@ -46,23 +48,43 @@ def rollback(
         if because or to is not None or restore is not None:
             raise UserError("--release: goes with no other option (got several); give it alone")
         held = holds.release(directory, release)
-        say(f"released {release}, which was held at delta {held.number}: {held.because}")
-        return
-    if restore is not None:
+        told = [f"released {release}, which was held at delta {held.number}: {held.because}"]
+        done: dict[str, object] = {"released": release}
+    elif restore is not None:
         if because or to is not None:
             raise UserError("--restore: goes with neither --because nor --to (got both); give it alone")
         registry.restore(directory, restore)
-        say(f"restored {restore}; {_newest(directory)}")
+        told, done = [f"restored {restore}; {_newest(directory)}"], {"restored": restore}
+    else:
+        told, done = _back(directory, because, to)
+    if as_json:
+        print_json(
+            {"withdrawn": [], "held": None, "restored": None, "released": None, **done, "newest": _last(directory)}
+        )
         return
+    for line in told:
+        say(line)
+
+
+def _back(directory: Path, because: str, to: str | None) -> tuple[list[str], dict[str, object]]:
+    """Goes back to a version or a delta; returns what to tell, for people and for programs."""
     now = utc_now().replace(microsecond=0)
     if to is not None and "+" in to:
         gone = holds.hold(directory, to=to, because=because, by=getpass.getuser(), now=now)
-        say(f"held {to}" + (f"; withdrew {', '.join(gone)}, which include later deltas" if gone else ""))
-        say(f"to undo: sangam rollback {directory} --release {to.partition('+')[0]}")
-        return
+        return [
+            f"held {to}" + (f"; withdrew {', '.join(gone)}, which include later deltas" if gone else ""),
+            f"to undo: sangam rollback {directory} --release {to.partition('+')[0]}",
+        ], {"held": to, "withdrawn": gone}
     withdrawn = registry.withdraw(directory, because=because, now=now, to=to)
-    say(f"withdrew {', '.join(withdrawn)}; {_newest(directory)}")
-    say(f"to undo: sangam rollback {directory} --restore {withdrawn[-1]}")
+    return [
+        f"withdrew {', '.join(withdrawn)}; {_newest(directory)}",
+        f"to undo: sangam rollback {directory} --restore {withdrawn[-1]}",
+    ], {"withdrawn": withdrawn}
+
+
+def _last(directory: Path) -> str | None:
+    available = registry.versions(directory)
+    return available[-1] if available else None
 
 
 def _newest(directory: Path) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import DataOption, RootOption, SpecArgument
+from pipelines.commands.options import DataOption, JsonOption, RootOption, SpecArgument
 from pipelines.console import say_error
 from schemas.contracts.exit_codes import ExitCode
 
@@ -30,11 +30,13 @@ def run(
             help="Read every log file again to see whether it has changed, even if its size and time are the same.",
         ),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Runs the whole pipeline on this machine: ingest, validate, transform, train, evaluate, push.
 
     Steps whose inputs and code have not changed since an earlier run on the same root are taken from its cache; after
-    a run was killed, the same command resumes it. The summary of the run is ROOT/runs/RUN/summary.json.
+    a run was killed, the same command resumes it. The summary of the run is ROOT/runs/RUN/summary.json; --json prints
+    it, and sends all else to standard error.
     """
     from components.steps.example_gen.files.digests import forget
     from pipelines.local.request import check_request
@@ -48,4 +50,4 @@ def run(
     except KeyboardInterrupt:
         say_error("stopped before the run began")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    raise typer.Exit(run_and_report(request))
+    raise typer.Exit(run_and_report(request, as_json=as_json))

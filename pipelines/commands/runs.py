@@ -1,44 +1,81 @@
 """The command `sangam runs`."""
 
-import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pipelines.commands.options import (
     CaCertOption,
-    HostOption,
     JsonOption,
-    NameArgument,
     NamespaceOption,
     TokenEnvOption,
     TokenFileOption,
 )
-from pipelines.console import terminal
+from pipelines.console import print_json, terminal
 from pipelines.deploy.connection import Connection, connect
+from schemas.errors import UserError
 
-EPILOG = "Example: sangam runs short_video --host http://localhost:8888 --limit 30"
+EPILOG = (
+    "Example: sangam runs runs --last 30\n\nExample: sangam runs short_video --host http://localhost:8888 --last 30"
+)
 
 
 def runs(
-    name: NameArgument,
-    host: HostOption,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most runs to print, newest first.")] = 14,
+    given: Annotated[
+        str, typer.Argument(metavar="ROOT|NAME", help="Pipeline root on this machine; with --host, name of the ranker.")
+    ],
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="URL", help="Address of Kubeflow Pipelines: runs there.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--last", "--limit", min=1, max=1000, help="Most runs to print, newest first.")
+    ] = 14,
+    name: Annotated[str | None, typer.Option("--name", help="Of a root: only runs of this ranker.")] = None,
     namespace: NamespaceOption = "",
     ca_cert: CaCertOption = None,
     token_env: TokenEnvOption = None,
     token_file: TokenFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Prints a ranker's runs on Kubeflow, newest first: date, state, duration and the step that failed."""
+    """Prints runs, newest first: date, state, duration and the step that failed.
+
+    Those in a pipeline root on this machine, also with the pushed version and the mean AUC; or those of a ranker on
+    Kubeflow.
+    """
+    if host is None:
+        server = {"--namespace": namespace, "--ca-cert": ca_cert, "--token-env": token_env, "--token-file": token_file}
+        _refuse("without --host", server)
+        _print_local(Path(given), name, limit, as_json=as_json)
+        return
+    _refuse("with --host", {"--name": name})
     from pipelines.deploy.printing import print_runs
     from pipelines.deploy.reasons import reason_of
     from pipelines.deploy.state import recent_runs, run_document
     from pipelines.times import utc_now
 
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
-        recent, now = recent_runs(api, name, limit), utc_now()
+        recent, now = recent_runs(api, given, limit), utc_now()
     if as_json:
-        print(json.dumps([run_document(run, name, now, reason_of(run)) for run in recent], indent=2))
+        print_json([run_document(run, given, now, reason_of(run)) for run in recent])
     else:
-        print_runs(recent, name, now, terminal())
+        print_runs(recent, given, now, terminal())
+
+
+def _print_local(root: Path, name: str | None, limit: int, *, as_json: bool) -> None:
+    from pipelines.history.printing import print_runs
+    from pipelines.history.runs import read_runs
+    from pipelines.times import utc_now
+
+    found, now = read_runs(root, name, limit), utc_now()
+    if as_json:
+        print_json([run.document(now) for run in found])
+    else:
+        print_runs(found, now, terminal())
+
+
+def _refuse(where: str, options: Mapping[str, object]) -> None:
+    for option, value in options.items():
+        if value:
+            raise UserError(f"{option}: has no effect {where} (got {value}); leave it out")

@@ -1,7 +1,5 @@
 """The command `sangam status`."""
 
-import json
-
 import typer
 
 from pipelines.commands.options import (
@@ -14,7 +12,7 @@ from pipelines.commands.options import (
     TokenEnvOption,
     TokenFileOption,
 )
-from pipelines.console import terminal
+from pipelines.console import print_json, terminal
 from pipelines.deploy.connection import Connection, connect
 
 EPILOG = (
@@ -43,7 +41,7 @@ def status(
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
         state = state_of(api, name, utc_now(), root)
     if as_json:
-        print(json.dumps(state.document(), indent=2))
+        print_json(state.document())
     else:
         print_state(state, terminal())
     raise typer.Exit(EXIT_CODES[state.health])

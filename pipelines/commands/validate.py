@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import SpecArgument
-from pipelines.console import say
+from pipelines.commands.options import JsonOption, SpecArgument
+from pipelines.console import print_json, say
 
 EPILOG = "Example: sangam validate pipelines/specs/short_video.yaml --base demo/root"
 
@@ -21,19 +21,22 @@ def validate(
             "blessed model of a root.",
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Checks a spec. Prints every mistake with its line, the value given and what is allowed."""
     from schemas.loading import load_spec
     from schemas.spec import digest
 
     loaded = load_spec(spec)
-    counts = (
-        f"{len(loaded.features)} features, {len(loaded.tables)} tables, "
-        f"{len(loaded.tasks)} tasks, {len(loaded.gates)} gates"
-    )
-    say(f"ok {loaded.name} {digest(loaded)} ({counts})")
+    numbers = {part: len(getattr(loaded, part)) for part in ("features", "tables", "tasks", "gates")}
+    kept = []
     if base is not None:
         from pipelines.checks.base import difference, find_base, lines
 
-        for line in lines(loaded, difference(loaded, find_base(base, loaded.name))):
-            say(line)
+        kept = list(lines(loaded, difference(loaded, find_base(base, loaded.name))))
+    if as_json:
+        print_json({"name": loaded.name, "digest": digest(loaded), **numbers, "base": kept})
+        return
+    say(f"ok {loaded.name} {digest(loaded)} ({', '.join(f'{number} {part}' for part, number in numbers.items())})")
+    for line in kept:
+        say(line)

@@ -4,16 +4,21 @@ from typing import Annotated
 
 import typer
 
-from pipelines.console import say
+from pipelines.commands.options import JsonOption
+from pipelines.console import print_json, say
 
 EPILOG = "Example: sangam version"
 
 
-def version() -> None:
+def version(as_json: JsonOption = False) -> None:
     """Prints the version and the commit of the code."""
     from pipelines.provenance import VERSION, code_folder, git_commit
 
-    say(f"sangam {VERSION} {git_commit(code_folder()) or ''}".rstrip())
+    commit = git_commit(code_folder())
+    if as_json:
+        print_json({"version": VERSION, "commit": commit})
+    else:
+        say(f"sangam {VERSION} {commit or ''}".rstrip())
 
 
 def _print_and_exit(is_wanted: bool) -> None:

@@ -1,7 +1,5 @@
 """What `sangam status` and `sangam runs` print."""
 
-import datetime
-
 from rich.console import Console
 
 from pipelines.console import say, table
@@ -9,7 +7,7 @@ from pipelines.deploy.errors import short
 from pipelines.deploy.records import Run
 from pipelines.deploy.state import State, date_text, kind_of
 from pipelines.deploy.steps import StepState
-from pipelines.times import Moment, date_of, time_of
+from pipelines.times import Moment, date_of, duration, minute, time_of
 
 _STYLES = {"succeeded": "green", "skipped": "green", "failed": "red", "canceled": "red", "running": "yellow"}
 _HEALTH_TEXTS = {
@@ -104,22 +102,6 @@ def print_runs(runs: list[Run], ranker: str, now: Moment, console: Console) -> N
             failed.name if failed else "",
         )
     console.print(shown)
-
-
-def minute(moment: Moment) -> str:
-    """Returns a time to the minute, in UTC."""
-    return f"{moment.astimezone(datetime.timezone.utc):%Y-%m-%d %H:%M}"
-
-
-def duration(seconds: float) -> str:
-    """Returns a duration in its two largest units."""
-    whole = max(0, round(seconds))
-    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {whole % 60:02d} s" if minutes else f"{whole} s"
 
 
 def _line(console: Console, label: str, text: str) -> None:

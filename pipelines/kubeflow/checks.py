@@ -37,7 +37,7 @@ def check(spec: Spec, target: Target) -> None:
     Raises:
         UserError: every reason, one per line.
     """
-    problems = [*_caching(spec), *_retries(spec), *_timeouts(spec, target), *_engines(spec, target)]
+    problems = [*_keep(spec), *_caching(spec), *_retries(spec), *_timeouts(spec, target), *_engines(spec, target)]
     problems += _kubeflow(spec, target) if target.flavour == "kubeflow" else _vertex(spec, target)
     if problems:
         raise UserError("\n".join(dict.fromkeys(problems)))
@@ -54,6 +54,12 @@ def _place(spec: Spec, name: StepName, field: str) -> str:
     step = spec.cluster.steps.get(name)
     own = step is not None and field in step.model_fields_set
     return f"cluster.steps.{name}.{field}" if own else f"cluster.default.{field}"
+
+
+def _keep(spec: Spec) -> Iterator[str]:
+    if spec.keep is not None:
+        got = spec.keep.model_dump_json(exclude_none=True)
+        yield f"keep: removes nothing here (got {got}); remove it: the backend has its own rules for its artifacts"
 
 
 def _caching(spec: Spec) -> Iterator[str]:

@@ -5,11 +5,14 @@ import fcntl
 import functools
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from schemas.contracts.root import LOCK_FILE
 from schemas.errors import UserError
+
+_TRIES, _BETWEEN_S = 3, 0.02
 
 
 class RootInUse(UserError):
@@ -30,20 +33,40 @@ def locked(root: Path) -> Iterator[Callable[[], None]]:
     held = [fd]
     os.register_at_fork(after_in_child=lambda: _close(held))
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _taken(fd, fcntl.LOCK_EX):
             holder = os.pread(fd, 320, 0).decode(errors="replace").strip() or "unknown"
             raise RootInUse(
                 f"--root: another run is using it (got {root}, held by process {holder}); "
                 "wait until it has ended, or choose another root"
-            ) from None
+            )
         os.ftruncate(fd, 0)
         renew = functools.partial(_renew, root, fd)
         renew()
         yield renew
     finally:
         _close(held)
+
+
+def is_locked(folder: Path) -> bool:
+    """Says whether a process holds the lock of a root, or of a search; takes it for a moment to know."""
+    try:
+        fd = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _taken(fd, fcntl.LOCK_SH)
+    finally:
+        os.close(fd)
+
+
+def _taken(fd: int, kind: int) -> bool:
+    """Takes a lock, unless another process holds it for longer than `is_locked` does."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+            return True
+        time.sleep(_BETWEEN_S)
+    return False
 
 
 def _renew(root: Path, fd: int) -> None:

@@ -22,7 +22,10 @@ from pipelines.local.logs import check_logs
 from pipelines.local.progress import TerminalProgress
 from pipelines.local.request import RunRequest, run_id
 from pipelines.local.result.outcome import RunEnd, summarize
+from pipelines.local.result.page import write_page
+from pipelines.local.result.spec_file import write_spec
 from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
+from pipelines.local.retention.after_run import clean_after_run
 from pipelines.local.steps import Observer, Step
 from pipelines.local.watched import RunJournal
 from pipelines.provenance import code_folder, git_commit
@@ -99,6 +102,7 @@ def run_locally(
         journal = journal or RunJournal()
         reserve(run_folder)
         journal.opened(run_folder)
+        write_spec(run_folder, request.spec)
         say(f"run {run_folder.name}, logs in {logs}", console)
         commit = _open_run(request, run_folder)
         journal.opened(run_folder, commit)
@@ -122,7 +126,12 @@ def run_locally(
         summary = summarize(request, run_folder, record.steps, ending, commit)
         stop_code = stop.request.exit_code if stop.request else 0
         code = exit_code(summary, stop_code, is_mistake=told is None and _is_mistake(failure))
-        return Outcome(summary, write_summary(summary), code, record.log)
+        summary = summary.model_copy(update={"exit_code": code})
+        path = write_summary(summary)
+        if not stop.request:
+            write_page(summary, record.steps, record.log)
+            clean_after_run(request, console)
+        return Outcome(summary, path, code, record.log)
 
 
 def _open_run(request: RunRequest, run_folder: Path) -> str | None:

@@ -2,8 +2,7 @@
 
 import os
 from pathlib import Path
-
-from rich.console import Console
+from typing import TextIO
 
 from pipelines.console import say, terminal
 from pipelines.local.full_disk import DiskWatch, full_disk
@@ -15,10 +14,13 @@ from pipelines.local.result.summary import Summary
 from pipelines.local.run import BuildPipeline, run_locally
 from pipelines.local.watched import STOP_S, RunJournal, watched
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.root import PAGE_FILE
 from schemas.errors import UserError
 
 
-def run_and_report(request: RunRequest, build: BuildPipeline | None = None, *, stop_s: float = STOP_S) -> int:
+def run_and_report(
+    request: RunRequest, build: BuildPipeline | None = None, *, stop_s: float = STOP_S, as_json: bool = False
+) -> int:
     """Runs, shows the progress and the result, and returns the exit code; does not return from a run that failed.
 
     The run is a child process; this one handles signals, and writes the summary if the child cannot.
@@ -27,45 +29,62 @@ def run_and_report(request: RunRequest, build: BuildPipeline | None = None, *, s
         request: what to run.
         build: makes the pipeline; default: the spec's.
         stop_s: time from a signal until whatever still runs is killed.
+        as_json: prints the summary on standard output, and all else on standard error.
     """
-    console, errors = terminal(keep_stream(1)), terminal(keep_stream(2))
-    ended = watched(request, console, lambda journal: _run(request, build, journal, console, errors), stop_s=stop_s)
+    screen = _Screen(keep_stream(1), keep_stream(2), as_json)
+    console = screen.console
+    ended = watched(request, console, lambda journal: _run(request, build, journal, screen), stop_s=stop_s)
     if isinstance(ended, int):
         return ended
     console.show_cursor()
     if ended.summary is None:
-        say("stopped before the run began", errors)
+        say("stopped before the run began", screen.errors)
     else:
-        _tell(request, ended.summary, ended.path, ended.log, console, errors)
+        _tell(request, ended.summary, ended.path, ended.log, screen)
     return ended.exit_code
 
 
-def _run(
-    request: RunRequest, build: BuildPipeline | None, journal: RunJournal, console: Console, errors: Console
-) -> int:
+class _Screen:
+    """Where what is printed goes: progress and report, errors, and the document for programs."""
+
+    def __init__(self, out: TextIO, err: TextIO, as_json: bool):
+        self._document = out if as_json else None
+        self.console, self.errors = terminal(err if as_json else out), terminal(err)
+
+    def print_document(self, path: Path) -> None:
+        """Prints the summary, where a program has asked for it."""
+        if self._document is not None:
+            self._document.write(path.read_text(encoding="utf-8"))
+            self._document.flush()
+
+
+def _run(request: RunRequest, build: BuildPipeline | None, journal: RunJournal, screen: _Screen) -> int:
     """Runs in this process."""
     try:
-        outcome = run_locally(request, console, build, journal)
+        outcome = run_locally(request, screen.console, build, journal)
     except UserError as error:
-        say(str(error), errors)
+        say(str(error), screen.errors)
         return ExitCode.ROOT_IN_USE
     except OSError as error:
         # Not even the run's folder could be written.
         told = full_disk(error, request, (), DiskWatch(request.root))
-        say(told or f"--root: cannot be used (got {error})", errors)
+        say(told or f"--root: cannot be used (got {error})", screen.errors)
         os._exit(ExitCode.FAILED)
-    _tell(request, outcome.summary, outcome.summary_path, outcome.log, console, errors)
+    _tell(request, outcome.summary, outcome.summary_path, outcome.log, screen)
     if outcome.summary.status != "succeeded":
         # Beam's threads may still work on the step that failed, and Python would wait for them.
         os._exit(outcome.exit_code)
     return outcome.exit_code
 
 
-def _tell(request: RunRequest, summary: Summary, path: Path, log: Path, console: Console, errors: Console) -> None:
-    print_report(summary, console)
+def _tell(request: RunRequest, summary: Summary, path: Path, log: Path, screen: _Screen) -> None:
+    print_report(summary, screen.console)
     if summary.error:
-        say(f"{summary.error}\nlog: {log}", errors)
-    say(f"summary: {path}", console)
+        say(f"{summary.error}\nlog: {log}", screen.errors)
+    say(f"summary: {path}", screen.console)
+    if (page := path.with_name(PAGE_FILE)).exists():
+        say(f"report: {page}", screen.console)
+    screen.print_document(path)
     # Last: the receiver may be slow, and its answer changes nothing.
     if problem := alert(request.spec, summary):
-        say(problem, errors)
+        say(problem, screen.errors)

@@ -192,8 +192,9 @@ def watched(
     else:
         ending = RunEnd("failed", _how(code, journal, oom_watch.out_of_memory()), seconds)
     summary = summarize(request, folder, journal.steps_until(time.time(), ending), ending, journal.commit)
+    summary = summary.model_copy(update={"exit_code": stopped.exit_code if stopped else ExitCode.FAILED})
     log = RunFolder(folder).logs / f"{journal.current[0] if journal.current else 'run'}.log"
-    return InterruptedRun(stopped.exit_code if stopped else ExitCode.FAILED, summary, write_summary(summary), log)
+    return InterruptedRun(summary.exit_code or ExitCode.FAILED, summary, write_summary(summary), log)
 
 
 def _how(code: int, journal: RunJournal, out_of_memory: OutOfMemory | None) -> str:

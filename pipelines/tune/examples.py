@@ -1,4 +1,6 @@
-"""The examples of a search: the pipeline's steps from the logs to Transform, run once, in a child process.
+"""The examples of a search: the pipeline's steps from the logs to Transform, in a child process.
+
+Run once for each set of features that trials have.
 
 `python -m pipelines.tune.examples SPEC DATE DATA ROOT OUTPUT`; unchanged steps come from the root's cache, as in any
 run.
@@ -17,11 +19,12 @@ from pipelines.local.child_run import run_child
 from pipelines.local.output import keep_stream
 from pipelines.local.request import RunRequest
 from pipelines.local.run import run_locally
-from pipelines.tune.request import SearchRequest, check_tune
+from pipelines.tune.request import SearchRequest, run_of_examples
 from pipelines.tune.training import Examples
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
 from schemas.files import tail, write_whole
+from schemas.loading import load_spec
 from schemas.spec.data import TRAIN, VALIDATION
 
 _MODULE = "pipelines.tune.examples"
@@ -53,7 +56,7 @@ def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSi
 
     Args:
         request: the search.
-        spec: the search's own copy of the spec.
+        spec: file of a spec with the features.
         output: file to write the paths of the examples to.
         stop: entered by the caller.
 
@@ -77,7 +80,7 @@ def make_examples(request: SearchRequest, spec: Path, output: Path, stop: StopSi
 def main(spec: str, date: str, data: str, root: str, output: str) -> int:
     """Runs the steps in this process; returns the exit code."""
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
-    request = check_tune(Path(spec), date or None, Path(data), Path(root), trials=None, jobs=1).run
+    request = run_of_examples(load_spec(Path(spec)), date or None, Path(data), Path(root))
     console = terminal(keep_stream(1))
     pipelines: list[Any] = []
 

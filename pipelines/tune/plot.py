@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pipelines.tune.records import Objective, Trial, best_of
-from schemas.spec.tuning import Choice, Range
+from schemas.spec.tuning import Choice, Range, Together
 
 _PANELS_A_ROW = 3
 _LABEL_LETTERS = 24
@@ -54,7 +54,7 @@ def _history(panel: Axes, trials: Sequence[Trial], objective: Objective) -> None
 
 def _slice(panel: Axes, trials: Sequence[Trial], objective: Objective, key: str, searched: Range) -> None:
     trials = [trial for trial in trials if key in trial.values]
-    if isinstance(searched, Choice):
+    if isinstance(searched, Choice | Together):
         choices = [json.dumps(value, sort_keys=True) for value in searched.values]
         where = [float(choices.index(json.dumps(trial.values[key], sort_keys=True))) for trial in trials]
         labels = [text if len(text) <= _LABEL_LETTERS else f"{text[: _LABEL_LETTERS - 1]}…" for text in choices]

@@ -9,13 +9,14 @@ from typing import Any
 
 from components.caching.code_digest import code_digest
 from pipelines.local.request import RunRequest, check_request
+from schemas.derived.search import PreparedSearch, search_of
 from schemas.errors import UserError
 from schemas.loading import Parsed, parse_spec
 from schemas.spec import Spec
 from schemas.spec.tuning import Tuning
 
 IDENTITY_FILE, STUDY_FILE = "search.json", "study.sqlite"
-_HOW_LONG = {"trials", "timeout_s"}
+_HOW_LONG = {"trials", "minutes"}
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class SearchRequest:
     Attributes:
         spec_path: as the user gave it.
         parsed: the spec, as it was read.
-        tune: its section `tune`, with the requested number of trials.
+        prepared: its search, with the requested number of trials and minutes.
         run: the run of the steps that make the examples.
         identity: everything that its trials share, by dotted path: another spec, other ranges or other code make
             another search.
@@ -34,10 +35,15 @@ class SearchRequest:
 
     spec_path: Path
     parsed: Parsed
-    tune: Tuning
+    prepared: PreparedSearch
     run: RunRequest
     identity: Mapping[str, Any]
     jobs: int
+
+    @property
+    def tune(self) -> Tuning:
+        """The section `tune`, with all ranges."""
+        return self.prepared.tune
 
     @property
     def searches(self) -> Path:
@@ -52,7 +58,14 @@ class SearchRequest:
 
 
 def check_tune(
-    spec_path: Path, date: str | None, data: Path, root: Path, *, trials: int | None, jobs: int
+    spec_path: Path,
+    date: str | None,
+    data: Path,
+    root: Path,
+    *,
+    trials: int | None,
+    jobs: int,
+    minutes: float | None = None,
 ) -> SearchRequest:
     """Returns the search, or says what is wrong with it.
 
@@ -63,16 +76,22 @@ def check_tune(
     tune = parsed.spec.tune
     if tune is None:
         raise UserError(
-            f"{spec_path}: tune: is missing; declare the ranges to search over, as in docs/tuning.md: "
+            f"{spec_path}: tune: is missing; write tune: auto for a prepared search, or the ranges to search over, as "
+            "in docs/tuning.md: "
             "tune: {ranges: {training.dense_optimizer.learning_rate: {kind: float, low: 1e-4, high: 1e-2, log: true}}}"
         )
-    if trials is not None:
-        tune = tune.model_copy(update={"trials": trials})
-    # Trials train from nothing, so they need the examples of all days; and a search sends no alerts.
-    training = parsed.spec.training.model_copy(update={"mode": "full"})
-    spec = parsed.spec.model_copy(update={"training": training, "alerts": None})
-    run = check_request(spec, date, data, root)
-    return SearchRequest(spec_path, parsed, tune, run, _identity(parsed.spec, tune, run), jobs)
+    asked = {key: value for key, value in (("trials", trials), ("minutes", minutes)) if value is not None}
+    prepared = search_of(parsed.spec, tune.model_copy(update=asked))
+    run = run_of_examples(parsed.spec, date, data, root)
+    return SearchRequest(spec_path, parsed, prepared, run, _identity(parsed.spec, prepared.tune, run), jobs)
+
+
+def run_of_examples(spec: Spec, date: str | None, data: Path, root: Path) -> RunRequest:
+    """Returns the run of the steps that make examples, or says what is wrong with it."""
+    # Trials train from nothing, so they need the examples of all days. A search sends no alerts and removes nothing.
+    training = spec.training.model_copy(update={"mode": "full"})
+    changes = {"training": training, "alerts": None, "keep": None}
+    return check_request(spec.model_copy(update=changes), date, data, root)
 
 
 def _identity(spec: Spec, tune: Tuning, run: RunRequest) -> dict[str, Any]:

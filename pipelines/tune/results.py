@@ -16,6 +16,7 @@ from pipelines.tune.request import SearchRequest
 from schemas.files import write_whole
 from schemas.loading import load_spec
 from schemas.loading.documents import whole, with_values
+from schemas.loading.tuning_ranges import changes
 
 BEST_FILE, TABLE_FILE, PAGE_FILE, PLOT_FILE = "best.yaml", "trials.csv", "trials.md", "trials.png"
 
@@ -27,8 +28,10 @@ def write_best(request: SearchRequest, best: Trial, objective: Objective) -> Pat
     """
     written = copy.deepcopy(request.parsed.written)
     del written["tune"]
-    values = {path: _on_one_line(value) for path, value in best.values.items()}
-    made = with_values(written, whole(request.parsed.spec), values)
+    values = {**request.prepared.changes, **changes(best.values, request.tune.ranges)}
+    made = with_values(
+        written, whole(request.parsed.spec), {path: _on_one_line(value) for path, value in values.items()}
+    )
     yaml = YAML(typ="rt")
     yaml.width = 120
     yaml.indent(mapping=2, sequence=4, offset=2)

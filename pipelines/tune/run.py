@@ -1,11 +1,14 @@
 """A search on the terminal, from its folder to the best spec."""
 
 import contextlib
+import dataclasses
 import json
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -17,21 +20,23 @@ from pipelines.tune.examples import ExamplesFailed, make_examples, read_examples
 from pipelines.tune.plot import draw_trials
 from pipelines.tune.records import Objective, Trial, best_of, objective_of, trials_of
 from pipelines.tune.request import IDENTITY_FILE, STUDY_FILE, SearchRequest, what_is_new
-from pipelines.tune.results import PLOT_FILE, shown, write_best, write_page, write_table
-from pipelines.tune.search import HOPELESS_AFTER, Search, Start, Watcher, is_hopeless, open_study
-from pipelines.tune.training import Examples, Training, remove_checkpoints, trial_folder
+from pipelines.tune.results import BEST_FILE, PLOT_FILE, shown, write_best, write_page, write_table
+from pipelines.tune.search import HOPELESS_AFTER, Search, Start, Watcher, is_hopeless, most_trials, open_study
+from pipelines.tune.training import Examples, Training, TrialFailed, remove_checkpoints, trial_folder
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
+from schemas.files import write_whole
+from schemas.spec import Spec, digest
 
 _SHOWN_CHANGES = 5
 
-Launch = Callable[[Path, Examples], Start]
-"""Makes what starts a trial from the search's folder and examples."""
+Launch = Callable[[Path, Callable[[Spec], Examples]], Start]
+"""Makes what starts a trial from the search's folder and the examples of a spec."""
 
 
-def launch_trainings(folder: Path, examples: Examples) -> Start:
+def launch_trainings(folder: Path, examples: Callable[[Spec], Examples]) -> Start:
     """Returns what starts a trial as a training job, in `trials/<number>` of the search's folder."""
-    return lambda number, spec: Training(trial_folder(folder, number), spec, examples)
+    return lambda number, spec: Training(trial_folder(folder, number), spec, examples(spec))
 
 
 def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_trainings) -> int:
@@ -44,8 +49,8 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
         except UserError as error:
             say(str(error), console)
             return ExitCode.ROOT_IN_USE
-        study = open_study(request.folder / STUDY_FILE, request.parsed.spec.name, request.tune, objective)
-        search = Search(request.parsed, request.tune, objective, study)
+        study = open_study(request.folder / STUDY_FILE, request.parsed.spec.name, request.tune.pruning, objective)
+        search = Search(request.parsed, request.prepared, objective, study)
         stop = stack.enter_context(StopSignals(grace_s=2 * CHILD_GRACE_S))
         begun = trials_of(study)
         _tidy(request.folder, begun)
@@ -53,13 +58,13 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
         code: int = ExitCode.DONE
         if is_hopeless(begun):
             pass
-        elif len(begun) >= request.tune.trials and not interrupted:
+        elif len(begun) >= most_trials(request.tune) and not interrupted:
             say(f"the search has its {len(begun)} trials; a larger --trials extends it", console)
         else:
             _say_how_it_goes_on(begun, interrupted, console)
             try:
                 with stop.raised():
-                    start = launch(request.folder, _examples(request, stop, console))
+                    start = launch(request.folder, _Examples(request, stop, console))
                     with _watcher(
                         request, objective, study_trials=lambda: trials_of(study), console=console
                     ) as watcher:
@@ -73,11 +78,32 @@ def run_tune(request: SearchRequest, console: Console, launch: Launch = launch_t
         return _conclude(request, trials_of(study), objective, console) or code
 
 
+def document(request: SearchRequest) -> dict[str, Any]:
+    """Returns the search so far as JSON, for programs: all trials, and which is the best."""
+    objective = objective_of(request.parsed.spec)
+    path = request.folder / STUDY_FILE
+    trials: list[Trial] = []
+    if path.exists():
+        trials = trials_of(open_study(path, request.parsed.spec.name, request.tune.pruning, objective))
+    best = best_of(trials, objective)
+    return {
+        "name": request.parsed.spec.name,
+        "objective": objective.name,
+        "folder": str(request.folder),
+        "best": best.number if best else None,
+        "best_spec": str(request.folder / BEST_FILE) if best else None,
+        "trials": [dataclasses.asdict(trial) for trial in trials],
+    }
+
+
 def _open(request: SearchRequest, objective: Objective, console: Console) -> None:
     """Creates the search's folder, and prints what is searched and how it differs from the last search."""
-    ranges = len(request.tune.ranges)
+    tune, ranges = request.tune, len(request.tune.ranges)
+    most = most_trials(tune)
+    limits = [f"{most} trials"] if most < math.inf else []
+    limits += [f"{tune.minutes:g} minutes"] if tune.minutes else []
     say(
-        f"tune {request.parsed.spec.name}: {request.tune.trials} trials over {ranges} range{'s'[: ranges > 1]} by "
+        f"tune {request.parsed.spec.name}: {' or '.join(limits)} over {ranges} range{'s'[: ranges > 1]} by "
         f"{objective.name} on the validation split, in {request.folder}",
         console,
     )
@@ -106,16 +132,50 @@ def _say_how_it_goes_on(begun: Sequence[Trial], interrupted: Sequence[int], cons
         say(f"interrupted, and run again: {', '.join(f'trial {number}' for number in interrupted)}", console)
 
 
-def _examples(request: SearchRequest, stop: StopSignals, console: Console) -> Examples:
-    file = request.folder / "examples.json"
-    if known := read_examples(file):
-        say(f"examples of run {known.run}", console)
-        return known
-    started = time.monotonic()
-    say(f"examples: from the logs to Transform, output in {file.with_suffix('.log')}", console)
-    made = make_examples(request, request.folder / "spec.yaml", file, stop)
-    say(f"examples of run {made.run}, {time.monotonic() - started:.0f} s", console)
-    return made
+class _Examples:
+    """The examples of specs, made when a trial with these features comes first."""
+
+    def __init__(self, request: SearchRequest, stop: StopSignals, console: Console):
+        """Makes those of the search's own spec."""
+        self._request, self._stop, self._console = request, stop, console
+        self._own = digest(request.parsed.spec.inputs())
+        self._known: dict[str, Examples] = {}
+        self(request.parsed.spec)
+
+    def __call__(self, spec: Spec) -> Examples:
+        """Returns the examples of a spec.
+
+        Raises:
+            ExamplesFailed: those of the search's own spec cannot be made.
+            TrialFailed: those of another spec cannot be made.
+        """
+        features = digest(spec.inputs())
+        if features not in self._known:
+            self._known[features] = self._made(spec, features)
+        return self._known[features]
+
+    def _made(self, spec: Spec, features: str) -> Examples:
+        is_own, folder = features == self._own, self._request.folder
+        file = folder / ("examples.json" if is_own else f"examples-{features[:8]}.json")
+        if known := read_examples(file):
+            say(f"examples of run {known.run}", self._console)
+            return known
+        started = time.monotonic()
+        say(f"examples: from the logs to Transform, output in {file.with_suffix('.log')}", self._console)
+        spec_file = folder / "spec.yaml"
+        if not is_own:
+            spec_file = file.with_suffix(".spec.yaml")
+            write_whole(
+                spec_file, json.dumps(spec.model_dump(mode="json", exclude={"tune"}, exclude_unset=True), indent=1)
+            )
+        try:
+            made = make_examples(self._request, spec_file, file, self._stop)
+        except ExamplesFailed as failed:
+            if is_own:
+                raise
+            raise TrialFailed(str(failed)) from failed
+        say(f"examples of run {made.run}, {time.monotonic() - started:.0f} s", self._console)
+        return made
 
 
 @contextlib.contextmanager

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 import optuna
+from typing_extensions import assert_never
 
+from pipelines.tune.moves import MOVE, next_move
 from pipelines.tune.records import (
     EPOCH,
     IS_SPEC,
@@ -22,15 +24,18 @@ from pipelines.tune.records import (
     Validation,
     trials_of,
 )
-from pipelines.tune.space import draw, own_values, sampler_of
+from pipelines.tune.space import draw, own_values, sampler_of, start_values
 from pipelines.tune.training import Result, TrialFailed
+from schemas.derived.search import PreparedSearch
 from schemas.loading import Parsed
 from schemas.loading.documents import check_document, whole, with_values
+from schemas.loading.tuning_ranges import changes
 from schemas.spec import Spec
-from schemas.spec.tuning import Tuning
+from schemas.spec.tuning import MedianPruning, Pruning, SuccessiveHalving, Tuning
 
 HOPELESS_AFTER = 5
 """A search ends when this many trials have failed and none has succeeded: the mistake is in what they share."""
+_TRIALS = 20
 _POLL_S = 0.2
 _State = optuna.trial.TrialState
 
@@ -47,7 +52,7 @@ class Running(Protocol):
 
 
 Start = Callable[[int, Spec], Running]
-"""Starts the training of a trial: (its number, its spec)."""
+"""Starts the training of a trial: (its number, its spec). Raises TrialFailed if its examples cannot be made."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +80,26 @@ class _Started:
 class Search:
     """A search that keeps every decision in Optuna's study, so that it can resume wherever it was interrupted."""
 
-    def __init__(self, parsed: Parsed, tune: Tuning, objective: Objective, study: optuna.Study):
-        """Takes the spec, its section `tune`, the objective, and Optuna's study."""
-        self._document = {key: value for key, value in parsed.document.items() if key != "tune"}
+    def __init__(self, parsed: Parsed, prepared: PreparedSearch, objective: Objective, study: optuna.Study):
+        """Takes the spec, its search, the objective, and Optuna's study."""
+        document = {key: value for key, value in parsed.document.items() if key != "tune"}
         self._defaults = whole(parsed.spec)
-        self._tune, self._objective, self._study = tune, objective, study
+        self._document = with_values(document, self._defaults, prepared.changes)
+        self._tune, self._objective, self._study = prepared.tune, objective, study
         if not study.get_trials(deepcopy=False):
-            own, outside = own_values(parsed, tune)
+            own, outside = own_values(parsed, prepared.tune)
             if not outside:
                 # The first trial is the unchanged spec, for comparison.
                 study.enqueue_trial(own, user_attrs={IS_SPEC: True})
+            for start in prepared.starts:
+                study.enqueue_trial({**own, **start_values(start, prepared.tune)})
 
     def run(self, start: Start, watcher: Watcher, *, jobs: int) -> None:
-        """Runs trials, `jobs` at a time, until there are `tune.trials`, time is up, or the first ones all failed."""
-        until = math.inf if self._tune.timeout_s is None else time.monotonic() + self._tune.timeout_s
+        """Runs trials, `jobs` at a time, until there are `tune.trials`, time is up, or the first ones all failed.
+
+        Trials that run when time is up are ended, and count by their best epoch so far.
+        """
+        until = math.inf if self._tune.minutes is None else time.monotonic() + 60.0 * self._tune.minutes
         interrupted = [trial.number for trial in trials_of(self._study) if trial.state == "unfinished"]
         running: list[_Started] = []
         try:
@@ -100,6 +111,8 @@ class Search:
                 if not running:
                     return
                 running = [each for each in running if not self._has_ended(each, watcher)]
+                if time.monotonic() >= until:
+                    running = [each for each in running if not self._cut_off(each, watcher)]
                 if running:
                     watcher.running([(each.trial.number, each.training.progress()) for each in running])
                     time.sleep(_POLL_S)
@@ -109,10 +122,14 @@ class Search:
 
     def _may_begin(self, until: float) -> bool:
         begun = trials_of(self._study)
-        return len(begun) < self._tune.trials and time.monotonic() < until and not is_hopeless(begun)
+        return len(begun) < most_trials(self._tune) and time.monotonic() < until and not is_hopeless(begun)
 
     def _next(self) -> optuna.trial.Trial:
         self._study.sampler = sampler_of(self._tune.seed, len(trials_of(self._study)))
+        if self._tune.auto and not self._study.get_trials(deepcopy=False, states=(_State.WAITING,)):
+            move = next_move(self._study, self._tune.ranges)
+            if move is not None:
+                self._study.enqueue_trial(move[0], user_attrs={MOVE: move[1]})
         return self._study.ask()
 
     def _again(self, number: int) -> optuna.trial.Trial:
@@ -126,11 +143,16 @@ class Search:
         values = draw(trial, self._tune.ranges)
         trial.set_user_attr(VALUES, values)
         trial.set_user_attr(STARTS, trial.user_attrs.get(STARTS, 0) + 1)
-        spec = check_document(with_values(self._document, self._defaults, values))
+        changed = changes(values, self._tune.ranges)
+        spec = check_document(with_values(self._document, self._defaults, changed))
         if isinstance(spec, list):
             self._fail(trial, f"no valid spec: {spec[0]}", watcher)
             return None
-        return _Started(trial, spec, start(trial.number, spec))
+        try:
+            return _Started(trial, spec, start(trial.number, spec))
+        except TrialFailed as failed:
+            self._fail(trial, str(failed), watcher)
+            return None
 
     def _has_ended(self, started: _Started, watcher: Watcher) -> bool:
         """Records new epochs of a training; returns whether its trial has ended."""
@@ -157,16 +179,30 @@ class Search:
         self._study.tell(trial, value)
         return self._told(started, watcher)
 
+    def _cut_off(self, started: _Started, watcher: Watcher) -> bool:
+        """Ends a training when time is up; its trial counts by its best epoch, if it has one."""
+        started.training.end()
+        values = [self._objective.value(validation) for validation in started.epochs]
+        known = [value for value in values if not math.isnan(value)]
+        if not known:
+            self._study.tell(started.trial, state=_State.PRUNED)
+            return self._told(started, watcher)
+        best = max(known) if self._objective.is_larger_better else min(known)
+        epoch = values.index(best)
+        self._note(started, Result(epoch + 1, started.epochs[epoch]))
+        self._study.tell(started.trial, best)
+        return self._told(started, watcher)
+
     def _is_no_good(self, started: _Started) -> bool:
-        """Reports the last epoch to the pruner; returns whether it would skip the remaining epochs."""
-        epoch = len(started.epochs) - 1
+        """Reports the last epoch, counted from 1, to the pruner; returns whether it would skip the remaining epochs."""
+        epoch = len(started.epochs)
         value = self._objective.value(started.epochs[-1])
         if self._tune.pruning is None or math.isnan(value):
             return False
         [known] = [found for found in self._study.get_trials(deepcopy=False) if found.number == started.trial.number]
         if epoch not in known.intermediate_values:
             started.trial.report(value, epoch)
-        return epoch + 1 < started.spec.training.epochs and started.trial.should_prune()
+        return epoch < started.spec.training.epochs and started.trial.should_prune()
 
     def _note(self, started: _Started, result: Result) -> None:
         started.trial.set_user_attr(EPOCH, result.epoch)
@@ -193,29 +229,44 @@ class Search:
         watcher.ended(next(trial for trial in trials_of(self._study) if trial.number == number))
 
 
+def most_trials(tune: Tuning) -> float:
+    """Returns how many trials a search has at most: infinitely many, where time is the limit."""
+    return tune.trials or (_TRIALS if tune.minutes is None else math.inf)
+
+
 def is_hopeless(trials: Sequence[Trial]) -> bool:
     """Tells whether enough trials have failed, and none has succeeded, to give up."""
     ended = [trial for trial in trials if trial.state != "unfinished"]
     return len(ended) >= HOPELESS_AFTER and all(trial.state == "failed" for trial in ended)
 
 
-def open_study(file: Path | None, name: str, tune: Tuning, objective: Objective) -> optuna.Study:
+def open_study(file: Path | None, name: str, pruning: Pruning | None, objective: Objective) -> optuna.Study:
     """Opens Optuna's study of a search, created if there is none.
 
     Args:
         file: SQLite, whose transactions survive a kill -9 at any time; None: keep the study in memory.
         name: of the ranker.
-        tune: what is searched.
+        pruning: which trials end early.
         objective: what trials are compared by.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    pruning = tune.pruning
     return optuna.create_study(
         storage=None if file is None else f"sqlite:///{file.absolute()}",
         study_name=name,
         direction="maximize" if objective.is_larger_better else "minimize",
         load_if_exists=True,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=pruning.after_trials, n_warmup_steps=pruning.after_epochs)
-        if pruning
-        else optuna.pruners.NopPruner(),
+        pruner=_pruner(pruning),
     )
+
+
+def _pruner(pruning: Pruning | None) -> optuna.pruners.BasePruner:
+    match pruning:
+        case None:
+            return optuna.pruners.NopPruner()
+        case MedianPruning(after_trials=trials, after_epochs=epochs):
+            # Optuna spares the steps below this one; ours are epochs from 1.
+            return optuna.pruners.MedianPruner(n_startup_trials=trials, n_warmup_steps=epochs + 1)
+        case SuccessiveHalving(factor=factor, first_epochs=epochs):
+            return optuna.pruners.SuccessiveHalvingPruner(min_resource=epochs, reduction_factor=factor)
+        case _:
+            assert_never(pruning)

@@ -10,11 +10,12 @@ from typing_extensions import assert_never
 
 from schemas.loading import Parsed
 from schemas.loading.documents import check_document, value_at, whole, with_values
+from schemas.loading.tuning_ranges import changes
 from schemas.spec import digest
-from schemas.spec.tuning import Choice, FloatRange, IntRange, Range, Tuning
+from schemas.spec.tuning import Choice, FloatRange, IntRange, Range, Together, Tuning
 
 Values = dict[str, Any]
-"""By dotted path into the spec."""
+"""By dotted path into the spec, or by the name of a set of values that belong together."""
 
 
 def draw(trial: optuna.trial.Trial, ranges: Mapping[str, Range]) -> Values:
@@ -30,8 +31,10 @@ def _drawn(trial: optuna.trial.Trial, path: str, range_: Range) -> Any:
             return trial.suggest_int(path, range_.low, range_.high, step=range_.step, log=range_.log)
         case Choice():
             # Optuna knows numbers and texts; a choice may be a list or a mapping, whose keys keep their order.
-            by_text = {_text(value): value for value in range_.values}
+            by_text = {as_text(value): value for value in range_.values}
             return by_text[trial.suggest_categorical(path, list(by_text))]
+        case Together():
+            return trial.suggest_categorical(path, list(range_.values))
         case _:
             assert_never(range_)
 
@@ -62,10 +65,20 @@ def own_values(parsed: Parsed, tune: Tuning) -> tuple[Values, list[str]]:
                 for value in range_.values:
                     spec = check_document(with_values(document, defaults, {path: value}))
                     if not isinstance(spec, list) and digest(spec.ranker()) == own:
-                        found[path] = _text(value)
+                        found[path] = as_text(value)
+            case Together():
+                for label in range_.values:
+                    spec = check_document(with_values(document, defaults, changes({path: label}, {path: range_})))
+                    if path not in found and not isinstance(spec, list) and digest(spec.ranker()) == own:
+                        found[path] = label
             case _:
                 assert_never(range_)
     return found, [path for path in tune.ranges if path not in found]
+
+
+def start_values(start: Mapping[str, Any], tune: Tuning) -> Values:
+    """Returns values to start from as Optuna takes them."""
+    return {key: as_text(value) if isinstance(tune.ranges[key], Choice) else value for key, value in start.items()}
 
 
 def _lies_in(range_: FloatRange | IntRange, value: Any) -> bool:
@@ -75,5 +88,6 @@ def _lies_in(range_: FloatRange | IntRange, value: Any) -> bool:
     return range_.low <= value <= range_.high and is_step
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """Returns a value of a choice as Optuna knows it."""
     return json.dumps(value, sort_keys=True)

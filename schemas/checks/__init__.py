@@ -7,6 +7,7 @@ from schemas.checks.cluster import cluster_problems
 from schemas.checks.columns import column_problems
 from schemas.checks.data import data_problems
 from schemas.checks.features import feature_problems
+from schemas.checks.history import history_problems
 from schemas.checks.models import model_problems
 from schemas.checks.online import online_problems
 from schemas.checks.release import release_problems
@@ -26,6 +27,7 @@ def find_problems(spec: Spec) -> list[Problem]:
     problems: list[Problem] = []
     for check in (
         feature_problems,
+        history_problems,
         task_problems,
         column_problems,
         model_problems,

@@ -12,13 +12,17 @@ from schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
     Clip,
+    CountFeature,
     CrossFeature,
     Feature,
     IdFeature,
     IdsFeature,
     ListFeature,
     MatchFeature,
+    Missing,
+    NumberFeature,
     NumericFeature,
+    RateFeature,
     SequenceFeature,
     TimeFeature,
     VectorFeature,
@@ -93,7 +97,7 @@ def _kind_of_ids(feature: Feature) -> str:
             return f"{feature.num_buckets} buckets"
         case TimeFeature():
             return f"{feature.part}s"
-        case NumericFeature() | VectorFeature() | AgeFeature() | MatchFeature():
+        case NumericFeature() | VectorFeature() | AgeFeature() | MatchFeature() | RateFeature() | CountFeature():
             return "floats"
         case _:
             assert_never(feature)
@@ -136,6 +140,10 @@ def _feature(spec: Spec, name: str, feature: Feature) -> Iterator[Problem]:
                 )
         case CrossFeature():
             pass
+        case RateFeature() | CountFeature():
+            if feature.clip and feature.clip[0] >= feature.clip[1]:
+                yield _empty_clip(loc, feature.clip)
+            yield from _encoding(loc, feature)
         case _:
             assert_never(feature)
 
@@ -151,6 +159,7 @@ def _numeric(loc: Loc, feature: NumericFeature) -> Iterator[Problem]:
         )
     for member, value in (("missing", feature.missing), ("at_serving", feature.at_serving)):
         yield from _clipped(loc, member, value, feature.clip)
+    yield from _encoding(loc, feature)
 
 
 def _age(loc: Loc, feature: AgeFeature) -> Iterator[Problem]:
@@ -166,20 +175,30 @@ def _age(loc: Loc, feature: AgeFeature) -> Iterator[Problem]:
             f"starts below 0, no age does (got {list(feature.clip)})",
             "write [low, high], low >= 0",
         )
-    if feature.missing is not None and feature.missing < 0:
+    if isinstance(feature.missing, float) and feature.missing < 0:
         yield Problem(
             (*loc, "missing"), f"is not an age (got {feature.missing:g})", "at least 0, in the feature's unit"
         )
     else:
         yield from _clipped(loc, "missing", feature.missing, feature.clip)
+    yield from _encoding(loc, feature)
+
+
+def _encoding(loc: Loc, feature: NumberFeature) -> Iterator[Problem]:
+    if feature.is_binned and "normalize" in feature.model_fields_set:
+        yield Problem(
+            (*loc, "normalize"),
+            f"has no effect: the bins of piecewise_linear already scale the number (got '{feature.normalize}')",
+            "leave it out",
+        )
 
 
 def _empty_clip(loc: Loc, clip: Clip) -> Problem:
     return Problem((*loc, "clip"), f"leaves nothing (got {list(clip)})", "write [low, high], low < high")
 
 
-def _clipped(loc: Loc, member: str, value: float | None, clip: Clip | None) -> Iterator[Problem]:
-    if clip and value is not None and not clip[0] <= value <= clip[1]:
+def _clipped(loc: Loc, member: str, value: Missing | None, clip: Clip | None) -> Iterator[Problem]:
+    if clip and isinstance(value, float) and not clip[0] <= value <= clip[1]:
         yield Problem(
             (*loc, member), f"would be clipped (got {value:g})", f"from {clip[0]:g} to {clip[1]:g}, as clip says"
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from typing_extensions import assert_never
 
-from schemas.derived.outputs import outputs
+from schemas.derived.encodings import float_inputs
 from schemas.problems import Loc, Problem, listed
 from schemas.spec import Spec
 from schemas.spec.models import MOST_PAIRED_VECTORS, Aitm, DcnV2, Dlrm, Esmm, Mmoe, Ple, SharedBottom, SingleTask
@@ -48,9 +48,8 @@ def _interaction(spec: Spec) -> Iterator[Problem]:
 
 def _widths(spec: Spec) -> tuple[int, dict[str, int]]:
     """Returns the number of floats among the features, and the dimension of each embedded feature."""
-    width = {output.name: output.width for output in outputs(spec)}
     tables = {name: spec.table_of(name) for name in spec.features}
-    floats = sum(width[name] for name, table in tables.items() if table is None)
+    floats = sum(width for _, width in float_inputs(spec))
     return floats, {name: spec.tables[table].dim for name, table in tables.items() if table in spec.tables and table}
 
 

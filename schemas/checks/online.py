@@ -8,6 +8,7 @@ from schemas.spec.data import DayLogs
 from schemas.spec.release import DirectoryPush
 from schemas.spec.sync import InStep
 from schemas.spec.tasks import BinaryTask
+from schemas.spec.training import LastOfWeights
 
 _ONLINE: Loc = ("online",)
 
@@ -35,6 +36,12 @@ def online_problems(spec: Spec) -> Iterator[Problem]:
     if not isinstance(spec.push, DirectoryPush):
         yield Problem(
             _ONLINE, f"publishes to a folder of versions (got push of kind {spec.push.kind})", "use kind directory"
+        )
+    if isinstance(spec.training.average, LastOfWeights):
+        yield Problem(
+            ("training", "average", "kind"),
+            "is the mean over an epoch, and online training has none (got last)",
+            "use ema, or remove it",
         )
     for number, guard in enumerate(spec.online.guards):
         task = spec.tasks.get(guard.task)

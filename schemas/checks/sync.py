@@ -30,6 +30,13 @@ def sync_problems(spec: Spec) -> Iterator[Problem]:
             "every rank makes steps of its own)",
             "use uncertainty, or training.sync: {kind: stale}",
         )
+    if isinstance(sync, Shadow | Async) and spec.training.average is not None:
+        yield Problem(
+            ("training", "average"),
+            f"is over the dense weights of steps that all ranks make together (got training.sync {sync.kind}, where "
+            "every rank makes steps of its own)",
+            "remove it, or use training.sync: {kind: stale} or sync",
+        )
     if isinstance(sync, Stale) and spec.cluster.ranks == 1 and "compare_every_steps" in sync.model_fields_set:
         yield Problem(
             (*_SYNC, "compare_every_steps"),

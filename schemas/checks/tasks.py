@@ -1,9 +1,11 @@
-"""Mistakes in tasks: constant labels, inexact corrections, settings without effect."""
+"""Mistakes in tasks: constant labels, inexact corrections, nothing to calibrate on, settings without effect."""
 
 from collections.abc import Iterator
 
 from schemas.problems import Loc, Problem
 from schemas.spec import Spec
+from schemas.spec.data import DayLogs, SplitLogs
+from schemas.spec.models import Esmm
 from schemas.spec.tasks import BinaryTask, CrossEntropy, Focal
 
 
@@ -28,6 +30,8 @@ def task_problems(spec: Spec) -> Iterator[Problem]:
             )
         if isinstance(task, BinaryTask):
             yield from _binary(loc, task)
+            if task.calibration is not None:
+                yield from _calibration(spec, (*loc, "calibration"), task.calibration.kind)
             if task.keep_negatives is not None and sampled:
                 yield Problem(
                     (*loc, "keep_negatives"),
@@ -54,4 +58,35 @@ def _binary(loc: Loc, task: BinaryTask) -> Iterator[Problem]:
             (*loc, "keep_negatives"),
             f"{exact} (got label_smoothing {task.loss.label_smoothing:g})",
             "leave one of them out",
+        )
+
+
+def _calibration(spec: Spec, loc: Loc, kind: str) -> Iterator[Problem]:
+    stopping = spec.training.early_stopping
+    if isinstance(spec.data, DayLogs) and spec.data.validation_days == 0:
+        yield Problem(
+            loc,
+            f"is fitted on days that are neither trained on nor judged on (got {kind}, and data.validation_days 0)",
+            "declare data.validation_days: 1 or more, or remove it",
+        )
+    if isinstance(spec.data, SplitLogs) and spec.data.splits.validation is None:
+        yield Problem(
+            loc,
+            f"is fitted on examples that are neither trained on nor judged on (got {kind}, and no "
+            "data.splits.validation)",
+            "declare data.splits.validation, or remove it",
+        )
+    if stopping is not None and stopping.refit:
+        yield Problem(
+            loc,
+            f"is fitted on the validation days, which the refit trains on (got {kind}, and "
+            "training.early_stopping.refit)",
+            "remove one of them",
+        )
+    if isinstance(spec.model, Esmm):
+        yield Problem(
+            loc,
+            f"esmm multiplies the tasks' probabilities: one calibrated by itself could exceed that of the step before "
+            f"it (got {kind})",
+            "remove it, or use another model",
         )

@@ -6,6 +6,7 @@ from schemas.problems import Loc, Problem, listed
 from schemas.spec import RankerSpec, Spec
 from schemas.spec.data import DayLogs
 from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, SingleTask
+from schemas.spec.optimizers import Ftrl
 from schemas.spec.tasks import BinaryTask
 from schemas.spec.training import SHUFFLE_BUFFER, FixedBalance, GradNormBalance
 
@@ -20,6 +21,7 @@ def training_problems(spec: Spec) -> Iterator[Problem]:
     yield from _early_stopping(spec)
     yield from _refit(spec)
     yield from _order(spec)
+    yield from _weight_decay(spec)
 
 
 def _order(spec: Spec) -> Iterator[Problem]:
@@ -38,6 +40,17 @@ def _order(spec: Spec) -> Iterator[Problem]:
             f"has no effect: a buffer of one example shuffles nothing (got {training.order}, and shuffle_buffer 1)",
             "raise shuffle_buffer, or use order: time",
         )
+
+
+def _weight_decay(spec: Spec) -> Iterator[Problem]:
+    for name in spec.table_tags():
+        table = spec.tables.get(name)
+        if table is not None and table.weight_decay and isinstance(spec.optimizer_of(name), Ftrl):
+            yield Problem(
+                ("tables", name, "weight_decay"),
+                f"is not for ftrl, whose rows are a minimizer and not moved (got {table.weight_decay:g})",
+                "use the optimizer's l2, or another optimizer",
+            )
 
 
 def _loss_balance(spec: Spec) -> Iterator[Problem]:

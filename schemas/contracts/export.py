@@ -3,8 +3,9 @@
 import json
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from schemas.contracts.calibration import Calibration
 from schemas.contracts.formats import refuse_other_format
 from schemas.errors import UserError
 from schemas.spec import RankerSpec
@@ -61,10 +62,12 @@ class ServedTask(FrozenModel):
     Attributes:
         kind: as in the spec.
         label: column of the logs that it learned from.
+        calibration: of its predictions; None: they are the model's own.
     """
 
     kind: str
     label: str
+    calibration: Calibration | None = Field(default=None, exclude_if=lambda fitted: fitted is None)
 
 
 class ServedColumn(FrozenModel):
@@ -109,6 +112,7 @@ class Description(FrozenModel):
         columns: that it reads, by name.
         groups: of tables, by name.
         custom_ops: package of operations that it needs; None: TensorFlow's own do.
+        history_as_of: YYYY-MM-DD: features of kind rate and count know the days before it; None: there are none.
     """
 
     format: Literal[2] = FORMAT
@@ -123,10 +127,12 @@ class Description(FrozenModel):
     columns: dict[str, ServedColumn]
     groups: dict[str, ServedGroup]
     custom_ops: str | None = None
+    history_as_of: str | None = None
 
     def text(self) -> str:
         """Returns the file's contents."""
-        return self.model_dump_json(indent=2) + "\n"
+        without = None if self.history_as_of else {"history_as_of"}
+        return self.model_dump_json(indent=2, exclude=without) + "\n"
 
 
 def read_description(file: str, content: bytes) -> Description:

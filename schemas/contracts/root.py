@@ -6,10 +6,22 @@ from pathlib import Path
 _ARTIFACTS, _METADATA, _RUNS, _BLESSED = "artifacts", "metadata.sqlite", "runs", "blessed"
 _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES = "checkpoints", "training", "ingestion", "examples"
 _BACKFILL, _SCHEDULE, _TUNE, _ONLINE = "backfill", "schedule", "tune", "online"
-LOCK_FILE = ".lock"
-SUMMARY_FILE = "summary.json"
+LOCK_FILE, _REMOVED = ".lock", ".removed"
+SUMMARY_FILE, SPEC_FILE, PAGE_FILE = "summary.json", "spec.json", "report.html"
 NAMES = frozenset(
-    {LOCK_FILE, _ARTIFACTS, _METADATA, _RUNS, _BLESSED, _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES}
+    {
+        LOCK_FILE,
+        PAGE_FILE,
+        _REMOVED,
+        _ARTIFACTS,
+        _METADATA,
+        _RUNS,
+        _BLESSED,
+        _CHECKPOINTS,
+        _TRAINING,
+        _INGESTION,
+        _EXAMPLES,
+    }
     | {_BACKFILL, _SCHEDULE, _TUNE, _ONLINE}
 )
 """What Sangam itself keeps in a pipeline root, beside the pushed models."""
@@ -29,6 +41,11 @@ class RunFolder:
     def summary(self) -> Path:
         """The summary; written last."""
         return self.path / SUMMARY_FILE
+
+    @property
+    def spec(self) -> Path:
+        """The spec as the run had it, without defaults; written first."""
+        return self.path / SPEC_FILE
 
     @property
     def logs(self) -> Path:
@@ -76,6 +93,11 @@ class Root:
     def runs(self) -> Path:
         """Folder of the runs' own folders."""
         return self.path / _RUNS
+
+    @property
+    def removed(self) -> Path:
+        """Folder of what is being removed: moved there in one step, so that nothing half stays in its place."""
+        return self.path / _REMOVED
 
     def run(self, run: str) -> RunFolder:
         """Returns the folder of a run."""

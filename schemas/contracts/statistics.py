@@ -15,7 +15,7 @@ from schemas.contracts.formats import refuse_other_format
 from schemas.errors import UserError
 from schemas.problems import listed
 from schemas.spec import Inputs
-from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
+from schemas.spec.features import BucketsFeature, NumericFeature, OneNumber, RateFeature
 
 FILE_NAME = "statistics.json"
 """In the folder of the Transform graph."""
@@ -23,11 +23,14 @@ FORMAT: Literal[2] = 2
 """1 had no number, and other names: `declared`, `found` and `normalise`."""
 
 _INPUT_FIELDS: dict[str, tuple[str, ...]] = {
-    "numeric": ("clip", "log", "normalize", "missing"),
-    "age": ("since", "at", "unit", "clip", "log", "normalize", "missing"),
+    "numeric": ("clip", "log", "normalize", "missing", "encoding"),
+    "age": ("since", "at", "unit", "clip", "log", "normalize", "missing", "encoding"),
     "buckets": ("num_buckets", "missing"),
+    "rate": ("by", "days", "task", "smoothing", "prior", "clip", "log", "normalize", "encoding"),
+    "count": ("by", "days", "clip", "log", "normalize", "encoding"),
 }
-"""The fields of the spec that a feature's floats or buckets depend on, besides its column; not the table's name."""
+"""The fields of the spec that a feature's floats or buckets depend on, besides its column; not the table's name. An
+encoding counts as a whole: what was learned of its floats is void if they mean something else."""
 
 
 class _Closed(BaseModel):
@@ -50,7 +53,17 @@ class Boundaries(_Closed):
     lowest: tuple[float, ...]
 
 
-Analyzed = Annotated[Scale | Boundaries, Field(discriminator="kind")]
+class Bins(_Closed):
+    """The ends of bins, ascending: the lowest number, where each bin but the first begins, and the highest number.
+
+    Less than two: there are no two different numbers, and so no bin.
+    """
+
+    kind: Literal["bins"] = "bins"
+    ends: tuple[float, ...]
+
+
+Analyzed = Annotated[Scale | Boundaries | Bins, Field(discriminator="kind")]
 
 
 class FeatureStatistics(_Closed):
@@ -143,18 +156,23 @@ class Comparison:
 def spec_of(inputs: Inputs, name: str) -> dict[str, Any] | None:
     """Returns the part of a feature's spec that its values depend on, or None for a feature not made of numbers."""
     feature = inputs.features[name]
-    if not isinstance(feature, NumericFeature | AgeFeature | BucketsFeature):
+    if not isinstance(feature, OneNumber | BucketsFeature):
         return None
     fields = feature.model_dump(mode="json")
-    found = {"kind": feature.kind} | {field: fields[field] for field in _INPUT_FIELDS[feature.kind]}
-    return found if isinstance(feature, AgeFeature) else found | {"column": feature.column or name}
+    # Bins are not normalized, and the standard encoding is not written.
+    found = {"kind": feature.kind} | {field: fields[field] for field in _INPUT_FIELDS[feature.kind] if field in fields}
+    if isinstance(feature, NumericFeature | BucketsFeature):
+        return found | {"column": feature.column or name}
+    if isinstance(feature, RateFeature):
+        return found | {"label": inputs.label_of(feature.task), "only_where": inputs.tasks[feature.task].only_where}
+    return found
 
 
 def is_analyzed(inputs: Inputs, name: str) -> bool:
     """Says whether a feature needs statistics over the training rows."""
     feature = inputs.features[name]
     return isinstance(feature, BucketsFeature) or (
-        isinstance(feature, NumericFeature | AgeFeature) and feature.normalize != "none"
+        isinstance(feature, OneNumber) and (feature.is_scaled or feature.is_binned)
     )
 
 
@@ -212,6 +230,8 @@ def _difference(before: dict[str, Any], after: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}"
     return "not given" if value is None else str(value)
 
 

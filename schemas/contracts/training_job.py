@@ -15,6 +15,7 @@ from schemas.spec.cluster import Cluster
 from schemas.spec.input import Where
 from schemas.spec.online import Online
 from schemas.spec.serving import Export
+from schemas.spec.tasks import BinaryTask
 
 FORMAT: Literal[1] = 1
 JOB_FILE = "job.json"
@@ -102,7 +103,8 @@ class TrainJob(FrozenModel):
         """
         cluster = Cluster(data_workers=self.ranker.cluster.data_workers)
         decisive = self.train_files
-        if self.ranker.training.early_stopping is not None:
+        is_calibrated = any(isinstance(task, BinaryTask) and task.calibration for task in self.ranker.tasks.values())
+        if self.ranker.training.early_stopping is not None or is_calibrated:
             decisive += self.validation_files
         files = [(path.name, path.stat().st_size) for path in map(Path, decisive)]
         meaning = {

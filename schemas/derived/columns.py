@@ -12,11 +12,14 @@ from schemas.spec.features import (
     BiasFeature,
     BucketsFeature,
     ColumnType,
+    CountFeature,
     CrossFeature,
+    HistoryFeature,
     IdFeature,
     IdsFeature,
     MatchFeature,
     NumericFeature,
+    RateFeature,
     SequenceFeature,
     TimeFeature,
     VectorFeature,
@@ -28,6 +31,8 @@ EVENT_TIME = "_event_time"
 
 WEIGHTS, SERVING, EXAMPLE_WEIGHT = "/weights", "/serving", "/example_weight"
 """Suffixes of a feature's or a task's name among Transform's outputs."""
+HISTORY = "/history"
+"""Suffix of a feature's name among the columns of Transform's graph that the logs do not have."""
 
 
 TimeKind = Literal["event", "other"]
@@ -47,6 +52,11 @@ def serving_of(feature: str) -> str:
 def example_weight_of(task: str) -> str:
     """Returns the output with a task's example weights."""
     return task + EXAMPLE_WEIGHT
+
+
+def history_of(feature: str) -> str:
+    """Returns the column with what happened before the row's day, which Transform joins to the columns of the logs."""
+    return feature + HISTORY
 
 
 @dataclass(frozen=True)
@@ -130,8 +140,20 @@ def feature_columns(inputs: Inputs, name: str) -> tuple[Column, ...]:
         case MatchFeature():
             one = Column(name=feature.column, type=feature.type, is_required=False, is_id=True)
             return one, _ids(feature.among, feature.type)
+        case RateFeature() | CountFeature():
+            return tuple(
+                Column(name=column, type=kind, is_required=False, is_id=True)
+                for column, kind in sorted(feature.by.items())
+            )
         case _:
             assert_never(feature)
+
+
+def graph_columns(inputs: Inputs, name: str) -> tuple[str, ...]:
+    """Returns the columns that Transform's graph makes a feature of: those of the logs, or the joined one."""
+    if isinstance(inputs.features[name], HistoryFeature):
+        return (history_of(name),)
+    return tuple(column.name for column in feature_columns(inputs, name))
 
 
 def _ids(column: str, kind: Literal["string", "int"]) -> Column:

@@ -9,15 +9,18 @@ from schemas.spec import Inputs
 from schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
+    CountFeature,
     CrossFeature,
     Feature,
     IdFeature,
     IdsFeature,
     MatchFeature,
     NumericFeature,
+    RateFeature,
     SequenceFeature,
     TimeFeature,
     VectorFeature,
+    learns_missing,
 )
 
 
@@ -56,7 +59,10 @@ def outputs(inputs: Inputs) -> list[Output]:
 
 def _own(name: str, feature: Feature) -> Output:
     match feature:
-        case NumericFeature() | AgeFeature() | MatchFeature():
+        case NumericFeature() | AgeFeature():
+            # A number, and whether it is missing.
+            return Output(name, "float", width=2 if learns_missing(feature) else 1)
+        case MatchFeature() | RateFeature() | CountFeature():
             return Output(name, "float")
         case BucketsFeature():
             return Output(name, "key" if feature.table else "float")

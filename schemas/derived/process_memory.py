@@ -105,7 +105,7 @@ class _DenseBytes(NamedTuple):
 
 def _dense_bytes(ranker: RankerSpec, ranks: int) -> _DenseBytes:
     sync, weights = ranker.training.sync, dense_parameters(ranker) * FLOAT_BYTES
-    state = weights * (1 + ranker.training.dense_optimizer.num_moments)
+    state = weights * (1 + ranker.training.dense_optimizer.num_moments + (ranker.training.average is not None))
     match sync:
         case InStep() | Stale():  # And a gradient.
             return _DenseBytes(state + weights, state)

@@ -32,7 +32,17 @@ DEVIATIONS = 6
 deviations above the mean. Equal ids of two tables go to the same rank, so the deviations of tables add up."""
 
 
-_PARTS = ("interaction", "bottom", "experts", "expert_gates", "towers", "transfers", "encoders", "loss_balance")
+_PARTS = (
+    "numbers",
+    "interaction",
+    "bottom",
+    "experts",
+    "expert_gates",
+    "towers",
+    "transfers",
+    "encoders",
+    "loss_balance",
+)
 _COUNTED_WITH = {"heads": "towers", "attentions": "transfers", "positions": "encoders"}
 
 

@@ -5,15 +5,18 @@ with its base. A test compares both for every architecture.
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from typing_extensions import assert_never
 
+from schemas.derived.encodings import EncodedTogether, encoded_together, float_inputs
 from schemas.derived.groups import groups_of
 from schemas.derived.outputs import outputs
 from schemas.spec import RankerSpec
 from schemas.spec.encoders import DinEncoder, MeanEncoder, PositionalEncoder, TransformerEncoder
+from schemas.spec.encodings import PeriodicEncoding
 from schemas.spec.features import IdsFeature, SequenceFeature
 from schemas.spec.models import Aitm, DcnV2, Dlrm, Esmm, Interaction, Mmoe, Model, Ple, SharedBottom, SingleTask
 from schemas.spec.training import UncertaintyBalance
@@ -40,12 +43,36 @@ def dense_weights(ranker: RankerSpec) -> list[DenseWeight]:
     floats, embeddings = _inputs(ranker)
     tasks = tuple(ranker.tasks)
     before, seen = _interaction(ranker.model.interaction, floats, embeddings)
-    weights = [*before, *_task_heads(ranker.model, seen, tasks)]
+    weights = _of_members([*before, *_task_heads(ranker.model, seen, tasks)], ranker.model.members)
     for name in _encoded(ranker):
         weights += _encoder(name, ranker)
+    for each in encoded_together(ranker):
+        weights += _numbers(each)
     if isinstance(ranker.training.loss_balance, UncertaintyBalance):
         weights += [DenseWeight(f"loss_balance/{task}", (1,)) for task in tasks]
     return weights
+
+
+def _of_members(weights: list[DenseWeight], members: int) -> list[DenseWeight]:
+    """Returns the weights of an ensemble: two factors behind each matrix, and each member's own biases."""
+    if members == 1:
+        return weights
+    own: Blocks = tuple((f"members/{number}", 1) for number in range(members))
+    found: list[DenseWeight] = []
+    for weight in weights:
+        axes = [block or size for block, size in itertools.zip_longest(weight.blocks, weight.shape)]
+        if len(axes) == 1:
+            found.append(_weight(weight.name, own, *axes))
+            continue
+        *experts, inputs, outputs = axes
+        if experts and not isinstance(outputs, int):
+            # The last product of mixed crosses sums over the experts.
+            experts, inputs = [], math.prod(weight.shape[:-1])
+        factors = (
+            _weight(f"{weight.name}/{name}", *experts, own, axis) for name, axis in (("r", inputs), ("s", outputs))
+        )
+        found += [weight, *factors]
+    return found
 
 
 def width_of(axis: Axis) -> int:
@@ -56,14 +83,13 @@ def width_of(axis: Axis) -> int:
 def _inputs(ranker: RankerSpec) -> tuple[Blocks, Blocks]:
     """Returns the parts of the model's input: floats, then the vectors of each group of tables."""
     own = {output.name: output for output in outputs(ranker) if output.name in ranker.features}
-    floats = tuple((name, output.width) for name, output in own.items() if output.type == "float")
     embeddings: list[tuple[str, int]] = []
     for group in groups_of(ranker).values():
         members = [name for name in own if ranker.table_of(name) in group.tables]
         # Features of one id, then lists without weights, lists with weights, and encoded sequences.
         members.sort(key=lambda name: _input_order(ranker, name) if own[name].is_list else 0)
         embeddings += [(name, group.dim) for name in members]
-    return floats, tuple(embeddings)
+    return float_inputs(ranker), tuple(embeddings)
 
 
 def _input_order(ranker: RankerSpec, name: str) -> int:
@@ -217,6 +243,14 @@ def _ple(model: Ple, inputs: Blocks, tasks: Sequence[str]) -> Weights:
         for group, chosen_of in mixed.items():
             yield from _dense(f"{name}/expert_gates/{group}", width, chosen_of)
     yield from _towers(tasks, width, model.tower_units)
+
+
+def _numbers(together: EncodedTogether) -> Weights:
+    features = tuple((feature, 1) for feature in together.features)
+    if isinstance(together.encoding, PeriodicEncoding):
+        yield _weight(f"{together.name}/frequencies", features, together.encoding.frequencies)
+    yield _weight(f"{together.name}/w", features, together.num_inputs, together.encoding.dim)
+    yield _weight(f"{together.name}/b", features, together.encoding.dim)
 
 
 def _encoder(name: str, ranker: RankerSpec) -> Weights:

@@ -17,6 +17,8 @@ Document = dict[str, Any]
 
 def check_document(document: Document) -> Spec | list[Problem]:
     """Returns the spec of a document, or everything that is wrong with it."""
+    if document.get("tune") == "auto":
+        document = {**document, "tune": {"auto": True}}
     try:
         # Through JSON, so that a YAML list is a JSON array and strict types mean the same as in the JSON Schema.
         spec = Spec.model_validate_json(json.dumps(document))

@@ -139,6 +139,9 @@ def _child(node: Mapping[str, Any], part: str | int) -> Mapping[str, Any]:
 
 def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     options = [option for option in node.get("anyOf", []) if option.get("type") != "null"]
+    # Beside a mapping, a constant is short for one.
+    if mappings := [option for option in options if "$ref" in option]:
+        options = [option for option in options if option in mappings or "const" not in option]
     if len(options) == 1:
         node = options[0]
     while "$ref" in node:

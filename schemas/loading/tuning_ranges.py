@@ -1,7 +1,7 @@
 """Mistakes in the section `tune`: each end of each range must give a valid spec."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from typing_extensions import assert_never
@@ -10,12 +10,22 @@ from schemas.loading.documents import Document, check_document, whole, with_valu
 from schemas.problems import Loc, Problem, listed
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs
-from schemas.spec.tuning import Choice, FloatRange, IntRange, Range, Tuning, metric_of
+from schemas.spec.tuning import (
+    Choice,
+    FloatRange,
+    IntRange,
+    MedianPruning,
+    Range,
+    SuccessiveHalving,
+    Together,
+    Tuning,
+    metric_of,
+)
 
 _FIXED_TRAINING = {"mode", "incremental_epochs", "checkpoint", "seed"}
 _TUNABLE = (
-    "ranges are for model, tables, the weight and loss of tasks, and training (but for "
-    f"{listed(sorted(_FIXED_TRAINING))}): trials share their examples and their seed"
+    "ranges are for features, model, tables, the weight and loss of tasks, and training (but for "
+    f"{listed(sorted(_FIXED_TRAINING))}): trials share their logs and their seed"
 )
 
 
@@ -37,6 +47,8 @@ def tuning_problems(spec: Spec, document: Document) -> Iterator[Problem]:
             f"has nothing to compare trials on (got no {missing})",
             f"declare {missing}: trials must not use the split of the gates",
         )
+    if not spec.tune.auto and not spec.tune.ranges:
+        yield Problem(("tune", "ranges"), "is missing", "declare what to search over, or auto: true for what is usual")
     document = {key: value for key, value in document.items() if key != "tune"}
     defaults = whole(spec)
     for path, range_ in spec.tune.ranges.items():
@@ -66,14 +78,21 @@ def _objective(spec: Spec, tune: Tuning) -> Iterator[Problem]:
 
 
 def _pruning(spec: Spec, tune: Tuning) -> Iterator[Problem]:
+    if tune.pruning is None or tune.auto:
+        return
+    match tune.pruning:
+        case MedianPruning(after_epochs=spared):
+            key = "after_epochs"
+        case SuccessiveHalving(first_epochs=spared):
+            key = "first_epochs"
+        case _:
+            assert_never(tune.pruning)
     epochs = tune.ranges.get("training.epochs")
     most = spec.training.epochs if epochs is None else max(_whole_numbers(epochs), default=0)
-    if tune.pruning and most <= tune.pruning.after_epochs:
+    if most <= spared:
         yield Problem(
-            ("tune", "pruning", "after_epochs")
-            if "after_epochs" in tune.pruning.model_fields_set
-            else ("tune", "pruning"),
-            f"has no effect: trials have too few epochs (got after_epochs {tune.pruning.after_epochs}, epochs {most})",
+            ("tune", "pruning", key) if key in tune.pruning.model_fields_set else ("tune", "pruning"),
+            f"has no effect: trials have too few epochs (got {key} {spared}, epochs {most})",
             "raise training.epochs, or remove it",
         )
 
@@ -84,6 +103,12 @@ def _whole_numbers(range_: Range) -> list[int]:
 
 def _range(path: str, range_: Range, tune: Tuning) -> Iterator[Problem]:
     loc: Loc = ("tune", "ranges", path)
+    if isinstance(range_, Together):
+        for label, values in range_.values.items():
+            for each in values:
+                if not _is_tunable(each.split(".")):
+                    yield Problem((*loc, "values", label), f"cannot be searched over (got {each})", _TUNABLE)
+        return
     if not _is_tunable(path.split(".")):
         yield Problem(loc, f"cannot be searched over (got {path})", _TUNABLE)
     inside = sorted(other for other in tune.ranges if path.startswith(f"{other}."))
@@ -119,7 +144,7 @@ def _step(loc: Loc, range_: IntRange) -> Iterator[Problem]:
 
 def _is_tunable(keys: list[str]) -> bool:
     match keys:
-        case ["model", *_] | ["tables", _, *_] | ["tasks", _, "weight" | "loss", *_]:
+        case ["model", *_] | ["features" | "tables", _, *_] | ["tasks", _, "weight" | "loss", *_]:
             return True
         case ["training", key, *_]:
             return key not in _FIXED_TRAINING
@@ -134,15 +159,26 @@ def ends(range_: Range) -> list[tuple[Loc, Any]]:
             return [(("low",), range_.low), (("high",), range_.high)]
         case Choice():
             return [(("values", index), value) for index, value in enumerate(range_.values)]
+        case Together():
+            return [(("values", label), label) for label in range_.values]
         case _:
             assert_never(range_)
+
+
+def changes(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
+    """Returns values by the paths in the spec that they change; sets of values are written out, in order."""
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        range_ = ranges[key]
+        made |= range_.values[value] if isinstance(range_, Together) else {key: value}
+    return made
 
 
 def _ends(path: str, range_: Range, document: Document, defaults: Document) -> Iterator[Problem]:
     loc: Loc = ("tune", "ranges", path)
     for part_loc, value in ends(range_):
         try:
-            checked = check_document(with_values(document, defaults, {path: value}))
+            checked = check_document(with_values(document, defaults, changes({path: value}, {path: range_})))
         except KeyError as missing:
             part = missing.args[0]
             yield Problem(loc, f"no such path in the spec (got {path})", f"declare {part} first, or make it a choice")

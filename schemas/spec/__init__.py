@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -10,10 +10,21 @@ from schemas.spec.alerts import Alerts
 from schemas.spec.base import ColumnName, FrozenModel, Name
 from schemas.spec.beam import Beam, LocalBeam
 from schemas.spec.cluster import Cluster, SpecCluster
+from schemas.spec.cost import Cost
 from schemas.spec.data import Logs
 from schemas.spec.drift import Drift
-from schemas.spec.features import AgeFeature, CrossFeature, Feature, Key, MatchFeature, NumericFeature, VectorFeature
+from schemas.spec.features import (
+    AgeFeature,
+    CrossFeature,
+    Feature,
+    HistoryFeature,
+    Key,
+    MatchFeature,
+    NumericFeature,
+    VectorFeature,
+)
 from schemas.spec.input import Input
+from schemas.spec.keep import Keep
 from schemas.spec.models import Model
 from schemas.spec.online import Online
 from schemas.spec.optimizers import RowOptimizer
@@ -39,11 +50,13 @@ class Inputs(FrozenModel):
         """Returns the column of the logs that holds the values of a feature or a key.
 
         Raises:
-            ValueError: for a feature made of two columns.
+            ValueError: for a feature made of several columns.
         """
         reader = self.keys[name] if name in self.keys else self.features[name]
-        if isinstance(reader, CrossFeature | AgeFeature | MatchFeature):
-            raise ValueError(f"features.{name}: has no column of its own (got kind {reader.kind}); it is made of two")
+        if isinstance(reader, CrossFeature | AgeFeature | MatchFeature | HistoryFeature):
+            raise ValueError(
+                f"features.{name}: has no column of its own (got kind {reader.kind}); it is made of others"
+            )
         return reader.column or name
 
     def label_of(self, task: str) -> str:
@@ -53,7 +66,7 @@ class Inputs(FrozenModel):
     def table_of(self, feature: str) -> str | None:
         """Returns the table of an embedded feature, or None for a feature of floats."""
         spec = self.features[feature]
-        if isinstance(spec, NumericFeature | VectorFeature | AgeFeature | MatchFeature):
+        if isinstance(spec, NumericFeature | VectorFeature | AgeFeature | MatchFeature | HistoryFeature):
             return None
         return spec.table
 
@@ -92,6 +105,10 @@ class RankerSpec(Inputs):
         return self.num_parameter_servers > 0 and self.cluster.data_workers > 0
 
 
+def _or_auto(schema: dict[str, Any]) -> None:
+    schema["anyOf"].insert(0, {"const": "auto"})
+
+
 class Spec(RankerSpec):
     """A ranker: its data, features, tasks, model, training, export, gates and push target."""
 
@@ -105,12 +122,23 @@ class Spec(RankerSpec):
     gates: Annotated[tuple[Gate, ...], Field(min_length=1)]
     serving: Serving = Serving()
     push: Push
+    cost: Cost | None = None
+    """Prices, with which runs say what they cost. Not part of the digest: it changes no result."""
+    keep: Keep | None = None
+    """What stays in the pipeline root of local runs. Not part of the digest: it changes no result."""
     alerts: Alerts | None = None
     online: Online | None = None
     """Training between the daily runs; `sangam online` needs it, and nothing else reads it."""
-    tune: Tuning | None = None
+    tune: Annotated[Tuning | None, Field(json_schema_extra=_or_auto)] = None
     intended_use: str = ""
     """For the model card: who may use the model for what."""
+
+    @property
+    def transforms_ahead(self) -> bool:
+        """Whether examples pass Transform's graph before training: its tables of each day are there only then."""
+        return self.input.transform == "ahead" or any(
+            isinstance(feature, HistoryFeature) for feature in self.features.values()
+        )
 
     def ranker(self) -> RankerSpec:
         """Returns the part that a trained model depends on."""
@@ -120,5 +148,7 @@ class Spec(RankerSpec):
 
 def digest(part: FrozenModel) -> str:
     """Returns the sha256 of a model's canonical JSON: equal for equal values, however the YAML was written."""
-    canonical = json.dumps(part.model_dump(mode="json", exclude={"beam"}), sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(
+        part.model_dump(mode="json", exclude={"beam", "cost", "keep"}), sort_keys=True, separators=(",", ":")
+    )
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -10,12 +10,14 @@ from schemas.spec.base import FrozenModel, Name
 from schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
+    CountFeature,
     CrossFeature,
     Feature,
     IdFeature,
     IdsFeature,
     MatchFeature,
     NumericFeature,
+    RateFeature,
     SequenceFeature,
     TimeFeature,
     VectorFeature,
@@ -40,6 +42,9 @@ def measures_of(feature: Feature) -> tuple[Measure, ...]:
             return "l_infinity", "missing_share"
         case TimeFeature() | AgeFeature():
             return ("missing_share",)
+        case RateFeature() | CountFeature():
+            # Of their ids, which are the columns that the logs have.
+            return "l_infinity", "missing_share"
         case _:
             assert_never(feature)
 

@@ -1,11 +1,14 @@
 """The kinds of features: numbers, ids, lists of ids, vectors, times, and features of two columns."""
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from typing_extensions import Self
 
-from schemas.spec.base import ColumnName, FrozenModel, Name, PositiveInt
+from schemas.spec.base import ColumnName, FrozenModel, Name, PositiveFloat, PositiveInt
 from schemas.spec.encoders import Encoder, MeanEncoder
+from schemas.spec.encodings import Encoding, PiecewiseLinearEncoding, StandardEncoding
 
 IdType = Literal["string", "int"]
 ColumnType = Literal["float", "int", "string"]
@@ -20,16 +23,58 @@ class _OneColumn(FrozenModel):
     """Column of the logs; the feature's own name when left out."""
 
 
-class NumericFeature(_OneColumn):
-    """A float. Clipped, then log1p, then normalized, as far as the spec says so."""
+Missing = float | Literal["learned"]
+"""What replaces a missing number; `learned`: an input of the model that is 1 where it is missing, and the number 0."""
+
+
+class NumberFeature(FrozenModel):
+    """Whatever is one number before it becomes inputs of the model."""
+
+    normalize: Normalization = "zscore"
+    """Statistics over the training split. Without meaning for bins, which are statistics themselves."""
+    encoding: Encoding = PiecewiseLinearEncoding(kind="piecewise_linear")
+    """Left out: piecewise linear, which docs/quality.md compares; `standard` where `normalize` is given."""
+
+    @model_validator(mode="after")
+    def _standard_where_normalized(self) -> Self:
+        if "normalize" in self.model_fields_set and "encoding" not in self.model_fields_set:
+            # Frozen for everyone else.
+            self.__dict__["encoding"] = StandardEncoding(kind="standard")
+        return self
+
+    @property
+    def is_binned(self) -> bool:
+        """Whether its statistics are the ends of bins."""
+        return isinstance(self.encoding, PiecewiseLinearEncoding)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether its statistics are a scale."""
+        return self.normalize != "none" and not self.is_binned
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_meant(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Writes what `normalize` and `encoding` are read from again: one of them.
+
+        The standard encoding has been written so since before there were others.
+        """
+        fields: dict[str, Any] = dump(self)
+        if isinstance(self.encoding, StandardEncoding):
+            fields.pop("encoding", None)
+            fields["normalize"] = self.normalize
+        if self.is_binned:
+            fields.pop("normalize", None)
+        return fields
+
+
+class NumericFeature(NumberFeature, _OneColumn):
+    """A float. Clipped, then log1p, then normalized or binned, as far as the spec says so."""
 
     kind: Literal["numeric"]
     type: NumberType = "float"
     clip: Clip | None = None
     log: bool = False
-    normalize: Normalization = "zscore"
-    """Statistics over the training split, computed by TensorFlow Transform."""
-    missing: float | None = None
+    missing: Missing | None = None
     """Replaces a missing value. Without it, a row without the value is an anomaly that stops the run."""
     at_serving: float | None = None
     """For a bias feature, such as the position on the page: the value that every prediction uses. Training uses the
@@ -130,7 +175,7 @@ class TimeFeature(_OneColumn):
     """A missing time has a row of its own."""
 
 
-class AgeFeature(FrozenModel):
+class AgeFeature(NumberFeature):
     """An age at the time of the event, such as that of a post when shown. Negative ages count as 0."""
 
     kind: Literal["age"]
@@ -143,8 +188,7 @@ class AgeFeature(FrozenModel):
     """In the unit."""
     log: bool = True
     """log(1 + age)."""
-    normalize: Normalization = "zscore"
-    missing: float | None = None
+    missing: Missing | None = None
     """Age, in the unit, if either time is missing. Without it, such a row is an anomaly."""
 
 
@@ -159,6 +203,39 @@ class MatchFeature(FrozenModel):
     type: IdType
 
 
+class _History(NumberFeature):
+    """A number of what happened on the days before the row's own day, never on that day itself."""
+
+    by: Annotated[dict[ColumnName, IdType], Field(min_length=1, max_length=2)]
+    """Columns of the logs and the types of their ids: one, or the two of a cross. A row without one of them reads what
+    an id reads that is seen for the first time, and counts for none."""
+    days: Annotated[int, Field(gt=0, le=3660)] | None = None
+    """How many days before the row's own day count. Left out: those of the run's window."""
+    clip: Clip | None = None
+    log: bool = False
+    missing: ClassVar[None] = None
+    """Every row has a history, though it may be empty."""
+
+
+class RateFeature(_History):
+    """The mean of a task's labels among earlier examples with these ids, smoothed: (sum + n prior) / (count + n)
+    (Micci-Barreca: A preprocessing scheme for high-cardinality categorical attributes, SIGKDD Explorations 2001).
+    Examples that are not in the task do not count."""
+
+    kind: Literal["rate"]
+    task: Name
+    smoothing: PositiveFloat = 20.0
+    """n: how many examples the prior counts for."""
+    prior: float | None = None
+    """Left out: the mean of all of the task's labels on the same days."""
+
+
+class CountFeature(_History):
+    """The number of earlier examples with these ids."""
+
+    kind: Literal["count"]
+
+
 class Key(FrozenModel):
     """A column, such as a request's number, only for grouping and slicing in evaluation; no model sees it."""
 
@@ -169,6 +246,10 @@ class Key(FrozenModel):
 
 ListFeature = IdsFeature | SequenceFeature
 """Any number of ids."""
+HistoryFeature = RateFeature | CountFeature
+"""Made of the days before a row's own."""
+OneNumber = NumericFeature | AgeFeature | HistoryFeature
+"""One number, with an encoding."""
 BiasFeature = NumericFeature | BucketsFeature | IdFeature
 """May have `at_serving`."""
 Feature = Annotated[
@@ -181,6 +262,18 @@ Feature = Annotated[
     | VectorFeature
     | TimeFeature
     | AgeFeature
-    | MatchFeature,
+    | MatchFeature
+    | RateFeature
+    | CountFeature,
     Field(discriminator="kind"),
 ]
+
+
+def learns_missing(feature: Feature) -> bool:
+    """Says whether a missing number of the feature is an input of its own."""
+    return isinstance(feature, OneNumber) and feature.missing == "learned"
+
+
+def replacement_of(feature: OneNumber | BucketsFeature) -> float:
+    """Returns what replaces a missing number of the feature; NaN where nothing does."""
+    return feature.missing if isinstance(feature.missing, float) else math.nan

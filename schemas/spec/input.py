@@ -12,7 +12,8 @@ class Input(FrozenModel):
 
     Attributes:
         transform: `in_pool`: whenever they are read, by the workers of the pool, or by the ranks where there is none;
-            `ahead`: once, by the transform step, which writes them to files.
+            `ahead`: once, by the transform step, which writes them to files. With features of kind `rate` or `count`
+        always `ahead`.
     """
 
     transform: Where = "in_pool"

@@ -33,6 +33,8 @@ _REGRESSION: dict[str, Direction] = {
 }
 WEIGHTED = "weighted_"
 """Prefix of a metric for which each example counts by its weight."""
+UNCALIBRATED_METRIC = "uncalibrated_"
+"""Prefix of a metric of a calibrated task as it would be without the calibration; reported, not bounded by gates."""
 SUM_OF_WEIGHTS, WEIGHTED_MEAN_LABEL = "sum_of_weights", "weighted_mean_label"
 """Reported with these metrics."""
 _NOT_WEIGHTED = ("gauc", "rank_correlation")

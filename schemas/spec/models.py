@@ -37,6 +37,13 @@ class Dlrm(FrozenModel):
 Interaction = Annotated[DcnV2 | Dlrm, Field(discriminator="kind")]
 
 
+class Ensemble(FrozenModel):
+    """Members that share the rows and all matrices, and differ by rank-1 factors and biases: ((x * r_k) W) * s_k + b_k
+    (Wen et al.: BatchEnsemble, ICLR 2020; TabM, Gorishniy et al., ICLR 2025). The score is the mean of theirs."""
+
+    members: Annotated[int, Field(ge=2, le=256)]
+
+
 class _Model(FrozenModel):
     interaction: Interaction | None = None
     """Combines the features before the task heads. Left out: they are concatenated."""
@@ -44,6 +51,13 @@ class _Model(FrozenModel):
     """Units of each task's own MLP."""
     dropout: Fraction = 0.0
     """Share of each hidden layer's outputs that is zeroed in training."""
+    ensemble: Ensemble | None = None
+    """Several members instead of one model."""
+
+    @property
+    def members(self) -> int:
+        """How many models one is."""
+        return self.ensemble.members if self.ensemble else 1
 
 
 class SingleTask(_Model):

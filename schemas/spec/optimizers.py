@@ -84,6 +84,8 @@ class DenseSgd(FrozenModel):
     kind: Literal["sgd"]
     learning_rate: PositiveFloat
     momentum: Fraction = 0.0
+    weight_decay: NonNegativeFloat = 0.0
+    """And w <- w - rate * weight_decay * w, as in `AdamW` (SGDW: Loshchilov and Hutter, ICLR 2019, algorithm 1)."""
 
     @property
     def num_moments(self) -> int:

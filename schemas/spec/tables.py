@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.spec.base import FrozenModel, PositiveInt
-from schemas.spec.optimizers import NonNegativeFloat, RowOptimizer
+from schemas.spec.optimizers import Fraction, NonNegativeFloat, RowOptimizer
 
 
 class CountAdmission(FrozenModel):
@@ -50,6 +50,12 @@ class Table(FrozenModel):
     """Every float of the vector of an id without a row, in training, evaluation and serving."""
     l2: NonNegativeFloat = 0.0
     """l2 * w is added to the gradient of every row in a step."""
+    weight_decay: NonNegativeFloat = 0.0
+    """Every row in a step also moves by -rate * weight_decay * w, whatever its optimizer (Loshchilov and Hutter:
+    Decoupled weight decay regularization, ICLR 2019)."""
+    dropout: Fraction = 0.0
+    """Share of the floats of each feature's vector that is zeroed where it enters the model, in training only
+    (Srivastava et al.: Dropout, JMLR 2014)."""
     expire_after_days: PositiveInt | None = None
     """A row is removed when its id was last seen this long before the newest event trained on."""
     capacity: Capacity | None = None

@@ -13,7 +13,7 @@ class CrossEntropy(FrozenModel):
 
     kind: Literal["cross_entropy"]
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """y becomes y (1 - s) + s / 2 (Szegedy et al., CVPR 2016, section 7)."""
+    """s: y becomes y (1 - s) + s / 2 (Szegedy et al., CVPR 2016, section 7)."""
 
 
 class Focal(FrozenModel):
@@ -23,6 +23,8 @@ class Focal(FrozenModel):
     gamma: NonNegativeFloat = 2.0
     alpha: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Weight of the positives; 1 - alpha of the negatives. Both 1 when left out."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """s: the loss is the mean of both labels' losses, weighted by y (1 - s) + s / 2 and what it lacks to 1."""
 
 
 class SquaredError(FrozenModel):
@@ -42,6 +44,26 @@ class LogError(FrozenModel):
     """(z - log(1 + label))^2; the prediction is exp(z) - 1. Labels are at least 0."""
 
     kind: Literal["log"]
+
+
+def _is_none(value: object) -> bool:
+    """Keeps the digests and files of specs without the key as they were."""
+    return value is None
+
+
+class Platt(FrozenModel):
+    """z' = a z + b with a > 0 (Platt: Probabilistic outputs for support vector machines, 1999)."""
+
+    kind: Literal["platt"]
+
+
+class Isotonic(FrozenModel):
+    """A rising function without a form of its own (Zadrozny and Elkan, KDD 2002, section 3), linear between points."""
+
+    kind: Literal["isotonic"]
+
+
+CalibrationKind = Annotated[Platt | Isotonic, Field(discriminator="kind")]
 
 
 class _Task(FrozenModel):
@@ -68,6 +90,9 @@ class BinaryTask(_Task):
     """Share of this task's negatives that ingestion keeps in the train split; for one task at most. The served logit
     is corrected, z + log(keep) (He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014,
     section 6.3); other tasks weigh the kept ones by 1 / keep."""
+    calibration: CalibrationKind | None = Field(default=None, exclude_if=_is_none)
+    """A strictly rising correction of the logit, fitted on the validation split after training; the order of scores
+    does not change."""
 
 
 class RegressionTask(_Task):

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from schemas.spec.base import FrozenModel, Name, PositiveFloat, PositiveInt
 from schemas.spec.optimizers import DenseOptimizer, Fraction, NonNegativeFloat, RowOptimizer
-from schemas.spec.sync import InStep, Sync
+from schemas.spec.sync import InStep, Stale, Sync
 
 SHUFFLE_BUFFER = 20_000
 
@@ -83,6 +84,22 @@ class EarlyStopping(FrozenModel):
     days. The pushed model is then not the validated one; the gates judge the pushed one."""
 
 
+class EmaOfWeights(FrozenModel):
+    """Exponential moving average over all steps: a <- d a + (1 - d) w, d = min(decay, (1 + t) / (10 + t)) in step t."""
+
+    kind: Literal["ema"]
+    decay: Annotated[float, Field(gt=0, lt=1)] = 0.999
+
+
+class LastOfWeights(FrozenModel):
+    """The mean over the steps of the last epoch (Polyak and Juditsky, 1992)."""
+
+    kind: Literal["last"]
+
+
+AverageOfWeights = Annotated[EmaOfWeights | LastOfWeights, Field(discriminator="kind")]
+
+
 class Checkpoint(FrozenModel):
     """How often the whole state of training is saved, and how many checkpoints are kept."""
 
@@ -110,6 +127,10 @@ class Training(FrozenModel):
     clip_gradient_norm: PositiveFloat | None = None
     """Bound on the norm of the dense gradient, all weights together (Pascanu et al., ICML 2013)."""
     loss_balance: LossBalance = FixedBalance(kind="fixed")
+    average: AverageOfWeights | None = None
+    """The dense weights that are validated, exported and published are an average over steps; training goes on from the
+    last step's. `null`: the last step's. Left out: ema, which docs/quality.md compares; null where ranks make no steps
+    together (`sync` of kind shadow or async)."""
     early_stopping: EarlyStopping | None = None
     epochs: PositiveInt = 1
     incremental_epochs: PositiveInt | None = None
@@ -125,3 +146,10 @@ class Training(FrozenModel):
     evict_every_steps: PositiveInt = 1000
     """How often expired rows, and rows above a table's capacity, are removed; they are also removed at the end."""
     checkpoint: Checkpoint = Checkpoint()
+
+    @model_validator(mode="after")
+    def _averaged(self) -> Self:
+        if "average" not in self.model_fields_set and isinstance(self.sync, InStep | Stale):
+            # Frozen for everyone else.
+            self.__dict__["average"] = EmaOfWeights(kind="ema")
+        return self

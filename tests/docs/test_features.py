@@ -1,4 +1,4 @@
-"""What docs/features.md shows is valid, and names every kind of feature and encoder."""
+"""What docs/features.md shows is valid, and names every kind of feature, encoder and encoding."""
 
 import re
 import typing
@@ -8,6 +8,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from schemas.spec.encoders import Encoder
+from schemas.spec.encodings import Encoding
 from schemas.spec.features import Feature
 from tests.schemas.sample_specs import loaded
 
@@ -25,4 +26,4 @@ def test_the_example_is_valid_and_has_every_kind(repository: Path, tmp_path: Pat
     assert set(loaded(tmp_path, changes).features) == set(features)
     assert {feature["kind"] for feature in features.values()} == _kinds(Feature)
     assert all(f"| `{kind}` |" in text for kind in _kinds(Feature))
-    assert all(f"| `{{kind: {kind}" in text for kind in _kinds(Encoder))
+    assert all(f"| `{{kind: {kind}" in text for kind in _kinds(Encoder) | _kinds(Encoding))

@@ -1,5 +1,6 @@
 """The models of docs/models.md are valid, and its formulas count the parameters."""
 
+import functools
 import itertools
 import re
 from pathlib import Path
@@ -34,10 +35,15 @@ def n(*widths: int) -> int:
     return sum((before + 1) * after for before, after in itertools.pairwise(widths))
 
 
+def m(members: int, *widths: int) -> int:
+    return sum(a * b + members * (a + 2 * b) for a, b in itertools.pairwise(widths))
+
+
 @pytest.mark.parametrize(("model", "formula"), [row for row in ROWS if "dcn" not in row[0] and "dlrm" not in row[0]])
 def test_the_formula_of_task_heads_counts_their_parameters(tmp_path: Path, model: str, formula: str) -> None:
     spec = spec_of(tmp_path, parsed(model))
     names = spec.model.model_dump() | {"n": n, "T": 2, "I": FLOATS + VECTORS * DIM, "W": spec.model.tower_units[-1]}
+    names["m"] = functools.partial(m, spec.model.members)
     if spec.model.kind == "ple":
         own, shared = spec.model.task_experts, spec.model.shared_experts
         names |= {"E": 2 * own + shared, "G": own + shared, "H": spec.model.expert_units[-1]}

@@ -25,14 +25,14 @@ def _laid_over(document: Any, part: Any) -> Any:
 
 def test_its_pieces_of_specs_are_valid(doc: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", doc, re.DOTALL)
-    assert len(blocks) == 9
+    assert len(blocks) == 11
     for number, block in enumerate(blocks):
         document = _laid_over(changed({}), YAML(typ="safe").load(block))
         assert load_spec(write(tmp_path / f"{number}.yaml", document))
 
 
 def test_it_names_every_kind(doc: str) -> None:
-    unions = [training.LossBalance, training.Schedule, optimizers.DenseOptimizer, tasks.Task]
+    unions = [training.LossBalance, training.Schedule, optimizers.DenseOptimizer, tasks.Task, tasks.CalibrationKind]
     unions += [tasks.BinaryTask.model_fields["loss"].annotation, tasks.RegressionTask.model_fields["loss"].annotation]
     for union in unions:
         for member in get_args(get_args(union)[0]) or get_args(union):

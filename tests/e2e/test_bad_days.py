@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.browser.pages import look_at
 from tests.e2e.user_run import DATE, World, sangam
 from tests.errors import tells
 
@@ -57,6 +58,8 @@ def test_a_null_in_a_required_column_is_an_anomaly(world: World) -> None:
     assert "user_id" in output
     assert "eval" in output
     assert "step=example_validator" in output
+    [page] = (world.directory / "root-nulls" / "runs").glob("*/report.html")
+    look_at(page, "The run failed in step example_validator", "user_id", "What to try", "The end of the log")
 
 
 def test_a_missing_column_names_file_and_column(world: World) -> None:

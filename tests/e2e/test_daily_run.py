@@ -12,8 +12,10 @@ import httpx
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests import outside
+from tests.browser.pages import look_at
 from tests.e2e.user_run import DATE, ONE_RANK, STEPS, World, environment, sangam, start, states, wait_until
 from tests.errors import mentions
 
@@ -95,6 +97,22 @@ def test_a_first_run_is_blessed_and_pushed_and_says_that_there_was_no_baseline(w
     assert "WARNING" not in done.stdout + done.stderr
 
 
+def test_the_page_of_a_pushed_run_says_so_to_everybody(world: World, first_run: Any) -> None:
+    page = Path(first_run[1]["path"]) / "report.html"
+    assert f"report: {page}" in first_run[0].stdout
+    look_at(page, "Pushed", "Version 20260305001 was pushed", "long_watch", "Precision and recall", "learning rate")
+
+
+def test_tensorboard_shows_the_run_from_its_first_loss_to_its_evaluation(first_run: Any) -> None:
+    events = EventAccumulator(str(Path(first_run[1]["path"]) / "logs"), {"tensors": 0, "scalars": 0})
+    events.Reload()
+    for task in TASKS:
+        assert events.Tensors(f"loss/{task}")
+        [auc] = events.Scalars(f"evaluation/auc/{task}")
+        assert auc.value == pytest.approx(first_run[1]["tasks"][task]["auc"], rel=1e-5)
+    assert events.Tensors("tables/users/norm")
+
+
 def test_the_pushed_model_is_whole_and_its_manifest_knows_it(world: World, first_run: Any) -> None:
     version = Path(first_run[1]["pushed"]["path"])
     manifest = json.loads((version / "manifest.json").read_text())
@@ -170,6 +188,8 @@ def test_one_task_below_its_bound_stops_the_release_though_the_mean_is_fine_and_
     assert sum(aucs.values()) / 4 > 0.3
     assert "share" in done.stdout
     assert "not blessed" in done.stdout
+    reason = verdicts["share"]["reason"]
+    look_at(Path(summary["path"]) / "report.html", "Refused", f"a gate refused the model: share: {reason}")
     assert world.versions() == ["20260305001"]
 
 
@@ -213,8 +233,12 @@ def test_a_worse_candidate_is_refused_against_the_blessed_model(world: World, fi
 
 def test_a_person_answers_for_the_refused_model_and_it_is_pushed(world: World, first_run: Any) -> None:
     run = max(path for path in world.runs() if _summary(path)["blessed"] is False)
-    done = sangam("bless", str(run), "--because", "an experiment")
+    done = sangam("bless", str(run), "--because", "an experiment", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert (told["run"], told["version"], told["was_there"]) == (run.name, "20260305002", False)
+    assert mentions(sangam("show", str(run)).stdout.splitlines()[0], "blessed by hand by ... 20260305002 ... refused")
+    assert "because an experiment" in sangam("lineage", str(world.root / "serving/short_video/20260305002")).stdout
     assert world.versions() == ["20260305001", "20260305002"]
     pushed = world.root / "serving" / "short_video" / "20260305002"
     assert "an experiment" in (pushed / "MODEL_CARD.md").read_text()
@@ -238,8 +262,10 @@ def test_a_server_follows_what_is_pushed_and_what_is_rolled_back(world: World, f
 
         assert served() == "20260305002"
         _check_scores(rest, newer)
-        withdrawn = sangam("rollback", str(folder), "--because", "likes fell")
+        withdrawn = sangam("rollback", str(folder), "--because", "likes fell", "--json")
         assert withdrawn.returncode == 0, withdrawn.stderr
+        told = json.loads(withdrawn.stdout)
+        assert (told["withdrawn"], told["newest"], told["held"]) == (["20260305002"], "20260305001", None)
         wait_until(lambda: served() == "20260305001", "the older version is served", 30)
         _check_scores(rest, older)
     finally:

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from components.registry.base import base_for
+from components.registry.blessed import baseline_for
+from components.registry.record import read_records
 from tests.e2e.user_run import ONE_RANK, World, processes_naming, sangam, start, states, wait_until
 from tests.errors import mentions
 
@@ -15,7 +18,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 FIRST, SECOND, THIRD = "2026-03-03", "2026-03-04", "2026-03-05"
 EPOCHS = 10
 Changes = dict[tuple[str | int, ...], Any]
-INCREMENTAL: Changes = {("training", "mode"): "incremental", ("data", "train_days"): 2, **ONE_RANK}
+INCREMENTAL: Changes = {
+    ("training", "mode"): "incremental",
+    ("data", "train_days"): 2,
+    # Of one user and one candidate: exported tables are compared with what training read.
+    ("features", "author_like_rate"): {"kind": "rate", "task": "like", "by": {"author_id": "int"}, "days": 3},
+    ("features", "user_author_views"): {
+        "kind": "count",
+        "by": {"user_id": "string", "author_id": "int"},
+        "log": True,
+    },
+    **ONE_RANK,
+}
 SERVED: Changes = {**INCREMENTAL, ("training", "sync"): {"kind": "stale", "staleness": 2}}
 """Its rows are on a parameter server, and come from a base whose rank held them."""
 REFUSING: Changes = {**INCREMENTAL, ("gates", 1, "at_least"): 0.999}
@@ -89,11 +103,122 @@ def test_training_goes_on_with_the_weights_and_the_inputs_of_the_base(world: Wor
     assert losses[-1] < losses[0]
 
 
+def test_each_day_serves_the_history_up_to_its_own_and_says_as_of_when(world: World, first: dict[str, Any]) -> None:
+    as_of = []
+    for record in _records(world.root):
+        file = Path(record["transform_graph_uri"], "history", "history.json")
+        as_of.append(json.loads(file.read_bytes())["as_of"])
+    assert as_of == [FIRST, THIRD]
+    assert any(mentions(note, f"author_like_rate, user_author_views ... as of {FIRST}") for note in first["notes"])
+    versions = [world.root / "serving" / "short_video" / version for version in world.versions()]
+    described = [json.loads((folder / "assets.extra" / "ranker.json").read_bytes()) for folder in versions]
+    assert [each["history_as_of"] for each in described] == as_of
+    assert f"before {THIRD}" in (versions[-1] / "MODEL_CARD.md").read_text()
+    # The second run trained on two days; those that its base had learned were read for their history alone.
+    ingested = sorted((world.root / "artifacts" / "example_gen" / "examples").glob("*/ingestion.json"))
+    reports = [json.loads(path.read_bytes()) for path in ingested]
+    last = next(each for each in reports if each["date"] == THIRD)
+    assert last["history_days"] == ["2026-03-01", "2026-03-02"]
+    assert last["days"]["train"] == [FIRST, SECOND]
+
+
 def test_a_rerun_of_a_day_finds_the_same_base_and_is_cached(world: World, first: dict[str, Any]) -> None:
     again = _blessed(world.run(world.spec("served", SERVED), date=THIRD))
     assert set(states(again).values()) == {"cached"}
     assert again["base_last_day"] == "2026-03-02"
     assert len(_records(world.root)) == 2
+
+
+def test_the_runs_are_looked_at_from_the_command_line(world: World, first: dict[str, Any]) -> None:
+    newest, third, refused, oldest = json.loads(sangam("runs", str(world.root), "--json").stdout)
+    assert [run["state"] for run in (newest, third, refused, oldest)] == ["succeeded"] * 2 + ["refused", "succeeded"]
+    assert (oldest["id"], oldest["pushed"]) == (first["run"], "20260303001")
+    assert mentions(sangam("show", refused["path"]).stdout.splitlines()[0], "not pushed ... refused ... share: auc")
+    assert "below the bound 0.9990" in sangam("why", refused["path"]).stdout
+    changed = json.loads(sangam("diff", refused["path"], third["path"], "--json").stdout)
+    found = {each["what"]: (each["old"], each["new"]) for each in changed["spec"]}
+    assert found["gates.1.at_least"] == (0.999, 0.3)
+    assert found["training.sync.kind"] == ("sync", "stale")
+    assert {"like auc", "like log_loss"} <= {each["what"] for each in changed["metrics"]}
+    assert any(each["what"] == "trainer" and each["difference"] for each in changed["seconds"])
+
+
+def test_the_lineage_of_a_version_goes_from_the_days_to_the_base_of_its_base(
+    world: World, first: dict[str, Any]
+) -> None:
+    version = world.root / "serving" / "short_video" / world.versions()[-1]
+    told = json.loads(sangam("lineage", str(version), "--json").stdout)
+    manifest = json.loads((version / "manifest.json").read_text())
+    assert told["spec_digest"] == manifest["spec_digest"]
+    records = _records(world.root)
+    assert [(link["checkpoint"], link["days"], link["there"]) for link in told["chain"]] == [
+        (record["checkpoint_uri"], record["days"], True) for record in reversed(records)
+    ]
+    assert told["chain"][-1]["run"] == first["run"]
+    days = {each["day"]: each["digest"] for each in told["days"]}
+    assert sorted(days) == [FIRST, SECOND, THIRD]
+    stored = {path.name for path in (world.root / "examples" / "short_video").iterdir()}
+    assert {f"{day}-{digest}" for day, digest in days.items()} <= stored
+    assert told["blessed_by"].startswith("the gates at ")
+    assert told["run"] != json.loads(sangam("runs", str(world.root), "--json").stdout)[0]["id"]  # That took it cached.
+
+
+def test_the_rule_of_the_spec_removes_old_runs_and_changes_nothing_of_the_next(
+    world: World, first: dict[str, Any]
+) -> None:
+    before = {path.name for path in world.runs()}
+    kept = {**SERVED, ("keep",): {"runs": 1, "models": 2, "checkpoints": 2}}
+    done, again = world.run(world.spec("kept", kept), date=THIRD)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The section is no part of the digest.
+    assert set(states(again).values()) == {"cached"}
+    assert again["base_last_day"] == "2026-03-02"
+    assert any(mentions(line, "removed: ... as `keep` says") for line in done.stdout.splitlines())
+    assert {path.name for path in world.runs()} == {again["run"]}
+    assert again["run"] not in before
+    assert world.versions() == ["20260303001", "20260305001"]
+    for record in _records(world.root):
+        assert Path(record["checkpoint_uri"], "checkpoint", "manifest.json").exists()
+        assert Path(record["transform_graph_uri"], "statistics.json").exists()
+        assert Path(record["model_uri"]).is_dir()
+    listed = {path.parent.name for path in (world.root / "artifacts/example_gen/examples").glob("*/examples.json")}
+    assert len(listed) == 1
+    # Once more: everything that the run needs is there.
+    again = _blessed(world.run(world.spec("kept", kept), date=THIRD))
+    assert set(states(again).values()) == {"cached"}
+
+
+def test_a_run_whose_outputs_were_removed_runs_again_from_the_same_base(world: World, first: dict[str, Any]) -> None:
+    done, refused = world.run(world.spec("refusing", REFUSING), date=SECOND)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert refused["base_last_day"] == "2026-03-02"
+    assert refused["days"]["train"] == [FIRST]
+    ran = states(refused)
+    assert (ran["example_gen"], ran["trainer"]) == ("ran", "ran")
+
+
+def test_after_a_rollback_the_version_before_is_base_and_baseline_also_after_a_clean(
+    world: World, first: dict[str, Any]
+) -> None:
+    folder, root = world.root / "serving" / "short_video", world.root
+    assert sangam("rollback", str(folder), "--because", "likes fell").returncode == 0
+    oldest = _records(root)[0]
+
+    def chosen() -> tuple[str, str | None]:
+        records = read_records(root, "short_video")
+        base = base_for(records, before=THIRD, exists=lambda uri: Path(uri, "checkpoint", "manifest.json").exists())
+        assert base.base
+        return base.base.checkpoint_uri, baseline_for("new", records, [THIRD])
+
+    assert chosen() == (oldest["checkpoint_uri"], oldest["model_uri"])
+    limits = ("--runs", "1", "--models", "2", "--checkpoints", "2")
+    cleaned = json.loads(sangam("clean", str(root), *limits, "--json").stdout)
+    assert not cleaned["rankers"][0]["failed"]
+    assert chosen() == (oldest["checkpoint_uri"], oldest["model_uri"])
+    assert (Path(oldest["model_uri"]) / "Format-Serving" / "saved_model.pb").is_file()
+    assert world.versions() == ["20260303001"]
+    assert sangam("rollback", str(folder), "--restore", "20260305001").returncode == 0
+    assert chosen() == (_records(root)[1]["checkpoint_uri"], _records(root)[1]["model_uri"])
 
 
 @pytest.mark.timeout(1200)
@@ -120,12 +245,13 @@ def test_a_backfill_that_was_killed_goes_on_in_the_midst_of_the_training(world: 
     process.wait(10)
     wait_until(lambda: processes_naming(root) == [], "no process is left", 60)
 
-    done = sangam(*command)
+    done = sangam(*command, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert [date["state"] for date in json.loads(done.stdout)["dates"]] == ["blessed", "blessed"]
     record = json.loads((root / "backfill" / "short_video" / "backfill.json").read_text())["dates"]
     assert [found["base_last_day"] for found in record.values()] == [None, "2026-03-02"]
     assert [found["num_train_days"] for found in record.values()] == [2, 1]
-    assert f"{FIRST} blessed  done before" in done.stdout
+    assert f"{FIRST} blessed  done before" in done.stderr
     reports = _reports(root)
     assert [bool(report["resumed_from_step"]) for report in reports] == [False, True]
     assert [epoch["examples"] for epoch in reports[1]["epochs"]] == [3000] * EPOCHS

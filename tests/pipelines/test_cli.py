@@ -11,10 +11,13 @@ from typer.testing import CliRunner, Result
 
 from pipelines.cli import app
 from pipelines.kubeflow.target import image_warning
+from schemas.errors import UserError
 from tests.errors import mentions, tells
 from tests.paths import REPOSITORY, SPECS
 
 SHORT_VIDEO = str(SPECS / "short_video.yaml")
+ROWS = ("--rows", "authors=1e5,contexts=1e5,hashtags=1e5,posts=1e5,users=1e5")
+LOOKING = ("runs", "show", "why", "diff", "lineage", "clean")
 
 
 def sangam(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -48,6 +51,7 @@ def test_validate_takes_less_than_two_seconds() -> None:
     [
         ("--help",),
         ("validate", SHORT_VIDEO),
+        ("init", "--help"),
         ("run", "--help"),
         ("backfill", "--help"),
         ("tune", "--help"),
@@ -57,6 +61,8 @@ def test_validate_takes_less_than_two_seconds() -> None:
         ("plan", SHORT_VIDEO),
         ("schedule", "print", SHORT_VIDEO, "--at", "02:30", "--data", "logs", "--root", "runs"),
         ("alert-test", "--help"),
+        *((command, "nowhere", "--json") for command in ("runs", "show", "why", "lineage", "clean")),
+        ("diff", "nowhere", "nowhere"),
     ],
 )
 def test_quick_commands_load_no_tensorflow(arguments: tuple[str, ...]) -> None:
@@ -105,11 +111,61 @@ def test_an_unknown_option_is_a_usage_error() -> None:
 def test_every_command_has_help_with_an_example() -> None:
     top = here("--help")
     assert top.exit_code == 0
-    for command in ("validate", "run", "backfill", "compile", "generate", "schema", "doctor", "plan", "version"):
+    for command in (
+        "init",
+        "validate",
+        "run",
+        "backfill",
+        "compile",
+        "generate",
+        "schema",
+        "doctor",
+        "plan",
+        "version",
+        *LOOKING,
+    ):
         assert command in top.stdout
         done = here(command, "--help")
         assert done.exit_code == 0
         assert f"Example: sangam {command}" in done.stdout
+
+
+def test_the_json_of_quick_commands() -> None:
+    checked = json.loads(here("validate", SHORT_VIDEO, "--json").stdout)
+    assert (checked["name"], checked["tasks"], checked["base"]) == ("short_video", 4, [])
+    assert f"ok short_video {checked['digest']} " in here("validate", SHORT_VIDEO).stdout
+    known = json.loads(here("version", "--json").stdout)
+    assert here("version").stdout.split()[1:] == [known["version"], *([known["commit"]] if known["commit"] else [])]
+    limits = (*ROWS, "--memory-per-rank", "64GB")
+    planned = json.loads(here("plan", SHORT_VIDEO, *limits, "--json").stdout)
+    assert planned["ranks"]["fits"]
+    assert planned["ranks"]["limit"] == 64_000_000_000
+    assert planned["ranks"]["parts"]["peak"]["high"] > planned["export_bytes"] > 0
+
+
+def test_with_json_an_error_is_json_too_and_the_plan_that_does_not_fit_is_printed() -> None:
+    done = sangam("plan", SHORT_VIDEO, *ROWS, "--memory-per-rank", "1MB", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["ranks"]["fits"] is False
+    error = json.loads(done.stderr)
+    assert error["exit_code"] == 2
+    assert error["error"].startswith("plan: a rank does not fit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (("runs", "short_video"), "ROOT"),
+        (("runs", ".", "--namespace", "a"), "--namespace"),
+        (("runs", "a", "--host", "http://localhost:1", "--name", "b"), "--name"),
+        (("clean", "."), "ROOT"),
+        (("lineage", "nowhere"), "RUN"),
+    ],
+)
+def test_looking_at_what_is_no_root_is_told(arguments: tuple[str, ...], place: str) -> None:
+    done = here(*arguments)
+    assert isinstance(done.exception, UserError)
+    assert str(done.exception).startswith(f"{place}: ")
 
 
 def test_the_json_schema_is_closed() -> None:
@@ -152,6 +208,12 @@ def test_a_run_for_a_date_without_logs_ends_early_and_leaves_a_summary(tmp_path:
     assert tells(done.stderr, "data.pattern: ...", "(got none from 2024-12-26 to 2025-01-01) ... 2024-03-07")
     [summary] = (tmp_path / "root" / "runs").glob("*/summary.json")
     assert json.loads(summary.read_text())["status"] == "failed"
+    assert json.loads(summary.read_text())["exit_code"] == 2
+    assert json.loads((summary.parent / "spec.json").read_text())["name"] == "short_video"
+    # Whoever looks for the reason later finds it; a program gets the summary.
+    assert "data.pattern" in here("why", str(tmp_path / "root")).stdout
+    again = sangam("run", SHORT_VIDEO, "--date", "2025-01-01", *folders, "--json")
+    assert (again.returncode, json.loads(again.stdout)["status"]) == (2, "failed")
 
 
 def test_reread_forgets_what_is_known_of_files(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ EVERY_KIND = Inputs.model_validate_json(
     json.dumps(
         {
             "features": {
-                "price": {"kind": "numeric"},
-                "position": {"kind": "numeric", "type": "int", "at_serving": 1},
+                "price": {"kind": "numeric", "normalize": "zscore"},
+                "position": {"kind": "numeric", "normalize": "zscore", "type": "int", "at_serving": 1},
                 "price_bucket": {"kind": "buckets", "column": "price", "num_buckets": 10},
                 "page": {"kind": "buckets", "num_buckets": 4, "table": "pages", "missing_row": True, "at_serving": 1},
                 "user": {"kind": "id", "type": "string", "table": "users", "missing_row": True},

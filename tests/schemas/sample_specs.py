@@ -25,7 +25,7 @@ VALID: Document = {
             "max_length": 3,
             "encoder": {"kind": "positional"},
         },
-        "age": {"kind": "numeric", "clip": [0, 100], "log": True, "missing": 3},
+        "age": {"kind": "numeric", "normalize": "zscore", "clip": [0, 100], "log": True, "missing": 3},
     },
     "tasks": {"like": {"kind": "binary"}, "stars": {"kind": "regression", "label": "rating"}},
     "model": {"kind": "mmoe"},

@@ -76,7 +76,7 @@ def _ranker() -> RankerSpec:
         "features": {
             "user": {"kind": "id", "type": "string", "table": "users"},
             "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean", "max_values": 3},
-            "age": {"kind": "numeric", "missing": 40.0},
+            "age": {"kind": "numeric", "normalize": "zscore", "missing": 40.0},
         },
         "tasks": {"like": {"kind": "binary"}},
         "model": {"kind": "single_task", "tower_units": [2]},

@@ -74,7 +74,7 @@ def declared(*, tables: dict[str, Any] | None = None, event_time: str | None = N
                         "encoder": {"kind": "positional"},
                     },
                     "tags": {"kind": "ids", "type": "int", "table": "tags", "combiner": "sqrtn"},
-                    "age": {"kind": "numeric"},
+                    "age": {"kind": "numeric", "normalize": "zscore"},
                 },
                 "tasks": {"like": {"kind": "binary"}, "watch": {"kind": "regression", "weight": 0.5}},
                 "model": {"kind": "mmoe", "num_experts": 2, "expert_units": [16, 8], "tower_units": [8]},

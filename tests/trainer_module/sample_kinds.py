@@ -9,14 +9,17 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.beam import BEAM_ARGS
+from schemas.contracts.history import FOLDER
 from schemas.contracts.training_job import TrainJob
-from schemas.derived.columns import Column, columns
+from schemas.derived.columns import Column, columns, history_of
+from schemas.derived.history import history_features, history_groups
 from schemas.derived.outputs import outputs
 from schemas.loading.documents import check_document
 from schemas.spec import Inputs, RankerSpec, Spec, digest
 from schemas.spec.base import FrozenModel
 
 NUM_EXAMPLES = 96
+HISTORY_AS_OF = "2024-03-09"
 
 _RATE = {"learning_rate": 0.05}
 _TABLES: dict[str, Any] = {
@@ -24,15 +27,37 @@ _TABLES: dict[str, Any] = {
     "items": {"optimizer": {"kind": "adagrad", **_RATE}, "admission": {"kind": "count", "at_least": 2}},
     "pairs": {"optimizer": {"kind": "rowwise_adagrad", **_RATE}, "default_value": 0.5},
     "tags": {"optimizer": {"kind": "ftrl", **_RATE}, "l2": 0.01},
-    "places": {},
+    "places": {"dropout": 0.2, "weight_decay": 0.01},
     "pages": {},
     "days": {},
     "hours": {},
 }
 _SEQUENCE = {"kind": "sequence", "type": "int", "table": "items", "column": "recent"}
 _FEATURES: dict[str, Any] = {
-    "price": {"kind": "numeric", "clip": [0, 50], "log": True, "missing": 1},
-    "position": {"kind": "numeric", "type": "int", "at_serving": 1},
+    "price": {"kind": "numeric", "normalize": "zscore", "clip": [0, 50], "log": True, "missing": 1},
+    "position": {"kind": "numeric", "normalize": "zscore", "type": "int", "at_serving": 1},
+    "price_or_none": {"kind": "numeric", "normalize": "zscore", "column": "price", "missing": "learned"},
+    "price_in_bins": {
+        "kind": "numeric",
+        "column": "price",
+        "missing": "learned",
+        "encoding": {"kind": "piecewise_linear", "bins": 4, "dim": 3, "tail": "linear"},
+    },
+    "position_in_bins": {
+        "kind": "numeric",
+        "column": "position",
+        "type": "int",
+        "missing": "learned",
+        "at_serving": 1,
+        "encoding": {"kind": "piecewise_linear", "bins": 4, "dim": 3},
+    },
+    "price_in_waves": {
+        "kind": "numeric",
+        "normalize": "zscore",
+        "column": "price",
+        "missing": "learned",
+        "encoding": {"kind": "periodic", "frequencies": 2, "dim": 3},
+    },
     "price_bucket": {"kind": "buckets", "column": "price", "num_buckets": 5},
     "page": {"kind": "buckets", "num_buckets": 4, "table": "pages", "missing_row": True, "at_serving": 1},
     "user": {"kind": "id", "type": "string", "table": "users", "missing_row": True},
@@ -55,19 +80,32 @@ _FEATURES: dict[str, Any] = {
     "hour_row": {"kind": "time", "column": "time", "part": "hour", "table": "hours"},
     "weekday": {"kind": "time", "column": "time", "part": "weekday", "table": "days", "utc_offset_minutes": 60},
     "age": {"kind": "age", "since": "posted", "at": "time", "missing": 0},
+    "age_in_waves": {
+        "kind": "age",
+        "since": "posted",
+        "at": "time",
+        "missing": 0,
+        "encoding": {"kind": "periodic", "frequencies": 3, "dim": 2},
+    },
     "bought_before": {"kind": "match", "column": "item", "among": "recent", "type": "int"},
 }
-_FEW_FEATURES = {name: _FEATURES[name] for name in ("price", "item", "image", "words")}
+_HISTORY: dict[str, Any] = {
+    "item_click_rate": {"kind": "rate", "task": "click", "by": {"item": "int"}, "days": 30, "normalize": "none"},
+    "user_item_count": {"kind": "count", "by": {"user": "string", "item": "int"}, "normalize": "none", "log": True},
+}
+"""Refused where negatives are left out, as in the spec with all other features."""
+_FEW_FEATURES = {name: _FEATURES[name] for name in ("price", "price_in_bins", "item", "image", "words")}
 _TASKS: dict[str, Any] = {
     "click": {"kind": "binary"},
     "buy": {"kind": "binary"},
-    "skip": {"kind": "binary", "keep_negatives": 0.5},
+    "skip": {"kind": "binary", "keep_negatives": 0.5, "calibration": {"kind": "isotonic"}},
     "like": {"kind": "binary", "loss": {"kind": "focal", "alpha": 0.25}, "missing_label": "mask"},
     "share": {
         "kind": "binary",
         "loss": {"kind": "cross_entropy", "label_smoothing": 0.1},
         "only_where": "clicked",
         "example_weight": "importance",
+        "calibration": {"kind": "platt"},
     },
     "rating": {"kind": "regression"},
     "paid": {"kind": "regression", "loss": {"kind": "huber"}},
@@ -79,11 +117,16 @@ _MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
     "single_task": (
         ("click", "skip", "rating", "seconds"),
         {"interaction": {"kind": "dlrm", "bottom_units": [5]}},
-        {"dense_optimizer": {"kind": "sgd", "momentum": 0.9, **_RATE}},
+        {"dense_optimizer": {"kind": "sgd", "momentum": 0.9, **_RATE}, "average": {"kind": "last"}},
     ),
     "shared_bottom": (
-        ("like", "paid"),
-        {"bottom_units": [6], "interaction": {"kind": "dcn_v2", "deep_units": [4]}, "dropout": 0.2},
+        ("like", "paid", "skip", "spent", "seconds"),
+        {
+            "bottom_units": [6],
+            "interaction": {"kind": "dcn_v2", "deep_units": [4]},
+            "dropout": 0.2,
+            "ensemble": {"members": 3},
+        },
         {
             "dense_optimizer": {"kind": "adagrad", **_RATE},
             "schedule": {"kind": "cosine", "decay_steps": 10},
@@ -96,12 +139,17 @@ _MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
         {
             "dense_optimizer": {"kind": "adamw", **_RATE},
             "schedule": {"kind": "step", "every_steps": 5},
+            "average": {"kind": "ema"},
             "loss_balance": {"kind": "gradnorm"},
         },
     ),
     "ple": (
         ("like", "seconds"),
-        {"expert_units": [5], "interaction": {"kind": "dcn_v2", "rank": 3, "num_experts": 2}},
+        {
+            "expert_units": [5],
+            "interaction": {"kind": "dcn_v2", "rank": 3, "num_experts": 2},
+            "ensemble": {"members": 2},
+        },
         {
             "schedule": {"kind": "constant", "warmup_steps": 3},
             "loss_balance": {"kind": "fixed"},
@@ -109,15 +157,17 @@ _MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
         },
     ),
     "esmm": (("click", "buy"), {"chain": ["click", "buy"]}, {"clip_gradient_norm": 1.0, "sync": {"kind": "shadow"}}),
-    "aitm": (("click", "buy"), {"chain": ["click", "buy"]}, {"sync": {"kind": "async"}}),
+    "aitm": (("click", "buy"), {"chain": ["click", "buy"], "ensemble": {"members": 2}}, {"sync": {"kind": "async"}}),
 }
 NAMES = tuple(_MODELS)
-WITH_ALL_FEATURES = NAMES[0]
+WITH_ALL_FEATURES, WITH_HISTORY = NAMES[0], "mmoe"
 """The others have few, to be quick."""
 
 
 def features_of(name: str) -> dict[str, Any]:
     """Returns the features of a spec."""
+    if name == WITH_HISTORY:
+        return _FEW_FEATURES | _HISTORY
     return _FEATURES if name == WITH_ALL_FEATURES else _FEW_FEATURES
 
 
@@ -130,7 +180,13 @@ def spec(name: str) -> Spec:
     found = check_document(
         {
             "name": name,
-            "data": {"kind": "days", "format": "parquet", "pattern": "{YYYY}-{MM}-{DD}/*.parquet", "train_days": 2},
+            "data": {
+                "kind": "days",
+                "format": "parquet",
+                "pattern": "{YYYY}-{MM}-{DD}/*.parquet",
+                "train_days": 2,
+                "validation_days": 1,
+            },
             "tables": {table: {"dim": 4, **more} for table, more in _TABLES.items() if table in used},
             "features": features,
             "tasks": {task: _TASKS[task] for task in tasks},
@@ -255,15 +311,30 @@ def write_transform(directory: Path, declared: Inputs, logs: list[dict[str, list
 
     types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
     parsed = {column.name: tf.io.VarLenFeature(types[column.type]) for column in columns(declared)}
+    parsed |= {history_of(name): tf.io.VarLenFeature(tf.float32) for name in history_features(declared)}
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(parsed))
-    logs = [{name: row[name] for name in parsed} for row in logs]
+    logs = [{name: row.get(name, [0.0]) for name in parsed} for row in logs]
     config = config_of(declared, statistics_of(declared, logs))
+    if history_features(declared):
+        write_history(directory, declared, logs)
     with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
         graph = (pipeline | beam.Create(logs), metadata) | tft_beam.AnalyzeDataset(
             lambda raw: preprocessing_fn(raw, config)
         )
         _ = graph | tft_beam.WriteTransformFn(str(directory))
     metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
+
+
+def write_history(graph: Path, declared: Inputs, logs: list[dict[str, list[Any]]]) -> None:
+    """Writes the tables of a day before which all rows of the logs happened."""
+    from components.steps.transform.history.counts import CountDay
+    from components.steps.transform.history.tables import table_of, write_tables
+    from tests.trainer_module.transforms.analysis import batch_of
+    from trainer_module.transforms.preprocessing import history_keys_fn
+
+    counts = CountDay(history_keys_fn, declared).counts_of(batch_of(declared, logs))
+    tables = [table_of(declared, group, counts[group.by]) for group in history_groups(declared)]
+    write_tables(graph / FOLDER, HISTORY_AS_OF, tables)
 
 
 def job_of(directory: Path, examples: Path, transform: Path, declared: RankerSpec) -> TrainJob:

@@ -12,6 +12,8 @@ import pytest
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
+from schemas.contracts.export import DESCRIPTION_FILE, read_description  # noqa: E402
+from schemas.spec.tasks import BinaryTask  # noqa: E402
 from tests.errors import place_and_value  # noqa: E402
 from tests.trainer_module import sample_kinds as every_kind  # noqa: E402
 from tests.trainer_module.launch.data_workers import data_worker  # noqa: E402
@@ -35,7 +37,8 @@ class World:
 
     def transform(self, name: str) -> Path:
         """Returns the folder of a spec's graph; specs with the same features share it."""
-        folder = self._root / ("all" if name == every_kind.WITH_ALL_FEATURES else "few")
+        sets = {every_kind.WITH_ALL_FEATURES: "all", every_kind.WITH_HISTORY: "few_and_history"}
+        folder = self._root / sets.get(name, "few")
         if not folder.exists():
             every_kind.write_transform(folder, every_kind.inputs(name), self.logs)
         return folder
@@ -44,8 +47,11 @@ class World:
         """Returns a spec's transformed examples, serialized."""
         import tensorflow_transform as tft
 
+        from trainer_module.transforms.history import HistoryTables
+
         transform = tft.TFTransformOutput(str(self.transform(name)))
         parsed = tf.io.parse_example(tf.constant(self.raw), transform.raw_feature_spec())
+        parsed |= HistoryTables(str(self.transform(name)))(parsed)
         found = transform.transform_features_layer()(parsed)
         return every_kind.transformed(every_kind.spec(name).ranker(), found, len(self.raw))
 
@@ -116,7 +122,13 @@ def test_transformed_when_they_are_read_the_losses_and_the_trained_state_are_tho
         job = every_kind.job_of(tmp_path / where, world.examples, world.transform("mmoe"), ranker)
         checkpoints = tmp_path / where / "checkpoints"
         checkpoints.mkdir()
-        changes = {"transform": where, "train_files": (file,), "check_files": (), "checkpoint_dir": str(checkpoints)}
+        changes = {
+            "transform": where,
+            "train_files": (file,),
+            "validation_files": (file,),
+            "check_files": (),
+            "checkpoint_dir": str(checkpoints),
+        }
         train(job.model_copy(update=changes), "", "0", rank=0, ranks=1)
     left = [path.relative_to(tmp_path / "ahead") for path in sorted((tmp_path / "ahead").rglob("*.npy"))]
     assert {path.name.split(".")[0] for path in left} >= {"losses", "dense", "rank-00000"}
@@ -186,6 +198,7 @@ def _write_checkpoint(target: Path, trainer: Any) -> None:
         position=Position(),
         groups=group_layouts(declared),
         weights=weight_layouts(trainer.ranker.weights.weights),
+        calibrations=dict(trainer.ranker.calibrations),
     )
     write(target, Contents(manifest, snapshot, np.zeros((0, 2), np.int64), b"{}", {}), 0, deadline_s=1.0)
 
@@ -197,9 +210,12 @@ def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
     from trainer_module.check_scores import read_check, write_check
     from trainer_module.export import export
     from trainer_module.loop.in_step import InStepTrainer
+    from trainer_module.loop.validation import validate
+    from trainer_module.progress import Progress
     from trainer_module.ranker import Ranker
 
     declared = every_kind.spec(name).ranker()
+    job = every_kind.job_of(tmp_path, world.examples, world.transform(name), declared)
     trainer = InStepTrainer(Ranker(declared), rank=0, ranks=1)
     before = trainer.dense.flat.numpy()
     batch = batch_of(declared, world.examples_of(name))
@@ -210,13 +226,19 @@ def test_a_step_is_trained_and_what_is_served_scores_as_the_ranker_does(
     # A relu may be closed for all of the few examples; no weight stands aside as a whole.
     assert {weight: bool(changed.any()) for weight, changed in moved.items() if not changed.any()} == {}
 
-    job = every_kind.job_of(tmp_path, world.examples, world.transform(name), declared)
+    trainer.ranker.calibrations = validate(trainer, [batch], Progress(job, 0), ("2024-03-05",)).calibrations
+    wanted = {task for task, kind in declared.tasks.items() if isinstance(kind, BinaryTask) and kind.calibration}
+    assert {task for task, fitted in trainer.ranker.calibrations.items() if not fitted.problem} == wanted
     _write_checkpoint(Path(job.final_checkpoint), trainer)
     write_check(job, 0, trainer.predict)
     # Refuses scores that differ from the ranker's.
     export(job)
     raw, expected = read_check(Path(job.output_dir))
     assert len(raw) == every_kind.NUM_EXAMPLES
+    described = read_description("ranker.json", (Path(job.model_dir) / DESCRIPTION_FILE).read_bytes())
+    said = described.tasks
+    assert {task: told.calibration for task, told in said.items() if told.calibration} == trainer.ranker.calibrations
+    assert described.history_as_of == (every_kind.HISTORY_AS_OF if name == every_kind.WITH_HISTORY else None)
     if name == every_kind.WITH_ALL_FEATURES:
         _assert_candidates_score_alike(job, world.raw, expected)
 

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schemas.contracts.calibration import Calibration
 from schemas.spec import RankerSpec
+from schemas.spec.tasks import BinaryTask
 from tests.errors import mentions
 from tests.trainer_module.rank_processes import run_on_ranks
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, job, read_dense, read_rows, train_on, write_examples
+from trainer_module.checkpoint.manifest import read_manifest
 
 pytestmark = pytest.mark.slow
 
@@ -33,10 +36,11 @@ TRAINING: dict[str, dict[str, Any]] = {
         "loss_balance": {"kind": "uncertainty"},
         "clip_gradient_norm": 1.0,
     },
-    "adam": {"dense_optimizer": {"kind": "adam", "learning_rate": 0.01}},
+    "adam": {"dense_optimizer": {"kind": "adam", "learning_rate": 0.01}, "average": {"kind": "ema"}},
     "ftrl": {
         "dense_optimizer": {"kind": "adam", "learning_rate": 0.01},
         "schedule": {"kind": "cosine", "decay_steps": 10, "floor": 0.1, "warmup_steps": 2},
+        "average": {"kind": "last"},
     },
 }
 MASKED = ("adagrad", "rowwise_adagrad")
@@ -56,6 +60,7 @@ def _declared(optimizer: str, ranks: int) -> RankerSpec:
     document["tables"]["users"]["admission"] = {"kind": "count", "at_least": 4}
     document["tables"]["posts"] |= {"optimizer": {"kind": "adam", "learning_rate": 0.01}, "l2": 0.01}
     document["tables"]["tags"]["admission"] = {"kind": "random", "probability": 0.3}
+    document["tasks"]["like"]["calibration"] = {"kind": "isotonic"}
     return RankerSpec.model_validate_json(json.dumps(document))
 
 
@@ -90,8 +95,10 @@ def train(rank: int, ranks: int, directory: Path) -> None:
         np.savez(directory / f"{optimizer}-{rank}.npz", losses=np.array(report.step_losses), **arrays)
         (directory / f"{optimizer}-{rank}.json").write_text(json.dumps(trainer.statistics()))
     read = list(validation_batches(ranker, files, rank=rank, ranks=ranks))
-    metrics, num_validated = validate(trainer, read, Progress(job(directory, ranker, files), rank))
-    told = {"metrics": metrics, "all": num_validated, "own": sum(len(batch["labels"]) for batch in read)}
+    validated = validate(trainer, read, Progress(job(directory, ranker, files), rank))
+    calibrations = {task: fitted.model_dump() for task, fitted in validated.calibrations.items()}
+    told = {"metrics": validated.metrics, "all": validated.examples, "calibrations": calibrations}
+    told["own"] = sum(len(batch["labels"]) for batch in read)
     (directory / f"validated-{rank}.json").write_text(json.dumps(told))
     if ranks == 2:
         _end_early(rank, ranks, directory / "ended", files)
@@ -106,7 +113,9 @@ def _end_early(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -
         "checkpoint": {"every_steps": 9, "keep": 1},
         "dense_optimizer": {"kind": "adam", "learning_rate": 0.05},
     }
-    ended = job(directory, declared(ranks=ranks, batch_size_per_rank=32, **stopping), files)
+    ranker = declared(ranks=ranks, batch_size_per_rank=32, **stopping)
+    like = BinaryTask.model_validate({"kind": "binary", "calibration": {"kind": "platt"}})
+    ended = job(directory, ranker.model_copy(update={"tasks": {**ranker.tasks, "like": like}}), files)
     for folder in (ended.log_dir, ended.output_dir, ended.checkpoint_dir):
         Path(folder).mkdir(parents=True, exist_ok=True)
     train_job(ended, "", "0", rank=rank, ranks=ranks)
@@ -166,6 +175,20 @@ def test_validation_is_read_once_by_all_ranks_together_and_gives_what_one_proces
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
+def test_all_ranks_fit_the_calibration_that_one_process_fits(runs: Path, ranks: int) -> None:
+    alone, *together = (
+        json.loads((runs / place).read_text())["calibrations"]["like"]
+        for place in ("1/validated-0.json", *(f"{ranks}/validated-{rank}.json" for rank in range(ranks)))
+    )
+    assert together == [together[0]] * ranks
+    assert {**together[0], "logits": [], "calibrated": []} == {**alone, "logits": [], "calibrated": []}
+    at = np.linspace(-4, 4, 50)
+    found, expected = (np.interp(at, fitted["logits"], fitted["calibrated"]) for fitted in (together[0], alone))
+    # Rounding moves some logits to the bin beside theirs.
+    np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_every_rank_owns_its_share_and_the_statistics_are_those_of_one_process(runs: Path, ranks: int) -> None:
     alone, together = (json.loads((runs / f"{number}" / "adam-0.json").read_text()) for number in (1, ranks))
     for table, expected in alone.items():
@@ -187,6 +210,10 @@ def test_ranks_keep_the_best_epoch_together(runs: Path) -> None:
     for group in ("adagrad_4", "adagrad_8"):
         for array, expected in zip(read_rows(ended / "final", group), read_rows(kept, group), strict=True):
             np.testing.assert_array_equal(array, expected)
+    history = json.loads((kept / "history.json").read_text())["epochs"][best]
+    [fitted] = read_manifest(ended / "final").calibrations.values()
+    assert fitted == Calibration.model_validate_json(history["calibrations"]["like"])
+    assert not fitted.problem
     expected_dense = read_dense(kept)
     for name, array in read_dense(ended / "final").items():
         np.testing.assert_array_equal(array, expected_dense[name])

@@ -20,7 +20,9 @@ def declared(per_kind: int) -> RankerSpec:
     features: dict[str, Any] = {}
     for number in range(per_kind):
         features |= {
-            f"number_{number}": {"kind": "numeric"},
+            f"number_{number}": {"kind": "numeric", "normalize": "zscore"},
+            f"binned_{number}": {"kind": "numeric", "encoding": {"kind": "piecewise_linear"}},
+            f"wave_{number}": {"kind": "numeric", "encoding": {"kind": "periodic"}},
             f"vector_{number}": {"kind": "vector", "dim": 3},
             f"id_{number}": {"kind": "id", "type": "int", "table": f"table_{number % 7}"},
             f"ids_{number}": {"kind": "ids", "type": "int", "table": "lists", "combiner": COMBINERS[number % 3]},
@@ -125,8 +127,9 @@ def test_the_input_has_hardly_more_operations_with_ten_times_the_columns() -> No
     few, many = _input_operations(10), _input_operations(100)
     assert few["parse"] == many["parse"]
     # Beside vectors a float is widened (a slice and its three bounds), and one from a file is also given its width.
-    assert many["pack"] - few["pack"] <= 4 * 90
-    assert many["ahead"] - few["ahead"] <= (4 + 2) * 90
+    numbers = 3 * 90
+    assert many["pack"] - few["pack"] <= 4 * numbers
+    assert many["ahead"] - few["ahead"] <= (4 + 2) * numbers
 
 
 def test_batches_of_any_size_are_trained_on_without_another_trace() -> None:
@@ -145,7 +148,7 @@ def test_an_example_without_one_weight_for_each_id_is_refused_by_the_name_of_the
 
     layout, zeros = Layout(declared(1)), tf.zeros([2])
     two, one = (tf.ragged.constant(rows, tf.int64, row_splits_dtype=tf.int64) for rows in ([[7, 8], []], [[7], [8]]))
-    columns = {name: zeros for name in ("number_0", "like")} | {"vector_0": tf.zeros([2, 3])}
+    columns = {name: zeros for name in ("number_0", "binned_0", "wave_0", "like")} | {"vector_0": tf.zeros([2, 3])}
     columns |= {"id_0": tf.zeros([2], tf.int64), "ids_0": two, "weighted_0": two, "mean_0": two}
     np.testing.assert_array_equal(
         layout.pack(columns | {"weighted_0/weights": tf.cast(two, tf.float32)})["lists"], [7, 8] * 3

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from schemas.contracts.calibration import Calibration
 from schemas.spec.base import FrozenModel
 from trainer_module.checkpoint.files import CheckpointError, DamagedError, FileRecord
 from trainer_module.input.position import Position
@@ -57,6 +58,8 @@ class Manifest(FrozenModel):
     """What the dense layers were computed in; never `auto`."""
     best_step: int | None = None
     """Of the checkpoint of the best epoch so far, which this training may end with; None without early stopping."""
+    calibrations: dict[str, Calibration] = Field(default_factory=dict, exclude_if=lambda fitted: not fitted)
+    """By task, fitted once training has ended; left out where there are none, so that earlier versions can read it."""
     groups: dict[str, GroupLayout]
     weights: tuple[WeightLayout, ...]
     files: dict[str, FileRecord] = Field(default_factory=dict)

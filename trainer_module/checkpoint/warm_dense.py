@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer_module.checkpoint.manifest import WeightLayout
-from trainer_module.snapshot import Arrays
+from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays
 
 if TYPE_CHECKING:
     from trainer_module.dense.weights import Weight
-
-_WEIGHTS = "weights"
 
 Positions = list[NDArray[Any]]
 
@@ -76,7 +74,7 @@ def started_from(
         return None
     arrays: Arrays = {}
     for moment in sorted({name.split("/", 1)[0] for name in held}):
-        is_moment = moment != _WEIGHTS
+        is_moment = moment not in (WEIGHTS, AVERAGE)
         start = np.full(weight.shape, starts.get(moment, 0.0), np.float32) if is_moment else weight.initial(seed)
         start[np.ix_(*positions[1])] = held[f"{moment}/{weight.name}"][np.ix_(*positions[0])]
         arrays[f"{moment}/{weight.name}"] = start

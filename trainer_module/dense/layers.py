@@ -6,10 +6,40 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer_module.dense.members import Bias, Factors
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Axis, Weight, Weights, blocks_of, width_of
 
 # Shape suffixes: B batch, I inputs, O outputs, N networks side by side, H width of a network's output, T tasks.
+
+
+class Linear:
+    """y = x W + b; for an ensemble see `members`."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Axis,
+        outputs: Axis,
+        members: int,
+        *,
+        columns: int = 1,
+        matmul: Callable[..., tf.Tensor] = tf.matmul,
+    ):
+        self.matrix, self._matmul = f"{name}/w", matmul
+        shape = (width_of(inputs), width_of(outputs))
+        self._factors = Factors(self.matrix, inputs, outputs, members)
+        self._bias = Bias(f"{name}/b", outputs, members)
+        self.weights = (
+            Weight(self.matrix, shape, columns=columns, blocks=blocks_of(inputs, outputs)),
+            *self._factors.weights,
+            *self._bias.weights,
+        )
+
+    def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
+        """Returns [batch, outputs]."""
+        y_BO = self._factors.product(weights, x_BI, weights[self.matrix], matmul=self._matmul)
+        return self._bias(weights, y_BO)
 
 
 class Dense:
@@ -23,16 +53,14 @@ class Dense:
     [[11.5]]
     """
 
-    def __init__(self, name: str, inputs: Axis, outputs: Axis, *, relu: bool, dropout: float = 0.0):
+    def __init__(self, name: str, inputs: Axis, outputs: Axis, *, relu: bool, dropout: float = 0.0, members: int = 1):
         self._name, self._relu, self._dropout = name, relu, dropout
-        self.weights = (
-            Weight(f"{name}/w", (width_of(inputs), width_of(outputs)), blocks=blocks_of(inputs, outputs)),
-            Weight(f"{name}/b", (width_of(outputs),), "zeros", blocks=blocks_of(outputs)),
-        )
+        self._linear = Linear(name, inputs, outputs, members)
+        self.matrix, self.weights = self._linear.matrix, self._linear.weights
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, outputs]."""
-        y_BO = tf.nn.bias_add(tf.matmul(x_BI, weights[f"{self._name}/w"]), weights[f"{self._name}/b"])
+        y_BO = self._linear(weights, x_BI)
         return _relu(y_BO, self._dropout, noise, self._name) if self._relu else y_BO
 
 
@@ -44,14 +72,15 @@ def _relu(x: tf.Tensor, dropout: float, noise: Noise | None, name: str) -> tf.Te
 class Mlp:
     """Dense layers with relu, one after another, each with dropout."""
 
-    def __init__(self, name: str, inputs: Axis, units: Sequence[int], *, dropout: float = 0.0):
+    def __init__(self, name: str, inputs: Axis, units: Sequence[int], *, dropout: float = 0.0, members: int = 1):
         widths: list[Axis] = [inputs, *units]
         self._layers = [
-            Dense(f"{name}/{position}", before, after, relu=True, dropout=dropout)
+            Dense(f"{name}/{position}", before, after, relu=True, dropout=dropout, members=members)
             for position, (before, after) in enumerate(itertools.pairwise(widths))
         ]
         self.outputs = width_of(widths[-1])
         self.weights = tuple(weight for layer in self._layers for weight in layer.weights)
+        self.matrices = tuple(layer.matrix for layer in self._layers)
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, last width]."""
@@ -80,7 +109,14 @@ class ParallelMlps:
     """Several MLPs of one shape over one input. Their first layers are one product: much faster than one each."""
 
     def __init__(
-        self, name: str, inputs: Axis, units: Sequence[int], networks: int | Sequence[str], *, dropout: float = 0.0
+        self,
+        name: str,
+        inputs: Axis,
+        units: Sequence[int],
+        networks: int | Sequence[str],
+        *,
+        dropout: float = 0.0,
+        members: int = 1,
     ):
         """Makes the networks.
 
@@ -90,28 +126,25 @@ class ParallelMlps:
             units: widths of the layers.
             networks: how many; or their names, by which a warm start matches them.
             dropout: share of each layer's outputs.
+            members: of an ensemble.
         """
         names = [str(number) for number in range(networks)] if isinstance(networks, int) else list(networks)
         self._name, self._dropout, self._num_networks = name, dropout, len(names)
         width = len(names) * units[0]
         columns: Axis = width if isinstance(networks, int) else tuple((network, units[0]) for network in names)
-        blocks = blocks_of(inputs, columns)
-        first = (
-            Weight(f"{name}/first/w", (width_of(inputs), width), columns=len(names), blocks=blocks),
-            Weight(f"{name}/first/b", (width,), "zeros", blocks=blocks_of(columns)),
-        )
-        self._rest = [Mlp(f"{name}/{network}", units[0], units[1:], dropout=dropout) for network in names]
+        self._first = Linear(f"{name}/first", inputs, columns, members, columns=len(names), matmul=matmul_of_inputs)
+        self._rest = [
+            Mlp(f"{name}/{network}", units[0], units[1:], dropout=dropout, members=members) for network in names
+        ]
         self.outputs = units[-1]
-        self.weights = (*first, *(weight for network in self._rest for weight in network.weights))
-        last = [rest.weights[-2].name if rest.weights else first[0].name for rest in self._rest]
+        self.weights = (*self._first.weights, *(weight for network in self._rest for weight in network.weights))
+        last = [rest.matrices[-1] if rest.matrices else self._first.matrix for rest in self._rest]
         self.last = dict(zip(names, last, strict=True))
         """Names of the matrices of the last layer of each network; with one layer, of the one that all share."""
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> list[tf.Tensor]:
         """Returns each network's output: [batch, last width]."""
-        first = matmul_of_inputs(x_BI, weights[f"{self._name}/first/w"])
-        first = tf.nn.bias_add(first, weights[f"{self._name}/first/b"])
-        first = _relu(first, self._dropout, noise, f"{self._name}/first")
+        first = _relu(self._first(weights, x_BI), self._dropout, noise, f"{self._name}/first")
         inputs = tf.split(first, self._num_networks, axis=1)
         return [rest(weights, x_BH, noise) for rest, x_BH in zip(self._rest, inputs, strict=True)]
 
@@ -119,8 +152,8 @@ class ParallelMlps:
 class Heads:
     """A linear layer with one output for each task."""
 
-    def __init__(self, tasks: Sequence[str], inputs: int):
-        self._heads = [Dense(f"heads/{task}", inputs, 1, relu=False) for task in tasks]
+    def __init__(self, tasks: Sequence[str], inputs: int, *, members: int = 1):
+        self._heads = [Dense(f"heads/{task}", inputs, 1, relu=False, members=members) for task in tasks]
         self.weights = tuple(weight for head in self._heads for weight in head.weights)
 
     def __call__(self, weights: Weights, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -131,9 +164,9 @@ class Heads:
 class Towers:
     """An MLP and a linear output for each task, each with its own input."""
 
-    def __init__(self, tasks: Sequence[str], inputs: int, units: Sequence[int], *, dropout: float):
-        self._towers = [Mlp(f"towers/{task}", inputs, units, dropout=dropout) for task in tasks]
-        self._heads = Heads(tasks, units[-1])
+    def __init__(self, tasks: Sequence[str], inputs: int, units: Sequence[int], *, dropout: float, members: int = 1):
+        self._towers = [Mlp(f"towers/{task}", inputs, units, dropout=dropout, members=members) for task in tasks]
+        self._heads = Heads(tasks, units[-1], members=members)
         self.weights = (*(weight for tower in self._towers for weight in tower.weights), *self._heads.weights)
 
     def __call__(self, weights: Weights, inputs: Sequence[tf.Tensor], noise: Noise | None = None) -> tf.Tensor:

@@ -2,7 +2,9 @@
 
 import zlib
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 _INT32 = 0x7FFFFFFF
 
@@ -27,18 +29,18 @@ class Noise:
         of_step = tf.random.experimental.stateless_fold_in(of_run, tf.cast(step, tf.int32))
         return cls(tf.random.experimental.stateless_fold_in(of_step, rank))
 
-    def dropout(self, x: tf.Tensor, rate: float, name: str) -> tf.Tensor:
+    def dropout(self, x: tf.Tensor, rate: float | NDArray[np.float32], name: str) -> tf.Tensor:
         """Returns x with a share `rate` of its numbers zeroed and the others divided by 1 - rate.
 
         Args:
             x: of any shape and float type.
-            rate: from 0, below 1.
+            rate: from 0, below 1; or one for each column.
             name: of the layer; each draws its own numbers.
 
         Reference: Srivastava et al.: Dropout, JMLR 2014, section 4; scaled in training instead of in prediction
         (section 10).
         """
-        if rate == 0:
+        if not np.any(rate):
             return x
         seed = tf.random.experimental.stateless_fold_in(self._seed, zlib.crc32(name.encode()) & _INT32)
         # In float32 also where x is bfloat16, whose 8 bits would round the rate.

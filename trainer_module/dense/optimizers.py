@@ -45,6 +45,9 @@ class DenseState(tf.Module):
             factor: of the learning rate.
         """
         rate = self._optimizer.learning_rate * factor
+        if isinstance(self._optimizer, DenseSgd | AdamW) and self._optimizer.weight_decay:
+            # Of the weights before this step, as in the paper's algorithms 1 and 2.
+            self.flat.assign_sub(tf.where(self._decays, rate * self._optimizer.weight_decay * self.flat, 0.0))
         match self._optimizer:
             case DenseSgd(momentum=0.0):
                 self.flat.assign_sub(rate * gradient)
@@ -54,11 +57,7 @@ class DenseState(tf.Module):
             case DenseAdagrad():
                 accumulator = self.moments["a"].assign_add(tf.square(gradient))
                 self.flat.assign_sub(rate * gradient * tf.math.rsqrt(accumulator))
-            case DenseAdam():
-                self._adam(self._optimizer, gradient, step, rate)
-            case AdamW(weight_decay=decay):
-                # Of the weights before this step, as in the paper's algorithm 2.
-                self.flat.assign_sub(tf.where(self._decays, rate * decay * self.flat, 0.0))
+            case DenseAdam() | AdamW():
                 self._adam(self._optimizer, gradient, step, rate)
             case _:
                 assert_never(self._optimizer)
@@ -95,8 +94,8 @@ def moment_starts(optimizer: DenseOptimizer) -> dict[str, float]:
 
 
 def decays(weight: Weight) -> bool:
-    """Says whether AdamW decays a weight: matrices, but neither biases nor scales nor a balance of losses."""
-    return len(weight.shape) >= 2 and weight.start != "zeros"
+    """Says whether a weight decays: matrices, but no biases, factors, frequencies or balance of losses."""
+    return len(weight.shape) >= 2 and weight.start == "glorot"
 
 
 def clipped(gradient: tf.Tensor, longest: float | None) -> tf.Tensor:

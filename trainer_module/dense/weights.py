@@ -40,7 +40,9 @@ class Weight:
         name: unique in the model, `layer/part`.
         shape: of the tensor.
         start: `glorot`: uniform in +-sqrt(6 / (fan in + fan out)) over the last two dimensions (Glorot, Bengio:
-            Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010, equation 16).
+            Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010, equation 16);
+            `signs`: -1 or 1, as likely; `normal`: with mean 0.
+        deviation: of a normal start.
         columns: how many equal blocks of columns are separate matrices, each with its own fan out.
         blocks: for each axis, None or the named runs of positions it consists of, (name, size) in turn. After a feature
             or a task was added or removed, a warm start finds the rest of the weight by these names.
@@ -48,7 +50,8 @@ class Weight:
 
     name: str
     shape: tuple[int, ...]
-    start: Literal["glorot", "zeros"] = "glorot"
+    start: Literal["glorot", "zeros", "ones", "signs", "normal"] = "glorot"
+    deviation: float = 1.0
     columns: int = 1
     blocks: tuple[Blocks | None, ...] = ()
 
@@ -62,13 +65,21 @@ class Weight:
         match self.start:
             case "zeros":
                 return np.zeros(self.shape, np.float32)
+            case "ones":
+                return np.ones(self.shape, np.float32)
+            case "signs":
+                return self._generator(seed).choice(np.array([-1, 1], np.float32), self.shape)
             case "glorot":
                 limit = math.sqrt(6.0 / (self.shape[-2] + self.shape[-1] / self.columns))
-                digest = hashlib.sha256(f"{seed}/{self.name}".encode()).digest()
-                generator = np.random.default_rng(int.from_bytes(digest[:8], "little"))
-                return generator.uniform(-limit, limit, self.shape).astype(np.float32)
+                return self._generator(seed).uniform(-limit, limit, self.shape).astype(np.float32)
+            case "normal":
+                return self._generator(seed).normal(0.0, self.deviation, self.shape).astype(np.float32)
             case _:
                 assert_never(self.start)
+
+    def _generator(self, seed: int) -> np.random.Generator:
+        digest = hashlib.sha256(f"{seed}/{self.name}".encode()).digest()
+        return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
 
 class Layer(Protocol):

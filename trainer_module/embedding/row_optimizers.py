@@ -205,12 +205,39 @@ class FtrlUpdate:
         return -shrunk / curvature, new_z, new_n
 
 
+class DecayedUpdate:
+    """Another update, and w <- w - lr * decay * w, of w before the step.
+
+    Reference: Loshchilov, Hutter: Decoupled weight decay regularization, ICLR 2019, algorithm 2.
+    """
+
+    def __init__(self, update: RowUpdate, group: Group):
+        self._update, self._rate = update, _hyperparameter(group, "learning_rate")
+        self._decay = PerTable(group.tags, lambda table: group.tables[table].weight_decay)
+
+    def start(self, keys: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+        """See `RowUpdate`."""
+        return self._update.start(keys, w)
+
+    def __call__(
+        self, keys: tf.Tensor, w: tf.Tensor, slots: tf.Tensor, g: tf.Tensor, context: StepContext
+    ) -> tuple[tf.Tensor, ...]:
+        """See `RowUpdate`."""
+        moved, *new_slots = self._update(keys, w, slots, g, context)
+        return (moved - context.factor * self._rate(keys) * self._decay(keys) * w, *new_slots)
+
+
 def _hyperparameter(group: Group, name: str) -> PerTable:
     return PerTable(group.tags, lambda table: getattr(group.optimizers[table], name))
 
 
 def row_update(group: Group) -> RowUpdate:
     """Returns the update of a group's rows."""
+    update = _update_of_optimizer(group)
+    return DecayedUpdate(update, group) if any(table.weight_decay for table in group.tables.values()) else update
+
+
+def _update_of_optimizer(group: Group) -> RowUpdate:
     optimizer = next(iter(group.optimizers.values()))
     match optimizer:
         case Sgd():

@@ -14,6 +14,10 @@ from trainer_module.transforms.keys import ID_BITS
 
 BYTES_BESIDE_ROW = 8 + 16
 """A row's key, and its entry in the index without the index's free slots."""
+NORM_EDGES = np.logspace(-3, 2, 26)
+"""Euclidean norms of rows are counted between these; the outermost bins have what lies beyond."""
+_AT_ONCE = 1 << 18
+"""Rows whose norms are computed at once: 16 MB of 16 numbers each."""
 
 
 def statistics(stores: Mapping[str, RowStore], *, rank: int, ranks: int) -> dict[str, dict[str, Any]]:
@@ -28,10 +32,23 @@ def statistics(stores: Mapping[str, RowStore], *, rank: int, ranks: int) -> dict
 
 
 def counted(store: RowStore) -> NDArray[np.int64]:
-    """Returns a store's rows and, below, its counters, by table: [1 + counters, tags]."""
+    """Returns a store's rows and, below, its counters and its rows by norm, by table: [1 + counters + bins, tags]."""
     num_tags = max(store.group.tags.values()) + 1
-    rows = np.bincount(store.in_use(store.keys) >> ID_BITS, minlength=num_tags)
-    return np.stack([rows, *(store.counters[name].numpy() for name in COUNTERS)])
+    tags = store.in_use(store.keys) >> ID_BITS
+    rows = np.bincount(tags, minlength=num_tags)
+    return np.stack([rows, *(store.counters[name].numpy() for name in COUNTERS), *_by_norm(store, tags, num_tags)])
+
+
+def _by_norm(store: RowStore, tags: NDArray[Any], num_tags: int) -> NDArray[np.int64]:
+    bins = len(NORM_EDGES) - 1
+    counts = np.zeros(bins * num_tags, np.int64)
+    for start in range(0, len(tags), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        numbers = tf.range(1 + start, 1 + min(start + _AT_ONCE, len(tags)), dtype=tf.int64)
+        rows = tf.gather(store.rows, numbers)[:, : store.group.dim].numpy()
+        at = np.searchsorted(NORM_EDGES[1:-1], np.linalg.norm(rows, axis=1))
+        counts += np.bincount(at * num_tags + tags[part], minlength=bins * num_tags)
+    return counts.reshape(bins, num_tags)
 
 
 def by_table(groups: Mapping[str, Group], counts: Mapping[str, NDArray[np.int64]]) -> dict[str, dict[str, Any]]:
@@ -39,19 +56,21 @@ def by_table(groups: Mapping[str, Group], counts: Mapping[str, NDArray[np.int64]
 
     For each table: `rows`; `bytes` of these, slots included; `admitted`, `rejected`, `evicted`, `expired` as
     `row_store.COUNTERS` says; `load_max_over_mean`, rows of the fullest owner over the mean; `unique_share`, unique ids
-    of a rank's batch over all its ids; None where the divisor is 0.
+    of a rank's batch over all its ids; None where the divisor is 0; `norms`, rows between two of `NORM_EDGES`: [bins].
 
     Args:
         groups: of tables.
-        counts: `counted` of each owner of rows, by group: [owners, 1 + counters, tags].
+        counts: `counted` of each owner of rows, by group: [owners, 1 + counters + bins, tags].
     """
     tables = {}
     for name, group in groups.items():
-        rows_by_owner, totals = counts[name][:, 0], dict(zip(COUNTERS, counts[name][:, 1:].sum(0), strict=True))
+        rows_by_owner, sums = counts[name][:, 0], counts[name][:, 1:].sum(0)
+        totals, norms = dict(zip(COUNTERS, sums, strict=False)), sums[len(COUNTERS) :]
         for table, tag in group.tags.items():
             rows = rows_by_owner[:, tag]
             asked = totals["asked"][tag]
             tables[table] = {
+                "norms": norms[:, tag].tolist(),
                 "rows": int(rows.sum()),
                 "bytes": int(rows.sum()) * (4 * group.width + BYTES_BESIDE_ROW),
                 **{counter: int(totals[counter][tag]) for counter in ("admitted", "rejected", "evicted", "expired")},

@@ -31,18 +31,21 @@ class Interaction(Protocol):
         """Returns [batch, outputs], given [batch, inputs]."""
 
 
-def build_interaction(spec: InteractionSpec, *, inputs: ModelInputs, dropout: float) -> Interaction:
+def build_interaction(
+    spec: InteractionSpec, *, inputs: ModelInputs, dropout: float = 0.0, members: int = 1
+) -> Interaction:
     """Returns the interaction of a spec.
 
     Args:
         spec: the spec's `model.interaction`.
         inputs: the blocks of its input.
         dropout: share of the outputs of its hidden layers.
+        members: of an ensemble.
     """
     match spec:
         case DcnV2():
-            return DcnV2Interaction(spec, inputs=inputs.blocks, dropout=dropout)
+            return DcnV2Interaction(spec, inputs=inputs.blocks, dropout=dropout, members=members)
         case Dlrm():
-            return DlrmInteraction(spec, inputs=inputs, dropout=dropout)
+            return DlrmInteraction(spec, inputs=inputs, dropout=dropout, members=members)
         case _:
             assert_never(spec)

@@ -26,7 +26,7 @@ class DlrmInteraction:
     They are the strictly lower triangle of V V^T, row by row. Without floats there is no MLP and no such vector.
     """
 
-    def __init__(self, spec: Dlrm, *, inputs: ModelInputs, dropout: float):
+    def __init__(self, spec: Dlrm, *, inputs: ModelInputs, dropout: float, members: int):
         dims = {dim for _, dim in inputs.embeddings}
         names = [name for name, _ in inputs.embeddings]
         self._num_floats = width_of(inputs.floats)
@@ -38,10 +38,10 @@ class DlrmInteraction:
                 f"{self._num_floats} floats); declare another feature with a table, or give all tables one dim"
             )
         [self._dim], self._num_vectors = dims, len(names)
-        self._hidden = Mlp(_FLOATS, inputs.floats, spec.bottom_units, dropout=dropout)
+        self._hidden = Mlp(_FLOATS, inputs.floats, spec.bottom_units, dropout=dropout, members=members)
         # Without hidden layers the last one reads the floats.
         before = spec.bottom_units[-1] if spec.bottom_units else inputs.floats
-        self._last = Dense(f"{_FLOATS}/last", before, self._dim, relu=True)
+        self._last = Dense(f"{_FLOATS}/last", before, self._dim, relu=True, members=members)
         pairs = tuple((f"{names[i]} {names[j]}", 1) for i in range(len(names)) for j in range(i))
         self.outputs: Blocks = pairs
         self.weights: tuple[Weight, ...] = ()

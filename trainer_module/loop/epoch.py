@@ -65,7 +65,7 @@ def train_batches(
             report.left_out += num_examples
             trainer.skipped_in_a_row += 1
             _refuse_too_many_skipped(trainer, losses)
-        progress.stepped(num_examples, sum(losses))
+        progress.stepped(num_examples, losses)
         yield report
 
 

@@ -1,13 +1,16 @@
 """What a training has done so far. Every checkpoint holds it, so that the report of a resumed job covers all of it."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from schemas.contracts.calibration import Calibration
 from trainer_module.snapshot import Arrays
 
+_CALIBRATIONS = "calibrations"
 _LOSSES, _EXAMPLES, _ONLINE = "history_losses", "history_examples", "history_online_"
 
 
@@ -26,6 +29,7 @@ class EpochReport:
         num_shared: of these steps, the first so many are known to all ranks, where each trains at its own pace.
         shared_skipped, shared_left_out: of `skipped` and `left_out`, what all ranks know.
         validation: by task, `auc` or `rmse` on the validation split; empty without one.
+        calibrations: by task that wants one, fitted on that split.
     """
 
     step_losses: list[list[float]] = field(default_factory=list)
@@ -39,6 +43,7 @@ class EpochReport:
     shared_skipped: int = 0
     shared_left_out: int = 0
     validation: dict[str, dict[str, float]] = field(default_factory=dict)
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
 
     @property
     def examples(self) -> int:
@@ -142,6 +147,7 @@ class History:
                 "evict_s": report.evict_s,
                 "input_wait_s": report.input_wait_s,
                 "validation": report.validation,
+                **_encoded(report.calibrations),
             }
             for report in self.reports
         ]
@@ -156,6 +162,12 @@ class History:
         return json.dumps(document).encode(), {_LOSSES: losses, _EXAMPLES: np.array(examples, np.int64), **arrays}
 
 
+def _encoded(calibrations: Mapping[str, Calibration]) -> dict[str, dict[str, str]]:
+    """Returns the key of an epoch, left out where it would be empty: earlier versions read the history too."""
+    encoded = {task: fitted.model_dump_json() for task, fitted in calibrations.items()}
+    return {_CALIBRATIONS: encoded} if encoded else {}
+
+
 def decode(content: bytes, arrays: Arrays) -> History:
     """Returns what `History.encode` was given."""
     document = json.loads(content)
@@ -164,8 +176,11 @@ def decode(content: bytes, arrays: Arrays) -> History:
     for epoch in document.pop("epochs"):
         end = start + epoch.pop("steps")
         steps = {"step_losses": losses[start:end], "step_examples": examples[start:end], "num_shared": end - start}
+        calibrations = {
+            task: Calibration.model_validate_json(text) for task, text in epoch.pop(_CALIBRATIONS, {}).items()
+        }
         left_out = {"shared_skipped": epoch["skipped"], "shared_left_out": epoch.get("left_out", 0)}
-        reports.append(EpochReport(**steps, **left_out, **epoch))
+        reports.append(EpochReport(**steps, **left_out, **epoch, calibrations=calibrations))
         start = end
     online = {name.removeprefix(_ONLINE): array for name, array in arrays.items() if name.startswith(_ONLINE)}
     return History(reports=reports, online_arrays=online, **document)

@@ -134,7 +134,7 @@ class InStepTrainer(Trainer):
         batch = self.ranker.serving(batch)
         unique = self.tables.read(self.ranker.keys(batch))
         embeddings = {group: tf.gather(rows.embeddings_uD, rows.index_n) for group, rows in unique.items()}
-        return self.ranker.logits(self.ranker.weights.unpack(self.dense.flat), batch, embeddings)
+        return self.ranker.logits(self.ranker.weights.unpack(self.model), batch, embeddings)
 
     def _rows(self) -> dict[str, RowsSnapshot]:
         return {name: snapshot_of(store) for name, store in self.tables.stores.items()}

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.spec.training import Constant, Cosine, Schedule, Stepwise
+from schemas.spec.training import Constant, Cosine, Schedule, Stepwise, Training
 from trainer_module.snapshot import Arrays
 
 _START, _PACE = "schedule_start", "schedule_pace"
@@ -36,6 +36,13 @@ class StepsOfSchedule:
     def restore(self, arrays: Arrays, *, step: int) -> None:
         """Restores a snapshot; without its own start, the schedule begins at `step`."""
         self.begin(step=int(arrays.get(_START, [step])[0]), pace=float(arrays.get(_PACE, [1.0])[0]))
+
+
+def rates(training: Training, step: int) -> dict[str, float]:
+    """Returns the learning rates of dense weights and of rows without an optimizer of their own, at a step, from 1."""
+    by = float(factor(training.schedule, tf.constant(step, tf.int64)))
+    optimizers = {"dense": training.dense_optimizer, "rows": training.embedding_optimizer}
+    return {name: by * optimizer.learning_rate for name, optimizer in optimizers.items()}
 
 
 def factor(schedule: Schedule, step: tf.Tensor) -> tf.Tensor | float:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,14 @@ import numpy as np
 
 from schemas.contracts.training_job import TrainJob
 from schemas.files import write_whole
+from trainer_module.embedding.statistics import NORM_EDGES
 from trainer_module.loop.early_stopping import judge
 from trainer_module.loop.history import EpochReport
+from trainer_module.loop.learning_rate import rates
 from trainer_module.loop.run import Run
+
+_POINTS = 100
+"""Steps whose learning rates are told."""
 
 
 def write_report(run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str, Any]) -> None:
@@ -37,6 +42,7 @@ def write_report(run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str
         "seconds": round(seconds, 3),
         "examples_per_s": round(examples / seconds, 1),
         "input_wait": _input_wait(history.reports),
+        "learning_rates": _learning_rates(run),
         "skipped_steps": sum(report.skipped for report in history.reports),
         "tables": tables,
         "sync": exchange,
@@ -44,6 +50,7 @@ def write_report(run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str
         "warm_start": history.warm_start,
         "best_epoch": None if verdict is None else verdict.best_epoch,
         "early_stopping": None if verdict is None else verdict.document(),
+        "calibrations": {task: fitted.facts() for task, fitted in run.manifest.calibrations.items()},
         "refit": None if history.refit_from is None else _refit(job, history.refit),
         "resumed_from_step": history.resumed_from,
         "replaced_from_step": history.replaced_from,
@@ -55,23 +62,35 @@ def write_report(run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str
             "passed_over": history.passed_over,
             "blocked_s": round(history.blocked_s, 3),
         },
-        "epochs": [
-            {
-                "examples": report.examples,
-                "steps": len(report.step_losses),
-                "seconds": round(report.seconds, 3),
-                "evict_s": round(report.evict_s, 3),
-                "input_wait": _input_wait([report]),
-                "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
-                "validation": {
-                    task: {metric: value if math.isfinite(value) else None for metric, value in metrics.items()}
-                    for task, metrics in report.validation.items()
-                },
-            }
-            for report in history.epochs
-        ],
+        "epochs": [_epoch(report, tasks) for report in history.epochs],
     }
+    if run.progress.observer is not None:
+        run.progress.observer.finished(run.progress.step, document, NORM_EDGES.tolist())
     write_whole(job.report_file, json.dumps(document, indent=2) + "\n")
+
+
+def _epoch(report: EpochReport, tasks: Iterable[str]) -> dict[str, Any]:
+    return {
+        "examples": report.examples,
+        "steps": len(report.step_losses),
+        "seconds": round(report.seconds, 3),
+        "evict_s": round(report.evict_s, 3),
+        "input_wait": _input_wait([report]),
+        "mean_loss": dict(zip(tasks, report.mean_losses(), strict=True)),
+        "validation": {
+            task: {metric: value if math.isfinite(value) else None for metric, value in metrics.items()}
+            for task, metrics in report.validation.items()
+        },
+    }
+
+
+def _learning_rates(run: Run) -> dict[str, list[float]]:
+    """Returns the learning rates at some of the job's steps, which begin at 1 after a warm start too."""
+    last = max(run.history.num_steps, 1)
+    steps = sorted({1 + (last - 1) * part // _POINTS for part in range(_POINTS + 1)})
+    told = [rates(run.job.ranker.training, step) for step in steps]
+    by_name = {name: [float(f"{each[name]:.4g}") for each in told] for name in told[0]}
+    return {"steps": list(map(float, steps)), **by_name}
 
 
 def _input_wait(reports: Sequence[EpochReport]) -> float:

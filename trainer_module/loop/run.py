@@ -101,12 +101,22 @@ class Run:
         return batches if self.trainer.rank == 0 else no_batches()
 
     def validate(self, epoch: int) -> None:
-        """Scores the validation split into the epoch's report. All ranks together."""
+        """Scores the validation split into the epoch's report, calibrations included. All ranks together."""
         for attempt in itertools.count():
             batches = self.source.validation(epoch, attempt)
-            results, self.history.validated = validate(self.trainer, batches, self.progress)
+            validated = validate(self.trainer, batches, self.progress, self.job.validation_days)
             if self.source.came_whole(batches):
                 break
             _LOG.warning("a data worker was lost: scoring the validation split again")
-        self.history.report_of(epoch).validation = results
-        self.progress.validated(epoch, results)
+        report, self.history.validated = self.history.report_of(epoch), validated.examples
+        report.validation, report.calibrations = validated.metrics, validated.calibrations
+        self.progress.validated(epoch, validated.metrics)
+
+    def calibrate(self, epoch: int) -> None:
+        """Has the model of an epoch predict as calibrated after it, from here to the export."""
+        calibrations = self.history.report_of(epoch).calibrations
+        self.trainer.ranker.calibrations = calibrations
+        self.manifest = self.manifest.model_copy(update={"calibrations": calibrations})
+        for task, fitted in calibrations.items():
+            if fitted.problem:
+                self.history.note(f"tasks.{task}.calibration: none, scores are the model's own: {fitted.problem}")

@@ -97,7 +97,7 @@ class ServedTrainer(Trainer):
         self._staleness: Counter[int] = Counter()
         self._refused = self._newly_refused = 0
         self._ahead: Ahead | None = None
-        scored = self.dense.flat if model is None else model
+        scored = self.model if model is None else model
         self._graphs = ServedStep(self._state, scored, servers=len(servers), is_half=sync.wire == "float16")
 
     def steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:

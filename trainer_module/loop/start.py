@@ -134,6 +134,7 @@ def load_trainer(
         _LOG.info("dense_parameters=%d by_part=%s", trainer.ranker.weights.size, json.dumps(parts))
     collectives.barrier(name="tidied")
     start = _take_up(job, trainer, is_again=again is not None)
+    trainer.ranker.calibrations = start.manifest.calibrations
     trainer.begin()
     if precision.note:
         start.history.note(precision.note)
@@ -246,7 +247,8 @@ def _resumed(job: TrainJob, trainer: Trainer, loaded: _Loaded) -> Start:
         )
     so_far.passed_over = sorted({*so_far.passed_over, *aside})
     _LOG.info("resumed step=%d epoch=%d from=%s", before.step, before.position.epoch, loaded.directory)
-    manifest = _manifest(job, trainer, ()).model_copy(update={"days": before.days})
+    kept = {"days": before.days, "calibrations": before.calibrations}
+    manifest = _manifest(job, trainer, ()).model_copy(update=kept)
     return Start(manifest, before.position, loaded.batches, so_far)
 
 
@@ -259,7 +261,12 @@ def _warm(job: TrainJob, trainer: Trainer, directory: Path) -> Start:
     report = {"base": str(directory), "base_step": base.step, "base_days": list(base.days)}
     report |= {"loaded": list(warm.loaded), "new": list(warm.new), "dropped": list(warm.dropped)}
     _LOG.info("warm start base=%s new=%s dropped=%s", directory, warm.new, warm.dropped)
-    return Start(_manifest(job, trainer, base.days), Position(), no_batches(), History(warm_start=report))
+    manifest = _manifest(job, trainer, base.days)
+    if job.stream is not None:
+        # Servers go on with the graph of the base, which deltas do not change.
+        kept = {task: fitted for task, fitted in base.calibrations.items() if task in job.ranker.tasks}
+        manifest = manifest.model_copy(update={"calibrations": kept})
+    return Start(manifest, Position(), no_batches(), History(warm_start=report))
 
 
 def _manifest(job: TrainJob, trainer: Trainer, base_days: tuple[str, ...]) -> Manifest:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from trainer_module.dense.average import Average
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.optimizers import DenseState, clipped
 from trainer_module.embedding.row_optimizers import StepContext
@@ -31,6 +32,7 @@ class StepState:
         newest_minute: newest event that this rank has trained on, minutes since 1970, int32.
         last_minute: an event after it counts as at it; None: no limit.
         rank: the rank that holds this state.
+        average: of the dense weights over steps; None without.
         full_batch: examples of all ranks' full batch; a batch of fewer moves the model in proportion. None: any batch
             moves it as much as a full one.
     """
@@ -43,6 +45,7 @@ class StepState:
     newest_minute: tf.Variable
     last_minute: int | None
     rank: int
+    average: Average | None = None
     full_batch: int | None = None
 
 
@@ -148,6 +151,8 @@ def update_dense(state: StepState, summed: Summed) -> StepContext:
         # The rate, not the gradient: Adam would take a smaller gradient for one of a flatter loss.
         rate = context.factor * _share(state, summed.result.count)
         state.dense.apply(clipped(summed.dense, longest), context.step, rate)
+        if state.average is not None:
+            state.average.follow(state.dense.flat, state.schedule.at(context.step))
         state.balance.update(summed.result.losses_T, summed.shared_TS)
     return context
 
@@ -163,7 +168,7 @@ def _gradients(state: StepState, batch: Batch, unique: dict[str, Unique]) -> tup
         tape.watch([flat, rows])
         weights = ranker.weights.unpack(flat)
         embeddings = {group: tf.gather(rows[group], unique[group].index_n) for group in unique}
-        losses_T = ranker.loss_sums(ranker.logits(weights, batch, embeddings, _noise(state)), batch)
+        losses_T = ranker.losses(weights, batch, embeddings, _noise(state))
         total = state.balance.total(losses_T, count, weights)
         losses = tf.unstack(losses_T) if by_task else []
     dense, of_rows = tape.gradient(total, [flat, rows])
@@ -176,7 +181,7 @@ def _gradients(state: StepState, batch: Batch, unique: dict[str, Unique]) -> tup
 
 def _noise(state: StepState) -> Noise | None:
     """Returns the dropout noise of the step under way; None for a model without dropout."""
-    if state.ranker.spec.model.dropout == 0.0:
+    if not state.ranker.has_dropout:
         return None
     return Noise.of_step(seed=state.ranker.spec.training.seed, step=state.step + 1, rank=state.rank)
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from trainer_module import collectives
+from trainer_module.dense.average import Average
 from trainer_module.dense.optimizers import DenseState
 from trainer_module.input.batch import Batch, empty_batch
 from trainer_module.loop.history import EpochReport
@@ -18,9 +19,7 @@ from trainer_module.loop.step import StepResult, StepState
 from trainer_module.losses import Balance
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
-from trainer_module.snapshot import Arrays, RowsSnapshot, Snapshot, StoredSnapshot
-
-_WEIGHTS = "weights"
+from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, RowsSnapshot, Snapshot, StoredSnapshot
 
 
 class Trainer(ABC):
@@ -30,6 +29,7 @@ class Trainer(ABC):
         ranker: the model.
         rank, ranks: this one, and how many train together.
         dense: the dense weights that this rank trains.
+        average: of these over steps; None without.
         next_pause: step after which `checkpointing` writes a checkpoint.
         may_save: all ranks are between the same two steps.
         skipped_in_a_row: steps just skipped for losses or gradients that were not finite.
@@ -52,6 +52,8 @@ class Trainer(ABC):
         training = ranker.spec.training
         self.ranker, self.rank, self.ranks, self.last_minute = ranker, rank, ranks, last_minute
         self.dense = DenseState(training.dense_optimizer, ranker.weights, seed=training.seed)
+        average = training.average
+        self.average = None if average is None else Average(average, self.dense.flat.numpy())
         self.balance = Balance(ranker.spec)
         self.skipped_in_a_row = self.next_pause = 0
         self.may_save = True
@@ -69,8 +71,14 @@ class Trainer(ABC):
             newest_minute=self._newest,
             last_minute=last_minute,
             rank=rank,
+            average=self.average,
             full_batch=training.batch_size_per_rank * ranks if in_proportion else None,
         )
+
+    @property
+    def model(self) -> tf.Variable:
+        """The dense weights that are validated, exported and published: [size]."""
+        return self.dense.flat if self.average is None else self.average.flat
 
     @property
     def step(self) -> int:
@@ -90,6 +98,8 @@ class Trainer(ABC):
     def begin_epoch(self, epoch: int, take_name: Callable[[], tuple[int, int] | None]) -> None:
         """Says which epoch follows, and what returns the name of the batch just read from it; None: it has none."""
         self._epoch, self._take_name = epoch, take_name
+        if self.average is not None:
+            self.average.begin_epoch(epoch)
 
     def can_take_in(self) -> bool:
         """Returns whether a replacement of a lost rank waits to take part. All ranks together."""
@@ -168,6 +178,7 @@ class Trainer(ABC):
         extra: Arrays = {
             "newest_minute": np.array([self.newest_minute], np.int32),
             **self._schedule.snapshot(),
+            **({} if self.average is None else self.average.snapshot()),
         }
         return Snapshot(step=self.step, dense=dense, groups=self._rows(), extra=extra | self.balance.snapshot())
 
@@ -176,7 +187,8 @@ class Trainer(ABC):
         return {kind: flat.numpy() for kind, flat in self._flats().items()}
 
     def _flats(self) -> dict[str, tf.Variable]:
-        return {_WEIGHTS: self.dense.flat, **self.dense.moments}
+        average = {} if self.average is None else {AVERAGE: self.average.flat}
+        return {WEIGHTS: self.dense.flat, **self.dense.moments, **average}
 
     def begin(self) -> None:  # noqa: B027 - ranks that hold the rows have nothing to do
         """Begins to train, once the state to start from is complete. All ranks together."""
@@ -193,9 +205,12 @@ class Trainer(ABC):
     def _restore_dense(self, snapshot: Snapshot | StoredSnapshot) -> None:
         """Restores everything but the rows."""
         for kind, flat in self._flats().items():
-            arrays = self.ranker.weights.by_name(flat.numpy())
+            # What a checkpoint without an average lacks begins at the weights, which come first.
+            arrays = self.ranker.weights.by_name((self.dense.flat if kind == AVERAGE else flat).numpy())
             arrays |= {name: snapshot.dense[f"{kind}/{name}"] for name in arrays if f"{kind}/{name}" in snapshot.dense}
             flat.assign(np.concatenate([arrays[weight.name].ravel() for weight in self.ranker.weights.weights]))
+        if self.average is not None:
+            self.average.restore(snapshot.extra)
         self.balance.restore(snapshot.extra)
         self._step.assign(snapshot.step)
         self._schedule.restore(snapshot.extra, step=snapshot.step)

@@ -5,11 +5,14 @@ from contextlib import closing
 from pathlib import Path
 
 from schemas.contracts.training_job import TrainJob
+from schemas.errors import UserError
+from schemas.spec.tasks import BinaryTask
 from trainer_module import collectives
 from trainer_module.check_scores import write_check
 from trainer_module.checkpoint.writer import Writer
 from trainer_module.loop.checkpointing import Checkpointer, ReplacementWaitsError
 from trainer_module.loop.early_stopping import Verdict, judge
+from trainer_module.loop.events import Events
 from trainer_module.loop.report import write_report
 from trainer_module.loop.run import Run
 from trainer_module.loop.start import load
@@ -34,7 +37,7 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int, s
         ranks: how many train together.
         servers: that hold the rows; None: the ranks do. Where ranks may be lost, this one waits for its place.
     """
-    progress = Progress(job, rank)
+    progress = Progress(job, rank, Events(job) if rank == 0 else None)
     trainer: Trainer | None = None
     if servers is not None:
         servers.while_waiting = progress.beat
@@ -58,6 +61,7 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int, s
 
 def _train(run: Run, checkpointer: Checkpointer) -> None:
     job, progress = run.job, run.progress
+    _refuse_missing_validation(job)
     for epoch in run.epochs_left:
         # An earlier process may have finished this epoch and written its checkpoint.
         was_validated = bool(run.history.report_of(epoch).validation)
@@ -78,6 +82,7 @@ def _train(run: Run, checkpointer: Checkpointer) -> None:
         _refit(run, checkpointer, verdict)
     elif verdict is not None and not verdict.last_is_best:
         checkpointer.restore_best()
+    run.calibrate(len(run.history.epochs) - 1 if verdict is None else verdict.best_epoch)
     # Save: the final checkpoint, scores that the exported model must reproduce, and the report.
     with progress.beating():
         checkpointer.write_final(Path(job.final_checkpoint))
@@ -86,6 +91,15 @@ def _train(run: Run, checkpointer: Checkpointer) -> None:
         collectives.barrier(name="all_written")
     if run.trainer.rank == 0:
         write_report(run, tables, exchange)
+
+
+def _refuse_missing_validation(job: TrainJob) -> None:
+    for name, task in job.ranker.tasks.items():
+        if isinstance(task, BinaryTask) and task.calibration is not None and not job.validation_files:
+            raise UserError(
+                f"tasks.{name}.calibration: there is no validation split to fit it on (got no examples of it); "
+                "declare data.splits.validation or data.validation_days"
+            )
 
 
 def _train_epoch(run: Run, checkpointer: Checkpointer, epoch: int) -> None:

@@ -1,16 +1,18 @@
 """Scores the validation split: metrics as totals that add up over batches and ranks."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 from typing_extensions import assert_never
 
+from schemas.contracts.calibration import Calibration
 from schemas.spec.tasks import BinaryTask, RegressionTask, Task, WatchTimeTask
 from trainer_module import collectives
 from trainer_module.input.batch import Batch, then_empty
+from trainer_module.loop.calibration import Counts, fit
 from trainer_module.loop.trainer import Trainer
 from trainer_module.progress import Progress
 
@@ -66,6 +68,11 @@ class Auc:
         below = np.cumsum(negatives) - negatives
         return float(np.sum(positives * (below + negatives / 2.0)) / pairs)
 
+    def counts(self, totals: NDArray[np.float64]) -> Counts:
+        """Returns the examples by logit: the middle of their bin."""
+        middles = (np.arange(self._bins) + 0.5) / self._bins
+        return Counts((2.0 * middles - 1.0) * _LARGEST_LOGIT, *totals)
+
 
 class Rmse:
     """Root mean squared error."""
@@ -97,8 +104,22 @@ def metric_of(task: Task) -> Metric:
             assert_never(task)
 
 
-def validate(trainer: Trainer, batches: Iterable[Batch], progress: Progress) -> tuple[dict[str, dict[str, float]], int]:
-    """Returns {task: {"auc" or "rmse": value}} and the number of examples, of all ranks. All ranks together."""
+class Validated(NamedTuple):
+    """What the validation split gave.
+
+    Attributes:
+        metrics: {task: {"auc" or "rmse": value}}.
+        calibrations: by task that wants one, fitted.
+        examples: of all ranks.
+    """
+
+    metrics: dict[str, dict[str, float]]
+    calibrations: dict[str, Calibration]
+    examples: int
+
+
+def validate(trainer: Trainer, batches: Iterable[Batch], progress: Progress, days: tuple[str, ...] = ()) -> Validated:
+    """Scores batches of the validation split, which is of these days, and fits calibrations. All ranks together."""
     ranker, num_validated = trainer.ranker, 0
     metrics = {task: metric_of(ranker.spec.tasks[task]) for task in ranker.tasks}
     for batch in then_empty(batches, ranker.layout):
@@ -112,8 +133,13 @@ def validate(trainer: Trainer, batches: Iterable[Batch], progress: Progress) -> 
         for column, (task, metric) in enumerate(metrics.items()):
             scores_B1 = logits_BT[:, column : column + 1] if metric.reads_logits else predictions[task]
             metric.add(labels_BT[:, column], scores_B1.numpy()[:, 0])
-    results = {}
+    results, calibrations = {}, dict[str, Calibration]()
     for task, metric in metrics.items():
+        # All ranks have the same totals, and so the same calibrations.
         totals = collectives.allreduce_sum(tf.constant(metric.totals), name=f"metric_{task}").numpy()
         results[task] = {metric.name: metric.value(totals)}
-    return results, num_validated
+        declared = ranker.spec.tasks[task]
+        if isinstance(declared, BinaryTask) and isinstance(metric, Auc):
+            fitted = fit(declared, metric.counts(totals), days)
+            calibrations |= {task: fitted} if fitted else {}
+    return Validated(results, calibrations, num_validated)

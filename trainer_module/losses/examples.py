@@ -31,8 +31,8 @@ def example_losses(task: Task, logits_B: tf.Tensor, labels_B: tf.Tensor) -> tf.T
     match loss:
         case CrossEntropy(label_smoothing=smoothing):
             return cross_entropy(logits_B, labels_B, smoothing=smoothing)
-        case Focal(gamma=gamma, alpha=alpha):
-            return focal(logits_B, labels_B, gamma=gamma, alpha=alpha)
+        case Focal(gamma=gamma, alpha=alpha, label_smoothing=smoothing):
+            return focal(logits_B, labels_B, gamma=gamma, alpha=alpha, smoothing=smoothing)
         case SquaredError():
             return tf.square(logits_B - labels_B)
         case Huber(delta=delta):
@@ -49,15 +49,26 @@ def cross_entropy(logits_B: tf.Tensor, labels_B: tf.Tensor, *, smoothing: float)
     Reference: Szegedy et al.: Rethinking the Inception architecture, CVPR 2016, section 7, with a uniform u over two
     classes.
     """
-    targets_B = labels_B * (1.0 - smoothing) + smoothing / 2.0 if smoothing else labels_B
+    targets_B = _smoothed(labels_B, smoothing) if smoothing else labels_B
     return tf.nn.sigmoid_cross_entropy_with_logits(labels=targets_B, logits=logits_B)
 
 
-def focal(logits_B: tf.Tensor, labels_B: tf.Tensor, *, gamma: float, alpha: float | None) -> tf.Tensor:
+def _smoothed(labels_B: tf.Tensor, smoothing: float) -> tf.Tensor:
+    return labels_B * (1.0 - smoothing) + smoothing / 2.0
+
+
+def focal(
+    logits_B: tf.Tensor, labels_B: tf.Tensor, *, gamma: float, alpha: float | None, smoothing: float = 0.0
+) -> tf.Tensor:
     """Returns -alpha_t (1 - p_t)^gamma log p_t; alpha_t is 1 without an alpha.
 
+    With smoothing both labels' losses, weighted as in `cross_entropy`, which it equals for gamma 0 without alpha.
     Reference: Lin et al.: Focal loss for dense object detection, ICCV 2017, equations 4 and 5.
     """
+    if smoothing:
+        targets_B, ones_B = _smoothed(labels_B, smoothing), tf.ones_like(labels_B)
+        of_one, of_zero = (focal(logits_B, y_B, gamma=gamma, alpha=alpha) for y_B in (ones_B, 1.0 - ones_B))
+        return targets_B * of_one + (1.0 - targets_B) * of_zero
     toward_label_B = logits_B * (2.0 * labels_B - 1.0)
     # By logarithms: log p_t = -softplus(-z_t), log(1 - p_t) = -softplus(z_t). A power of 1 - p_t would have an infinite
     # gradient where that is rounded to 0.

@@ -1,14 +1,16 @@
 """All tasks of a batch: their losses with masks and weights, and what their logits predict."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from typing_extensions import assert_never
 
+from schemas.contracts.calibration import Calibration
 from schemas.spec import RankerSpec
 from schemas.spec.models import Aitm, Esmm
 from schemas.spec.tasks import BinaryTask, LogError, RegressionTask, Task, WatchTimeTask
+from trainer_module.losses.calibration import calibrated
 from trainer_module.losses.examples import example_losses
 
 # Shape suffixes: B batch, T tasks.
@@ -76,22 +78,55 @@ def _last_of_chain(spec: RankerSpec) -> str | None:
     return spec.model.chain[-1] if isinstance(spec.model, Esmm | Aitm) else None
 
 
-def predictions(spec: RankerSpec, tasks: Sequence[str], logits_BT: tf.Tensor) -> dict[str, tf.Tensor]:
+def predictions(
+    spec: RankerSpec, tasks: Sequence[str], logits_BT: tf.Tensor, calibrations: Mapping[str, Calibration]
+) -> dict[str, tf.Tensor]:
     """Returns what is predicted, {task: [batch, 1]}: a probability, a number, or a time in units of the label."""
     parts = tf.split(logits_BT, len(tasks), axis=1)
-    return {task: prediction(spec.tasks[task], logits_B1) for task, logits_B1 in zip(tasks, parts, strict=True)}
+    return {
+        task: prediction(spec.tasks[task], logits_B1, calibrations.get(task))
+        for task, logits_B1 in zip(tasks, parts, strict=True)
+    }
 
 
-def prediction(task: Task, logits: tf.Tensor) -> tf.Tensor:
-    """Returns what a task's logits predict, in their shape.
+def logits_of_mean_prediction(spec: RankerSpec, tasks: Sequence[str], logits_KBT: tf.Tensor) -> tf.Tensor:
+    """Returns the logits whose predictions are the means of the members' predictions: [batch, tasks].
 
-    A binary task whose negatives were sampled with share k learns the odds among the kept examples; the true odds are
-    k times these: sigmoid(z + log k).
-    Reference: He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014, section 6.3.
+    Args:
+        spec: of the model.
+        tasks: names, in the order of the logits.
+        logits_KBT: of each member: [members, batch, tasks].
     """
+    parts = tf.unstack(logits_KBT, len(tasks), axis=2)
+    means = [_logit_of_mean(spec.tasks[task], logits_KB) for task, logits_KB in zip(tasks, parts, strict=True)]
+    return tf.stack(means, axis=1)
+
+
+def _logit_of_mean(task: Task, logits_KB: tf.Tensor) -> tf.Tensor:
     match task:
-        case BinaryTask(keep_negatives=share):
-            return tf.sigmoid(logits if share is None else logits + math.log(share))
+        case BinaryTask():
+            # By logarithms: a mean of probabilities that is rounded to 0 or 1 has no finite logit.
+            shift = correction(task)
+            of_one, of_zero = (
+                tf.reduce_logsumexp(tf.math.log_sigmoid(sign * (logits_KB + shift)), axis=0) for sign in (1.0, -1.0)
+            )
+            return of_one - of_zero - shift
+        case RegressionTask(loss=LogError()) | WatchTimeTask():
+            return tf.reduce_logsumexp(logits_KB, axis=0) - math.log(logits_KB.shape[0])
+        case RegressionTask():
+            return tf.reduce_mean(logits_KB, axis=0)
+        case _:
+            assert_never(task)
+
+
+def prediction(task: Task, logits: tf.Tensor, calibration: Calibration | None = None) -> tf.Tensor:
+    """Returns what a task's logits predict, in their shape, float32."""
+    match task:
+        case BinaryTask():
+            corrected = logits + correction(task) if task.keep_negatives else logits
+            if calibration is None:
+                return tf.sigmoid(corrected)
+            return tf.cast(tf.sigmoid(calibrated(calibration, corrected)), tf.float32)
         case RegressionTask(loss=LogError()):
             return tf.math.expm1(logits)
         case RegressionTask():
@@ -100,3 +135,13 @@ def prediction(task: Task, logits: tf.Tensor) -> tf.Tensor:
             return tf.exp(logits) * unit
         case _:
             assert_never(task)
+
+
+def correction(task: BinaryTask) -> float:
+    """Returns what a logit lacks where negatives were sampled: log k.
+
+    With a share k of the negatives kept, the model learns the odds among the kept examples; the true odds are k times
+    these: sigmoid(z + log k).
+    Reference: He et al.: Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014, section 6.3.
+    """
+    return math.log(task.keep_negatives) if task.keep_negatives else 0.0

@@ -30,7 +30,7 @@ def build_model(spec: Model, *, inputs: ModelInputs, tasks: Sequence[str]) -> Ra
     """
     if spec.interaction is None:
         return _task_heads(spec, inputs=inputs.blocks, tasks=tasks)
-    interaction = build_interaction(spec.interaction, inputs=inputs, dropout=spec.dropout)
+    interaction = build_interaction(spec.interaction, inputs=inputs, dropout=spec.dropout, members=spec.members)
     return ComposedModel(interaction, _task_heads(spec, inputs=interaction.outputs, tasks=tasks))
 
 

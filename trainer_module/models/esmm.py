@@ -27,8 +27,10 @@ class EsmmModel(NoAuxiliary):
     def __init__(self, spec: Esmm, *, inputs: Blocks, tasks: Sequence[str]):
         self._chain = spec.chain
         self._chain_index = [spec.chain.index(task) for task in tasks]
-        self._towers = ParallelMlps("towers", inputs, spec.tower_units, spec.chain, dropout=spec.dropout)
-        self._heads = Heads(spec.chain, self._towers.outputs)
+        self._towers = ParallelMlps(
+            "towers", inputs, spec.tower_units, spec.chain, dropout=spec.dropout, members=spec.members
+        )
+        self._heads = Heads(spec.chain, self._towers.outputs, members=spec.members)
         self.weights = (*self._towers.weights, *self._heads.weights)
         self.shared: tuple[str, ...] = ()
 

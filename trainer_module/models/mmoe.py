@@ -21,12 +21,14 @@ class MmoeModel(NoAuxiliary):
 
     def __init__(self, spec: Mmoe, *, inputs: Blocks, tasks: Sequence[str]):
         self._num_experts, self._num_tasks, self._top_k = spec.num_experts, len(tasks), spec.top_k
-        dropout = spec.dropout
-        self._experts = ParallelMlps("experts", inputs, spec.expert_units, spec.num_experts, dropout=dropout)
+        dropout, members = spec.dropout, spec.members
+        self._experts = ParallelMlps(
+            "experts", inputs, spec.expert_units, spec.num_experts, dropout=dropout, members=members
+        )
         # The gates of all tasks are one product.
         gates = tuple((task, spec.num_experts) for task in tasks)
-        self._expert_gates = Dense("expert_gates", inputs, gates, relu=False)
-        self._towers = Towers(tasks, self._experts.outputs, spec.tower_units, dropout=dropout)
+        self._expert_gates = Dense("expert_gates", inputs, gates, relu=False, members=members)
+        self._towers = Towers(tasks, self._experts.outputs, spec.tower_units, dropout=dropout, members=members)
         self.weights = (*self._experts.weights, *self._expert_gates.weights, *self._towers.weights)
         self.shared = tuple(dict.fromkeys(self._experts.last.values()))
 

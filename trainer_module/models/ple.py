@@ -39,7 +39,7 @@ class PleModel(NoAuxiliary):
                 if number
                 else _FirstLevel(name, inputs, spec, experts, is_last)
             )
-        self._towers = Towers(tasks, width, spec.tower_units, dropout=spec.dropout)
+        self._towers = Towers(tasks, width, spec.tower_units, dropout=spec.dropout, members=spec.members)
         of_levels = [weight for level in self._levels for weight in level.weights]
         self.weights = (*of_levels, *self._towers.weights)
         self.shared = self._levels[-1].shared
@@ -67,12 +67,14 @@ class _FirstLevel:
     def __init__(self, name: str, inputs: Blocks, spec: Ple, experts: dict[str, int], is_last: bool):
         networks = [f"{group}/{number}" for group, count in experts.items() for number in range(count)]
         self._group_of = [network.rsplit("/", 1)[0] for network in networks]
-        self._experts = ParallelMlps(f"{name}/experts", inputs, spec.expert_units, networks, dropout=spec.dropout)
+        self._experts = ParallelMlps(
+            f"{name}/experts", inputs, spec.expert_units, networks, dropout=spec.dropout, members=spec.members
+        )
         self._choices = _choices(experts, is_last)
         gates: Axis = tuple(
             (f"{group} of {chosen}", size) for group, blocks in self._choices.items() for chosen, size in blocks
         )
-        self._expert_gates = Dense(f"{name}/expert_gates", inputs, gates, relu=False)
+        self._expert_gates = Dense(f"{name}/expert_gates", inputs, gates, relu=False, members=spec.members)
         self.weights = (*self._experts.weights, *self._expert_gates.weights)
         shared = [last for network, last in self._experts.last.items() if network.startswith(f"{_SHARED}/")]
         self.shared = tuple(dict.fromkeys(shared))
@@ -92,14 +94,15 @@ class _NextLevel:
     """Each group's experts and gate read the mixture of the group's gate of the level before."""
 
     def __init__(self, name: str, inputs: int, spec: Ple, experts: dict[str, int], is_last: bool):
-        units, dropout = spec.expert_units, spec.dropout
+        units, dropout, members = spec.expert_units, spec.dropout, spec.members
         self._experts = {
-            group: ParallelMlps(f"{name}/experts/{group}", inputs, units, count, dropout=dropout)
+            group: ParallelMlps(f"{name}/experts/{group}", inputs, units, count, dropout=dropout, members=members)
             for group, count in experts.items()
         }
         self._choices = _choices(experts, is_last)
         self._expert_gates = [
-            Dense(f"{name}/expert_gates/{group}", inputs, chosen, relu=False) for group, chosen in self._choices.items()
+            Dense(f"{name}/expert_gates/{group}", inputs, chosen, relu=False, members=members)
+            for group, chosen in self._choices.items()
         ]
         layers: list[Layer] = [*self._experts.values(), *self._expert_gates]
         self.weights = tuple(weight for layer in layers for weight in layer.weights)

@@ -21,8 +21,8 @@ class SharedBottomModel(NoAuxiliary):
 
     def __init__(self, spec: SharedBottom, *, inputs: Blocks, tasks: Sequence[str]):
         self._num_tasks = len(tasks)
-        self._bottom = ParallelMlps("bottom", inputs, spec.bottom_units, 1, dropout=spec.dropout)
-        self._towers = Towers(tasks, self._bottom.outputs, spec.tower_units, dropout=spec.dropout)
+        self._bottom = ParallelMlps("bottom", inputs, spec.bottom_units, 1, dropout=spec.dropout, members=spec.members)
+        self._towers = Towers(tasks, self._bottom.outputs, spec.tower_units, dropout=spec.dropout, members=spec.members)
         self.weights = (*self._bottom.weights, *self._towers.weights)
         self.shared = tuple(dict.fromkeys(self._bottom.last.values()))
 

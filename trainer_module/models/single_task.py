@@ -17,8 +17,10 @@ class SingleTaskModel(NoAuxiliary):
     """y_k = h_k(x)."""
 
     def __init__(self, spec: SingleTask, *, inputs: Blocks, tasks: Sequence[str]):
-        self._towers = ParallelMlps("towers", inputs, spec.tower_units, tasks, dropout=spec.dropout)
-        self._heads = Heads(tasks, self._towers.outputs)
+        self._towers = ParallelMlps(
+            "towers", inputs, spec.tower_units, tasks, dropout=spec.dropout, members=spec.members
+        )
+        self._heads = Heads(tasks, self._towers.outputs, members=spec.members)
         self.weights = (*self._towers.weights, *self._heads.weights)
         self.shared: tuple[str, ...] = ()
 

@@ -125,7 +125,7 @@ class Publisher:
         for name, delta in taken.items():
             write_rows(path, name, rank, delta)
         if dense and rank == 0:
-            write_dense(path, self._trainer.dense.flat.numpy())
+            write_dense(path, self._trainer.model.numpy())
         numbers = [[len(delta.keys), len(delta.removed), delta.needs_full_export] for delta in taken.values()]
         counts = tf.constant(np.array(numbers, np.int64).reshape(-1, 3))
         counts = collectives.allreduce_sum(counts, name="delta_written").numpy()

@@ -35,7 +35,10 @@ def description(spec: RankerSpec, spec_digest: str, served: ServedRanker, signat
         name=spec.name,
         spec_digest=spec_digest,
         ranker=spec,
-        tasks={task: ServedTask(kind=kind.kind, label=spec.label_of(task)) for task, kind in spec.tasks.items()},
+        tasks={
+            task: ServedTask(kind=kind.kind, label=spec.label_of(task), calibration=served.calibrations.get(task))
+            for task, kind in spec.tasks.items()
+        },
         signatures=tuple(sorted(signatures)),
         form=spec.export.form,
         rows=spec.export.rows,
@@ -48,6 +51,7 @@ def description(spec: RankerSpec, spec_digest: str, served: ServedRanker, signat
             name: ServedGroup(dim=table.group.dim, tables=table.group.tags) for name, table in served.tables.items()
         },
         custom_ops=CUSTOM_OPS if is_tfra else None,
+        history_as_of=served.history_as_of,
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from schemas.contracts.calibration import Calibration
 from schemas.contracts.export import KNOWN_IDS, RANK, REMOVE, REPLACE_DENSE, SERVE, TABLE_SIZE, UPSERT, of_group
 from schemas.derived.columns import Column, serving_columns
 from trainer_module.input.batch import Columns
@@ -27,6 +28,7 @@ class ServedRanker(tf.Module):
 
     Attributes:
         columns: of the logs that features read, by name.
+        history_as_of: YYYY-MM-DD: what happened before is known up to the day before; None: no feature needs it.
         tables: rows by group.
     """
 
@@ -44,7 +46,13 @@ class ServedRanker(tf.Module):
         self.tables = dict(tables)
         self._transform = transform
         self.columns: dict[str, Column] = {column.name: column for column in serving_columns(ranker.spec)}
+        self.history_as_of = transform.history.as_of
         self._parsed = {name: tf.io.VarLenFeature(transform.columns[name]) for name in self.columns}
+
+    @property
+    def calibrations(self) -> Mapping[str, Calibration]:
+        """Of the predictions, by task."""
+        return self._ranker.calibrations
 
     @tf.function(input_signature=[_EXAMPLES], autograph=False)
     def serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -57,7 +65,8 @@ class ServedRanker(tf.Module):
     @tf.function(input_signature=[], autograph=False)
     def release(self) -> tf.Tensor:
         """Frees the tables' memory, which outlives a model loaded into Python; the model is unusable afterwards."""
-        with tf.control_dependencies([table.release() for table in self.tables.values()]):
+        tables = [table.release() for table in self.tables.values()]
+        with tf.control_dependencies([*tables, *self._transform.history.release()]):
             return tf.constant(True)
 
     def signatures(self) -> dict[str, Signature]:

@@ -14,6 +14,7 @@ from schemas.spec.serving import Export
 from trainer_module.check_scores import read_check
 from trainer_module.checkpoint.manifest import read_manifest
 from trainer_module.checkpoint.restore import read_dense
+from trainer_module.dense.average import exported_weights
 from trainer_module.ranker import Ranker, with_precision
 from trainer_module.serving.description import description, write_extras
 from trainer_module.serving.scores import evaluation_requests, full_scores_file, refuse_difference, scores_of
@@ -61,9 +62,10 @@ def served_ranker(job: TrainJob, spec: Export) -> ServedRanker:
     """Returns the trained ranker as it is served."""
     checkpoint = Path(job.final_checkpoint)
     manifest = read_manifest(checkpoint)
-    ranker = Ranker(with_precision(job.ranker, manifest.dense_precision))
+    ranker = Ranker(with_precision(job.ranker, manifest.dense_precision), manifest.calibrations)
     dense = read_dense(checkpoint, manifest)
-    flat = np.concatenate([dense[f"weights/{weight.name}"].ravel() for weight in ranker.weights.weights])
+    kind = exported_weights(dense)
+    flat = np.concatenate([dense[f"{kind}/{weight.name}"].ravel() for weight in ranker.weights.weights])
     tables = {
         name: _table(spec, group, read_trained(checkpoint, manifest, group)) for name, group in ranker.groups.items()
     }

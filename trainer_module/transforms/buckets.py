@@ -1,6 +1,5 @@
 """Numbers by their quantile in the training split."""
 
-import math
 from collections.abc import Mapping
 
 import tensorflow as tf
@@ -8,7 +7,7 @@ import tensorflow as tf
 from schemas.contracts.statistics import Boundaries
 from schemas.spec.features import BucketsFeature
 from trainer_module.transforms.keys import NO_ID, id_keys, missing_key
-from trainer_module.transforms.stacked import Rows
+from trainer_module.transforms.stacked import Rows, num_at_most, one_row, padded
 
 # Shape suffixes: F features side by side; R rows of all their columns; N boundaries.
 
@@ -33,10 +32,7 @@ class Buckets:
         missing = [missing_key(tags[each.table]) if each.table and each.missing_row else NO_ID for each in members]
         self._missing_F = tf.constant(missing, tf.int64)
         self._rows = rows
-        # Padded with infinity.
-        widest = max(feature.num_buckets for feature in members) - 1
-        lowest = [[*boundaries[name].lowest] for name in features]
-        self._lowest_FN = tf.constant([each + [math.inf] * (widest - len(each)) for each in lowest], tf.float32)
+        self._lowest_FN = padded([boundaries[name].lowest for name in features])
 
     def outputs(self) -> dict[str, tf.Tensor]:
         """Returns each feature's keys, int64, or shares, float32: [rows]."""
@@ -44,16 +40,12 @@ class Buckets:
 
     def of_values(self, values: Mapping[str, float]) -> dict[str, tf.Tensor]:
         """Returns the features' outputs for these values of the logs, one for every feature: scalars."""
-        one_each = Rows(
-            tf.constant([values[name] for name in self._features], tf.float32),
-            tf.ones_like(self._missing_F),
-            len(values),
-        )
+        one_each = one_row([values[name] for name in self._features])
         return {name: part[0] for name, part in self._of(one_each).items()}
 
     def _of(self, rows: Rows) -> dict[str, tf.Tensor]:
         feature_R, x_R = rows.feature_R(), rows.values_R
-        bucket_R = tf.minimum(self._searched(rows), tf.gather(self._num_F, feature_R) - 1)
+        bucket_R = tf.minimum(num_at_most(rows, self._lowest_FN), tf.gather(self._num_F, feature_R) - 1)
         is_given_R = tf.math.is_finite(x_R)
         keys_R = id_keys(tf.gather(self._tag_F, feature_R), bucket_R)
         keys_R = tf.where(is_given_R, keys_R, tf.gather(self._missing_F, feature_R))
@@ -64,9 +56,3 @@ class Buckets:
         for (name, feature), (keys, shares) in zip(self._features.items(), both, strict=True):
             outputs[name] = keys if feature.table else shares
         return outputs
-
-    def _searched(self, rows: Rows) -> tf.Tensor:
-        """Returns how many boundaries are at most each number: [R] int32."""
-        padded = tf.RaggedTensor.from_row_lengths(rows.values_R, rows.rows_F, validate=False).to_tensor()
-        buckets_FB = tf.searchsorted(self._lowest_FN, tf.ensure_shape(padded, [rows.num, None]), side="right")
-        return tf.RaggedTensor.from_tensor(buckets_FB, lengths=rows.rows_F).flat_values

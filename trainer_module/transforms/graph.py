@@ -5,15 +5,18 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from trainer_module.transforms.history import HistoryTables
+
 
 class TransformGraph(tf.Module):
-    """From raw columns to the outputs of Transform.
+    """From raw columns to the outputs of Transform. What happened before a row's day is as the newest tables have it.
 
     TensorFlow Transform's own layer walks the graph once for each output, to learn which columns it needs; with 2,000
     features that takes four minutes. Its package also imports Beam.
 
     Attributes:
-        columns: types of the raw columns by name.
+        columns: types of the columns of the logs by name.
+        history: makes the others.
     """
 
     def __init__(self, folder: str):
@@ -23,7 +26,10 @@ class TransformGraph(tf.Module):
         restored = self._loaded.transform_fn
         [self._function] = getattr(restored, "concrete_functions", [restored])
         [specs], _ = self._function.structured_input_signature
-        self.columns: dict[str, tf.DType] = {name: spec.dtype for name, spec in specs.items()}
+        self.history = HistoryTables(folder)
+        self.columns: dict[str, tf.DType] = {
+            name: spec.dtype for name, spec in specs.items() if name not in self.history.columns
+        }
 
     def __call__(
         self, columns: Mapping[str, tf.SparseTensor], rows: tf.Tensor | int | None = None
@@ -39,6 +45,7 @@ class TransformGraph(tf.Module):
             rows = next(iter(columns.values())).dense_shape[0]
         shape = tf.stack([tf.cast(rows, tf.int64), 1])
         whole = {name: columns[name] if name in columns else _empty(kind, shape) for name, kind in self.columns.items()}
+        whole |= self.history(whole)
         inputs = tf.nest.flatten(whole, expand_composites=True)
         outputs: dict[str, tf.Tensor | tf.SparseTensor] = self._function(*inputs)
         return outputs

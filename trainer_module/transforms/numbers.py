@@ -1,25 +1,39 @@
-"""Numbers: clipped, logged, normalized by statistics over the training split."""
+"""Numbers: clipped, logged, and then scaled or placed among bins by statistics over the training split."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
-from schemas.contracts.statistics import Scale
-from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
-from trainer_module.transforms.stacked import Rows, stacked
+from schemas.contracts.statistics import Analyzed, Bins, Scale
+from schemas.spec.encodings import PiecewiseLinearEncoding
+from schemas.spec.features import (
+    BucketsFeature,
+    HistoryFeature,
+    NumericFeature,
+    OneNumber,
+    learns_missing,
+    replacement_of,
+)
+from trainer_module.transforms.stacked import Rows, num_at_most, one_row, padded, stacked
+
+Features = Mapping[str, OneNumber]
+Place = Callable[[Features, Rows, Mapping[str, Analyzed]], tf.Tensor]
+"""Places numbers by their features' statistics, and gives a float where there is none, NaN: [R]."""
 
 _AT_ONCE = 64
 """A multiple of how many numbers any CPU computes at a time."""
+_HIGHEST = 3.4028234663852886e38
 
-# Shape suffixes: F features side by side; R rows of all their columns; B batch in training.
+# Shape suffixes: F features side by side; R rows of all their columns; B batch in training; E ends of bins.
 
 
-def logged(features: Sequence[NumericFeature | BucketsFeature], columns: Sequence[tf.SparseTensor]) -> Rows:
+def logged(
+    features: Sequence[NumericFeature | HistoryFeature | BucketsFeature], columns: Sequence[tf.SparseTensor]
+) -> Rows:
     """Returns the numbers as they are logged, NaN where there is neither a finite number nor a default."""
     rows = stacked([tf.cast(column, tf.float32) for column in columns]).one_each(math.nan)
-    missing_F = [math.nan if feature.missing is None else feature.missing for feature in features]
-    missing_R = tf.gather(tf.constant(missing_F, tf.float32), rows.feature_R())
+    missing_R = tf.gather(tf.constant(list(map(replacement_of, features)), tf.float32), rows.feature_R())
     return rows.with_values(tf.where(tf.math.is_finite(rows.values_R), rows.values_R, missing_R))
 
 
@@ -33,46 +47,92 @@ def _log1p(x_R: tf.Tensor) -> tf.Tensor:
 
 
 class Numbers:
-    """Features that become one normalized float each.
+    """Features that become one float each, and those that learn of missing numbers a second one, which is 1 there."""
 
-    A number that is constant in training becomes 0 in every request, as nothing was learned about other values. A
-    required number that a request lacks becomes 0 too, the mean after z-scoring; training rows always have it.
-    """
-
-    def __init__(self, features: Mapping[str, NumericFeature | AgeFeature], rows: Rows):
+    def __init__(self, features: Features, rows: Rows, place: Place):
         """Takes the features' numbers in their order."""
-        self._features = features
+        self._features, self._place = features, place
         clips = [feature.clip or (-math.inf, math.inf) for feature in features.values()]
         self._low_F = tf.constant([low for low, _ in clips], tf.float32)
         self._high_F = tf.constant([high for _, high in clips], tf.float32)
         self._log_F = tf.constant([feature.log for feature in features.values()])
-        self._feature_R = rows.feature_R()
-        self._prepared = rows.with_values(self._prepare(rows.values_R, self._feature_R))
+        self._prepared = self._prepare(rows)
 
-    def outputs(self, scales: Mapping[str, Scale]) -> dict[str, tf.Tensor]:
-        """Returns each feature's floats, given the scales of those that are normalized: [rows]."""
-        scaled_R = self._scale(self._prepared.values_R, self._feature_R, scales)
-        return dict(zip(self._features, self._prepared.with_values(scaled_R).parts(), strict=True))
+    def outputs(self, results: Mapping[str, Analyzed]) -> dict[str, tf.Tensor]:
+        """Returns each feature's floats, given the statistics of those that need any: [rows], or [rows, 2]."""
+        return self._of(self._prepared, results)
 
-    def of_values(self, values: Mapping[str, float], scales: Mapping[str, Scale]) -> dict[str, tf.Tensor]:
-        """Returns the features' outputs for these values of the logs, one for every feature: scalars."""
-        every_F = tf.range(len(self._features))
-        x_F = self._prepare(tf.constant([values[name] for name in self._features], tf.float32), every_F)
-        return dict(zip(self._features, tf.unstack(self._scale(x_F, every_F, scales), len(values)), strict=True))
+    def of_values(self, values: Mapping[str, float], results: Mapping[str, Analyzed]) -> dict[str, tf.Tensor]:
+        """Returns the features' outputs for these values of the logs, one for every feature: scalars, or [2]."""
+        one_each = self._prepare(one_row([values[name] for name in self._features]))
+        return {name: part[0] for name, part in self._of(one_each, results).items()}
 
     def prepared(self) -> dict[str, tf.Tensor]:
-        """Returns each feature's numbers as they are before they are normalized: [rows]."""
+        """Returns each feature's numbers as they are before they are placed: [rows]."""
         return dict(zip(self._features, self._prepared.parts(), strict=True))
 
-    def _prepare(self, x_R: tf.Tensor, feature_R: tf.Tensor) -> tf.Tensor:
-        x_R = tf.minimum(tf.maximum(x_R, tf.gather(self._low_F, feature_R)), tf.gather(self._high_F, feature_R))
-        return tf.where(tf.gather(self._log_F, feature_R), _log1p(x_R), x_R)
+    def _prepare(self, rows: Rows) -> Rows:
+        feature_R = rows.feature_R()
+        x_R = tf.maximum(rows.values_R, tf.gather(self._low_F, feature_R))
+        x_R = tf.minimum(x_R, tf.gather(self._high_F, feature_R))
+        return rows.with_values(tf.where(tf.gather(self._log_F, feature_R), _log1p(x_R), x_R))
 
-    def _scale(self, x_R: tf.Tensor, feature_R: tf.Tensor, scales: Mapping[str, Scale]) -> tf.Tensor:
-        unscaled = Scale(offset=0.0, width=1.0)
-        own = [unscaled if feature.normalize == "none" else scales[name] for name, feature in self._features.items()]
-        offset_F = tf.constant([scale.offset for scale in own], tf.float32)
-        width_F = tf.constant([scale.width for scale in own], tf.float32)
-        factor_F = tf.math.divide_no_nan(tf.ones_like(width_F), width_F)
-        x_R = (x_R - tf.gather(offset_F, feature_R)) * tf.gather(factor_F, feature_R)
-        return tf.where(tf.math.is_nan(x_R), tf.zeros_like(x_R), x_R)
+    def _of(self, rows: Rows, results: Mapping[str, Analyzed]) -> dict[str, tf.Tensor]:
+        placed_R = self._place(self._features, rows, results)
+        found = dict(zip(self._features, rows.with_values(placed_R).parts(), strict=True))
+        if any(map(learns_missing, self._features.values())):
+            missing_R = tf.cast(tf.math.is_nan(rows.values_R), tf.float32)
+            missing = dict(zip(self._features, rows.with_values(missing_R).parts(), strict=True))
+            found |= {
+                name: tf.stack([found[name], missing[name]], 1)
+                for name, feature in self._features.items()
+                if learns_missing(feature)
+            }
+        return found
+
+
+def scaled(features: Features, rows: Rows, results: Mapping[str, Analyzed]) -> tf.Tensor:
+    """Returns numbers as their features normalize them: [R].
+
+    A number that is constant in training becomes 0 in every request, as nothing was learned about other values. A
+    required number that a request lacks becomes 0 too, the mean after z-scoring; training rows always have it.
+    """
+    own = [results[name] if feature.is_scaled else Scale(offset=0.0, width=1.0) for name, feature in features.items()]
+    scales = [scale for scale in own if isinstance(scale, Scale)]
+    offset_F = tf.constant([scale.offset for scale in scales], tf.float32)
+    width_F = tf.constant([scale.width for scale in scales], tf.float32)
+    factor_F = tf.math.divide_no_nan(tf.ones_like(width_F), width_F)
+    feature_R = rows.feature_R()
+    x_R = (rows.values_R - tf.gather(offset_F, feature_R)) * tf.gather(factor_F, feature_R)
+    return tf.where(tf.math.is_nan(x_R), tf.zeros_like(x_R), x_R)
+
+
+def binned(features: Features, rows: Rows, results: Mapping[str, Analyzed]) -> tf.Tensor:
+    """Returns numbers in coordinates of bins: 2.5 is the middle of the third: [R].
+
+    A feature without bins is 0 everywhere. A required number that a request lacks is in the middle of all bins.
+    """
+    ends = [found.ends for name in features if isinstance(found := results[name], Bins)]
+    feature_R, is_missing_R = rows.feature_R(), tf.math.is_nan(rows.values_R)
+    x_R = tf.where(is_missing_R, 0.0, rows.values_R)
+    bin_R = num_at_most(rows.with_values(x_R), padded([[*each[1:-1], math.inf] for each in ends]))
+    # Without bins everything is at the start of one without end.
+    ends_FE = padded([each if len(each) > 1 else (0.0, math.inf) for each in ends])
+    low_R, high_R = (tf.gather_nd(ends_FE, tf.stack([feature_R, bin_R + end], 1)) for end in (0, 1))
+    # Halved, so that no difference of two numbers overflows.
+    x_R, low_R, high_R = x_R / 2, low_R / 2, high_R / 2
+    within_R = tf.math.divide_no_nan(x_R - low_R, high_R - low_R)
+    placed_R = tf.cast(bin_R, tf.float32) + within_R
+    num_F = [max(len(each) - 1, 0) for each in ends]
+    open_F = [_has_open_ends(feature, num) for feature, num in zip(features.values(), num_F, strict=True)]
+    low_F = tf.constant([-_HIGHEST if is_open else 0.0 for is_open in open_F])
+    high_F = tf.constant([_HIGHEST if is_open else num for is_open, num in zip(open_F, num_F, strict=True)], tf.float32)
+    placed_R = tf.minimum(tf.maximum(placed_R, tf.gather(low_F, feature_R)), tf.gather(high_F, feature_R))
+    without_F = [0.0 if learns_missing(each) else num / 2 for each, num in zip(features.values(), num_F, strict=True)]
+    return tf.where(is_missing_R, tf.gather(tf.constant(without_F), feature_R), placed_R)
+
+
+def _has_open_ends(feature: OneNumber, num_bins: int) -> bool:
+    """Says whether lines go on beyond the bins; the trainer's last line is that of the last bin if it has them all."""
+    encoding = feature.encoding
+    return isinstance(encoding, PiecewiseLinearEncoding) and encoding.tail == "linear" and num_bins == encoding.bins

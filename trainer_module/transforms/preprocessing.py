@@ -11,11 +11,11 @@ from typing import Any
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.contracts.statistics import Boundaries, Scale, Statistics
+from schemas.contracts.statistics import Boundaries, Statistics
 from schemas.derived.columns import (
     EVENT_TIME,
     example_weight_of,
-    feature_columns,
+    graph_columns,
     is_bias,
     serving_columns,
     serving_of,
@@ -25,19 +25,25 @@ from schemas.spec import Inputs
 from schemas.spec.features import (
     AgeFeature,
     BucketsFeature,
+    CountFeature,
     CrossFeature,
     Feature,
+    HistoryFeature,
     IdFeature,
     IdsFeature,
+    IdType,
     ListFeature,
     MatchFeature,
     NumericFeature,
+    OneNumber,
+    RateFeature,
     SequenceFeature,
     TimeFeature,
     VectorFeature,
 )
 from trainer_module.transforms import buckets, ids, lists, numbers, times
 from trainer_module.transforms.columns import one_value
+from trainer_module.transforms.history import history_keys
 from trainer_module.transforms.stacked import Rows, joined, side_by_side
 from trainer_module.transforms.vectors import vectors
 
@@ -86,13 +92,23 @@ def numbers_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict[st
     """
     spec = Inputs.model_validate_json(custom_config["inputs"])
     features = {name: spec.features[name] for name in custom_config["features"]}
-    columns = {name: [inputs[column.name] for column in feature_columns(spec, name)] for name in features}
+    columns = {name: [inputs[column] for column in graph_columns(spec, name)] for name in features}
     found: dict[str, tf.Tensor] = {}
-    if scaled := _scaled(features):
-        found |= numbers.Numbers(scaled, _rows(scaled, columns)).prepared()
+    for place, chosen in _placed(features):
+        found |= numbers.Numbers(chosen, _rows(chosen, columns), place).prepared()
     if cut := _cut(features):
         found |= dict(zip(cut, _rows(cut, columns).parts(), strict=True))
     return found
+
+
+def history_keys_fn(inputs: dict[str, Any], by: Mapping[str, IdType]) -> tf.Tensor:
+    """Returns whose history a row adds to, and reads: int64 [batch]; Transform calls it for batches of rows.
+
+    Args:
+        inputs: column name to SparseTensor [batch, values].
+        by: columns and the types of their ids.
+    """
+    return history_keys(by, inputs)
 
 
 def _masked(label_R: tf.Tensor, takes_part_R: tf.Tensor) -> tf.Tensor:
@@ -105,7 +121,7 @@ def _features(spec: Inputs, inputs: Mapping[str, tf.SparseTensor], statistics: S
     Bias features are computed apart from the others: a request lacks their columns, so no other feature may depend on
     them.
     """
-    columns = {name: [inputs[column.name] for column in feature_columns(spec, name)] for name in spec.features}
+    columns = {name: [inputs[column] for column in graph_columns(spec, name)] for name in spec.features}
     served = {name: feature for name, feature in spec.features.items() if not is_bias(feature)}
     made = _numbers(served, spec, columns, statistics)[0] | _ids(served, spec, columns)
     made |= {name: _alone(name, feature, spec, columns[name]) for name, feature in served.items() if name not in made}
@@ -117,7 +133,7 @@ def _features(spec: Inputs, inputs: Mapping[str, tf.SparseTensor], statistics: S
             if isinstance(feature, IdFeature) and feature.at_serving is not None:
                 at_serving[name] = ids.key_of(spec.table_tags()[feature.table], feature.at_serving)
         num_rows = inputs[serving_columns(spec)[0].name].dense_shape[:1]
-        made |= {serving_of(name): tf.fill(num_rows, value) for name, value in at_serving.items()}
+        made |= {serving_of(name): _in_every_row(value, num_rows) for name, value in at_serving.items()}
     return made
 
 
@@ -130,12 +146,11 @@ def _numbers(
     """Returns features with statistics, all of a kind at once, and the scalars of those with `at_serving`."""
     made: dict[str, tf.Tensor] = {}
     at_serving: dict[str, tf.Tensor] = {}
-    results = {name: feature.analyzed for name, feature in statistics.features.items()}
-    if scaled := _scaled(features):
-        scales = {name: scale for name, scale in results.items() if isinstance(scale, Scale)}
-        stacked = numbers.Numbers(scaled, _rows(scaled, columns))
-        made |= stacked.outputs(scales)
-        at_serving |= stacked.of_values(_at_serving(scaled), scales) if _at_serving(scaled) else {}
+    results = {name: feature.analyzed for name, feature in statistics.features.items() if feature.analyzed}
+    for place, chosen in _placed(features):
+        stacked = numbers.Numbers(chosen, _rows(chosen, columns), place)
+        made |= stacked.outputs(results)
+        at_serving |= stacked.of_values(_at_serving(chosen), results) if _at_serving(chosen) else {}
     if cut := _cut(features):
         boundaries = {name: lowest for name, lowest in results.items() if isinstance(lowest, Boundaries)}
         in_buckets = buckets.Buckets(cut, _rows(cut, columns), spec.table_tags(), boundaries)
@@ -144,10 +159,21 @@ def _numbers(
     return made, at_serving
 
 
-def _scaled(features: Mapping[str, Feature]) -> dict[str, NumericFeature | AgeFeature]:
-    """Returns features that become one float each, numbers of the logs before ages."""
-    logged = {name: feature for name, feature in features.items() if isinstance(feature, NumericFeature)}
-    return {**logged, **{name: feature for name, feature in features.items() if isinstance(feature, AgeFeature)}}
+def _in_every_row(value: tf.Tensor, num_rows: tf.Tensor) -> tf.Tensor:
+    return tf.fill(num_rows, value) if value.shape.rank == 0 else tf.tile(value[None], tf.concat([num_rows, [1]], 0))
+
+
+def _placed(features: Mapping[str, Feature]) -> list[tuple[numbers.Place, dict[str, OneNumber]]]:
+    """Returns features that are one number each by how their numbers are placed, numbers of columns before ages."""
+    found: dict[str, OneNumber] = {
+        name: feature for name, feature in features.items() if isinstance(feature, NumericFeature | HistoryFeature)
+    }
+    found |= {name: feature for name, feature in features.items() if isinstance(feature, AgeFeature)}
+    places = (
+        (place, {name: feature for name, feature in found.items() if feature.is_binned == is_binned})
+        for place, is_binned in ((numbers.scaled, False), (numbers.binned, True))
+    )
+    return [(place, chosen) for place, chosen in places if chosen]
 
 
 def _cut(features: Mapping[str, Feature]) -> dict[str, BucketsFeature]:
@@ -155,10 +181,10 @@ def _cut(features: Mapping[str, Feature]) -> dict[str, BucketsFeature]:
 
 
 def _rows(
-    features: Mapping[str, NumericFeature | AgeFeature | BucketsFeature],
+    features: Mapping[str, OneNumber | BucketsFeature],
     columns: Mapping[str, list[tf.SparseTensor]],
 ) -> Rows:
-    """Returns the numbers of features, numbers of the logs before ages, side by side."""
+    """Returns the numbers of features, numbers of columns before ages, side by side."""
     logged = {name: feature for name, feature in features.items() if not isinstance(feature, AgeFeature)}
     ages = {name: feature for name, feature in features.items() if isinstance(feature, AgeFeature)}
     rows = [numbers.logged(list(logged.values()), [columns[name][0] for name in logged])] if logged else []
@@ -167,11 +193,11 @@ def _rows(
     return joined(rows)
 
 
-def _at_serving(features: Mapping[str, NumericFeature | AgeFeature | BucketsFeature]) -> dict[str, float]:
+def _at_serving(features: Mapping[str, OneNumber | BucketsFeature]) -> dict[str, float]:
     return {
         name: feature.at_serving
         for name, feature in features.items()
-        if not isinstance(feature, AgeFeature) and feature.at_serving is not None
+        if isinstance(feature, NumericFeature | BucketsFeature) and feature.at_serving is not None
     }
 
 
@@ -204,7 +230,7 @@ def _alone(name: str, feature: Feature, spec: Inputs, columns: list[tf.SparseTen
             return times.time_keys(feature, spec.table_tags()[str(feature.table)], columns[0])
         case MatchFeature():
             return ids.matches(feature, columns[0], columns[1])
-        case NumericFeature() | AgeFeature() | BucketsFeature():
+        case NumericFeature() | AgeFeature() | BucketsFeature() | RateFeature() | CountFeature():
             raise AssertionError(f"features.{name} is computed with the other numbers")
         case IdFeature() | CrossFeature() | IdsFeature() | SequenceFeature():
             raise AssertionError(f"features.{name} is computed with the other ids")

@@ -4,6 +4,7 @@ In training every column has as many rows as the batch. In a request a column ha
 that the number of rows of each is kept.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -90,6 +91,29 @@ def joined(rows: Sequence[Rows]) -> Rows:
         tf.concat(parts, 0) for parts in zip(*((one.values_R, one.rows_F) for one in rows), strict=True)
     )
     return Rows(values_R, rows_F, sum(one.num for one in rows))
+
+
+def one_row(values: Sequence[float]) -> Rows:
+    """Returns columns of one row each."""
+    return Rows(tf.constant(values, tf.float32), tf.ones([len(values)], tf.int64), len(values))
+
+
+def padded(lists: Sequence[Sequence[float]]) -> tf.Tensor:
+    """Returns lists as rows of one length, infinity behind the shorter ones: [lists, longest] float32."""
+    longest = max(map(len, lists))
+    return tf.constant([[*each, *[math.inf] * (longest - len(each))] for each in lists], tf.float32)
+
+
+def num_at_most(rows: Rows, ascending_FN: tf.Tensor) -> tf.Tensor:
+    """Returns for each value how many of its column's numbers are at most as large: [R] int32.
+
+    Args:
+        rows: of float32.
+        ascending_FN: `padded`, a row for each column.
+    """
+    values = tf.RaggedTensor.from_row_lengths(rows.values_R, rows.rows_F, validate=False).to_tensor()
+    found_FB = tf.searchsorted(ascending_FN, tf.ensure_shape(values, [rows.num, None]), side="right")
+    return tf.RaggedTensor.from_tensor(found_FB, lengths=rows.rows_F).flat_values
 
 
 def stacked(columns: Sequence[tf.SparseTensor]) -> Values:

@@ -5,7 +5,7 @@ import math
 import tensorflow as tf
 from typing_extensions import assert_never
 
-from schemas.spec.features import AgeFeature, TimeFeature
+from schemas.spec.features import AgeFeature, TimeFeature, replacement_of
 from trainer_module.transforms.columns import is_present, one_value
 from trainer_module.transforms.ids import keys_of_numbers
 
@@ -56,5 +56,4 @@ def ages(feature: AgeFeature, since: tf.SparseTensor, at: tf.SparseTensor) -> tf
     at_s, since_s = (tf.clip_by_value(one_value(time, zero), -_MOST_S, _MOST_S) for time in (at, since))
     age_s = tf.maximum(at_s - since_s, 0)
     age_R = tf.cast(age_s, tf.float32) / _UNITS_S[feature.unit]
-    missing = math.nan if feature.missing is None else feature.missing
-    return tf.where(is_present(since) & is_present(at), age_R, missing)
+    return tf.where(is_present(since) & is_present(at), age_R, replacement_of(feature))

@@ -25,12 +25,14 @@ from components.steps.evaluator.models.scoring import Models
 from components.steps.evaluator.plan import Plan, plan_of
 from components.steps.evaluator.slices.measuring import measure
 from components.steps.evaluator.slices.new_ids import features_with_known_ids
+from schemas.contracts.calibration import Calibration
 from schemas.contracts.root import Root
 from schemas.contracts.training_job import EXPORT_REPORT_FILE
 from schemas.spec import Inputs
 from schemas.spec.data import EVAL
 from schemas.spec.release import Evaluation, Gate
 from schemas.spec.serving import Export
+from schemas.spec.tasks import BinaryTask
 
 _LOG = logging.getLogger(__name__)
 _GATES: TypeAdapter[tuple[Gate, ...]] = TypeAdapter(tuple[Gate, ...])
@@ -82,7 +84,13 @@ class Executor(BeamExecutor):
             examples=examples,
             split=EVAL,
         )
-        plan = plan_of(inputs=inputs, evaluation=evaluation, gates=gates, baseline_tasks=baseline.tasks)
+        plan = plan_of(
+            inputs=inputs,
+            evaluation=evaluation,
+            gates=gates,
+            baseline_tasks=baseline.tasks,
+            calibrations=_calibrations(inputs, _model_path(input_dict)),
+        )
         results = artifact_utils.get_single_uri(output_dict["evaluation"])
         self._measure(plan, examples, _model_path(input_dict), baseline, results)
         return judge(
@@ -109,6 +117,13 @@ class Executor(BeamExecutor):
                 num_parts=1 + num_examples(examples, EVAL) // _EXAMPLES_PER_PART,
                 folder=folder,
             )
+
+
+def _calibrations(inputs: Inputs, model_path: str) -> dict[str, Calibration]:
+    """Returns the candidate's, by task; of a spec that wants none, nothing is read."""
+    if not any(isinstance(task, BinaryTask) and task.calibration for task in inputs.tasks.values()):
+        return {}
+    return loaded.calibrations_of(model_path)
 
 
 def _baseline_uri(models: list[BlessedModel], input_dict: Artifacts, exec_properties: Properties) -> str | None:

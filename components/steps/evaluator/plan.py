@@ -1,14 +1,15 @@
 """What an evaluation measures, as a spec says: which tasks of which models, on which slices."""
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from typing_extensions import assert_never
 
 from components.steps.evaluator.metrics.block import Target
-from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE
+from components.steps.evaluator.metrics.measured import BASELINE, CANDIDATE, UNCALIBRATED
 from components.steps.evaluator.metrics.settings import Settings, new_id_features, settings_of, slices_of
 from components.steps.evaluator.metrics.tally import Measures, new_totals
+from schemas.contracts.calibration import Calibration
 from schemas.spec import Inputs
 from schemas.spec.metrics import new_id_slice
 from schemas.spec.release import Evaluation, Gate
@@ -29,6 +30,7 @@ class Plan:
         labels: column, by task.
         new_id_features: whose new ids form slices, if the candidate says which ids it knows.
         baseline_tasks: tasks that the baseline scores on the same examples; empty without a baseline.
+        calibrations: of the candidate, by task, whose predictions are also measured as they are without.
     """
 
     settings: Settings
@@ -37,31 +39,38 @@ class Plan:
     labels: dict[str, str]
     new_id_features: frozenset[str]
     baseline_tasks: frozenset[str] = frozenset()
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     @property
     def targets(self) -> list[Target]:
         """Models and their tasks."""
-        return [(CANDIDATE, task) for task in self.kinds] + [
-            (BASELINE, task) for task in self.kinds if task in self.baseline_tasks
-        ]
+        tasks_of = {CANDIDATE: self.kinds, BASELINE: self.baseline_tasks, UNCALIBRATED: self.calibrations}
+        return [(model, task) for model, tasks in tasks_of.items() for task in self.kinds if task in tasks]
 
     @property
     def group_targets(self) -> list[Target]:
         """Models and tasks that have group metrics."""
-        return [target for target in self.targets if self.kinds[target[1]] == "binary"]
+        return [(model, task) for model, task in self.targets if self.kinds[task] == "binary" and model != UNCALIBRATED]
 
     def measures(self) -> Measures:
         """Returns what is counted of every slice."""
         confidence = self.settings.confidence
         totals = {
-            target: new_totals(self.kinds[target[1]], is_weighted=target[1] in self.settings.weights)
-            for target in self.targets
+            (model, task): new_totals(
+                self.kinds[task], is_weighted=task in self.settings.weights, has_intervals=model != UNCALIBRATED
+            )
+            for model, task in self.targets
         }
         return Measures(totals, confidence.replicates, confidence.seed)
 
 
 def plan_of(
-    *, inputs: Inputs, evaluation: Evaluation, gates: Sequence[Gate], baseline_tasks: Collection[str] = ()
+    *,
+    inputs: Inputs,
+    evaluation: Evaluation,
+    gates: Sequence[Gate],
+    baseline_tasks: Collection[str] = (),
+    calibrations: Mapping[str, Calibration] | None = None,
 ) -> Plan:
     """Returns what a spec wants to be measured.
 
@@ -70,6 +79,7 @@ def plan_of(
         evaluation: slices, groups and intervals.
         gates: their slices are measured too.
         baseline_tasks: tasks that the baseline scores on the same examples; empty without a baseline.
+        calibrations: of the candidate, by task.
     """
     return Plan(
         settings=settings_of(inputs, evaluation, gates),
@@ -78,6 +88,7 @@ def plan_of(
         labels={task: inputs.label_of(task) for task in inputs.tasks},
         new_id_features=frozenset(new_id_features(inputs, evaluation)),
         baseline_tasks=frozenset(baseline_tasks),
+        calibrations=dict(calibrations or {}),
     )
 
 

@@ -31,7 +31,9 @@ class Driver(AddingDriver):
         try:
             show("resolving the days: the base, and the files of each day")
             start = starting_point(request, storage)
-            files = resolve(request.logs, request.date, request.data_root, storage, after=start.after)
+            files = resolve(
+                request.logs, request.date, request.data_root, storage, after=start.after, inputs=request.inputs
+            )
             show("checking files for changes: reading new ones")
             digests = digests_of(files.all_files, request.pipeline_root, open_file)
         finally:

@@ -19,8 +19,17 @@ from components.reports.ingestion import IngestionReport
 from components.steps.example_gen.file_groups import FileGroup, file_groups
 from components.steps.example_gen.files.arrival import wait_for_logs
 from components.steps.example_gen.files.digests import digests_of
-from components.steps.example_gen.files.listing import OneListing, first_problems
-from components.steps.example_gen.files.resolve import DataFile, Files, changed_files, fingerprint, resolve, without
+from components.steps.example_gen.files.listing import OneListing, Storage, first_problems
+from components.steps.example_gen.files.resolve import (
+    HISTORY,
+    DataFile,
+    Files,
+    changed_files,
+    days_of_window,
+    fingerprint,
+    resolve,
+    without,
+)
 from components.steps.example_gen.files.source_files import logs_of
 from components.steps.example_gen.files.storage import TfxStorage, open_file
 from components.steps.example_gen.inspection import inspect
@@ -33,9 +42,11 @@ from components.steps.example_gen.rows.counts import FileCounts, refuse_errors, 
 from components.steps.example_gen.start import Start, starting_point
 from components.steps.example_gen.store import DayStore, Unit, units_of
 from components.steps.example_gen.workers import GroupCounts, ReadAndWrite
+from schemas.derived.history import days_of_history, history_features
 from schemas.derived.sources import columns_of_source, columns_read_of_log
 from schemas.errors import UserError
-from schemas.spec.data import DayLogs
+from schemas.problems import listed
+from schemas.spec.data import EVAL, TRAIN, DayLogs
 
 _LOG = logging.getLogger(__name__)
 _COUNTS_FILE, _JOINED_FOLDER = "counts.jsonl", "joined"
@@ -66,7 +77,7 @@ class Executor(BeamExecutor):
         examples = artifact_utils.get_single_instance(output_dict["examples"])
         storage = OneListing(TfxStorage())
         start = starting_point(request, storage)
-        files = resolve(request.logs, request.date, request.data_root, storage, after=start.after)
+        files = _resolved(request, storage, start)
         units = units_of(files, request, _identities(request, files))
         store = DayStore(request)
         made: _Made = {unit: known for unit in units if (known := store.find(unit))}
@@ -78,12 +89,20 @@ class Executor(BeamExecutor):
         empty = [file.path for file in files.files if (file.split, file.path) not in with_rows]
         files = without(files, request.logs, empty)
         report = summed(files, counts, request.logs, request.columns)
-        report = report.model_copy(update={"base": start.base, "notes": list(start.notes)})
         of_split = {
             split: tuple(made[unit][0] for unit in units if unit.split == split and unit in made)
-            for split in files.splits
+            for split in (HISTORY, *files.splits)
         }
-        write_listing(examples.uri, Listing(splits=of_split))
+        history = of_split.pop(HISTORY)
+        report = report.model_copy(
+            update={
+                "base": start.base,
+                "notes": [*start.notes, *_history_notes(request, start, files, history)],
+                "history_days": [str(day.day) for day in history],
+                "window_start": _window_start(request),
+            }
+        )
+        write_listing(examples.uri, Listing(splits=of_split, history=history))
         _describe(examples, files, report, start)
         write_ingestion(examples.uri, report)
         for split, of_report in report.splits.items():
@@ -176,8 +195,33 @@ def _identities(request: Request, files: Files) -> dict[str, str]:
     return digests
 
 
+def _resolved(request: Request, storage: Storage, start: Start) -> Files:
+    return resolve(request.logs, request.date, request.data_root, storage, after=start.after, inputs=request.inputs)
+
+
+def _window_start(request: Request) -> str | None:
+    if not isinstance(request.logs, DayLogs):
+        return None
+    return days_of_window(request.logs, request.date)[TRAIN][0].isoformat()
+
+
+def _history_notes(request: Request, start: Start, files: Files, history: Sequence[DayExamples]) -> list[str]:
+    """Returns a note on the days that features of earlier days are made of; none without such features."""
+    features = history_features(request.inputs)
+    if not features or not isinstance(request.logs, DayLogs):
+        return []
+    window = days_of_window(request.logs, request.date)[TRAIN]
+    first = next(day for day in window if day.isoformat() > start.after)
+    wanted = len(days_of_history(request.inputs, window, first))
+    earlier = f"; of the {wanted} days before {first}, the first to train on, {len(history)} have logs"
+    return [
+        f"features {listed(list(features))} count the days before a row's own{earlier if wanted else ''}; those of the "
+        f"served model are as of {files.days()[EVAL][0]}: they count only earlier days"
+    ]
+
+
 def _require_unchanged(request: Request, start: Start, before: Files) -> None:
-    after = resolve(request.logs, request.date, request.data_root, TfxStorage(), after=start.after)
+    after = _resolved(request, TfxStorage(), start)
     changed = changed_files(before, after)
     if changed:
         texts = [f"{text} while it was read; {_AGAIN}" for text in changed]

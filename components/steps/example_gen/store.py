@@ -45,7 +45,7 @@ class Unit:
     """The files of one split and day, which are read together.
 
     Attributes:
-        split: of the rows.
+        split: of the rows, or `HISTORY`.
         day: YYYY-MM-DD; None for logs without days.
         files: in the order of the logs.
         key: of the examples.
@@ -77,7 +77,7 @@ def units_of(files: Files, request: Request, identities: Mapping[str, str]) -> t
         identities: of each file's content, by path.
     """
     groups: dict[tuple[str, str | None], list[DataFile]] = {}
-    for file in files.files:
+    for file in (*files.history, *files.files):
         groups.setdefault((file.split, file.day), []).append(file)
     return tuple(
         Unit(split, day, tuple(of_day), _key(split, day, of_day, files.sources, request, identities))

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from components.reports.evaluation import TaskVerdict, Verdict
+from components.reports.evaluation import TaskVerdict, Verdict, calibrated
 from components.reports.serving import ServingVerdict
 from components.steps.pusher.manifest import Provenance
+from schemas.contracts.calibration import Calibration
 from schemas.contracts.export import Description
 from schemas.quantities import listed_counts, shown_bytes
 from schemas.spec import RankerSpec
@@ -95,6 +96,8 @@ def _data(facts: CardFacts) -> Iterator[str]:
             f"After the best epoch was chosen on the validation days {_periods(provenance.refit_days)}, the model was "
             "trained on them as well."
         )
+    if facts.model and facts.model.history_as_of:
+        yield f"Features of kind rate and count know what happened before {facts.model.history_as_of}, and not later."
     if provenance.base_days:
         yield f"Training continued a checkpoint that was trained on {_periods(provenance.base_days)}."
     else:
@@ -113,6 +116,19 @@ def _quality(facts: CardFacts) -> Iterator[str]:
     metrics = dict.fromkeys(metric for task in tasks.values() for metric in task.metrics)
     rows = [(metric, *(_with_interval(metric, task) for task in tasks.values())) for metric in metrics]
     yield _table(("metric", *tasks), rows)
+    for task, served in facts.model.tasks.items() if facts.model else ():
+        if served.calibration is not None:
+            yield _calibrated(task, served.calibration, tasks.get(task))
+
+
+def _calibrated(task: str, fitted: Calibration, verdict: TaskVerdict | None) -> str:
+    """Returns a sentence: how a task is calibrated, on which examples, and to what effect."""
+    if fitted.problem:
+        return _plain(f"{task} is not calibrated ({fitted.kind}): {fitted.problem}.")
+    seen = f"{fitted.examples:,} examples ({fitted.positives:,} positives) of the validation split"
+    days = f", {_periods(fitted.days)}" if fitted.days else ""
+    effect = calibrated(verdict.metrics) if verdict else ""
+    return _plain(f"{task} is calibrated ({fitted.kind}), fitted on {seen}{days}{f': {effect}' if effect else ''}.")
 
 
 def _with_interval(metric: str, task: TaskVerdict) -> str:

@@ -20,7 +20,7 @@ from components.reports.ingestion import IngestionReport
 from components.steps.trainer.attempts import run_to_the_end
 from components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_shared_job
 from components.steps.trainer.kubernetes.run import TrainingRun, run_name
-from components.steps.trainer.unfinished import begin, checkpoint_dir, forget
+from components.steps.trainer.unfinished import begin, checkpoint_dir, forget, longest_s
 from schemas.contracts.root import Root
 from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
 from schemas.errors import UserError
@@ -62,7 +62,7 @@ class Executor(base_executor.BaseExecutor):
         checkpoint.set_string_custom_property(seal.SHA256, checkpoints.sha256_of_manifest(_local(checkpoint.uri)))
         _describe(checkpoint, job, report, training["days"], input_dict)
         # Last: until here a rerun would continue from these checkpoints.
-        forget(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
+        forget(Path(job.checkpoint_dir), longest_s=longest_s(ranker))
 
 
 def _refuse_changed(report: IngestionReport, input_dict: Artifacts) -> None:
@@ -71,11 +71,6 @@ def _refuse_changed(report: IngestionReport, input_dict: Artifacts) -> None:
     seal.refuse_changed(_local(graph.uri), graph.get_string_custom_property(seal.SHA256))
     if report.base:
         checkpoints.refuse_changed_checkpoint(_local(report.base.checkpoint_uri), report.base.checkpoint_sha256)
-
-
-def _longest_s(ranker: RankerSpec) -> float:
-    """Returns the longest time that a training may run: each restarted launcher has the full deadline."""
-    return float(ranker.cluster.deadline_s * (ranker.cluster.retries + 1))
 
 
 def _run_processes(
@@ -88,7 +83,7 @@ def _run_processes(
     """Trains in processes of this machine, and returns the job."""
     log_dir = _log_dir()
     job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
-    begin(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
+    begin(Path(job.checkpoint_dir), longest_s=longest_s(ranker))
     job_file = log_dir / JOB_FILE
     write_job(job_file, job)
     run_to_the_end(job_file, log_dir)
@@ -112,7 +107,7 @@ def _run_pods(
     job = job.model_copy(update={"log_dir": str(log_dir)})
     refuse_unshared(launch, job)
     log_dir.mkdir(parents=True, exist_ok=True)
-    begin(Path(job.checkpoint_dir), longest_s=_longest_s(ranker))
+    begin(Path(job.checkpoint_dir), longest_s=longest_s(ranker))
     run = TrainingRun(
         run_name(ranker.name, identity),
         launch,

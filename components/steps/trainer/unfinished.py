@@ -12,6 +12,7 @@ import math
 import os
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -72,6 +73,22 @@ def forget(directory: Path, *, longest_s: float) -> None:
     with contextlib.suppress(OSError):
         directory.parent.rmdir()
         directory.parent.parent.rmdir()
+
+
+def longest_s(ranker: RankerSpec) -> float:
+    """Returns the longest time that a training may run: each restarted launcher has the full deadline."""
+    return float(ranker.cluster.deadline_s * (ranker.cluster.retries + 1))
+
+
+def newest_first(parent: Path) -> list[Path]:
+    """Returns the folders of unfinished trainings, those that were started last first."""
+    found = [path for path in parent.glob("*") if _IDENTITY.fullmatch(path.name)]
+    return sorted(found, key=_begun, reverse=True)
+
+
+def may_be_running(directory: Path, *, longest_s: float) -> bool:
+    """Says whether a training was started so recently that it may still run, on another machine."""
+    return _begun(directory) >= time.time() - longest_s
 
 
 def _remove_dead(own: Path, longest_s: float, *, keep: int) -> None:

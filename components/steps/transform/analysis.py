@@ -10,12 +10,13 @@ import pyarrow as pa
 import tensorflow as tf
 
 from components.examples.by_day import large_batches
-from components.examples.summaries import Moments, Points, Quantiles, boundaries
+from components.examples.summaries import Moments, Points, Quantiles, boundaries, ends_of_bins, with_last_divided
 from components.steps.transform.tensors import tensors_of
-from schemas.contracts.statistics import Analyzed, Boundaries, Scale
-from schemas.derived.columns import feature_columns
+from schemas.contracts.statistics import Analyzed, Bins, Boundaries, Scale
+from schemas.derived.columns import graph_columns
 from schemas.spec import Inputs
-from schemas.spec.features import AgeFeature, BucketsFeature, NumericFeature
+from schemas.spec.encodings import PiecewiseLinearEncoding
+from schemas.spec.features import BucketsFeature, Feature, OneNumber
 
 NumbersFn = Callable[[dict[str, Any], dict[str, Any]], Mapping[str, tf.Tensor]]
 """`trainer_module.transforms.preprocessing.numbers_fn`, imported by its dotted path."""
@@ -33,7 +34,7 @@ class Summary:
 
     Attributes:
         moments: of its finite numbers.
-        quantiles: of these, for buckets.
+        quantiles: of these, for buckets and bins.
     """
 
     moments: Moments = field(default_factory=Moments)
@@ -68,7 +69,7 @@ class Analyze:
     def summaries_of(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Summary]:
         """Returns the summaries of these rows."""
         config = {"inputs": self.inputs.model_dump_json(), "features": list(self.names)}
-        read = sorted({column.name for name in self.names for column in feature_columns(self.inputs, name)})
+        read = sorted({column for name in self.names for column in graph_columns(self.inputs, name)})
         summaries = self.empty()
         for batch in batches:
             numbers = self.numbers_fn(tensors_of(batch, read), config)
@@ -92,10 +93,10 @@ class Analyze:
 
     def empty(self) -> dict[str, Summary]:
         """Returns a summary without numbers for each feature."""
-        features = {name: self.inputs.features[name] for name in self.names}
+        parts = {name: _num_parts(self.inputs.features[name]) for name in self.names}
         return {
-            name: Summary(quantiles=Quantiles(_rank_error(feature)) if isinstance(feature, BucketsFeature) else None)
-            for name, feature in features.items()
+            name: Summary(quantiles=Quantiles(min(_LARGEST_RANK_ERROR, 0.1 / num)) if num else None)
+            for name, num in parts.items()
         }
 
     def found(self, summaries: Mapping[str, Summary]) -> dict[str, Analyzed]:
@@ -103,14 +104,19 @@ class Analyze:
         return {name: _found(self.inputs.features[name], summary) for name, summary in summaries.items()}
 
 
-def _rank_error(feature: BucketsFeature) -> float:
-    return min(_LARGEST_RANK_ERROR, 0.1 / feature.num_buckets)
+def _num_parts(feature: Feature) -> int:
+    """Returns how many parts of equally many numbers a feature is cut into; 0 for none."""
+    if isinstance(feature, BucketsFeature):
+        return feature.num_buckets
+    encoding = feature.encoding if isinstance(feature, OneNumber) else None
+    return encoding.bins if isinstance(encoding, PiecewiseLinearEncoding) else 0
 
 
-def _found(feature: Any, summary: Summary) -> Analyzed:
+def _found(feature: Feature, summary: Summary) -> Analyzed:
     """Returns the statistics of one feature, rounded to float32 as the graph holds them.
 
-    Of a feature without any number the boundaries are the largest number, and the scale is that of a constant.
+    Of a feature without any number the boundaries are the largest number, the scale is that of a constant, and there is
+    no bin.
     """
     moments = summary.moments
     if isinstance(feature, BucketsFeature):
@@ -119,12 +125,25 @@ def _found(feature: Any, summary: Summary) -> Analyzed:
         if not moments.count:
             return Boundaries(lowest=(float(np.finfo(np.float32).max),) * (feature.num_buckets - 1))
         return Boundaries(lowest=tuple(map(float, boundaries(points, feature.num_buckets))))
-    assert isinstance(feature, NumericFeature | AgeFeature)
+    assert isinstance(feature, OneNumber)
+    if isinstance(feature.encoding, PiecewiseLinearEncoding):
+        return Bins(ends=_ends(feature.encoding, summary))
     if not moments.count:
         return Scale(offset=0.0, width=0.0)
     if feature.normalize == "zscore":
         return Scale(offset=float(np.float32(moments.mean)), width=float(np.float32(moments.deviation)))
     return Scale(offset=moments.low, width=float(np.float32(moments.high) - np.float32(moments.low)))
+
+
+def _ends(encoding: PiecewiseLinearEncoding, summary: Summary) -> tuple[float, ...]:
+    moments, quantiles = summary.moments, summary.quantiles
+    assert quantiles is not None
+    if not moments.count:
+        return ()
+    ends = ends_of_bins(quantiles.points(), moments.low, moments.high, encoding.bins)
+    if encoding.tail == "linear":
+        ends = with_last_divided(ends, encoding.bins)
+    return tuple(map(float, ends))
 
 
 def _written(summaries: Mapping[str, Summary]) -> bytes:

@@ -17,17 +17,20 @@ from components.examples.listing import Listing, read_listing, write_listing
 from components.registry import seal
 from components.registry.base import Base
 from components.reports.artifact_files import read_ingestion, read_statistics, write_statistics
-from components.steps.transform.analysis import Analyze
-from components.steps.transform.graph import write_graph
+from components.steps.transform.analysis import Analyze, NumbersFn
+from components.steps.transform.graph import with_history, write_graph
+from components.steps.transform.history.run import RunHistory
 from components.steps.transform.mapping import map_examples
 from schemas.contracts.statistics import Analyzed, Comparison, Statistics, compared, completed, spec_of, to_analyze
+from schemas.derived.days import parse_day
+from schemas.derived.history import history_features, history_groups
 from schemas.spec import Inputs
 from schemas.spec.data import TRAIN
 
 _LOG = logging.getLogger(__name__)
 NOTE = "note"
 """Custom property of the graph: which of the base's statistics could not be kept, and why."""
-_NUMBERS_FN = "numbers_fn"
+_NUMBERS_FN, _HISTORY_KEYS_FN = "numbers_fn", "history_keys_fn"
 """In the module of the preprocessing_fn."""
 _STEP = "transform"
 _FIX = "restore it from a backup, or remove it: then all statistics are computed again, and a note says so"
@@ -47,39 +50,64 @@ class Executor(BeamExecutor):
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
         graph = artifact_utils.get_single_instance(output_dict[keys.TRANSFORM_GRAPH_KEY])
         inputs, code = Inputs.model_validate_json(exec_properties["inputs"]), exec_properties["code"]
-        base = read_ingestion(examples.uri).base
+        report = read_ingestion(examples.uri)
+        base = report.base
         comparison = _comparison(inputs, base, code)
         kept = comparison.kept if comparison else {}
         pending = to_analyze(inputs, kept)
         _LOG.info("transform base=%s kept=%s analyzed=%s", base and base.transform_graph_uri, sorted(kept), pending)
         module_name, _, preprocessing_fn = exec_properties[keys.PREPROCESSING_FN_KEY].rpartition(".")
         module, listing = importlib.import_module(module_name), read_listing(examples.uri)
-        analyze = Analyze(getattr(module, _NUMBERS_FN), inputs, pending)
+        history: RunHistory | None = None
+        if history_features(inputs):
+            first = parse_day(str(report.window_start))
+            history = RunHistory(inputs, listing, first, graph.uri, code, getattr(module, _HISTORY_KEYS_FN))
+            history.complete(self._make_beam_pipeline)
+        analyzed = self._analyzed(getattr(module, _NUMBERS_FN), inputs, pending, listing, code, history)
         statistics = Statistics(
             code=code,
-            features=completed(inputs, kept, self._analyzed(analyze, listing, code)),
+            features=completed(inputs, kept, analyzed),
             changed=tuple(comparison.changed) if comparison else (),
         )
         config = {"inputs": exec_properties["inputs"], "statistics": statistics.model_dump_json()}
         preprocess = functools.partial(getattr(module, preprocessing_fn), custom_config=config)
-        write_graph(graph.uri, preprocess, _schema(input_dict))
+        write_graph(graph.uri, preprocess, with_history(_schema(input_dict), inputs))
         if keys.TRANSFORMED_EXAMPLES_KEY in output_dict:
-            self._map(graph.uri, examples, listing, output_dict)
+            self._map(graph.uri, examples, listing, output_dict, history)
+        if history:
+            history.remove_days()
         write_statistics(graph.uri, statistics)
         graph.set_string_custom_property(seal.SHA256, seal.seal(graph.uri))
         graph.set_string_custom_property(NOTE, "\n".join(comparison.notes(inputs)) if comparison else "")
 
-    def _analyzed(self, analyze: Analyze, listing: Listing, code: str) -> dict[str, Analyzed]:
+    def _analyzed(
+        self,
+        numbers_fn: NumbersFn,
+        inputs: Inputs,
+        names: tuple[str, ...],
+        listing: Listing,
+        code: str,
+        history: RunHistory | None,
+    ) -> dict[str, Analyzed]:
         """Returns the statistics of features over the training split."""
-        if not analyze.names:
-            return {}
+        found: dict[str, Analyzed] = {}
+        for group in history_groups(inputs):
+            if history and (of_group := tuple(name for name in group.features if name in names)):
+                analyze = Analyze(numbers_fn, inputs, of_group)
+                found |= analyze.found(analyze.summaries_of(history.train_values(of_group)))
+        of_logs = tuple(name for name in names if name not in history_features(inputs))
+        if not of_logs:
+            return found
+        analyze = Analyze(numbers_fn, inputs, of_logs)
         days = listing.splits[TRAIN]
-        specs = {name: spec_of(analyze.inputs, name) for name in analyze.names}
+        specs = {name: spec_of(inputs, name) for name in of_logs}
         by_day = ByDay(_STEP, (code, json.dumps(specs)), analyze)
         by_day.complete(days, self._make_beam_pipeline)
-        return analyze.found(analyze.merged(by_day.results(days)))
+        return found | analyze.found(analyze.merged(by_day.results(days)))
 
-    def _map(self, graph: str, examples: Any, listing: Listing, output_dict: Artifacts) -> None:
+    def _map(
+        self, graph: str, examples: Any, listing: Listing, output_dict: Artifacts, history: RunHistory | None
+    ) -> None:
         """Writes the transformed examples of every split."""
         transformed = artifact_utils.get_single_instance(output_dict[keys.TRANSFORMED_EXAMPLES_KEY])
         transformed.split_names = examples.split_names
@@ -88,7 +116,7 @@ class Executor(BeamExecutor):
             for split in artifact_utils.decode_split_names(examples.split_names)
         }
         with self._make_beam_pipeline() as pipeline:
-            made = map_examples(graph, listing, folders, pipeline)
+            made = map_examples(graph, listing, folders, pipeline, history)
         write_listing(transformed.uri, made)
 
 

@@ -10,6 +10,10 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform import impl_helper
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
+from schemas.derived.columns import history_of
+from schemas.derived.history import history_features
+from schemas.spec import Inputs
+
 
 def write_graph(
     folder: str, preprocessing_fn: Callable[[dict[str, Any]], dict[str, Any]], schema: schema_pb2.Schema
@@ -28,3 +32,12 @@ def write_graph(
     specs = {name: tf.SparseTensorSpec([None, None], feature.dtype) for name, feature in features.items()}
     metadata_io.write_metadata(raw, posixpath.join(folder, tft.TFTransformOutput.RAW_METADATA_DIR))
     impl_helper.analyze_in_place(preprocessing_fn, False, features, specs, folder)
+
+
+def with_history(schema: schema_pb2.Schema, inputs: Inputs) -> schema_pb2.Schema:
+    """Returns the schema with the columns that are joined to those of the logs."""
+    joined = [schema_pb2.Feature(name=history_of(name), type=schema_pb2.FLOAT) for name in history_features(inputs)]
+    whole = schema_pb2.Schema()
+    whole.CopyFrom(schema)
+    whole.feature.extend(joined)
+    return whole

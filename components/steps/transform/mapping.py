@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import tensorflow as tf
@@ -12,10 +12,19 @@ from tfx.dsl.io import fileio
 from components.examples.blocks import encode
 from components.examples.by_day import groups_of_blocks, joined
 from components.examples.listing import DayExamples, Listing
+from components.steps.transform.history.counts import KeysFn
+from components.steps.transform.history.joining import JoinHistory
+from components.steps.transform.history.run import RunHistory
 from components.steps.transform.tensors import rows_of, tensors_of
 
 
-def map_examples(graph: str, listing: Listing, folders: Mapping[str, str], pipeline: beam.Pipeline) -> Listing:
+def map_examples(
+    graph: str,
+    listing: Listing,
+    folders: Mapping[str, str],
+    pipeline: beam.Pipeline,
+    history: RunHistory | None = None,
+) -> Listing:
     """Adds the transformation of every split to a pipeline, and returns the list of what it will write.
 
     Training may need days and rows in order, which Beam's own output does not keep.
@@ -25,39 +34,62 @@ def map_examples(graph: str, listing: Listing, folders: Mapping[str, str], pipel
         listing: of the raw examples.
         folders: of the transformed examples, by split.
         pipeline: not run yet.
+        history: of the days, if the spec has features of it.
     """
     files, splits = [], {}
     for split, folder in folders.items():
         fileio.makedirs(folder)
         days = listing.splits[split]
-        files += [(path, posixpath.join(folder, posixpath.basename(path))) for day in days for path in day.files]
+        files += [
+            ToMap(path, posixpath.join(folder, posixpath.basename(path)), history.folder(split, day) if history else "")
+            for day in days
+            for path in day.files
+        ]
         splits[split] = tuple(DayExamples(day=day.day, folder=folder, names=day.names, rows=day.rows) for day in days)
     _ = (
         pipeline
         | "Files" >> beam.Create(files, reshuffle=False)
         | "Spread" >> beam.Reshuffle()
-        | "Map" >> beam.ParDo(MapFile(graph))
+        | "Map" >> beam.ParDo(MapFile(graph, history.keys_fn if history else None))
     )
     return Listing(splits=splits)
+
+
+class ToMap(NamedTuple):
+    """A file to transform.
+
+    Attributes:
+        raw: path of its examples.
+        transformed: path to write.
+        history: folder of the tables of what happened before its day; empty: no feature needs any.
+    """
+
+    raw: str
+    transformed: str
+    history: str = ""
 
 
 class MapFile(beam.DoFn):
     """Writes the transformed examples of one file."""
 
-    def __init__(self, graph: str):
-        self._graph = graph
+    def __init__(self, graph: str, keys_fn: KeysFn | None = None):
+        """Takes the graph's folder, and what makes the keys of the tables."""
+        self._graph, self._keys_fn = graph, keys_fn
 
     def setup(self) -> None:
         output = tft.TFTransformOutput(self._graph)
         self._columns = list(output.raw_feature_spec())
         self._transform = output.transform_features_layer()
 
-    def process(self, element: tuple[str, str]) -> None:
-        raw, transformed = element
-        with tf.io.TFRecordWriter(transformed) as writer:
+    def process(self, element: ToMap) -> None:
+        history = JoinHistory(element.history, self._keys_fn) if element.history and self._keys_fn else None
+        of_logs = [name for name in self._columns if history is None or name not in history.columns]
+        with tf.io.TFRecordWriter(element.transformed) as writer:
             # The graph costs as much for one block as for many.
-            for blocks in groups_of_blocks([raw]):
-                made: dict[str, Any] = self._transform(tensors_of(joined(blocks), self._columns))
+            for blocks in groups_of_blocks([element.raw]):
+                together = joined(blocks)
+                before = history.columns_of(together) if history else {}
+                made: dict[str, Any] = self._transform(tensors_of(together, of_logs) | before)
                 rows, start = rows_of(made), 0
                 for block in blocks:
                     writer.write(encode(rows.slice(start, block.num_rows)))

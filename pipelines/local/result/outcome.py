@@ -3,8 +3,8 @@
 Nothing here imports TensorFlow: a run that could not even import it must get its summary too, and at once.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from components.reports.ingestion import IngestionReport
 from components.reports.serving import ServingVerdict
 from pipelines.local.request import RunRequest
 from pipelines.local.result.summary import (
+    CostSummary,
     LiveSummary,
     PushedSummary,
     RowsSummary,
@@ -27,7 +28,9 @@ from pipelines.local.result.summary import (
 )
 from pipelines.local.steps import Step
 from schemas.contracts.training_job import REPORT_FILE
-from schemas.spec import digest
+from schemas.derived.cost import run_cost
+from schemas.spec import Spec, digest
+from schemas.spec.data import TRAIN
 from schemas.spec.release import DirectoryPush
 
 
@@ -80,9 +83,26 @@ def summarize(
         live=live(request, pushed),
         steps={step.node: _step(step) for step in steps},
         total_seconds=round(ending.seconds, 3),
+        cost=_cost(request.spec, steps, ingested["rows"], training),
         spec_digest=digest(request.spec),
         git_commit=git_commit,
+        data=str(request.data_root),
     )
+
+
+def _cost(
+    spec: Spec, steps: Sequence[Step], rows: Mapping[str, RowsSummary], training: TrainingSummary | None
+) -> CostSummary | None:
+    if spec.cost is None:
+        return None
+    cost = run_cost(
+        spec,
+        spec.cost,
+        {step.node: step.seconds for step in steps},
+        examples=rows[TRAIN].written if TRAIN in rows else 0,
+        samples_per_s=training.examples_per_s if training else None,
+    )
+    return CostSummary(currency=spec.cost.currency, **asdict(cost))
 
 
 def live(request: RunRequest, pushed: PushedSummary | None) -> LiveSummary | None:

@@ -6,9 +6,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from components.reports.evaluation import GateVerdict
+from components.reports.evaluation import GateVerdict, calibrated
 from pipelines.console import say, table
 from pipelines.local.result.summary import (
+    CostSummary,
     RowsSummary,
     ServingSummary,
     Summary,
@@ -30,16 +31,11 @@ def print_report(summary: Summary, console: Console) -> None:
 
     Of the serving check it prints the measurements, and the reason of each failed check.
     """
-    for split, rows in summary.rows.items():
-        _print_rows(split, rows, console)
-    if summary.training:
-        _print_training(summary.training, summary.days.get(VALIDATION, []), console)
-    if summary.tasks:
-        console.print(_table(summary.tasks))
+    print_data(summary, console)
+    print_tasks(summary, console)
     if summary.serving:
         _print_serving(summary.serving, console)
-    for note in summary.notes:
-        say(f"note: {note}", console)
+    print_notes(summary, console)
     if summary.blessed is not None:
         console.print("[green]blessed[/]" if summary.blessed else f"[yellow]not blessed[/]: {_refused_by(summary)}")
     if summary.pushed or summary.status == "succeeded":
@@ -47,7 +43,42 @@ def print_report(summary: Summary, console: Console) -> None:
     if summary.live:
         what = f"version {summary.live.version}" if summary.live.version else "nothing"
         say(f"live: {what} in {summary.live.folder}", console)
+    if summary.cost:
+        say(f"cost: {_cost(summary.cost)}", console)
     say(f"{summary.status} after {summary.total_seconds:.0f} s, {_cached(summary)}", console)
+
+
+def _cost(cost: CostSummary) -> str:
+    parts = [f"{cost.total:.4g} {cost.currency}"]
+    if cost.per_million_examples is not None:
+        parts.append(f"{cost.per_million_examples:.4g} for a million examples")
+    if cost.training_per_billion_samples is not None:
+        parts.append(f"the training alone {cost.training_per_billion_samples:.4g} for a billion samples")
+    return ", ".join(parts)
+
+
+def print_data(summary: Summary, console: Console) -> None:
+    """Prints the rows of each split, and the results of training."""
+    for split, rows in summary.rows.items():
+        _print_rows(split, rows, console)
+    if summary.training:
+        _print_training(summary.training, summary.days.get(VALIDATION, []), console)
+
+
+def print_tasks(summary: Summary, console: Console) -> None:
+    """Prints every task's metric with each gate's bound, verdict and reason."""
+    if not summary.tasks:
+        return
+    console.print(_table(summary.tasks))
+    for name, task in summary.tasks.items():
+        if told := calibrated(task.metrics):
+            say(f"{name}: {told}", console)
+
+
+def print_notes(summary: Summary, console: Console) -> None:
+    """Prints the notes of all steps."""
+    for note in summary.notes:
+        say(f"note: {note}", console)
 
 
 def _print_rows(split: str, rows: RowsSummary, console: Console) -> None:

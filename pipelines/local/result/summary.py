@@ -1,6 +1,7 @@
 """The record of a run, for people and programs: `<root>/runs/<run>/summary.json`."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from components.reports.evaluation import GateVerdict, Intervals
 from components.reports.serving import Check, ServingVerdict
 from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.root import SUMMARY_FILE
+from schemas.contracts.root import SUMMARY_FILE, Root, RunFolder
 from schemas.files import write_whole
 from schemas.spec.serving import Load
 
@@ -180,6 +181,16 @@ class TrainingSummary(BaseModel):
     tables: dict[str, TableSummary]
 
 
+class CostSummary(_Record):
+    """What the run has cost by the prices of its spec; see `schemas.derived.cost.RunCost`."""
+
+    currency: str
+    by_step: dict[str, float]
+    total: float
+    per_million_examples: float | None
+    training_per_billion_samples: float | None
+
+
 class StepSummary(_Record):
     """One step; `cpu_seconds` and `peak_memory_bytes` cover all processes of the run while the step ran."""
 
@@ -195,7 +206,8 @@ class Summary(_Record):
 
     `base` is the checkpoint that training started from, if any, and `base_last_day` the last day that it was trained
     on; `days` then has the days of this run alone. `live` is null if the spec pushes nothing. `blessed` is the verdict
-    of the quality gates and the serving check; null if one of them is missing and none rejected the model.
+    of the quality gates and the serving check; null if one of them is missing and none rejected the model. `data`, the
+    folder of the logs, and `exit_code` are null in summaries from before them.
     """
 
     run: str
@@ -221,8 +233,20 @@ class Summary(_Record):
     live: LiveSummary | None = None
     steps: dict[str, StepSummary]
     total_seconds: float
+    cost: CostSummary | None = None
     spec_digest: str
     git_commit: str | None
+    data: str | None = None
+    exit_code: int | None = None
+
+
+def read_summaries(root: Root) -> Iterator[tuple[RunFolder, Summary]]:
+    """Yields the runs of a root that have ended, in any order; those of another version are left out."""
+    for folder in root.run_folders():
+        try:
+            yield folder, Summary.model_validate_json(folder.summary.read_bytes())
+        except (OSError, ValueError):
+            continue
 
 
 def reserve(run_folder: Path) -> None:

@@ -1,9 +1,19 @@
 """Summaries of parts, merged, against NumPy over all numbers at once and against the sketch that TFX uses."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from components.examples.summaries import Moments, Points, Quantiles, at_most, boundaries
+from components.examples.summaries import (
+    Moments,
+    Points,
+    Quantiles,
+    at_most,
+    boundaries,
+    ends_of_bins,
+    with_last_divided,
+)
 
 
 def moments_of(*parts: np.ndarray) -> Moments:
@@ -80,6 +90,36 @@ def test_boundaries_are_those_of_tensorflow_transform(num: int) -> None:
         points = quantiles_of(list(np.array_split(numbers, 3)), 0.1 / num)
         error = 0.0 if numbers.size < 100 else 0.1 / num * np.ptp(numbers)
         assert boundaries(points, num).tolist() == pytest.approx(expected[1:-1], abs=error)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "ends"),
+    [
+        ([7], [7]),
+        ([0, 0, 0, 1], [0, 1]),
+        ([0, 1, 2, 3], [0, 1, 2, 3]),
+        (range(100), [0, 25, 50, 75, 99]),
+        # 94 zeros fill one bin, the others share three.
+        ([0] * 94 + [1, 2, 3, 4, 5, 6], [0, 1, 3, 5, 6]),
+        ([0] * 40 + [1] * 40 + [2] * 10 + list(range(10, 20)), [0, 1, 2, 10, 19]),
+    ],
+)
+def test_bins_hold_equally_many_numbers_and_one_that_repeats_fills_one_at_most(
+    numbers: Sequence[int], ends: list[int]
+) -> None:
+    points = quantiles_of([np.array(numbers)], 0.01)
+    assert ends_of_bins(points, min(numbers), max(numbers), 4).tolist() == ends
+
+
+def test_the_last_bin_is_divided_where_there_must_be_more() -> None:
+    assert with_last_divided(np.float32([1, 2, 8]), 4).tolist() == [1, 2, 4, 6, 8]
+    assert with_last_divided(np.float32([0, 1]), 2).tolist() == [0, 0.5, 1]
+    assert with_last_divided(np.float32([1, 2, 8]), 2).tolist() == [1, 2, 8]
+    for none in ([], [3.0]):
+        assert with_last_divided(np.float32(none), 4).tolist() == none
+    # There is no float between these two.
+    neighbors = np.float32([1, np.nextafter(np.float32(1), np.float32(2))])
+    assert with_last_divided(neighbors, 4).tolist() == neighbors.tolist()
 
 
 def test_no_numbers_make_no_points() -> None:

@@ -93,7 +93,7 @@ def test_a_message_that_can_be_no_row_is_told_with_its_reason_and_the_others_sta
 def test_what_would_make_ingestion_refuse_a_file_is_found_among_many() -> None:
     # A label of 2 is neither yes nor no. Only actions that are taken are asked.
     inputs = Inputs.model_validate_json(
-        """{"features": {"hour": {"kind": "numeric", "type": "int"}}, "event_time": "at",
+        """{"features": {"hour": {"kind": "numeric", "normalize": "zscore", "type": "int"}}, "event_time": "at",
         "tasks": {"like": {"kind": "binary"}, "seen": {"kind": "binary"}}}"""
     )
     wrong = {5, 6, 40}

@@ -170,6 +170,31 @@ def _shown(number: int, at: int, **more: Any) -> tuple[str, dict[str, Any]]:
     return "", {"row": f"r{number}", "post": number, "at": at, "hour": number, **more}
 
 
+def test_a_dead_letter_is_there_once_when_it_lands_later_than_before_a_kill(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from components.stream import topics as module
+
+    def killed(*_: Any) -> Any:
+        raise _Killed
+
+    topics = topics_of(broker, "later")
+    writer, job = Writer(broker, topics), kafka_job(tmp_path, broker, topics)
+    writer.write([_shown(0, MIDNIGHT[DAYS[1]]), ("", b"{")], partition=0)
+    writer.flush()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "land", killed)
+        with pytest.raises(_Killed):
+            _read_all(joiner := _joiner(job), 2)
+    joiner.close()
+    assert len(_letters(job)) == 1
+    monkeypatch.setattr(module, "_MOST_MESSAGES", 1)
+    _read_all(joiner := _joiner(job), 2)
+    joiner.close()
+    assert [each["offset"] for each in _letters(job)] == [1]
+    assert [path.name for path in Path(job.dead_letters).iterdir()] == ["landed-000000000002.jsonl"]
+
+
 def test_poison_is_a_dead_letter_with_its_place_and_the_stream_goes_on(broker: Broker, tmp_path: Path) -> None:
     topics = topics_of(broker, "poison", max_message_bytes="3000000")
     writer, job = Writer(broker, topics), kafka_job(tmp_path, broker, topics, idle_s=0.3)

@@ -97,7 +97,7 @@ def test_a_new_a_changed_and_a_removed_feature_are_told_by_table_weight_and_stat
     root: Path, tmp_path: Path
 ) -> None:
     changes = {
-        "bitrate": {"kind": "numeric"},
+        "bitrate": {"kind": "numeric", "normalize": "zscore"},
         "hour": {"kind": "numeric", "type": "int", "normalize": "zscore"},
         "network_mbps": None,
         "author": None,
@@ -116,8 +116,9 @@ def test_a_new_a_changed_and_a_removed_feature_are_told_by_table_weight_and_stat
     weights = ("expert_gates/w", "experts/first/w")
     new = [f"{weight}[{name}]" for weight in weights for name in ("bitrate", "hour")]
     assert found["starts fresh weights"] == ", ".join(new)
-    gone = ("author", "hour of the base", "network_mbps")
-    assert found["drops weights"] == ", ".join(f"{weight}[{name}]" for weight in weights for name in gone)
+    gone = [f"{weight}[{name}]" for weight in weights for name in ("author", "hour of the base", "network_mbps")]
+    gone += [f"numbers/piecewise_linear_64_8/{part}[network_mbps]" for part in ("b", "w")]
+    assert found["drops weights"] == ", ".join(gone)
     assert "starts fresh tables" not in found
 
 

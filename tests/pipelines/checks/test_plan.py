@@ -58,9 +58,9 @@ def test_the_plan_is_printed_by_table_and_by_rank() -> None:
     assert "each of 8 ranks mean mean + 6 sigma" in lines
     assert "rows 17,125,125 17,161,621" in lines
     assert any(mentions(line, "copy ... checkpoint ... 2.63 GB 2.63 GB") for line in lines)
-    assert any(tells(line, "parameters", "2.18 billion ... 2.18 billion ... 36.1 thousand") for line in lines)
-    by_part = "experts 32,384, expert gates 1,504, towers 2,180, encoders 20"
-    assert f"dense parameters: 36,088 ({by_part})" in lines
+    assert any(tells(line, "parameters", "2.18 billion ... 2.18 billion ... 45.8 thousand") for line in lines)
+    by_part = "numbers 2,080, experts 39,552, expert gates 1,952, towers 2,180, encoders 20"
+    assert f"dense parameters: 45,784 ({by_part})" in lines
     assert any(tells(line, "memory per rank", "64.0 GB") for line in lines)
     peak = planned().ranks.high.peak
     assert any(tells(line, "a host of 4 ranks", f"{4 * peak / 1e9:.1f} GB") for line in lines)

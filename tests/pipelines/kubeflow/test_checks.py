@@ -44,6 +44,10 @@ def test_a_root_on_no_volume_would_not_outlive_the_run(tmp_path: Path) -> None:
     check(changed_spec(tmp_path, "short_video", {}), dataclasses.replace(TARGET, pipeline_root="/sangam/root/one"))
 
 
+def test_what_stays_of_local_runs_is_refused_where_it_has_no_effect(tmp_path: Path) -> None:
+    assert tells(refused(tmp_path, {}, keep={"runs": 3}), "keep", '(got {"runs":3})')
+
+
 @pytest.mark.parametrize(
     ("cluster", "place", "value"),
     [

@@ -82,13 +82,13 @@ def pretend(number: int, spec: Spec) -> PretendedTraining:
 def study_of(search: SearchRequest, file: Path | None = None) -> optuna.Study:
     """Returns the record of a search."""
     spec = search.parsed.spec
-    return open_study(file, spec.name, search.tune, objective_of(spec))
+    return open_study(file, spec.name, search.tune.pruning, objective_of(spec))
 
 
 def go_on(search: SearchRequest, study: optuna.Study, start: Start = pretend) -> list[Trial]:
     """Runs what is left of a search; returns its trials."""
     objective = objective_of(search.parsed.spec)
-    Search(search.parsed, search.tune, objective, study).run(start, Watcher(), jobs=search.jobs)
+    Search(search.parsed, search.prepared, objective, study).run(start, Watcher(), jobs=search.jobs)
     return trials_of(study)
 
 

@@ -134,13 +134,67 @@ def test_a_trial_below_the_median_of_its_epochs_is_pruned(tmp_path: Path, monkey
 def test_no_trial_begins_when_time_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("pipelines.tune.search.time.monotonic", lambda: now[0])
-    search = request(tmp_path, changes={"tune": {"objective": "like", "timeout_s": 25, "ranges": RANGES}})
+    search = request(tmp_path, changes={"tune": {"objective": "like", "minutes": 25 / 60, "ranges": RANGES}})
 
     def start(number: int, spec: Spec) -> PretendedTraining:
         now[0] += 10.0
         return PretendedTraining(spec)
 
     assert [trial.state for trial in go_on(search, study_of(search), start)] == ["done"] * 3
+
+
+def test_a_trial_under_way_when_time_is_up_counts_by_its_best_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("pipelines.tune.search.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pipelines.tune.search._POLL_S", 0.0)
+    tune = {"objective": "like", "minutes": 25 / 60, "ranges": RANGES}
+    search = request(tmp_path, changes={"tune": tune, "training.epochs": 9})
+    by_epoch = [0.6, 0.8, 0.7, 0.9]
+
+    class Slow(PretendedTraining):
+        def is_running(self) -> bool:
+            now[0] += 10.0
+            return super().is_running()
+
+    [made] = go_on(search, study_of(search), lambda _, spec: Slow(spec, slowly=True, value=lambda _, n: by_epoch[n]))
+    assert (made.state, made.epoch, made.objective) == ("done", 2, 0.8)
+
+
+def test_successive_halving_ends_a_trial_that_is_not_among_the_best_third(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.tune.search._POLL_S", 0.0)
+    tune = {"objective": "like", "trials": 4, "ranges": RANGES, "pruning": {"kind": "successive_halving"}}
+    search = request(tmp_path, changes={"tune": tune, "training.epochs": 4})
+    by_number = [0.8, 0.7, 0.6, 0.9]
+
+    def start(number: int, spec: Spec) -> PretendedTraining:
+        return PretendedTraining(spec, slowly=True, value=lambda *_: by_number[number])
+
+    made = go_on(search, study_of(search), start)
+    assert [(trial.state, trial.epoch) for trial in made] == [("done", 4), ("pruned", 1), ("pruned", 1), ("done", 4)]
+
+
+def test_values_that_belong_together_are_drawn_together(tmp_path: Path) -> None:
+    small = {"model.num_experts": 2, "model.expert_units": [8]}
+    large = {"model.num_experts": 8, "model.expert_units": [64]}
+    sets = {"as it is": {}, "small": small, "large": large}
+    tune = {"objective": "like", "trials": 8, "ranges": {"size": {"kind": "together", "values": sets}}}
+    search = request(tmp_path, changes={"tune": tune})
+    drawn: list[tuple[int, int]] = []
+
+    def start(number: int, spec: Spec) -> PretendedTraining:
+        assert spec.model.kind == "mmoe"
+        drawn.append((spec.model.num_experts, spec.model.expert_units[0]))
+        return PretendedTraining(spec)
+
+    made = go_on(search, study_of(search), start)
+    by_label = {"as it is": (4, 64), "small": (2, 8), "large": (8, 64)}
+    assert drawn == [by_label[trial.values["size"]] for trial in made]
+    assert made[0].is_spec
+    assert set(drawn) == set(by_label.values())
 
 
 def test_two_trials_at_a_time_are_as_many_in_all(tmp_path: Path) -> None:

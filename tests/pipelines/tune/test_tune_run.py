@@ -1,6 +1,7 @@
 """A search from its folder to the best spec; the trainings are pretended."""
 
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from pipelines.tune.records import Validation, trials_of
 from pipelines.tune.request import STUDY_FILE, check_tune
+from pipelines.tune.run import document
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
@@ -44,6 +46,9 @@ def test_a_search_leaves_the_best_spec_a_table_a_page_and_a_plot(tmp_path: Path)
     assert page[8].startswith(f"| {best.number} | {best.objective:.5f} | ")
     assert mentions(page[-1], "| failed training: ... not finite ...|")
     assert (search.folder / "trials.png").read_bytes()[:4] == b"\x89PNG"
+    told = json.loads(json.dumps(document(search)))
+    assert (told["best"], told["objective"]) == (best.number, "like auc")
+    assert [trial["state"] for trial in told["trials"]] == [row["state"] for row in rows]
     # A search that was killed when a trial had ended leaves its checkpoints.
     for name in ("checkpoints/.step-000000000007.tmp", "final"):
         (search.folder / "trials" / "0001" / name).mkdir(parents=True)

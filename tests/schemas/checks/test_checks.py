@@ -42,7 +42,7 @@ SHAPES: list[Case] = [
     ({"tables.users.dim": 2_000}, "tables.users.dim", "(got 2000)"),
     ({"tables.Users": {"dim": 3}}, "tables.Users", "(got 'Users')"),
     ({"features": {}}, "features", "(got a mapping of none) ... 1"),
-    ({"features.user.kind": REMOVED}, "features.user.kind", "is missing ... 'age', 'buckets', 'cross', 'id'"),
+    ({"features.user.kind": REMOVED}, "features.user.kind", "is missing ... 'age', 'buckets', 'count', 'cross'"),
     ({"features.user.kind": "idd"}, "features.user.kind", "(got 'idd') ... 'numeric', 'buckets'"),
     ({"features.user": 3}, "features.user", "(got 3)"),
     ({"features.user.type": "strin"}, "features.user.type", "(got 'strin') ... 'string', 'int'"),
@@ -124,7 +124,7 @@ SPLITS = {"kind": "splits", "format": "csv", "list_separator": "|", "splits": {"
 WHOLE: list[Case] = [
     ({"tasks.age": {"kind": "binary", "label": "old"}}, "tasks.age", "(got 'age')"),
     ({"features.age.column": "like"}, "features.age.column", "(got 'like')"),
-    ({"features.rating": {"kind": "numeric"}}, "features.rating", "(got 'rating')"),
+    ({"features.rating": {"kind": "numeric", "normalize": "zscore"}}, "features.rating", "(got 'rating')"),
     (
         {"features.age.column": "user_id"},
         "features.age",

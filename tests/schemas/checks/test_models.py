@@ -61,7 +61,7 @@ FEATURES: list[Case] = [
     ({"features.age.at_serving": 101}, "features.age.at_serving", "(got 101)"),
     (
         {
-            f"features.{name}": {"kind": "numeric", "at_serving": 1}
+            f"features.{name}": {"kind": "numeric", "normalize": "zscore", "at_serving": 1}
             for name in ("user", "friend", "tags", "recent", "age")
         }
         | {"tables": {}, "evaluation": REMOVED},
@@ -97,6 +97,24 @@ FEATURES: list[Case] = [
         "features.m.among",
         "(got 'tags')",
     ),
+    ({"features.age.missing": -1}, "features.age.missing", "(got -1)"),
+    ({"features.age.missing": "learnt"}, "features.age.missing", "(got 'learnt')"),
+    (
+        {"features.age.normalize": "zscore", "features.age.encoding": {"kind": "piecewise_linear"}},
+        "features.age.normalize",
+        "(got 'zscore')",
+    ),
+    (
+        {"features.a": AGE | {"normalize": "none", "encoding": {"kind": "piecewise_linear"}}},
+        "features.a.normalize",
+        "(got 'none')",
+    ),
+    (
+        {"features.age.encoding": {"kind": "piecewise_linear", "frequencies": 3}},
+        "features.age.encoding.frequencies",
+        "(got 3)",
+    ),
+    ({"features.age.encoding": {"kind": "piecewise_linear", "bins": 1}}, "features.age.encoding.bins", "(got 1)"),
     ({"features.v": {"kind": "vector", "dim": 1, "normalize": "l2"}}, "features.v.normalize", "(got 'l2' with dim 1)"),
     (
         {"features.v": {"kind": "vector", "dim": 2}, "features.w": {"kind": "vector", "column": "v", "dim": 3}},
@@ -146,7 +164,10 @@ TASKS: list[Case] = [
         "(got 'rating')",
     ),
     (
-        {"tasks.stars.only_where": "shown", "features.shown": {"kind": "numeric", "type": "int"}},
+        {
+            "tasks.stars.only_where": "shown",
+            "features.shown": {"kind": "numeric", "normalize": "zscore", "type": "int"},
+        },
         "features.shown",
         "(got 'shown')",
     ),
@@ -208,7 +229,8 @@ MODELS: list[Case] = [
         "(got [4])",
     ),
     (
-        _dlrm() | {"features": {"age": {"kind": "numeric"}}, "tables": {}, "evaluation": REMOVED},
+        _dlrm()
+        | {"features": {"age": {"kind": "numeric", "normalize": "zscore"}}, "tables": {}, "evaluation": REMOVED},
         "model.interaction",
         "(got 0 embedded features and 1 numbers)",
     ),
@@ -250,6 +272,11 @@ MODELS: list[Case] = [
     ),
     (CHAIN | {"tasks.like.keep_negatives": 0.1}, "tasks.like.keep_negatives", "(got 0.1)"),
     (
+        CHAIN | {"tasks.like.calibration": {"kind": "platt"}, "data.validation_days": 1},
+        "tasks.like.calibration",
+        "(got platt)",
+    ),
+    (
         CHAIN | {"tasks.stars.only_where": "like"},
         "tasks.stars.only_where",
         "(got 'like')",
@@ -278,7 +305,10 @@ def test_what_does_not_fit_is_told_with_its_place_and_what_is_allowed(
         {"features.tags.weights": "tag_weights"},
         {"features.v": {"kind": "vector", "dim": 3}, "features.w": {"kind": "vector", "column": "v", "dim": 3}},
         {"features.m": {"kind": "match", "column": "friend", "among": "tags", "type": "string"}},
-        {"features.position": {"kind": "numeric", "at_serving": 1}, "features.tags.weights": "w"},
+        {
+            "features.position": {"kind": "numeric", "normalize": "zscore", "at_serving": 1},
+            "features.tags.weights": "w",
+        },
         {"features.recent.encoder": {"kind": "transformer", "num_heads": 4}},
         {"features.recent.encoder": DIN} | ONE_DIM,
         {"features.recent.encoder": DIN | {"target": "pair"}, "features.pair": CROSS} | PAIRS,

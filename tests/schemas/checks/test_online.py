@@ -28,6 +28,7 @@ def test_a_section_that_fits_is_read(tmp_path: Path) -> None:
     [
         ({"online": {}}, "online", "(got no event_time)"),
         (_online() | {"training.sync": {"kind": "async"}}, "online", "kind async"),
+        (_online() | {"training.average": {"kind": "last"}}, "training.average.kind", "(got last)"),
         (_online() | {"push": {"kind": "none"}}, "online", "push of kind none"),
         (_online({"task": "stars"}), "online.guards[0].task", "(got 'stars') ... like"),
         (_online({"task": "none"}), "online.guards[0].task", "(got 'none')"),

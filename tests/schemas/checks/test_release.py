@@ -101,7 +101,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"keys": {"u": {"column": "user_id", "type": "int"}}}, "keys.u", "(got 'user_id')"),
     ({"keys": {"u": {"column": "rating", "type": "int"}}}, "keys.u", "(got 'rating')"),
     (
-        {"features.tags_length": {"kind": "numeric"}},
+        {"features.tags_length": {"kind": "numeric", "normalize": "zscore"}},
         "features",
         "'tags' ... 'tags_length' ... (got both)",
     ),

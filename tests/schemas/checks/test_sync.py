@@ -11,7 +11,8 @@ from tests.errors import tells
 from tests.schemas.sample_specs import changed, loaded, write
 
 GRADNORM = {"training.loss_balance": {"kind": "gradnorm"}}
-FLOATS = {"features": {"age": {"kind": "numeric"}}, "tables": {}, "evaluation": {"slices": []}}
+FLOATS = {"features": {"age": {"kind": "numeric", "normalize": "zscore"}}, "tables": {}, "evaluation": {"slices": []}}
+EMA = {"training.average": {"kind": "ema"}}
 ONE_RANK = {"cluster": {"ranks": 1}}
 
 
@@ -30,6 +31,8 @@ def mode(kind: str, **settings: Any) -> dict[str, Any]:
         (mode("async", wire="float16") | FLOATS, "training.sync.wire", "(got float16)"),
         (mode("shadow") | GRADNORM, "training.loss_balance", "(got training.sync shadow, ... stale"),
         (mode("async") | GRADNORM, "training.loss_balance", "(got training.sync async, ... stale"),
+        (mode("shadow") | EMA, "training.average", "(got training.sync shadow, ... stale"),
+        (mode("async") | EMA, "training.average", "(got training.sync async, ... stale"),
         (mode("shadow") | ONE_RANK, "training.sync.kind", "(got shadow, and cluster.ranks 1)"),
         (mode("stale", compare_every_steps=1000) | ONE_RANK, "training.sync.compare_every_steps", "(got 1000)"),
         (mode("shadow", block_momentum=0.9), "training.sync.block_momentum", "easgd (got 0.9)"),
@@ -55,6 +58,7 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
         *(mode(kind) | {"cluster": {"parameter_servers": 3}} for kind in ("stale", "shadow", "async")),
         mode("stale", staleness=0, compare_every_steps=1) | GRADNORM,
         mode("stale") | ONE_RANK,
+        mode("stale") | {"training.average": {"kind": "last"}},
         mode("async", staleness=0) | ONE_RANK,
         mode("shadow") | FLOATS,
         mode("async") | FLOATS,

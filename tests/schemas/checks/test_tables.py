@@ -57,6 +57,12 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
         "tables.users.optimizer.l1",
         "(got -1)",
     ),
+    ({"tables.users.dropout": 1}, "tables.users.dropout", "(got 1)"),
+    (
+        {"tables.users.optimizer": {"kind": "ftrl", "learning_rate": 0.1}, "tables.users.weight_decay": 0.01},
+        "tables.users.weight_decay",
+        "(got 0.01) ... l2",
+    ),
     ({"tables.users.capacity": {"rows": 0}}, "tables.users.capacity.rows", "(got 0)"),
     (
         {"tables.users.capacity": {"rows": 9, "evict": "oldest"}},
@@ -126,7 +132,7 @@ ALLOWED: list[dict[str, Any]] = [
     {
         "tables.users.capacity": {"rows": 9},
         "event_time": "at",
-        "features.at": {"kind": "numeric", "type": "int"},
+        "features.at": {"kind": "numeric", "normalize": "zscore", "type": "int"},
     },
     {"tables.tags.optimizer": {"kind": "ftrl", "learning_rate": 0.1, "l1": 0.5}},
     {"training.mode": "incremental"},
@@ -147,7 +153,7 @@ def test_mistake_is_told_with_its_place_and_what_is_allowed(
 
 @pytest.mark.parametrize("changes", ALLOWED, ids=str)
 def test_what_is_allowed_loads(tmp_path: Path, changes: dict[str, Any]) -> None:
-    loaded(tmp_path, changes)
+    assert find_problems(loaded(tmp_path, changes)) == []
 
 
 def test_more_tables_than_tags_are_refused(tmp_path: Path) -> None:
@@ -232,7 +238,7 @@ def test_the_time_of_the_event_is_a_required_integer_column_and_an_input(tmp_pat
 
 
 def test_a_feature_may_read_the_time_of_the_event(tmp_path: Path) -> None:
-    when = {"kind": "numeric", "type": "int", "column": "at", "missing": 0}
+    when = {"kind": "numeric", "normalize": "zscore", "type": "int", "column": "at", "missing": 0}
     spec = loaded(tmp_path, TIMED | {"features.when": when})
     assert [column for column in columns(spec) if column.name == "at"] == [Column(name="at", type="int", time="event")]
 
@@ -264,6 +270,6 @@ def test_tables_are_frozen(tmp_path: Path) -> None:
 
 
 def test_a_spec_without_tables_has_no_tags(tmp_path: Path) -> None:
-    features = {"age": {"kind": "numeric"}}
+    features = {"age": {"kind": "numeric", "normalize": "zscore"}}
     spec = loaded(tmp_path, {"features": features, "tables": REMOVED, "evaluation": {"slices": []}})
     assert spec.table_tags() == {}

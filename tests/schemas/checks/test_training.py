@@ -53,6 +53,21 @@ SINGLE = {"model": {"kind": "single_task"}}
             "(got keep_negatives",
         ),
         (
+            {"tasks.like.calibration": {"kind": "platt"}},
+            "tasks.like.calibration",
+            "(got platt, and data.validation_days 0)",
+        ),
+        (
+            SPLITS | {"tasks.like.calibration": {"kind": "isotonic"}},
+            "tasks.like.calibration",
+            "(got isotonic, and no data.splits.validation)",
+        ),
+        (
+            STOPPING | {"training.early_stopping": {"refit": True}, "tasks.like.calibration": {"kind": "platt"}},
+            "tasks.like.calibration",
+            "(got platt, and training.early_stopping.refit)",
+        ),
+        (
             SPLITS | {"training.order": "shuffled_within_day"},
             "training.order",
             "(got shuffled_within_day of named splits)",

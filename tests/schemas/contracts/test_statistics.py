@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.contracts.statistics import (
+    Bins,
     Boundaries,
     FeatureStatistics,
     Scale,
@@ -18,9 +19,10 @@ from schemas.contracts.statistics import (
 )
 from schemas.spec import Inputs
 
-PRICE = {"kind": "numeric", "clip": [0, 5]}
+PRICE = {"kind": "numeric", "normalize": "zscore", "clip": [0, 5]}
 PLAIN = {"kind": "numeric", "normalize": "none"}
 CUT = {"kind": "buckets", "num_buckets": 2, "table": "cuts"}
+BINNED: dict[str, Any] = {"kind": "numeric", "encoding": {"kind": "piecewise_linear", "bins": 4}}
 AGE = {"kind": "age", "since": "made", "at": "time"}
 USER = {"kind": "id", "type": "int", "table": "users"}
 
@@ -30,6 +32,7 @@ def inputs_of(**features: dict[str, Any]) -> Inputs:
 
 
 BASE_INPUTS = inputs_of(price=PRICE, plain=PLAIN, cut=CUT, age=AGE, user=USER)
+WITH_BINS = inputs_of(price=PRICE, binned=BINNED)
 FOUND = {"price": Scale(offset=2.5, width=0.1), "cut": Boundaries(lowest=(1.0,)), "age": Scale(offset=1, width=0)}
 BASE = Statistics(
     code="c",
@@ -69,6 +72,12 @@ def test_a_new_feature_is_analyzed_a_removed_one_dropped_and_the_others_stay() -
         ("price", {**PRICE, "log": True}, "log was False, is True"),
         ("price", {**PRICE, "normalize": "minmax"}, "normalize was zscore, is minmax"),
         ("price", {**PRICE, "missing": 0}, "missing was not given, is 0.0"),
+        (
+            "price",
+            {**BINNED, "clip": [0, 5]},
+            "encoding was not given, is {kind: piecewise_linear, bins: 4, dim: 8, tail: clip}, "
+            "normalize was zscore, is not given",
+        ),
         ("price", {**PRICE, "column": "cost"}, "column was price, is cost"),
         ("plain", {**PLAIN, "clip": [0, 6]}, "clip was not given, is [0.0, 6.0]"),
         ("cut", {**CUT, "num_buckets": 3}, "num_buckets was 2, is 3"),
@@ -81,6 +90,57 @@ def test_whatever_moves_a_features_values_changes_it(name: str, feature: dict[st
     assert found.changed == {name: told}
     assert set(found.kept) == set(features) - {name}
     assert f"({name}: {told})" in found.notes(inputs_of(**features))[0]
+
+
+@pytest.mark.parametrize(
+    ("feature", "task", "told"),
+    [
+        ({"days": 7}, {}, "days was 30, is 7"),
+        ({"smoothing": 5}, {}, "smoothing was 20.0, is 5.0"),
+        ({"by": {"user": "int", "item": "int"}}, {}, "by was {user: int}, is {user: int, item: int}"),
+        ({"log": True}, {}, "log was False, is True"),
+        ({}, {"label": "loved"}, "label was like, is loved"),
+        ({}, {"only_where": "seen"}, "only_where was not given, is seen"),
+        ({}, {"weight": 2.0}, None),
+    ],
+)
+def test_a_rate_is_another_one_with_other_days_ids_or_labels(
+    feature: dict[str, Any], task: dict[str, Any], told: str | None
+) -> None:
+    def inputs(feature: dict[str, Any], task: dict[str, Any]) -> Inputs:
+        rate = {"kind": "rate", "task": "like", "by": {"user": "int"}, "days": 30, **feature}
+        return Inputs.model_validate_json(
+            json.dumps({"features": {"rate": rate}, "tasks": {"like": {"kind": "binary", **task}}})
+        )
+
+    base = Statistics(code="c", features=without_analysis(inputs({}, {})))
+    found = compared(inputs(feature, task), base, code="c")
+    assert set(found.changed) == ({"rate"} if told else set())
+    assert found.changed.get("rate") == told
+    assert to_analyze(inputs({}, {}), ()) == ("rate",)
+
+
+def test_whatever_an_encoding_says_changes_its_feature_and_a_standard_one_says_nothing() -> None:
+    standard = {**PRICE, "encoding": {"kind": "standard"}}
+    assert compared(inputs_of(price=standard), BASE, code="c").changed == {}
+    assert "encoding" not in BASE.features["price"].spec
+    bins = Bins(ends=(0.0, 0.5, 2.0))
+    specs = without_analysis(WITH_BINS)
+    base = Statistics(
+        code="c",
+        features={
+            "price": BASE.features["price"],
+            "binned": FeatureStatistics(spec=specs["binned"].spec, analyzed=bins),
+        },
+    )
+    assert to_analyze(WITH_BINS, ()) == ("price", "binned")
+    assert compared(WITH_BINS, base, code="c").kept["binned"].analyzed == bins
+    assert Statistics.model_validate_json(base.model_dump_json()) == base
+    for now in ({"bins": 5}, {"dim": 3}, {"tail": "linear"}):
+        changed = {**BINNED, "encoding": BINNED["encoding"] | now}
+        assert set(compared(inputs_of(price=PRICE, binned=changed), base, code="c").changed) == {"binned"}
+    learned = inputs_of(price=PRICE, binned={**BINNED, "missing": "learned"})
+    assert compared(learned, base, code="c").changed == {"binned": "missing was not given, is learned"}
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,9 @@ def test_a_rank_holds_its_share_of_rows_and_all_dense_weights(tmp_path: Path) ->
     dense = 4 * dense_parameters(spec)
     mean = planned.ranks.mean
     assert (mean.rows, mean.tables, mean.counters) == (1_250_000, stored + index, 16 * 1024)
-    assert (mean.dense, mean.process) == (4 * dense, PROCESS_BYTES)
-    assert mean.checkpoint == stored + 16 * 1024 + 3 * dense + 1_000_000 * 18
+    # Weights, two moments, an average, a gradient.
+    assert (mean.dense, mean.process) == (5 * dense, PROCESS_BYTES)
+    assert mean.checkpoint == stored + 16 * 1024 + 4 * dense + 1_000_000 * 18
     assert mean.growth == 1_000_000 * (8 * 8 + 8) + index_bytes(1_000_000) / 2
     assert mean.peak == mean.tables + mean.counters + mean.dense + mean.process + mean.checkpoint + mean.growth
 
@@ -116,7 +117,10 @@ def test_parameters_leave_optimizers_out(tmp_path: Path) -> None:
 
 
 def test_a_spec_of_numbers_alone_needs_no_rows(tmp_path: Path) -> None:
-    spec = loaded(tmp_path, {"features": {"age": {"kind": "numeric"}}, "tables": {}, "evaluation": {"slices": []}})
+    spec = loaded(
+        tmp_path,
+        {"features": {"age": {"kind": "numeric", "normalize": "zscore"}}, "tables": {}, "evaluation": {"slices": []}},
+    )
     planned = plan(spec, rows={}, ranks=2)
     assert (planned.tables, planned.ranks.mean.rows, planned.parameters_embedded) == ({}, 0, 0)
 

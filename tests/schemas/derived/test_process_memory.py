@@ -48,8 +48,8 @@ def test_a_rank_beside_servers_holds_no_table_but_batches_in_flight(tmp_path: Pa
     assert made.ranks.high == rank
     assert (rank.rows, rank.tables, rank.counters, rank.growth) == (0, 0, 0, 0)
     assert rank.in_flight == 4 * BATCH
-    assert rank.dense == 4 * dense  # Weights, two moments, a gradient.
-    assert rank.checkpoint == 3 * dense
+    assert rank.dense == 5 * dense  # Weights, two moments, an average, a gradient.
+    assert rank.checkpoint == 4 * dense
 
 
 def test_without_staleness_one_batch_is_in_flight(tmp_path: Path) -> None:
@@ -97,7 +97,11 @@ def test_servers_in_a_mode_without_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_spec_of_numbers_alone_has_nothing_in_flight(tmp_path: Path) -> None:
-    floats = {"features": {"age": {"kind": "numeric"}}, "tables": {}, "evaluation": {"slices": []}}
+    floats = {
+        "features": {"age": {"kind": "numeric", "normalize": "zscore"}},
+        "tables": {},
+        "evaluation": {"slices": []},
+    }
     made = plan(loaded(tmp_path, floats | {"training.sync": {"kind": "async"}}), rows={}, ranks=2)
     assert made.servers is not None
     assert (made.ranks.mean.in_flight, made.servers.mean.in_flight, made.servers.mean.tables) == (0, 0, 0)

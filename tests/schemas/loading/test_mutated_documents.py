@@ -20,7 +20,7 @@ DOCUMENT = changed(
         "tables.users.capacity": {"rows": 9},
         "tables.tags.optimizer": {"kind": "ftrl", "learning_rate": 0.1},
         "training.checkpoint": {"keep": 3},
-        "features.position": {"kind": "numeric", "at_serving": 1},
+        "features.position": {"kind": "numeric", "normalize": "zscore", "at_serving": 1},
         "features.pair": {"kind": "cross", "columns": {"user_id": "string", "friend": "string"}, "table": "pairs"},
         "features.image": {"kind": "vector", "dim": 3},
         "features.posted": {"kind": "age", "since": "posted_at", "at": "at", "missing": 0},

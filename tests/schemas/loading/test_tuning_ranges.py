@@ -64,7 +64,17 @@ def test_ranges_may_be_of_model_tables_training_and_weights(tmp_path: Path, rang
             "tune.ranges.tables.users.admission.at_least",
             "(got tables.users.admission.at_least) ... tables.users.admission",
         ),
-        (_tuned({"features.age.clip": EXPERTS}), "tune.ranges.features.age.clip", "(got features.age.clip)"),
+        (_tuned({"data.train_days": EXPERTS}), "tune.ranges.data.train_days", "(got data.train_days)"),
+        (
+            _tuned({"size": {"kind": "together", "values": {"small": {"gates": []}, "large": {}}}}),
+            "tune.ranges.size.values.small",
+            "(got gates)",
+        ),
+        (
+            _tuned({"size": {"kind": "together", "values": {"small": {"model.num_experts": 0}, "large": {}}}}),
+            "tune.ranges.size.values.small",
+            '(got "small") ... model.num_experts',
+        ),
         (_tuned({"training.seed": EXPERTS}), "tune.ranges.training.seed", "(got training.seed)"),
         (_tuned({"cluster.ranks": EXPERTS}), "tune.ranges.cluster.ranks", "(got cluster.ranks)"),
         (
@@ -105,7 +115,12 @@ def test_ranges_may_be_of_model_tables_training_and_weights(tmp_path: Path, rang
             "tune.pruning",
             "(got after_epochs ..., epochs ...)",
         ),
-        (_tuned({}), "tune.ranges", "has 0"),
+        (_tuned({}), "tune.ranges", "is missing ... auto"),
+        (
+            _tuned({LEARNING_RATE: RATE}, pruning={"kind": "successive_halving", "first_epochs": 3}),
+            "tune.pruning.first_epochs",
+            "(got first_epochs 3, epochs ...)",
+        ),
         (_tuned({"model.": EXPERTS}), "tune.ranges.model.", "(got 'model.')"),
     ],
     ids=lambda value: value[:60] if isinstance(value, str) else "",

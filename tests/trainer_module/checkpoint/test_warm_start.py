@@ -26,6 +26,8 @@ pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")
 
 DAYS = ("2024-02-28", "2024-02-29")
+_LAYER = ("numbers/piecewise_linear_4_3/w", "numbers/piecewise_linear_4_3/b")
+LENGTH = {"kind": "numeric", "normalize": "zscore"}
 END_OF_BASE = FIRST_EVENT_S // 60
 """Minutes since 1970 of the end of the base's last day."""
 
@@ -126,7 +128,7 @@ def test_a_new_feature_and_table_move_tags_and_weights_but_lose_nothing(base: An
     wider = _changed(
         declared(),
         tables={"authors": {"dim": 8}},
-        features={"author": {"kind": "id", "type": "int", "table": "authors"}, "length": {"kind": "numeric"}},
+        features={"author": {"kind": "id", "type": "int", "table": "authors"}, "length": LENGTH},
     )
     assert declared().table_tags()["users"] != wider.table_tags()["users"]
     found = _warm(checkpoint, wider)
@@ -184,6 +186,22 @@ def test_what_was_learned_of_a_feature_that_has_changed_starts_anew_and_is_told(
     assert _rows_by_id(rows.keys, rows.rows, tags["posts"]) == _rows_by_id(kept.keys, kept.rows, tags["posts"])
 
 
+def test_an_encoded_number_keeps_its_own_layer_until_it_changes(files: tuple[str, ...], tmp_path: Path) -> None:
+    encoded = {"kind": "numeric", "encoding": {"kind": "piecewise_linear", "bins": 4, "dim": 3}}
+    spec = _changed(declared(), features={"age": encoded})
+    trainer, checkpoint = _trained(spec, files, tmp_path)
+    wider = _changed(spec, features={"length": encoded})
+    found, before = _warm(checkpoint, wider), trainer.snapshot().dense
+    assert {each for each in found.new if "numbers" in each} == {f"weights.{name}[length]" for name in _LAYER}
+    start = {weight.name: weight.initial(seed=1) for weight in type(trainer.ranker)(wider).weights.weights}
+    for name in _LAYER:
+        [kept], [moments] = before[f"weights/{name}"], before[f"m/{name}"]
+        np.testing.assert_array_equal(found.snapshot.dense[f"weights/{name}"], [start[name][0], kept])
+        np.testing.assert_array_equal(found.snapshot.dense[f"m/{name}"], [np.zeros_like(kept), moments])
+        assert moments.any()
+    assert not [name for name in _warm(checkpoint, spec, changed=("age",)).snapshot.dense if "numbers" in name]
+
+
 def _batches(files: tuple[str, ...]) -> Any:
     from trainer_module.input.local_reader import own_batches
 
@@ -230,7 +248,7 @@ def test_a_warm_start_begins_the_schedule_anew_and_keeps_moments_and_the_balance
         "schedule": {"kind": "cosine", "decay_steps": 5},
     }
     trainer, checkpoint = _trained(declared(**settings), files, tmp_path)
-    wider = _changed(declared(**settings), features={"length": {"kind": "numeric"}})
+    wider = _changed(declared(**settings), features={"length": LENGTH})
     accumulators = _warm(checkpoint, wider).snapshot.dense["a/experts/first/w"]
     np.testing.assert_array_equal(accumulators[0], 0.25)
     assert (accumulators[1:] > 0.25).any()
@@ -278,6 +296,40 @@ def test_layers_of_another_width_start_anew(base: Any) -> None:
     }
     assert set(found.new) == set(found.dropped) == changed
     assert "weights.heads/like/b" in found.loaded
+
+
+def test_an_ensemble_keeps_the_matrices_of_a_base_without_and_the_members_that_both_have(
+    base: Any, files: tuple[str, ...], tmp_path: Path
+) -> None:
+    def ensemble(members: int) -> RankerSpec:
+        return _changed(declared(), model={"ensemble": {"members": members}})
+
+    plain = base[0].snapshot().dense
+    found = _warm(base[1], ensemble(2))
+    name = "experts/first/w"
+    np.testing.assert_array_equal(found.snapshot.dense[f"weights/{name}"], plain[f"weights/{name}"])
+    assert {f"weights.{name}/r", f"weights.{name}/s", "weights.experts/first/b"} <= set(found.new)
+    assert not {f"weights/{name}/r", "weights/experts/first/b"} & found.snapshot.dense.keys()
+
+    trainer, checkpoint = _trained(ensemble(2), files, tmp_path)
+    two = trainer.snapshot().dense
+    found = _warm(checkpoint, ensemble(3))
+    start = {weight.name: weight.initial(1) for weight in _weights_of(ensemble(3))}
+    for weight in (f"{name}/r", f"{name}/s", "experts/first/b"):
+        three = found.snapshot.dense[f"weights/{weight}"]
+        np.testing.assert_array_equal(three[:2], two[f"weights/{weight}"])
+        np.testing.assert_array_equal(three[2], start[weight][2])
+        assert not np.array_equal(three[:2], start[weight][:2])
+        assert f"weights.{weight}[members/2]" in found.new
+    fewer = _warm(checkpoint, declared())
+    np.testing.assert_array_equal(fewer.snapshot.dense[f"weights/{name}"], two[f"weights/{name}"])
+    assert {f"weights.{name}/r", f"weights.{name}/s"} <= set(fewer.dropped)
+
+
+def _weights_of(ranker: RankerSpec) -> Any:
+    from trainer_module.ranker import Ranker
+
+    return Ranker(ranker).weights.weights
 
 
 def test_a_table_that_begins_to_keep_books_takes_the_end_of_the_base_and_one_that_ceases_drops_them(

@@ -65,6 +65,15 @@ def test_momentum_keeps_its_velocity_when_the_rate_changes() -> None:
     np.testing.assert_allclose(_after(declared, [1.0, 0.5, 0.0, 2.0]), w, atol=1e-6)
 
 
+def test_sgd_decays_matrices_alone() -> None:
+    w, u, is_matrix = START.astype(np.float64), np.zeros(12), np.arange(12) < 6
+    for gradient, factor in zip(_gradients(4), (1.0, 0.5, 0.5, 1.0), strict=True):
+        u = 0.9 * u + gradient
+        w = w - 0.1 * factor * (u + 0.2 * is_matrix * w)
+    declared = DenseSgd(kind="sgd", learning_rate=0.1, momentum=0.9, weight_decay=0.2)
+    np.testing.assert_allclose(_after(declared, [1.0, 0.5, 0.5, 1.0]), w, atol=1e-6)
+
+
 def test_adamw_is_adam_whose_matrices_alone_decay() -> None:
     w, m, v = START.astype(np.float64), np.zeros(12), np.zeros(12)
     is_matrix = np.arange(12) < 6

@@ -53,10 +53,13 @@ def test_dense_weights_are_those_of_the_model(declared: RankerSpec) -> None:
     assert _layouts(dense_weights(declared)) == _layouts(Ranker(declared).weights.weights)
 
 
+@pytest.mark.parametrize("ensemble", [None, {"members": 3}])
 @pytest.mark.parametrize("interaction", INTERACTIONS)
 @pytest.mark.parametrize("kind", MODELS)
-def test_every_architecture_has_the_weights_that_are_counted(kind: str, interaction: str) -> None:
-    model = {"kind": kind, **MODELS[kind], "interaction": INTERACTIONS[interaction]}
+def test_every_architecture_has_the_weights_that_are_counted(
+    kind: str, interaction: str, ensemble: dict[str, int] | None
+) -> None:
+    model = {"kind": kind, **MODELS[kind], "interaction": INTERACTIONS[interaction], "ensemble": ensemble}
     ranker = RankerSpec.model_validate_json(json.dumps({**_of_all_features(), "model": model}))
     assert _layouts(dense_weights(ranker)) == _layouts(Ranker(ranker).weights.weights)
     made: dict[str, int] = {}

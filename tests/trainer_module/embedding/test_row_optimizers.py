@@ -79,7 +79,9 @@ def test_rows_follow_numpy_for_six_steps_with_decay_and_a_schedule(
     from tests.trainer_module.embedding.sample_tables import Steps, group, keys
     from trainer_module.embedding.row_store import RowStore
 
-    tables = {"users": Table(dim=4, optimizer=first, l2=0.1)}
+    # Of FTRL the oracle keeps no z of a decayed row: `sangam validate` refuses it.
+    decay = 0.0 if isinstance(first, Ftrl) else 0.5
+    tables = {"users": Table(dim=4, optimizer=first, l2=0.1, weight_decay=decay)}
     if is_mixed:
         tables["posts"] = Table(dim=4, optimizer=second)
     store = RowStore(group(**tables), seed=5)
@@ -98,7 +100,9 @@ def test_rows_follow_numpy_for_six_steps_with_decay_and_a_schedule(
         for place, table in enumerate(tables.values()):
             scaled = table.optimizer.model_copy(update={"learning_rate": factor * table.optimizer.learning_rate})
             gradient = gradients[place] + table.l2 * w[place]
+            decayed = scaled.learning_rate * table.weight_decay * w[place]
             w[place], slots[place] = oracle(scaled, w[place], slots[place], gradient, step.step)
+            w[place] = w[place] - decayed
     for place, part in enumerate(asked):
         rows = store.read(store.find(tf.constant(part))).numpy()
         expected = np.concatenate([w[place], *slots[place]], axis=1)[:, : rows.shape[1]]

@@ -208,3 +208,18 @@ def test_a_restored_store_is_equal_bit_by_bit_log_and_counters_included() -> Non
     delta, expected = take_delta(other), take_delta(store)
     assert sorted(delta.keys) == sorted(expected.keys)
     assert delta.removed.tolist() == expected.removed.tolist() == keys(9).tolist()
+
+
+def test_every_row_is_counted_by_its_norm() -> None:
+    from tests.trainer_module.embedding.sample_tables import Steps, group, keys, table
+    from trainer_module.embedding.row_store import RowStore
+    from trainer_module.embedding.statistics import NORM_EDGES, statistics
+
+    store = RowStore(group(users=table()), seed=7)
+    Steps(store)(keys(*range(300_000)), gradients=0.0)  # More than are counted at once.
+    store.rows.scatter_update(tf.IndexedSlices(tf.fill([2, store.group.width], 1e6), [1, 2]))
+    norms = statistics({"g": store}, rank=0, ranks=1)["users"]["norms"]
+    rows = tf.gather(store.rows, tf.range(1, 300_001))[:, :4].numpy()
+    inside = np.clip(np.linalg.norm(rows, axis=1), NORM_EDGES[0], NORM_EDGES[-1])
+    np.testing.assert_array_equal(norms, np.histogram(inside, NORM_EDGES)[0])
+    assert norms[-1] == 2

@@ -42,6 +42,8 @@ def _train(job: ClusterJob, but: tuple[int, ...] = ()) -> tuple[int, ...]:
 
 
 def _server(job: ClusterJob, number: int) -> psutil.Process:
+    # Hosts start ranks and servers at the same time: on a busy machine the ranks may run first.
+    wait_until(lambda: job.server(number) is not None, 20, f"server {number} runs")
     server = job.server(number)
     assert server
     return server

@@ -24,6 +24,7 @@ def _declared(**changes: Any) -> Any:
         "checkpoint": {"every_steps": 9, "keep": 1},
         "dense_optimizer": {"kind": "adam", "learning_rate": 0.03},
         "shuffle_buffer": 100,
+        "average": {"kind": "ema", "decay": 0.9},
     }
     return declared(**{**settings, **changes})
 

@@ -14,7 +14,7 @@ def _judged(aucs: list[float], rmses: list[float] | None = None, *, epochs: int 
     ranker = RankerSpec.model_validate(
         {
             "name": "small",
-            "features": {"age": {"kind": "numeric"}},
+            "features": {"age": {"kind": "numeric", "normalize": "zscore"}},
             "tasks": {"like": {"kind": "binary"}, "buy": {"kind": "binary"}, "watch": {"kind": "regression"}},
             "model": {"kind": "mmoe"},
             "training": {

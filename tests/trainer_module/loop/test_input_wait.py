@@ -74,15 +74,17 @@ def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
     monkeypatch.setattr(epoch, "time", clock)
     for number, (read_s, step_s) in enumerate([(1.0, 3.0), (9.0, 1.0), (0.0, 1.0)]):
         report = history.report_of(number)
-        trainer, progress = Trainer(clock, step_s), SimpleNamespace(stepped=max)
+        trainer, progress = Trainer(clock, step_s), SimpleNamespace(stepped=lambda examples, losses: None)
         deque(epoch.train_epoch(trainer, _batches(clock, read_s), progress, report))
         assert (report.input_wait_s, report.seconds) == (BATCHES * read_s, BATCHES * (read_s + step_s))
     ranker = SimpleNamespace(tasks=("like", "watch"), weights=SimpleNamespace(size=1))
     trained = SimpleNamespace(ranks=1, step=15, ranker=ranker)
     written = job(tmp_path, declared(), ())
     Path(written.output_dir).mkdir()
+    manifest = SimpleNamespace(days=(), calibrations={})
+    unseen = SimpleNamespace(observer=None)
     run = SimpleNamespace(
-        job=written, trainer=trained, history=history, seconds=75.0, manifest=SimpleNamespace(days=())
+        job=written, trainer=trained, history=history, seconds=75.0, manifest=manifest, progress=unseen
     )
     write_report(run, {}, {})
     told = json.loads(written.report_file.read_text())

@@ -52,7 +52,7 @@ def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
     assert report.skipped == 0
     assert np.isfinite(history.losses()).all()
     assert history.losses()[-1, 0] < history.losses()[0, 0]
-    report.validation, _ = validate(trainer, batches, progress)
+    report.validation = validate(trainer, batches, progress).metrics
     unread: Any = None
     run = Run(made, trainer, unread, history, progress, manifest(ranks=1), InStepTrainer, 0)
     write_report(run, tables={}, exchange={})

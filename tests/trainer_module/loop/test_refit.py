@@ -27,6 +27,7 @@ def _train(directory: Path, files: tuple[str, ...], **stopping: Any) -> dict[str
         checkpoint={"every_steps": 9, "keep": 1},
         dense_optimizer={"kind": "adam", "learning_rate": 0.03},
         schedule={"kind": "cosine", "decay_steps": 200},
+        average={"kind": "last"},
     )
     made = job(directory, ranker, files[1:]).model_copy(
         update={"validation_files": files[:1], "days": BASE_DAYS, "validation_days": (VALIDATION_DAY,)}

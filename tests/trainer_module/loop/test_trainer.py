@@ -172,9 +172,10 @@ def test_bfloat16_is_for_products_alone(tmp_path: Path, files: tuple[str, ...]) 
     np.testing.assert_allclose(half_report.mean_losses(), full_report.mean_losses(), rtol=0.02)
 
 
-def test_dropout_is_of_training_alone(tmp_path: Path, files: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("place", ["model", "tables"])
+def test_dropout_is_of_training_alone(tmp_path: Path, files: tuple[str, ...], place: str) -> None:
     document = declared().model_dump(mode="json", exclude_unset=True)
-    document["model"]["dropout"] = 0.5
+    (document["model"] if place == "model" else document["tables"]["posts"])["dropout"] = 0.5
     dropping = RankerSpec.model_validate_json(json.dumps(document))
     trainer, report = _trained(dropping, files, tmp_path)
     (tmp_path / "all").mkdir()
@@ -206,7 +207,7 @@ def test_watch_times_are_validated_as_times_over_those_who_take_part(tmp_path: P
     times = np.concatenate([trainer.predict(batch)["watch"] for batch in batches])[:, 0]
     errors = (times - labels)[~np.isnan(labels)]
     assert 0 < len(errors) < len(labels)
-    results, _ = validate(trainer, batches, progress)
+    results = validate(trainer, batches, progress).metrics
     assert results["watch"]["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
 
 

@@ -49,6 +49,14 @@ def _sums(ranker: RankerSpec, logits: Any, labels: Any, *rest: Any) -> np.ndarra
             [1, 0, 1],
             [-a * (1 - p) ** 0.5 * np.log(p) for a, p in ((0.25, P[0]), (0.75, 1 - P[1]), (0.25, P[2]))],
         ),
+        (
+            {"kind": "binary", "loss": {"kind": "focal", "gamma": 2.0, "alpha": 0.25, "label_smoothing": 0.2}},
+            [1, 0, 1],
+            [
+                -y * 0.25 * (1 - p) ** 2 * np.log(p) - (1 - y) * 0.75 * p**2 * np.log(1 - p)
+                for y, p in zip((0.9, 0.1, 0.9), P, strict=True)
+            ],
+        ),
         ({"kind": "regression"}, [1, 1, 1], (Z - 1) ** 2),
         ({"kind": "regression", "loss": {"kind": "huber", "delta": 0.5}}, [1, 1, 1], [0.375, 0.875, 0.125]),
         ({"kind": "regression", "loss": {"kind": "log"}}, [0, 3, 9], (Z - np.log([1, 4, 10])) ** 2),
@@ -58,7 +66,17 @@ def _sums(ranker: RankerSpec, logits: Any, labels: Any, *rest: Any) -> np.ndarra
             [-1.5 * np.log(P[0]), -np.log(1 - P[1]), -0.5 * np.log(P[2])],
         ),
     ],
-    ids=["cross_entropy", "smoothed", "focal", "focal with alpha", "squared", "huber", "log", "watch_time"],
+    ids=[
+        "cross_entropy",
+        "smoothed",
+        "focal",
+        "focal with alpha",
+        "smoothed focal",
+        "squared",
+        "huber",
+        "log",
+        "watch_time",
+    ],
 )
 def test_each_loss_equals_numpy(task: dict[str, Any], labels: list[float], expected: Any) -> None:
     ranker = _declared({"y": task})
@@ -130,7 +148,7 @@ def test_predictions_are_probabilities_numbers_and_times() -> None:
         "logged": {"kind": "regression", "loss": {"kind": "log"}},
         "watch": {"kind": "watch_time", "unit": 60.0},
     }
-    found = predictions(_declared(tasks), tuple(tasks), tf.constant(np.repeat(Z[:, None], 5, 1)))
+    found = predictions(_declared(tasks), tuple(tasks), tf.constant(np.repeat(Z[:, None], 5, 1)), {})
     # He et al., section 6.3: q = p / (p + (1 - p) / w) with the share w of negatives kept.
     expected = [P, P / (P + (1 - P) / 0.1), Z, np.exp(Z) - 1, 60 * np.exp(Z)]
     for task, values in zip(tasks, expected, strict=True):

@@ -29,6 +29,8 @@ MODELS: dict[str, dict[str, Any]] = {
 INTERACTIONS: dict[str, dict[str, Any] | None] = {
     "none": None,
     "dcn_v2": {"kind": "dcn_v2", "deep_units": (7,)},
+    "low_rank": {"kind": "dcn_v2", "rank": 3},
+    "mixed": {"kind": "dcn_v2", "rank": 3, "num_experts": 2},
     "dlrm": {"kind": "dlrm", "bottom_units": (7,)},
 }
 
@@ -138,10 +140,13 @@ def test_gates_beyond_the_largest_k_get_neither_share_nor_gradient() -> None:
     )
 
 
+@pytest.mark.parametrize("ensemble", [None, {"members": 5}])
 @pytest.mark.parametrize("interaction", INTERACTIONS)
 @pytest.mark.parametrize("kind", MODELS)
-def test_every_architecture_learns_with_every_interaction_in_both_precisions(kind: str, interaction: str) -> None:
-    made = small(declared(kind, interaction=INTERACTIONS[interaction], dropout=0.5))
+def test_every_architecture_learns_with_every_interaction_in_both_precisions(
+    kind: str, interaction: str, ensemble: dict[str, int] | None
+) -> None:
+    made = small(declared(kind, interaction=INTERACTIONS[interaction], dropout=0.5, ensemble=ensemble))
     flat = tf.concat([tf.reshape(weight, [-1]) for weight in made.weights.values()], 0)
     assert flat.shape == [made.size]
     noise = Noise.of_step(seed=1, step=tf.constant(3), rank=0)
@@ -175,6 +180,11 @@ def test_dropout_is_a_function_of_seed_step_rank_and_layer_and_keeps_the_mean() 
     for changed in ({"seed": 2}, {"step": 8}, {"rank": 1}, {"name": "towers/b/0"}):
         # Two independent draws agree in 0.8^2 + 0.2^2 of the places.
         assert np.mean(first == dropped(**changed)) == pytest.approx(0.68, abs=0.02)
+    rates = np.array([0.0] * 25 + [0.5] * 25, np.float32)
+    by_column = Noise.of_step(seed=1, step=tf.constant(7), rank=0).dropout(x, rates, "tables").numpy()
+    assert (by_column[:, :25] == 1).all()
+    assert set(np.unique(by_column[:, 25:])) == {0.0, 2.0}
+    assert by_column[:, 25:].mean() == pytest.approx(1, abs=0.02)
 
 
 def test_there_is_no_dropout_in_prediction() -> None:

@@ -40,8 +40,9 @@ _SPEC = declared(
     ranks=2,
     batch_size_per_rank=16,
     evict_every_steps=5,
+    average={"kind": "ema", "decay": 0.9},
 )
-"""Tables that count how often each id was trained on; half of the tags have no room."""
+"""Tables that count how often each id was trained on; half of the tags have no room. Dense weights are averaged."""
 
 
 class Trained(NamedTuple):
@@ -85,7 +86,7 @@ def _assert_served_is_trained(made: TrainJob, base: Trained) -> None:
     dense = read_dense(_last(made), read_manifest(_last(made)))
     assert np.array_equal(
         np.sort(served_dense(made)),
-        np.sort(np.concatenate([array.ravel() for name, array in dense.items() if name.startswith("weights/")])),
+        np.sort(np.concatenate([array.ravel() for name, array in dense.items() if name.startswith("average/")])),
     )
 
 

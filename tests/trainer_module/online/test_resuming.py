@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from schemas.contracts.calibration import Calibration
 from schemas.contracts.training_job import TrainJob
 from tests.trainer_module.online.streams import online_job, write_segments
 from tests.trainer_module.sample_job import FIRST_EVENT_S, declared, write_examples
@@ -89,3 +90,29 @@ def test_a_change_of_the_first_segment_keeps_the_checkpoints(tmp_path: Path) -> 
     later = made.model_copy(update={"stream": made.stream.model_copy(update={"first": 2})})
     again, _, _ = _started(later)
     assert (again.segment, again.next_turn().segment) == (1, 2)
+
+
+def test_the_calibration_of_the_base_stays_and_a_daily_training_does_not_inherit_it(tmp_path: Path) -> None:
+    from trainer_module.checkpoint.manifest import read_manifest
+    from trainer_module.loop.start import load_trainer
+    from trainer_module.online.checkpointing import Checkpoints
+
+    base = tmp_path / "base"
+    fitted = {"like": Calibration(kind="platt", examples=9, positives=3, calibrated=(-0.5,), slope=0.75)}
+    trainer, start, _ = load_trainer(online_job(tmp_path / "first", declared(), base=None), None, rank=0, ranks=1)
+    manifest = start.manifest.model_copy(update={"calibrations": fitted})
+    first = Checkpoints(tmp_path, manifest, rank=0, keep=2, written_step=None)
+    first.write_to(base, trainer, start.history, segment=0)
+
+    made = online_job(tmp_path, declared(), base=base)
+    records = first_examples(write_examples(tmp_path / "data", num_files=1), _ROWS)
+    write_segments(tmp_path / "examples", records, rows=_ROWS)
+    learner, checkpoints, trainer = _started(made)
+    learner.train(1)
+    saved = _save(learner, checkpoints, trainer)
+    assert trainer.ranker.calibrations == read_manifest(saved).calibrations == fitted
+    assert _started(made)[2].ranker.calibrations == fitted
+
+    daily = made.model_copy(update={"stream": None, "checkpoint_dir": str(tmp_path / "daily")})
+    trainer, start, _ = load_trainer(daily, None, rank=0, ranks=1)
+    assert (trainer.ranker.calibrations, start.manifest.calibrations, start.manifest.step) == ({}, {}, 0)

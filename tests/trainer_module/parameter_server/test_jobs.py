@@ -66,8 +66,9 @@ def of_two_ranks(tmp_path_factory: pytest.TempPathFactory, files: tuple[str, ...
 def test_with_staleness_0_a_job_of_one_rank_learns_what_one_in_step_learns(
     tmp_path: Path, files: tuple[str, ...]
 ) -> None:
-    train_alone(made_job(tmp_path / "sync", _spec(None), files))
-    train_served(made_job(tmp_path / "stale", _spec({"kind": "stale", "staleness": 0}), files))
+    average = {"kind": "last"}
+    train_alone(made_job(tmp_path / "sync", _spec(None, average=average), files))
+    train_served(made_job(tmp_path / "stale", _spec({"kind": "stale", "staleness": 0}, average=average), files))
     _assert_same(tmp_path / "stale", tmp_path / "sync", 1e-6)
     assert _report(tmp_path / "stale")["sync"]["staleness"] == {"0": NUM_BATCHES}
 
@@ -139,9 +140,9 @@ class _Latest(Service):
         pushed: gradients of each batch by group, and their scale.
     """
 
-    def __init__(self, made: TrainJob, attempt: str, server: int, *, every: int | None = None, pause_s: float = 0.0):
+    def __init__(self, made: TrainJob, attempt: str, server: int, *, every: int | None = None):
         sync = made.ranker.training.sync
-        self._t, self._every, self._pause_s = sync.staleness, every, pause_s  # type: ignore[union-attr]
+        self._t, self._every = sync.staleness, every  # type: ignore[union-attr]
         self._before = 0
         self.pulled: dict[tuple[int, int], dict[str, tuple[Any, Any]]] = {}
         self.pushed: dict[tuple[int, int], tuple[dict[str, Any], float]] = {}
@@ -153,7 +154,6 @@ class _Latest(Service):
         return super()._begin(caller, arrays)
 
     def _pull(self, caller: Caller, arrays: list[Any]) -> Any:
-        time.sleep(self._pause_s)
         answered = super()._pull(caller, arrays)
         keys, rows = arrays[1 : 1 + len(self._groups)], answered[1 : 1 + len(self._groups)]
         with self._changed_pulls:
@@ -237,15 +237,22 @@ class _Stopping(_Latest):
 
 
 def test_a_stale_job_that_was_resumed_ends_with_the_bits_of_an_undisturbed_one(
-    tmp_path: Path, files: tuple[str, ...]
+    tmp_path: Path, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = 5
-    spec = _spec({"kind": "stale", "staleness": 2}, checkpoint={"every_steps": every, "keep": 1})
+    from trainer_module.loop.checkpointing import Checkpointer
+
+    as_it_is, every = Checkpointer.after_step, 5
+    average = {"kind": "last"}
+    spec = _spec({"kind": "stale", "staleness": 2}, checkpoint={"every_steps": every, "keep": 1}, average=average)
 
     def late(kind: type[_Latest]) -> Any:
-        # The pause leaves the time to write each checkpoint before the next is due.
-        return lambda *of: kind(*of, every=every, pause_s=0.05)
+        return lambda *of: kind(*of, every=every)
 
+    def wait_for_the_disk(checkpointer: Checkpointer) -> None:
+        as_it_is(checkpointer)
+        checkpointer.writer.finish()
+
+    monkeypatch.setattr(Checkpointer, "after_step", wait_for_the_disk)
     train_served(made_job(tmp_path / "undisturbed", spec, files), service_of=late(_Latest))
     disturbed = made_job(tmp_path / "disturbed", spec, files)
     with pytest.raises(RuntimeError, match="a parameter server refused"):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.contracts.statistics import Boundaries, FeatureStatistics, Scale, Statistics, without_analysis
+from schemas.contracts.statistics import Bins, Boundaries, FeatureStatistics, Scale, Statistics, without_analysis
 from schemas.derived.outputs import outputs
 from schemas.spec import Inputs
 
@@ -20,9 +20,16 @@ INPUTS = Inputs.model_validate_json(
     json.dumps(
         {
             "features": {
-                "price": {"kind": "numeric", "missing": 1},
-                "position": {"kind": "numeric", "type": "int", "log": True, "clip": [0, 10], "at_serving": 3},
-                "same": {"kind": "numeric"},
+                "price": {"kind": "numeric", "normalize": "zscore", "missing": 1},
+                "position": {
+                    "kind": "numeric",
+                    "normalize": "zscore",
+                    "type": "int",
+                    "log": True,
+                    "clip": [0, 10],
+                    "at_serving": 3,
+                },
+                "same": {"kind": "numeric", "normalize": "zscore"},
                 "bucket": {"kind": "buckets", "column": "price", "num_buckets": 2, "missing": 1},
                 "price_row": {
                     "kind": "buckets",
@@ -314,7 +321,8 @@ def _num_operations(times: int) -> int:
     from trainer_module.transforms.preprocessing import preprocessing_fn
 
     kinds = {
-        "scored": {"kind": "numeric", "missing": 0, "clip": [0, 1], "log": True},
+        "scored": {"kind": "numeric", "normalize": "zscore", "missing": 0, "clip": [0, 1], "log": True},
+        "binned": {"kind": "numeric", "missing": "learned", "encoding": {"kind": "piecewise_linear", "bins": 3}},
         "cut": {"kind": "buckets", "num_buckets": 4},
         "text": {"kind": "id", "type": "string", "table": "texts"},
         "number": {"kind": "id", "type": "int", "table": "numbers", "missing_row": True},
@@ -325,7 +333,11 @@ def _num_operations(times: int) -> int:
     features = {f"{name}_{each}": feature for name, feature in kinds.items() for each in range(times)}
     declared = Inputs.model_validate_json(json.dumps({"features": features, "tasks": {"like": {"kind": "binary"}}}))
     types = {"float": tf.float32, "int": tf.int64, "string": tf.string}
-    found = {"scored": Scale(offset=0.5, width=0.1), "cut": Boundaries(lowest=(1.0, 2.0, 3.0))}
+    found = {
+        "scored": Scale(offset=0.5, width=0.1),
+        "binned": Bins(ends=(1.0, 2.0)),
+        "cut": Boundaries(lowest=(1.0, 2.0, 3.0)),
+    }
     statistics = Statistics(
         code="",
         features={

@@ -17,7 +17,7 @@ INPUTS = Inputs.model_validate_json(
         {
             "features": {
                 "plain": {"kind": "numeric", "column": "x", "normalize": "none"},
-                "scored": {"kind": "numeric", "column": "x", "clip": [0, 100], "log": True},
+                "scored": {"kind": "numeric", "normalize": "zscore", "column": "x", "clip": [0, 100], "log": True},
                 "scaled": {"kind": "numeric", "type": "int", "column": "hour", "normalize": "minmax"},
                 "filled": {"kind": "numeric", "column": "y", "missing": 7, "normalize": "none"},
                 "user": {"kind": "id", "column": "user_id", "type": "string", "table": "users", "missing": "nobody"},

@@ -12,7 +12,7 @@ from components.steps.evaluator.metrics.totals import Part
 from components.steps.evaluator.metrics.totals_histogram import Floats
 
 Target = tuple[str, str]
-"""A model, `candidate` or `baseline`, and a task."""
+"""A model, `candidate`, `baseline` or `uncalibrated`, and a task."""
 
 
 @dataclass(frozen=True)

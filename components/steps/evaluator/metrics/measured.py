@@ -1,10 +1,10 @@
-"""The file of an evaluation's results: metrics of both models by slice and task, with intervals and replicates.
+"""The file of an evaluation's results: metrics of the models by slice and task, with intervals and replicates.
 
 `metrics.parquet` has a row for each slice, model, task and metric. `slice` is a JSON list of features and values.
 `replicates` are the metric in every replicate of the bootstrap, in which an example counts as often for both models.
 `calibration_buckets` is JSON, in the row of `calibration` of a binary task: ten lists of equally many examples by
 rising prediction, each `{"mean_prediction": …, "mean_label": …, "num_examples": …}`; examples of equal prediction stay
-together.
+together. `curve` is JSON, in the row of `auc` of a binary task over all examples: `reports.curves.Curve`.
 """
 
 import json
@@ -18,15 +18,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tfx.dsl.io import fileio
 
+from components.reports.curves import CURVE_COLUMN
 from components.steps.evaluator.metrics.block import Target
 from components.steps.evaluator.metrics.bootstrap import interval
 from components.steps.evaluator.metrics.tally import Result
 from schemas.spec import Inputs
-from schemas.spec.metrics import slice_name
+from schemas.spec.metrics import UNCALIBRATED_METRIC, slice_name, without_weights
 from schemas.spec.release import Evaluation
 
-CANDIDATE, BASELINE = "candidate", "baseline"
-"""Names of the two models."""
+CANDIDATE, BASELINE, UNCALIBRATED = "candidate", "baseline", "uncalibrated"
+"""Names of the models. The last is the candidate without its calibrations, for the tasks that have one."""
+_BEFORE = ("calibration", "calibration_error", "log_loss")
+"""Metrics of the uncalibrated candidate that a verdict shows beside its own."""
 METRICS_FILE = "metrics.parquet"
 _SCHEMA = pa.schema(
     [
@@ -39,6 +42,7 @@ _SCHEMA = pa.schema(
         ("upper", pa.float64()),
         ("replicates", pa.list_(pa.float64())),
         ("calibration_buckets", pa.string()),
+        (CURVE_COLUMN, pa.string()),
     ]
 )
 """`value`, `lower` and `upper` are null where undefined; `replicates` where there is no interval."""
@@ -86,14 +90,15 @@ class SliceResult:
 
 def encoded(slice_key: str, results: Mapping[Target, Result], level: float) -> list[Row]:
     """Returns the rows of a slice, with intervals of the level."""
+    is_all = not json.loads(slice_key)
     return [
-        _row(slice_key, target, name, values, level, result.buckets if name == "calibration" else [])
+        _row(slice_key, target, name, values, level, result, is_all=is_all)
         for target, result in results.items()
         for name, values in ({name: [value] for name, value in result.report.items()} | result.metrics).items()
     ]
 
 
-def _row(slice_key: str, target: Target, name: str, values: Any, level: float, buckets: list[Bucket]) -> Row:
+def _row(slice_key: str, target: Target, name: str, values: Any, level: float, result: Result, *, is_all: bool) -> Row:
     value, replicates = float(values[0]), list(map(float, values[1:]))
     ends = interval(replicates, level) if math.isfinite(value) else None
     lower, upper = ends or (None, None)
@@ -106,7 +111,8 @@ def _row(slice_key: str, target: Target, name: str, values: Any, level: float, b
         "lower": lower,
         "upper": upper,
         "replicates": replicates if ends else None,
-        "calibration_buckets": json.dumps(buckets) if buckets else None,
+        "calibration_buckets": json.dumps(result.buckets) if name == "calibration" and result.buckets else None,
+        CURVE_COLUMN: result.curve.model_dump_json() if name == "auc" and is_all and result.curve else None,
     }
 
 
@@ -137,8 +143,12 @@ def read_measured(folder: str, inputs: Inputs, evaluation: Evaluation) -> dict[s
     for row in rows:
         name, features = _named(dict(json.loads(row["slice"])), inputs, evaluation)
         result = results.setdefault(name, SliceResult(candidate={task: {} for task in inputs.tasks}, features=features))
-        side = result.candidate if row["model"] == CANDIDATE else result.baseline
-        side.setdefault(row["task"], {})[row["metric"]] = _measured(row)
+        side, metric = (result.baseline if row["model"] == BASELINE else result.candidate), row["metric"]
+        if row["model"] == UNCALIBRATED:
+            if without_weights(metric) not in _BEFORE:
+                continue
+            metric = UNCALIBRATED_METRIC + metric
+        side.setdefault(row["task"], {})[metric] = _measured(row)
         if row["model"] == CANDIDATE and row["calibration_buckets"] is not None:
             result.calibration_buckets[row["task"]] = json.loads(row["calibration_buckets"])
     return results

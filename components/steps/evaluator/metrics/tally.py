@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from components.reports.curves import Curve
 from components.steps.evaluator.metrics.block import Block, Target, joined
 from components.steps.evaluator.metrics.draws import Draws
 from components.steps.evaluator.metrics.group_metrics import MeanSums
@@ -35,11 +36,13 @@ class Result:
         metrics: of the data, then of each replicate; NaN where undefined.
         report: counts and means.
         buckets: calibration by tenths of the examples.
+        curve: of a binary task; None where it is undefined.
     """
 
     metrics: dict[str, Floats]
     report: dict[str, float]
     buckets: list[dict[str, float]]
+    curve: Curve | None
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,16 @@ class Measures:
     seed: int
 
 
-def new_totals(kind: str, *, is_weighted: bool) -> NewTotals:
+def new_totals(kind: str, *, is_weighted: bool, has_intervals: bool = True) -> NewTotals:
     """Returns what makes the totals of a task of kind `binary` or `regression`."""
     totals: NewTotals = BinaryTotals if kind == "binary" else RegressionTotals
-    return functools.partial(WeightedTotals, totals) if is_weighted else totals
+    totals = functools.partial(WeightedTotals, totals) if is_weighted else totals
+    return totals if has_intervals else functools.partial(_without_replicates, totals)
+
+
+def _without_replicates(totals: NewTotals, replicates: int, seed: int) -> Totals:
+    del replicates
+    return totals(0, seed)
 
 
 class Tally:
@@ -130,7 +139,7 @@ class Tally:
             metrics[name] = sums.mean()[: 1 + replicates] * defined
             for count, value in zip(_COUNTS.get(name.split("_")[0], ()), (sums.counted, sums.skipped), strict=False):
                 report[count] = float(value)
-        return Result(metrics, report, totals.buckets())
+        return Result(metrics, report, totals.buckets(), totals.curve())
 
     def _wait(self, blocks: list[Block]) -> None:
         self._waiting += blocks

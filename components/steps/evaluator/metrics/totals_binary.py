@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from components.reports.curves import Curve
+from components.steps.evaluator.metrics.curves import curve_of
 from components.steps.evaluator.metrics.draws import Draws
 from components.steps.evaluator.metrics.totals import Part, Sums, own_weights, weighted
 from components.steps.evaluator.metrics.totals_histogram import (
@@ -86,6 +88,10 @@ class BinaryTotals:
             for prediction, positive, count in zip(predictions.tolist(), positives.tolist(), rows.tolist(), strict=True)
             if count
         ]
+
+    def curve(self) -> Curve | None:
+        """Returns the curves of the task; None if undefined."""
+        return curve_of(self.exact) if self.sums.is_defined else None
 
 
 def _entropy(rate: Floats) -> Floats:

@@ -53,3 +53,7 @@ class RegressionTotals:
     def buckets(self) -> list[dict[str, float]]:
         """Returns an empty list: only probabilities have calibration buckets."""
         return []
+
+    def curve(self) -> None:
+        """Returns None: only binary tasks have curves."""
+        return None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from components.reports.curves import Curve
 from components.steps.evaluator.metrics.draws import Draws
 from components.steps.evaluator.metrics.totals import Part, Sums
 from components.steps.evaluator.metrics.totals_binary import BinaryTotals
@@ -47,3 +48,7 @@ class WeightedTotals:
     def buckets(self) -> list[dict[str, float]]:
         """Returns the calibration by tenths of the examples, each counting once."""
         return self.plain.buckets()
+
+    def curve(self) -> Curve | None:
+        """Returns the curves of the plain totals."""
+        return self.plain.curve()

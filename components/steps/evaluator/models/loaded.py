@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow as tf
 from tfx.dsl.io import fileio
 
-from schemas.contracts.export import DESCRIPTION_FILE, read_header
+from schemas.contracts.calibration import Calibration
+from schemas.contracts.export import DESCRIPTION_FILE, read_description, read_header
 from schemas.errors import UserError
 
 _LOCK = threading.Lock()
@@ -46,14 +47,34 @@ def load_custom_ops(path: str) -> None:
     Raises:
         ValueError: for a package that no export of Sangam needs.
     """
-    description = os.path.join(path, DESCRIPTION_FILE)
-    if not fileio.exists(description):
+    content = _description(path)
+    if content is None:
         return
-    with fileio.open(description, "rb") as file:
-        content = file.read()
     try:
-        header = read_header(description, content)
+        header = read_header(os.path.join(path, DESCRIPTION_FILE), content)
     except UserError as error:
         raise ValueError(str(error)) from error
     if header.custom_ops:
         importlib.import_module(header.custom_ops)
+
+
+def calibrations_of(path: str) -> dict[str, Calibration]:
+    """Returns the calibrations by which an exported model predicts, by task; none of a model that says nothing.
+
+    Raises:
+        UserError: its description is damaged, or of another format.
+    """
+    content = _description(path)
+    if content is None:
+        return {}
+    tasks = read_description(os.path.join(path, DESCRIPTION_FILE), content).tasks
+    return {name: task.calibration for name, task in tasks.items() if task.calibration is not None}
+
+
+def _description(path: str) -> bytes | None:
+    file = os.path.join(path, DESCRIPTION_FILE)
+    if not fileio.exists(file):
+        return None
+    with fileio.open(file, "rb") as opened:
+        content: bytes = opened.read()
+    return content

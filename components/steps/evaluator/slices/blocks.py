@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from components.steps.evaluator.metrics.block import Block
 from components.steps.evaluator.metrics.columns import MISSING, example_ids, first_values, keys, numbers
 from components.steps.evaluator.metrics.group_sums import GROUP, LIST, SliceCodes
+from components.steps.evaluator.metrics.measured import CANDIDATE, UNCALIBRATED
 from components.steps.evaluator.metrics.settings import Settings
 from components.steps.evaluator.metrics.totals_histogram import Floats
+from components.steps.evaluator.metrics.uncalibrated import uncalibrated
 from components.steps.evaluator.models.scoring import Scores
 from components.steps.evaluator.plan import Plan
 from components.steps.evaluator.slices.slicing import slice_codes
@@ -33,7 +35,7 @@ def block_of(batch: pa.RecordBatch, scores: Scores, plan: Plan) -> tuple[Block, 
         units=np.where(drawn_by != MISSING, drawn_by, ids),
         groups={name: keys(values[part.by]) for name, part in groupings.items() if part is not None},
         labels={task: _labels(batch, column, settings, task, weights) for task, column in plan.labels.items()},
-        scores={(model, task): _scores(scores.by_model[model].get(task), len(ids)) for model, task in plan.targets},
+        scores={(model, task): _scores_of(scores, model, task, len(ids), plan) for model, task in plan.targets},
         masked=frozenset(settings.masked),
         weights={task: np.nan_to_num(of_task, nan=0.0) for task, of_task in weights.items()},
     )
@@ -61,6 +63,12 @@ def _labels(batch: pa.RecordBatch, column: str, settings: Settings, task: str, w
     if task in settings.masked and task in weights:
         labels = np.where(np.isnan(weights[task]), np.nan, labels)
     return labels
+
+
+def _scores_of(scores: Scores, model: str, task: str, size: int, plan: Plan) -> NDArray[np.floating[Any]]:
+    if model == UNCALIBRATED:
+        return uncalibrated(_scores(scores.by_model[CANDIDATE].get(task), size), plan.calibrations[task])
+    return _scores(scores.by_model[model].get(task), size)
 
 
 def _scores(values: NDArray[Any] | None, size: int) -> NDArray[np.floating[Any]]:

@@ -19,9 +19,15 @@ from components.steps.example_gen.files.day_files import (
 from components.steps.example_gen.files.listing import FileFacts, Storage
 from components.steps.example_gen.files.newest import newest_day
 from components.steps.example_gen.files.source_files import logs_of, source_files
-from schemas.derived.days import Day, file_pattern, parse_day, window
+from schemas.derived.days import Day, file_pattern, parse_day
+from schemas.derived.days import window as window_of
+from schemas.derived.history import days_of_history
 from schemas.errors import UserError
+from schemas.spec import Inputs
 from schemas.spec.data import EVAL, TRAIN, DayLogs, Logs, SplitLogs
+
+HISTORY = "history"
+"""Stands for the split of files that are read only for what happened on their days."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class Files:
         files: by split, then day, then path.
         missing_days: days of the window without files, in order.
         sources: what is joined to `files`, with the name of the source as split; by name, then day, then path.
+        history: of days before those of the splits, with `HISTORY` as split; by day, then path.
     """
 
     date: str | None
@@ -58,11 +65,12 @@ class Files:
     files: tuple[DataFile, ...]
     missing_days: tuple[str, ...] = ()
     sources: tuple[DataFile, ...] = ()
+    history: tuple[DataFile, ...] = ()
 
     @property
     def all_files(self) -> list[DataFile]:
         """Returns every file that is read, once: two sources may read the same."""
-        return list({file.path: file for file in (*self.sources, *self.files)}.values())
+        return list({file.path: file for file in (*self.sources, *self.history, *self.files)}.values())
 
     def of_split(self, split: str) -> list[DataFile]:
         """Returns the files of one split."""
@@ -73,7 +81,9 @@ class Files:
         return {split: sorted({file.day for file in self.of_split(split) if file.day}) for split in self.splits}
 
 
-def resolve(logs: Logs, date: str, data_root: str, storage: Storage, *, after: str = "") -> Files:
+def resolve(
+    logs: Logs, date: str, data_root: str, storage: Storage, *, after: str = "", inputs: Inputs | None = None
+) -> Files:
     """Returns the files that a run reads.
 
     Args:
@@ -82,6 +92,7 @@ def resolve(logs: Logs, date: str, data_root: str, storage: Storage, *, after: s
         data_root: folder that the patterns are relative to.
         storage: of the logs.
         after: YYYY-MM-DD: leave out the days of the window up to this one, which the base was trained on.
+        inputs: whose features say which earlier days are read for their history; None: none.
 
     Raises:
         UserError: for an invalid date, days or splits without files (all at once), special files, and files that match
@@ -89,7 +100,7 @@ def resolve(logs: Logs, date: str, data_root: str, storage: Storage, *, after: s
     """
     match logs:
         case DayLogs():
-            return _resolve_days(logs, date, data_root, storage, after)
+            return _resolve_days(logs, date, data_root, storage, after, inputs)
         case SplitLogs():
             return _resolve_splits(logs, data_root, storage)
         case _:
@@ -107,7 +118,7 @@ def days_of_window(logs: DayLogs, date: str) -> dict[str, list[Day]]:
     except ValueError as error:
         raise UserError(f"date: {error}") from None
     try:
-        return window(logs, day)
+        return window_of(logs, day)
     except OverflowError:
         raise UserError(
             f"date: the window of {logs.train_days} days before it begins before year 1 (got {date})"
@@ -178,7 +189,7 @@ def fingerprint(files: Files, data_root: str, digests: Mapping[str, str]) -> str
     """
     rows = [
         [file.split, file.day, posixpath.relpath(file.path, data_root or "."), digests[file.path]]
-        for file in (*files.files, *files.sources)
+        for file in (*files.files, *files.history, *files.sources)
     ]
     return hashlib.sha256(json.dumps([files.date, rows]).encode()).hexdigest()
 
@@ -195,9 +206,12 @@ def changed_files(before: Files, after: Files) -> list[str]:
     return [f"{path}: {texts[path]}" for path in sorted(texts)]
 
 
-def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, after: str) -> Files:
+def _resolve_days(
+    logs: DayLogs, date: str, data_root: str, storage: Storage, after: str, inputs: Inputs | None
+) -> Files:
     days_of = days_of_window(logs, date)
-    days_of[TRAIN] = [each for each in days_of[TRAIN] if each.isoformat() > after]
+    window = days_of[TRAIN]
+    days_of[TRAIN] = [each for each in window if each.isoformat() > after]
     split_days = [(split, each) for split, days in days_of.items() for each in days]
     listed = listed_days(logs, [each for _, each in split_days], data_root, storage)
     require_regular(each for of_day in listed for each in of_day)
@@ -207,7 +221,10 @@ def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, af
         for each in of_day
         if each.facts
     ]
-    _require_no_file_twice(files_of_days)
+    first = min(days_of[TRAIN], default=days_of[EVAL][0])
+    earlier = days_of_history(inputs, window, first) if inputs else []
+    history = _history_files(logs, earlier, data_root, storage)
+    _require_no_file_twice([*history, *files_of_days])
     present = {file.day for file in files_of_days if file.day}
     all_days = [each.isoformat() for days in days_of.values() for each in days]
     files = Files(date=date, splits=tuple(days_of), files=tuple(files_of_days))
@@ -216,10 +233,21 @@ def _resolve_days(logs: DayLogs, date: str, data_root: str, storage: Storage, af
         raise UserError(_no_files(logs, missing, data_root, storage))
     if missing:
         _require_days(logs, files, missing, data_root)
-    days = [parse_day(day) for day in sorted(present)]
+    days = [parse_day(day) for day in sorted(present.union(file.day for file in history if file.day))]
     joined = source_files(logs, days, data_root, storage)
     of_sources = [DataFile(each.path, name, day.isoformat(), each.facts) for name, day, each in joined if each.facts]
-    return replace(files, missing_days=missing, sources=tuple(of_sources))
+    return replace(files, missing_days=missing, sources=tuple(of_sources), history=history)
+
+
+def _history_files(logs: DayLogs, days: Sequence[Day], data_root: str, storage: Storage) -> tuple[DataFile, ...]:
+    listed = listed_days(logs, days, data_root, storage)
+    require_regular(each for of_day in listed for each in of_day)
+    return tuple(
+        DataFile(each.path, HISTORY, day.isoformat(), each.facts)
+        for day, of_day in zip(days, listed, strict=True)
+        for each in of_day
+        if each.facts
+    )
 
 
 def _no_files(logs: DayLogs, missing: Sequence[str], data_root: str, storage: Storage) -> str:

@@ -32,7 +32,7 @@ def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
     """Checks that there is a record; the columns are known only after reading all records."""
     del columns
     try:
-        first = next(_records(file, path), None)
+        first = next(records_of(file, path), None)
     except UserError as error:
         return Inspection(problems=(str(error),))
     return Inspection(is_empty=first is None)
@@ -46,7 +46,7 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
     """
     # Without a schema: the types come from the file, and an absent column differs from an empty one.
     decoder = ExamplesToRecordBatchDecoder()
-    records = _records(file, path)
+    records = records_of(file, path)
     while chunk := list(islice(records, _BATCH_RECORDS)):
         readable = chunk
         try:
@@ -65,7 +65,12 @@ def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]
         yield Rows(selected, absent=absent, num_unreadable=len(chunk) - len(readable), unread=found - wanted)
 
 
-def _records(file: BinaryIO, path: str) -> Iterator[bytes]:
+def records_of(file: BinaryIO, path: str) -> Iterator[bytes]:
+    """Yields the records as they are written.
+
+    Raises:
+        UserError: the file is no TFRecord file, or is corrupt or truncated.
+    """
     plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.endswith(".gz") else file
     num_records = 0
     try:

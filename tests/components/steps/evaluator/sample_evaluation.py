@@ -28,8 +28,8 @@ INPUTS = Inputs.model_validate_json(
     json.dumps(
         {
             "features": {
-                "x": {"kind": "numeric"},
-                "noise": {"kind": "numeric"},
+                "x": {"kind": "numeric", "normalize": "zscore"},
+                "noise": {"kind": "numeric", "normalize": "zscore"},
                 "tab": {"kind": "id", "type": "string", "table": "tabs", "column": "tab_name"},
             },
             "tasks": {

@@ -16,6 +16,7 @@ from components.steps.evaluator.plan import plan_of
 from components.steps.evaluator.slices.measuring import measure as measured_by
 from components.steps.evaluator.slices.new_ids import features_with_known_ids
 from pipelines.beam import BEAM_ARGS
+from schemas.contracts.calibration import Calibration
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation, Gate
 from tests.components.steps.evaluator.sample_evaluation import examples_artifact
@@ -25,7 +26,7 @@ INPUTS = Inputs.model_validate_json(
     json.dumps(
         {
             "features": {
-                "x": {"kind": "numeric"},
+                "x": {"kind": "numeric", "normalize": "zscore"},
                 "tab": {"kind": "id", "type": "string", "table": "t", "column": "tab_name"},
                 "language": {"kind": "id", "type": "string", "table": "t"},
                 "user": {"kind": "id", "type": "int", "table": "t", "column": "user_id"},
@@ -59,6 +60,13 @@ EVALUATION = Evaluation.model_validate_json(
         }
     )
 )
+CALIBRATIONS = {
+    "like": Calibration(
+        kind="isotonic", examples=9, positives=3, logits=(-3.0, -1.0, 2.0), calibrated=(-2.0, -1.5, 1.0)
+    ),
+    "buy": Calibration(kind="platt", examples=9, positives=3, calibrated=(0.5,), slope=2.0),
+}
+"""Said to be those of the candidate."""
 GATES = (Gate(task="like", metric="auc", slice={"language": "hi"}, at_least=0.5),)
 
 
@@ -136,7 +144,13 @@ def export(uri: Path, *, noise: float, known_ids: bool) -> None:
 def measure(folder: Path, *, examples: Path, model: Path, baseline: Path | None) -> dict[str, SliceResult]:
     """Runs Beam as the evaluator's executor does, and reads what it wrote."""
     tasks = ["like", "watch"] if baseline else []
-    plan = plan_of(inputs=INPUTS, evaluation=EVALUATION, gates=GATES, baseline_tasks=tasks)
+    plan = plan_of(
+        inputs=INPUTS,
+        evaluation=EVALUATION,
+        gates=GATES,
+        baseline_tasks=tasks,
+        calibrations=CALIBRATIONS if baseline else {},
+    )
     paths = {CANDIDATE: str(model / "Format-Serving")} | (
         {BASELINE: str(baseline / "Format-Serving")} if baseline else {}
     )

@@ -195,7 +195,7 @@ def test_labels_of_one_class_fail_the_gate_with_a_reason_even_at_bound_zero(
     world: Any, examples: Path, models: Path, tmp_path: Path
 ) -> None:
     inputs = world.INPUTS.model_validate_json(
-        '{"features": {"x": {"kind": "numeric"}}, "tasks": {"never": {"kind": "binary"}}}'
+        '{"features": {"x": {"kind": "numeric", "normalize": "zscore"}}, "tasks": {"never": {"kind": "binary"}}}'
     )
     gate = world.LIKE.model_copy(update={"task": "never", "at_least": 0.0})
     bless(tmp_path, tmp_path / "gone")

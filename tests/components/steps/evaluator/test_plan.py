@@ -74,7 +74,10 @@ def test_the_plan_has_the_columns_of_all_that_slices_groups_and_is_drawn(spec: A
 
 def test_the_plan_names_the_tasks_in_which_not_every_example_takes_part() -> None:
     def plan(**tasks: Any) -> Any:
-        document = {"features": {"x": {"kind": "numeric"}}, "tasks": {"like": {"kind": "binary"}} | tasks}
+        document = {
+            "features": {"x": {"kind": "numeric", "normalize": "zscore"}},
+            "tasks": {"like": {"kind": "binary"}} | tasks,
+        }
         return plan_of(inputs=Inputs.model_validate(document), evaluation=Evaluation(), gates=())
 
     masked = plan(

@@ -24,8 +24,8 @@ INPUTS = Inputs.model_validate_json(
         "post": {"kind": "id", "type": "int", "table": "posts", "missing": 0},
         "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean"},
         "history": {"kind": "sequence", "type": "int", "table": "posts", "max_length": 5},
-        "price": {"kind": "numeric", "missing": 0},
-        "hour": {"kind": "numeric", "type": "int"}
+        "price": {"kind": "numeric", "normalize": "zscore", "missing": 0},
+        "hour": {"kind": "numeric", "normalize": "zscore", "type": "int"}
     },
     "tasks": {"like": {"kind": "binary"}, "rating": {"kind": "regression"}}
     }"""

@@ -18,9 +18,9 @@ MIDNIGHT = {day: 1_709_078_400 + 86_400 * number for number, day in enumerate([*
 INPUTS = Inputs.model_validate_json(
     """{
     "features": {
-        "price": {"kind": "numeric", "missing": 0},
+        "price": {"kind": "numeric", "normalize": "zscore", "missing": 0},
         "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean"},
-        "hour": {"kind": "numeric", "type": "int"}
+        "hour": {"kind": "numeric", "normalize": "zscore", "type": "int"}
     },
     "tasks": {"like": {"kind": "binary"}, "file": {"kind": "regression"}},
     "event_time": "at"

@@ -127,7 +127,9 @@ def test_negatives_are_sampled_in_the_train_split_alone_and_the_same_wherever_th
     from components.reports.artifact_files import read_ingestion
 
     task = {"click": {"kind": "binary", "keep_negatives": 0.25}}
-    inputs = Inputs.model_validate({"features": {"n": {"kind": "numeric", "type": "int"}}, "tasks": task})
+    inputs = Inputs.model_validate(
+        {"features": {"n": {"kind": "numeric", "normalize": "zscore", "type": "int"}}, "tasks": task}
+    )
     rows = [{"n": number, "click": int(number % 5 == 0)} for number in range(1_000)]
     kept = []
     for name in ("here", "there"):

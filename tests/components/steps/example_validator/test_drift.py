@@ -28,9 +28,9 @@ INPUTS = Inputs.model_validate_json(
             "features": {
                 "tab": {"kind": "id", "type": "string", "table": "tabs", "column": "tab_name"},
                 "post": {"kind": "id", "type": "int", "table": "posts"},
-                "age": {"kind": "numeric", "missing": 0},
-                "followers": {"kind": "numeric"},
-                "hour": {"kind": "numeric", "type": "int"},
+                "age": {"kind": "numeric", "normalize": "zscore", "missing": 0},
+                "followers": {"kind": "numeric", "normalize": "zscore"},
+                "hour": {"kind": "numeric", "normalize": "zscore", "type": "int"},
             },
             "tasks": {"like": {"kind": "binary"}},
         }

@@ -35,7 +35,7 @@ RANKER = RankerSpec.model_validate_json(
                 "user": {"kind": "id", "column": "user_id", "type": "string", "table": "users"},
                 "post": {"kind": "id", "column": "post_id", "type": "int", "table": "posts"},
                 "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "sum"},
-                "price": {"kind": "numeric", "column": "list price"},
+                "price": {"kind": "numeric", "normalize": "zscore", "column": "list price"},
             },
             "tasks": {"like": {"kind": "binary"}, "watch": {"kind": "regression"}},
             "model": {"kind": "mmoe", "num_experts": 1, "expert_units": [4], "tower_units": [2]},

@@ -7,6 +7,8 @@ from components.reports.evaluation import GateVerdict, TaskVerdict, Verdict
 from components.reports.serving import Check, Latency, ServingVerdict
 from components.steps.pusher.manifest import Provenance
 from components.steps.pusher.model_card import CardFacts, Rows, model_card
+from schemas.contracts.calibration import Calibration
+from schemas.contracts.export import ServedTask
 from schemas.spec.release import Confidence, Evaluation
 from schemas.spec.serving import Load
 from schemas.spec.sync import Stale
@@ -233,3 +235,25 @@ def test_validation_days_that_the_model_has_seen_are_said() -> None:
     said = "on the validation days 2024-03-04, the model was trained on them as well."
     assert said in model_card("1", dataclasses.replace(FACTS, provenance=seen))
     assert "trained on them" not in model_card("1", FACTS)
+
+
+def test_a_card_says_on_what_a_task_was_calibrated_and_what_it_was_before() -> None:
+    fitted = Calibration(kind="platt", days=("2024-03-04",), examples=3_000, positives=200, slope=0.5)
+    tasks = {
+        "like": ServedTask(kind="binary", label="like", calibration=fitted),
+        "share": ServedTask(
+            kind="binary", label="share", calibration=fitted.model_copy(update={"problem": "there are no positives"})
+        ),
+        "watch": ServedTask(kind="regression", label="watch"),
+    }
+    measured = {"calibration": 1.01, "uncalibrated_calibration": 1.25, "uncalibrated_calibration_error": None}
+    like = FACTS.verdict.tasks["like"].model_copy(update={"metrics": measured})
+    verdict = FACTS.verdict.model_copy(update={"tasks": {**FACTS.verdict.tasks, "like": like}})
+    shown = card(model=sample_description(tasks=tasks), verdict=verdict)
+    assert (
+        "like is calibrated (platt), fitted on 3,000 examples (200 positives) of the validation split, 2024-03-04: "
+        "predicted over observed 1.0100, before calibration 1.2500, calibration error undefined, before calibration "
+        "undefined." in shown
+    )
+    assert "share is not calibrated (platt): there are no positives." in shown
+    assert "watch is" not in shown

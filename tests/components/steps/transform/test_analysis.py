@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.beam import BEAM_ARGS
-from schemas.contracts.statistics import Boundaries, Scale
+from schemas.contracts.statistics import Bins, Boundaries, Scale
 from schemas.spec import Inputs
 
 pytestmark = pytest.mark.slow
@@ -18,6 +18,7 @@ FEATURES = {
     "price": {"kind": "numeric", "normalize": "zscore"},
     "price_logged": {"kind": "numeric", "column": "price", "log": True, "clip": [0, 50], "normalize": "minmax"},
     "fifth": {"kind": "buckets", "column": "price", "num_buckets": 5},
+    "binned": {"kind": "numeric", "column": "price", "encoding": {"kind": "piecewise_linear", "bins": 4}},
 }
 INPUTS = Inputs.model_validate_json(json.dumps({"features": FEATURES, "tasks": {"like": {"kind": "binary"}}}))
 
@@ -68,11 +69,15 @@ def test_a_window_moved_by_a_day_reads_that_day_alone(tmp_path: Path, monkeypatc
 
     numbers = np.concatenate([prices(seed) for seed in (1, 2, 3)]).astype(np.float64)
     logged = np.log1p(np.clip(numbers, 0, 50))
-    price, price_logged, fifth = (moved[name] for name in FEATURES)
+    price, price_logged, fifth, binned = (moved[name] for name in FEATURES)
     assert isinstance(price, Scale)
     assert isinstance(price_logged, Scale)
     assert isinstance(fifth, Boundaries)
+    assert isinstance(binned, Bins)
     assert (price.offset, price.width) == pytest.approx((numbers.mean(), numbers.std()), rel=1e-6)
     assert (price_logged.offset, price_logged.width) == pytest.approx((logged.min(), np.ptp(logged)), rel=1e-6)
     shares = np.searchsorted(np.sort(numbers), fifth.lowest) / numbers.size
     assert shares == pytest.approx([0.2, 0.4, 0.6, 0.8], abs=0.01)
+    lowest, *between, highest = binned.ends
+    assert (lowest, highest) == (numbers.min(), numbers.max())
+    assert np.searchsorted(np.sort(numbers), between) / numbers.size == pytest.approx([0.25, 0.5, 0.75], abs=0.01)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from pipelines.beam import BEAM_ARGS
-from schemas.contracts.statistics import Boundaries, Scale, Statistics
+from schemas.contracts.statistics import Bins, Boundaries, Scale, Statistics
 from schemas.errors import UserError
 from schemas.spec import Inputs
 from tests.components.steps.example_gen.sample_logs import ROWS, Row, day_logs, write_days
+from tests.components.steps.transform import sample_run
 from tests.errors import mentions, place_and_value, tells
 
 pytestmark = pytest.mark.slow
@@ -26,8 +27,9 @@ def inputs_of(**changes: Any) -> Inputs:
         "tags": {"kind": "ids", "type": "string", "table": "tags", "combiner": "mean"},
         "hour": {"kind": "numeric", "type": "int", "normalize": "zscore"},
         "half": {"kind": "buckets", **_HOUR, "num_buckets": 2, "table": "halves"},
-        "until_ten": {"kind": "numeric", **_HOUR, "clip": [0, 10]},
+        "until_ten": {"kind": "numeric", **_HOUR, "normalize": "zscore", "clip": [0, 10]},
         "removed": {"kind": "numeric", **_HOUR, "normalize": "minmax"},
+        "thirds": {"kind": "numeric", **_HOUR, "encoding": {"kind": "piecewise_linear", "bins": 3}},
     }
     features = {name: each for name, each in (features | changes).items() if each is not None}
     return Inputs.model_validate_json(json.dumps({"features": features, "tasks": {"like": {"kind": "binary"}}}))
@@ -35,7 +37,7 @@ def inputs_of(**changes: Any) -> Inputs:
 
 INPUTS = inputs_of()
 CHANGED = inputs_of(
-    until_ten={"kind": "numeric", **_HOUR, "clip": [0, 200]},
+    until_ten={"kind": "numeric", **_HOUR, "normalize": "zscore", "clip": [0, 200]},
     removed=None,
     fresh={"kind": "buckets", **_HOUR, "num_buckets": 3},
 )
@@ -68,25 +70,8 @@ def ingested(root: Path, hour: int, base: Any = None) -> Any:
 
 
 def transformed(root: Path, examples: Any, inputs: Inputs = INPUTS, code: str = "c") -> Any:
-    """Runs the executor; returns the artifact of the graph. The Examples lie in `root / "transformed"`."""
-    from tfx.types import standard_artifacts
-
-    from components.steps.schema_gen.executor import Executor as SchemaGenExecutor
-    from components.steps.transform.executor import Executor
-
-    schema, graph, output = standard_artifacts.Schema(), standard_artifacts.TransformGraph(), type(examples)()
-    schema.uri, graph.uri, output.uri = str(root / "schema"), str(root / "graph"), str(root / "transformed")
-    SchemaGenExecutor().Do({}, {"schema": [schema]}, {"inputs": inputs.model_dump_json()})
-    Executor(Executor.Context(beam_pipeline_args=list(BEAM_ARGS))).Do(
-        {"examples": [examples], "schema": [schema]},
-        {"transform_graph": [graph], "transformed_examples": [output]},
-        {
-            "preprocessing_fn": "trainer_module.transforms.preprocessing.preprocessing_fn",
-            "inputs": inputs.model_dump_json(),
-            "code": code,
-        },
-    )
-    return graph
+    """See `sample_run.transformed`."""
+    return sample_run.transformed(root, examples, inputs, code)
 
 
 def hours(root: Path) -> list[float]:
@@ -168,12 +153,14 @@ def test_the_statistics_stand_beside_the_graph_as_plain_data(first: Path) -> Non
     assert found.features["hour"].analyzed == Scale(offset=9.5, width=float(np.float32(1.25**0.5)))
     assert found.features["half"].analyzed == Boundaries(lowest=(10.0,))
     assert found.features["removed"].analyzed == Scale(offset=8.0, width=3.0)
-    assert set(found.features) == {"hour", "half", "until_ten", "removed"}
+    assert found.features["thirds"].analyzed == Bins(ends=(8.0, 9.0, 10.0, 11.0))
+    assert set(found.features) == {"hour", "half", "until_ten", "removed", "thirds"}
 
 
 def test_features_that_did_not_change_are_what_they_were_to_the_last_bit(first: Path, second: tuple[Path, str]) -> None:
     before, after = outputs(first), outputs(second[0])
-    for name in ("hour", "half"):
+    assert before["thirds"].tolist() == [0, 0, 0, 1, 2, 3, 3, 3, 3, 3, 3]
+    for name in ("hour", "half", "thirds"):
         assert before[name].tobytes() == after[name].tobytes()
         assert statistics(first).features[name] == statistics(second[0]).features[name]
     # The new day's rows were mapped so.
@@ -204,8 +191,8 @@ def test_where_nothing_can_be_kept_all_is_analyzed_anew_and_told(
     graph = transformed(tmp_path, ingested(tmp_path, hour=108, base=given), code=code)
     note = graph.get_string_custom_property("note")
     assert ("are gone" if is_gone else "code of Transform") in note
-    assert "half, hour, removed, until_ten" in note
-    assert set(statistics(tmp_path).changed) == {"half", "hour", "removed", "until_ten"}
+    assert "half, hour, removed, thirds, until_ten" in note
+    assert set(statistics(tmp_path).changed) == {"half", "hour", "removed", "thirds", "until_ten"}
     assert sum(hours(tmp_path)) == pytest.approx(0, abs=1e-4)
 
 

@@ -10,63 +10,18 @@ from typing import Any
 
 import pytest
 
-from components.reports.evaluation import GateVerdict
 from components.reports.serving import Check
 from pipelines.local.request import check_request
 from pipelines.local.result.alert import event_of
-from pipelines.local.result.summary import ServingSummary, Summary, TaskSummary
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec.alerts import Alerts
-from schemas.spec.serving import Load
 from tests.errors import place_and_value
 from tests.fakes.webhook import Webhook, webhook
 from tests.paths import REPOSITORY, SPECS
+from tests.pipelines.local.result.sample_summary import gate, refused, summary
 
 KEY = "0123456789abcdef"
-
-
-def gate(passed: bool, reason: str) -> GateVerdict:
-    return GateVerdict(kind="value", metric="auc", bound=0.6, value=0.5, passed=passed, reason=reason)
-
-
-def summary(**changes: Any) -> Summary:
-    fields: dict[str, Any] = {
-        "run": "20240308T020000-1a2b3c4d",
-        "path": "p",
-        "name": "short_video",
-        "status": "succeeded",
-        "error": None,
-        "failed_step": None,
-        "date": "2024-03-07",
-        "days": {},
-        "missing_days": [],
-        "rows": {},
-        "tasks": {},
-        "notes": [],
-        "blessed": True,
-        "baseline": None,
-        "pushed": None,
-        "steps": {},
-        "total_seconds": 1.0,
-        "spec_digest": "d",
-        "git_commit": None,
-    }
-    return Summary.model_validate(fields | changes)
-
-
-def refused(checks: list[Check], *gates: GateVerdict) -> Summary:
-    serving = ServingSummary(
-        blessed=all(check.passed for check in checks),
-        model_bytes=1,
-        load_s=1.0,
-        p50_ms=1.0,
-        p99_ms=1.0,
-        load=Load(),
-        checks=checks,
-    )
-    task = TaskSummary(auc=0.5, rmse=None, metrics={}, gates=list(gates))
-    return summary(blessed=False, tasks={"like": task}, serving=serving)
 
 
 def test_a_failed_run_is_told_with_its_step_and_error() -> None:

@@ -46,6 +46,15 @@ def test_a_verdict_says_in_words_what_it_is_each_gates_reason_and_what_was_not_c
     assert all(mentions(line, parts) for line, parts in zip(lines, told, strict=True)), lines
 
 
+def test_a_verdict_says_what_a_calibration_has_changed() -> None:
+    of_like = metrics(calibration=1.02, calibration_error=0.004, uncalibrated_calibration=1.3)
+    told = judged([], {"": slice_of(like=of_like)}).text().splitlines()
+    assert "like: predicted over observed 1.0200, before calibration 1.3000, calibration error 0.0040, " in "\n".join(
+        told
+    )
+    assert not any(line.startswith("watch:") for line in told)
+
+
 def test_a_blessed_verdict_names_the_model_that_it_was_compared_with() -> None:
     compared = {"": slice_of(blessed=metrics(auc=0.75))}
     verdict = judged({"task": "like", "metric": "auc", "max_drop": 0.0}, compared, baseline=COMPARED)

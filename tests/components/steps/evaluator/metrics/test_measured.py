@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from components.steps.evaluator.metrics.measured import Measured, name_of, paired_change
+from components.steps.evaluator.metrics.measured import METRICS_FILE, Measured, name_of, paired_change
 from schemas.spec.release import Evaluation
 from tests.components.examples import sample_files
 
@@ -120,6 +121,50 @@ def test_metrics_of_a_slice_equal_scikit_learns_on_its_examples(
     assert like["num_groups_skipped"].value == len(np.unique(users)) - counted
     assert like["ndcg_at_3"].value == pytest.approx(ndcg(sessions, labels, predicted["like"]))
     assert 0 < like["recall_at_3"].value <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["", "tab=home", "language=hi", "new user"])
+def test_a_calibrated_task_is_measured_as_it_would_be_without(
+    results: Any, world: Any, columns: dict[str, np.ndarray], name: str
+) -> None:
+    chosen = rows_of(name, world, columns)
+    calibration = world.CALIBRATIONS["like"]
+    # exp(-z) = 1 / p - 1
+    served = -np.log(1 / world.scores(columns, NOISE["candidate"])["like"][chosen].astype(float) - 1)
+    inside = np.clip(served, calibration.calibrated[0], calibration.calibrated[-1])
+    own = np.interp(inside, calibration.calibrated, calibration.logits) + served - inside
+    before, labels = 1 / (1 + np.exp(-own)), columns["like"][chosen]
+    like = results[name].candidate["like"]
+    assert like["uncalibrated_calibration"].value == pytest.approx(before.sum() / labels.sum(), rel=1e-5)
+    assert like["uncalibrated_log_loss"].value == pytest.approx(sklearn_metrics.log_loss(labels, before), rel=1e-5)
+    order = np.argsort(before, kind="stable")
+    tenths = np.floor(10 * (np.arange(len(order)) + 0.5) / len(order))
+    errors = [abs((before - labels)[order][tenths == tenth].sum()) for tenth in range(10)]
+    assert like["uncalibrated_calibration_error"].value == pytest.approx(sum(errors) / len(order), rel=1e-3)
+    assert like["calibration"].value != pytest.approx(like["uncalibrated_calibration"].value, rel=0.01)
+    buy = results[name].candidate["buy"]
+    assert {metric for metric in buy if metric.startswith("uncalibrated_")} == {
+        f"uncalibrated_{kind}{metric}"
+        for kind in ("", "weighted_")
+        for metric in ("calibration", "calibration_error", "log_loss")
+    }
+    assert not any(metric.startswith("uncalibrated_") for metric in results[name].candidate["watch"])
+    assert not any(metric.startswith("uncalibrated_") for metric in results[name].baseline["like"])
+
+
+@pytest.mark.slow
+def test_the_order_of_scores_is_the_same_without_a_calibration(results: Any, folder: Path) -> None:
+    del results
+    rows = pq.read_table(folder / "both" / METRICS_FILE).to_pylist()
+    auc = {
+        (row["model"], row["slice"]): row["value"] for row in rows if (row["task"], row["metric"]) == ("like", "auc")
+    }
+    of_slice = [key for model, key in auc if model == "uncalibrated"]
+    assert len(of_slice) == 12
+    for key in of_slice:
+        # The buckets of both are not the same, and examples of one bucket count as equal.
+        assert auc["uncalibrated", key] == pytest.approx(auc["candidate", key], abs=3e-5)
 
 
 @pytest.mark.slow

@@ -44,7 +44,9 @@ UNMARKED = day_logs().model_copy(update={"arrival": None})
 
 
 def request(root: Path, logs: DayLogs, date: str = DATE) -> Request:
-    inputs = Inputs.model_validate({"features": {"x": {"kind": "numeric"}}, "tasks": {"like": {"kind": "binary"}}})
+    inputs = Inputs.model_validate(
+        {"features": {"x": {"kind": "numeric", "normalize": "zscore"}}, "tasks": {"like": {"kind": "binary"}}}
+    )
     return Request(logs, inputs, (), date, str(root), "tiny", "full", "unused")
 
 

@@ -17,7 +17,7 @@ def inputs(**task: Any) -> Inputs:
     return Inputs.model_validate_json(
         json.dumps(
             {
-                "features": {"x": {"kind": "numeric"}},
+                "features": {"x": {"kind": "numeric", "normalize": "zscore"}},
                 "tasks": {"click": {"kind": "binary", "label": "clicked"} | task, "like": {"kind": "binary"}},
             }
         )

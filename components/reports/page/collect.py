@@ -1,0 +1,68 @@
+"""Reads what a run's steps wrote, as far as it is there."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from components.examples.listing import FILE_NAME as EXAMPLES_FILE
+from components.reports import evaluation, ingestion, serving
+from components.reports.curves import CURVE_COLUMN, Curve
+from components.reports.page.facts import Facts
+from components.reports.page.features import features
+from schemas.contracts.training_job import REPORT_FILE
+
+Outputs = Mapping[str, Path]
+"""Folder of each output by its name: examples, statistics, anomalies, training, evaluation, infra."""
+_Read = TypeVar("_Read")
+
+
+def collect(outputs: Outputs) -> Facts:
+    """Returns the facts of a run; what its steps did not write is left out."""
+    at = outputs.get
+    training = at("training")
+    return Facts(
+        ingestion=_read(at("examples"), ingestion.FILE_NAME, ingestion.IngestionReport.model_validate_json),
+        rows_by_day=_read(at("examples"), EXAMPLES_FILE, _rows_by_day) or [],
+        features=features(at("statistics")),
+        drift=_read(at("anomalies"), "drift.json", json.loads) or [],
+        training=_read(training, REPORT_FILE, json.loads),
+        losses=np.load(training / "losses.npy") if training and (training / "losses.npy").exists() else None,
+        verdict=_read(at("evaluation"), evaluation.FILE_NAME, evaluation.Verdict.model_validate_json),
+        curves=_curves(at("evaluation")),
+        serving=_read(at("infra"), serving.FILE_NAME, serving.ServingVerdict.model_validate_json),
+    )
+
+
+def _read(folder: Path | None, name: str, parse: Callable[[str], _Read]) -> _Read | None:
+    if folder is None or not (folder / name).is_file():
+        return None
+    return parse((folder / name).read_text(encoding="utf-8"))
+
+
+def _rows_by_day(text: str) -> list[tuple[str, str, int]]:
+    splits: Mapping[str, list[dict[str, Any]]] = json.loads(text)["splits"]
+    by_day: dict[tuple[str, str], int] = {}
+    for split, parts in splits.items():
+        for part in parts:
+            key = (part["day"] or "", split)
+            by_day[key] = by_day.get(key, 0) + part["rows"]
+    return sorted((day, split, rows) for (day, split), rows in by_day.items())
+
+
+def _curves(folder: Path | None) -> dict[str, Curve]:
+    path = None if folder is None else folder / "metrics.parquet"
+    if path is None or not path.is_file():
+        return {}
+    columns = ["model", "task", "metric", CURVE_COLUMN]
+    if CURVE_COLUMN not in pq.read_schema(path).names:
+        return {}  # Of an evaluation from before the curves.
+    rows = pq.read_table(path, columns=columns).to_pylist()
+    return {
+        row["task"]: Curve.model_validate_json(row[CURVE_COLUMN])
+        for row in rows
+        if row["model"] == "candidate" and row[CURVE_COLUMN]
+    }

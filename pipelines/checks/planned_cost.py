@@ -1,0 +1,46 @@
+"""What `sangam plan` says of the price of a training."""
+
+from typing import NamedTuple
+
+from schemas.derived.cost import job_per_hour, per_billion_samples
+from schemas.errors import UserError
+from schemas.spec import Spec
+
+
+class PlannedCost(NamedTuple):
+    """What a training job costs.
+
+    Attributes:
+        currency: of the spec.
+        job_per_hour: ranks, data workers and parameter servers together.
+        training_per_billion_samples: None without a rate.
+    """
+
+    currency: str
+    job_per_hour: float
+    training_per_billion_samples: float | None
+
+    def text(self) -> str:
+        """Returns it in words."""
+        told = f"cost: the training job {self.job_per_hour:.4g} {self.currency} an hour"
+        if self.training_per_billion_samples is None:
+            return f"{told}; --samples-per-s, as a run's report has it, adds the price of a billion samples"
+        return f"{told}, {self.training_per_billion_samples:.4g} {self.currency} for a billion samples"
+
+
+def planned_cost(spec: Spec, ranks: int, samples_per_s: float | None) -> PlannedCost | None:
+    """Returns what a training of so many ranks costs; None where the spec has no prices.
+
+    Raises:
+        UserError: a rate without prices.
+    """
+    if spec.cost is None:
+        if samples_per_s is not None:
+            raise UserError(
+                f"--samples-per-s: has no effect: the spec has no prices (got {samples_per_s:g}); declare `cost`, such "
+                "as cost: {currency: EUR, rank_per_hour: 0.4, step_per_hour: 0.1}"
+            )
+        return None
+    prices, spec = spec.cost, spec.model_copy(update={"cluster": spec.cluster.model_copy(update={"ranks": ranks})})
+    price = None if samples_per_s is None else per_billion_samples(spec, prices, samples_per_s)
+    return PlannedCost(prices.currency, job_per_hour(spec, prices), price)

@@ -1,0 +1,38 @@
+"""The command `sangam init`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EPILOG = (
+    "Example: sangam init logs --output spec.yaml --label clicked --label purchased\n\n"
+    "Exit codes: 0 the draft is written, and valid; 2 the logs or an option are wrong, or no column looks like a label."
+)
+
+
+def init(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Folder of the logs: by day, or in splits named train and test.")
+    ],
+    output: Annotated[Path, typer.Option(metavar="SPEC", help="The YAML file to write.")],
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A column of what to predict; repeat it for more. Left out: columns of 0 and 1 that look like it.",
+        ),
+    ] = None,
+    name: Annotated[
+        str, typer.Option(help="Name of the ranker. Left out: as the file, or for spec.yaml the folder.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of the spec.")] = False,
+) -> None:
+    """Drafts a spec from logs: reads some of their rows, guesses what each column is, and says why in comments.
+
+    It reads Parquet, CSV and TFRecord, some rows of files of the first day, the last and those between, however many
+    there are. Columns that tell a label are left out of the features. docs/first_spec.md has the rules.
+    """
+    from pipelines.drafting.output import write_draft
+
+    write_draft(data, output, label or [], name, force=force)

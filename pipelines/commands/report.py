@@ -1,0 +1,42 @@
+"""The command `sangam report`."""
+
+import datetime
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schemas.errors import UserError
+
+EPILOG = (
+    "Example: sangam report demo/root --last 30d\n\n"
+    "Exit codes: 0 the page is written; 2 the root or an option is wrong."
+)
+_LAST = re.compile(r"([1-9]\d{0,4})d")
+
+
+def report(
+    root: Annotated[Path, typer.Argument(metavar="ROOT", help="Pipeline root of local runs.")],
+    last: Annotated[str, typer.Option(metavar="DAYS", help="Days up to the newest run's, for example 30d.")] = "30d",
+    name: Annotated[str | None, typer.Option(help="Only this ranker.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The page. [default: report.html in ROOT]", show_default=False)
+    ] = None,
+) -> None:
+    """Draws all runs of a root on one page: AUC by task and day with the gates, what was pushed, refused and rolled
+    back, and seconds by step."""
+    from pipelines.local.result.overview import newest_day, write_overview
+    from schemas.contracts.root import PAGE_FILE, Root
+
+    days = _LAST.fullmatch(last)
+    if days is None:
+        raise UserError(f"--last: is no number of days (got '{last}'); for example 30d")
+    place = Root(str(root))
+    newest = newest_day(place) if place.runs.is_dir() else None
+    if newest is None:
+        raise UserError(f"{root}: has no finished run (got no {place.runs}/*/summary.json); give the --root of a run")
+    first = newest - datetime.timedelta(days=int(days[1]) - 1)
+    page = output or root / PAGE_FILE
+    number = write_overview(place, page, first=first, ranker=name)
+    typer.echo(f"{page}: {number} runs since {first}")

@@ -1,0 +1,27 @@
+"""The command `sangam why`."""
+
+from pipelines.commands.options import JsonOption, RunArgument
+from pipelines.console import print_json, say
+
+EPILOG = "Example: sangam why runs/runs/latest"
+
+
+def why(run: RunArgument, as_json: JsonOption = False) -> None:
+    """Prints why a run failed or its model was refused: the cause, the end of the log, and what to try."""
+    from pipelines.history.runs import find_run
+    from pipelines.history.verdict import reason_of
+
+    found = find_run(run)
+    reason = reason_of(found)
+    if as_json:
+        print_json(reason.document(found))
+        return
+    say(f"{found.id} {reason.verdict}")
+    for cause in reason.causes:
+        say(f"  {cause}")
+    if reason.log:
+        say(f"the end of {reason.log}:\n{reason.tail}")
+    if reason.exit_code is not None:
+        say(f"exit code: {reason.exit_code}")
+    for advice in reason.advice:
+        say(f"try: {advice}")

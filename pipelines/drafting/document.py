@@ -1,0 +1,217 @@
+"""The draft as YAML: short flow mappings, a line for each feature, and behind it why it is as it is."""
+
+import datetime
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pipelines.drafting.guesses import Guess
+from pipelines.drafting.guessing import Guesses
+from pipelines.drafting.layout import Layout
+from pipelines.drafting.sample import Sample
+from schemas.spec.cluster import Cluster
+from schemas.spec.data import MOST_DAYS
+
+_WIDTH = 120
+MOST_ROWS = 2_000_000
+"""To train on in a first run."""
+MOST_EVAL_DAYS, DAYS_FOR_EACH_EVAL_DAY = 7, 10
+_BATCHES = (256, 128, 64, 32)
+MIN_STEPS, MOST_EPOCHS, MOST_EPOCHS_OF_IDS = 1000, 8, 2
+ROWS_OF_ID = 100
+"""With fewer rows for each of a table's ids, these overfit after few passes."""
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./*=-]*")
+_NO_TEXTS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+def written(name: str, layout: Layout, sample: Sample, guesses: Guesses) -> str:
+    """Returns the text of a spec.
+
+    Args:
+        name: of the ranker.
+        layout: of the logs.
+        sample: that was read.
+        guesses: from the sample.
+    """
+    features = [(each.name, each.settings, each.why) for each in guesses.features]
+    sections: list[Iterable[str]] = [
+        [*_head(sample, layout), *_entry("name", name, "")],
+        _data(layout, sample, guesses),
+        _event_time(guesses),
+        _section("tables", [(table, each.settings, each.why) for table, each in guesses.tables.items()]),
+        # Columns left out are in the section, so that one is taken in by removing its mark.
+        [*_section("features", features), *_left_out(guesses)],
+        _section("tasks", [(each.name, _task(each), each.why) for each in guesses.labels]),
+        _model(guesses),
+        _training(layout, sample, guesses),
+        _evaluation(guesses),
+        _gates(guesses),
+        _entry("push", {"kind": "directory", "path": f"serving/{name}"}, ""),
+    ]
+    return "\n\n".join(text for section in sections if (text := "\n".join(section))) + "\n"
+
+
+def read(sample: Sample, layout: Layout) -> str:
+    """Says how much of the logs was read."""
+    of_all = "all of them" if sample.is_whole else f"of about {sample.num_rows_of_logs:,}"
+    return f"{sample.num_rows:,} rows, {of_all}, in {sample.num_files:,} of {len(layout.files):,} files"
+
+
+def eval_days(layout: Layout) -> int:
+    """Returns how many days a first run evaluates on: one in ten, from a day to a week."""
+    span = (layout.days[-1] - layout.days[0]).days + 1
+    return max(1, min(MOST_EVAL_DAYS, span // DAYS_FOR_EACH_EVAL_DAY))
+
+
+def train_days(layout: Layout, sample: Sample) -> int:
+    """Returns how many days before these a first run trains on: all, but not more than two million rows."""
+    span = (layout.days[-1] - layout.days[0]).days + 1
+    days = min(span - eval_days(layout), MOST_DAYS, MOST_ROWS * span // sample.num_rows_of_logs)
+    # At least one day with logs.
+    first_eval = layout.days[-1] - datetime.timedelta(days=eval_days(layout) - 1)
+    newest = max((day for day in layout.days if day < first_eval), default=layout.days[0])
+    return max(days, (first_eval - newest).days)
+
+
+def _head(sample: Sample, layout: Layout) -> Iterator[str]:
+    yield "# A draft of `sangam init`. Lines are guesses, and their comments say why; begin with those marked `check`."
+    yield f"# docs/first_spec.md has the rules. Read: {read(sample, layout)}."
+
+
+def _data(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
+    yield "data:"
+    csv: list[tuple[str, Any, str]] = []
+    if guesses.list_separator:
+        csv = [("list_separator", guesses.list_separator, "between the values of a cell; check")]
+    if not layout.is_by_day:
+        splits = dict(layout.patterns)
+        note = "by their names" + ("; validation is scored after every epoch" if "validation" in splits else "")
+        for key, value, why in [("kind", "splits", ""), ("format", layout.format, ""), *csv, ("splits", splits, note)]:
+            yield from _entry(key, value, why, 2)
+        return
+    days, evaluated, trained = layout.days, eval_days(layout), train_days(layout, sample)
+    first = days[-1] - datetime.timedelta(days=evaluated + trained - 1)
+    missing = evaluated + trained - sum(day >= first for day in days)
+    rows = sample.num_rows_of_logs * sum(first <= day for day in days) // len(days)
+    entries: list[tuple[str, Any, str]] = [
+        ("kind", "days", ""),
+        ("format", layout.format, ""),
+        ("pattern", layout.patterns["days"], layout.note),
+        *csv,
+        ("train_days", trained, f"of {days[0]} to {days[-1]}; about {rows:,} rows, those to evaluate on included"),
+        ("eval_days", evaluated, "the newest days, which end with the date of the run"),
+    ]
+    if missing:
+        entries.append(("missing_days", "skip", f"check: {missing} days of these have no files"))
+    for key, value, why in entries:
+        yield from _entry(key, value, why, 2)
+
+
+def _event_time(guesses: Guesses) -> Iterator[str]:
+    """Yields the event's time as a comment: a spec without joined logs and without rows that expire may not name it."""
+    if guesses.event_time:
+        yield f"# {guesses.event_time.why}; for data.sources, or a table with expire_after_days:"
+        yield f"# {_flow({'event_time': guesses.event_time.column})[1:-1]}"
+
+
+def _left_out(guesses: Guesses) -> Iterator[str]:
+    if guesses.left_out:
+        yield "  # Left out. To take one in, remove the first # of its line."
+    for each in guesses.left_out:
+        text = _flow({each.name: each.settings})[1:-1] if each.settings else " ".join(each.column.split())
+        yield from _commented(text, each)
+
+
+def _commented(text: str, guess: Guess) -> Iterator[str]:
+    line = f"  # {text}  # {guess.why}"
+    if len(line) <= _WIDTH:
+        yield line
+    else:
+        yield f"  # {guess.why}"
+        yield f"  # {text}"
+
+
+def _task(label: Guess) -> dict[str, Any]:
+    settings = dict(label.settings)
+    if label.name != label.column:
+        settings = {"kind": settings.pop("kind"), "label": label.column, **settings}
+    return settings
+
+
+def _model(guesses: Guesses) -> Iterator[str]:
+    if len(guesses.labels) > 1:
+        settings = {"kind": "mmoe", "num_experts": 4, "expert_units": [64, 32], "tower_units": [16]}
+        yield from _entry("model", settings, "")
+    else:
+        yield from _entry("model", {"kind": "shared_bottom", "bottom_units": [64, 32], "tower_units": [16]}, "")
+
+
+def _training(layout: Layout, sample: Sample, guesses: Guesses) -> Iterator[str]:
+    rows = sample.num_rows_of_logs
+    if layout.is_by_day:
+        rows = min(rows, MOST_ROWS)
+    has_many = any(rows < ROWS_OF_ID * table.num_ids for table in guesses.tables.values())
+    most = MOST_EPOCHS_OF_IDS if has_many else MOST_EPOCHS
+    # So many passes over few rows are too few steps in large batches.
+    batch = next((size for size in _BATCHES if most * rows >= MIN_STEPS * size * Cluster().ranks), _BATCHES[-1])
+    steps = max(1, rows // (batch * Cluster().ranks))
+    epochs = max(1, min(most, -(-MIN_STEPS // steps)))
+    why = f"about {epochs * steps:,} steps" + ("; ids with few rows overfit after few passes" if has_many else "")
+    yield "training:"
+    if layout.is_by_day:
+        yield "  # mode: incremental  # once it runs every day: docs/incremental.md"
+    yield from _entry("epochs", epochs, why, 2)
+    yield from _entry("batch_size_per_rank", batch, "", 2)
+    yield from _entry("dense_optimizer", {"kind": "adam", "learning_rate": 0.001}, "", 2)
+    yield from _entry("embedding_optimizer", {"kind": "adagrad", "learning_rate": 0.05}, "", 2)
+
+
+def _evaluation(guesses: Guesses) -> Iterator[str]:
+    if guesses.user:
+        why = f"AUC within each {guesses.user}, and intervals that draw all rows of one together"
+        yield from _entry("evaluation", {"group": {"by": guesses.user}, "confidence": {"by": guesses.user}}, why)
+
+
+def _gates(guesses: Guesses) -> Iterator[str]:
+    yield "# Modest: raise them to what the model reaches; `max_drop: 0.01` also compares it with the live one."
+    yield "gates:"
+    for label in guesses.labels:
+        gate: dict[str, Any] = {"task": label.name, "metric": "auc", "at_least": 0.55}
+        if label.settings["kind"] != "binary":
+            # As far off as the mean label is.
+            gate = {"task": label.name, "metric": "rmse", "at_most": float(f"{guesses.deviations[label.column]:.3g}")}
+        yield f"  - {_flow(gate)}"
+
+
+def _section(name: str, entries: list[tuple[str, Mapping[str, Any], str]]) -> Iterator[str]:
+    if entries:
+        yield f"{name}:"
+        for key, value, why in entries:
+            yield from _entry(key, dict(value), why, 2)
+
+
+def _entry(key: str, value: Any, why: str, indent: int = 0) -> Iterator[str]:
+    """Yields the line of a key, and its comment behind it, or above where that is too long."""
+    space = " " * indent
+    line = space + _flow({key: value})[1:-1]
+    comment = " ".join(why.split())
+    if not comment:
+        yield line
+    elif len(line) + len(comment) + 4 <= _WIDTH:
+        yield f"{line}  # {comment}"
+    else:
+        yield f"{space}# {comment}"
+        yield line
+
+
+def _flow(value: Any) -> str:
+    """Returns plain data on one line of YAML."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_flow(key)}: {_flow(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NO_TEXTS:
+        return value
+    # JSON is YAML.
+    return json.dumps(value, ensure_ascii=False)

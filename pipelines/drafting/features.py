@@ -1,0 +1,72 @@
+"""From guesses by column to the features of a spec: names, tables of lists, and features of two columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pipelines.drafting.guesses import Guess
+from pipelines.drafting.lists import match_of, weights_for
+from pipelines.drafting.names import name_of, words_of
+from pipelines.drafting.tables import with_table
+from pipelines.drafting.times import Times
+from pipelines.drafting.values import Values
+
+_ORDER = ("id", "ids", "sequence", "match", "time", "age", "vector", "numeric")
+
+
+def named(guesses: Sequence[Guess], taken: set[str]) -> list[Guess]:
+    """Gives each guess a name of its own: the one it asks for, or its column's."""
+    named = []
+    for guess in guesses:
+        name = name_of(guess.name or guess.column, taken)
+        taken.add(name)
+        settings = dict(guess.settings)
+        if name != guess.column and settings["kind"] not in ("age", "match", "time"):
+            settings = {"kind": settings.pop("kind"), "column": guess.column, **settings}
+        named.append(replace(guess, name=name, settings=settings))
+    return named
+
+
+def finished(
+    kept: Sequence[Guess],
+    weights: Sequence[str],
+    columns: Mapping[str, Values],
+    times: Times,
+    labels: Mapping[str, str],
+) -> list[Guess]:
+    """Adds names, tables, matches, weights of lists and the hour to the guesses, and puts kinds together."""
+    ids = [guess for guess in kept if guess.kind == "id"]
+    taken = {*(guess.name for guess in ids), *labels}
+    tables = {guess.settings["table"] for guess in ids}
+    others = []
+    for guess in named([guess for guess in kept if guess.kind != "id"], taken):
+        if guess.kind in ("ids", "sequence"):
+            shared = guess.settings.get("table", "")
+            table = str(shared) if shared in tables else name_of(guess.name, tables)
+            tables.add(table)
+            guess = with_table(guess, table)
+        others.append(_with_weights(guess, weights, columns))
+    features = [*ids, *others]
+    for guess in others:
+        match = match_of(guess, ids, [*taken]) if guess.kind == "sequence" else None
+        features += [match] if match else []
+    hour = _hour(times, columns, [*taken])
+    features += [hour] if hour else []
+    return sorted(features, key=lambda guess: _ORDER.index(guess.kind))
+
+
+def _with_weights(guess: Guess, weights: Sequence[str], columns: Mapping[str, Values]) -> Guess:
+    if guess.kind != "ids":
+        return guess
+    own = next((name for name in weights if weights_for(name, columns) == guess.column), None)
+    return replace(guess, settings={**guess.settings, "weights": own}) if own else guess
+
+
+def _hour(times: Times, columns: Mapping[str, Values], taken: Sequence[str]) -> Guess | None:
+    """Returns the hour of the event where no column says it and it varies."""
+    if not times.event or any("hour" in words_of(name) for name in columns):
+        return None
+    hours = columns[times.event].numbers // 3600 % 24
+    if len(set(hours.tolist())) < 2:
+        return None
+    settings = {"kind": "time", "column": times.event, "part": "hour"}
+    return Guess(times.event, "time", "hour of the event (UTC)", name_of("hour", taken), settings)

@@ -1,0 +1,160 @@
+"""What a column of single values becomes: an id, a number, or nothing."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pipelines.drafting.names import (
+    AGGREGATES,
+    CATEGORIES,
+    EVENTS,
+    IDS,
+    ITEMS,
+    POSITIONS,
+    USERS,
+    entity_of,
+    is_action,
+    words_of,
+)
+from pipelines.drafting.values import Values
+
+Settings = dict[str, Any]
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+_NO_VALUE = frozenset({"NA", "N/A", "na", "n/a", "null", "NULL", "None", "none", "nan", "NaN", "\\N", "-", "?"})
+_WEIGHT = re.compile(r"(instance|sample|example|row)_weight")
+_FREE_TEXT_CHARACTERS, _FREE_TEXT_SHARE = 40, 0.5
+_ONE_PER_ROW, _MIN_ROWS = 0.98, 1000
+_FEW = 1000
+_HASH = 2**40
+"""Integers as large are hashes or random ids."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a column becomes.
+
+    Attributes:
+        column: in the logs.
+        kind: of the feature, `label`, `event_time`, or `left out`.
+        why: the reason, and what to check.
+        name: in the spec.
+        settings: of the feature; of one that is left out those that it could have.
+    """
+
+    column: str
+    kind: str
+    why: str
+    name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a guess depends on beside the column.
+
+    Attributes:
+        is_csv: whether types are only those of the cells that were read.
+        is_complete: no row of the logs lacks a value, as far as that is known.
+    """
+
+    is_csv: bool
+    is_complete: bool
+
+
+def guess_single(column: str, values: Values, facts: Facts) -> Guess:
+    """Says what a column of single values becomes; an id has no table yet."""
+    if values.num_different == 1 and not values.num_missing:
+        return Guess(column, "left out", f"one value in all rows read ({_shown(values)}): it tells nothing")
+    if values.kind == "string":
+        return _text(column, values, facts)
+    if (values.present_numbers % 1 == 0).all() and _is_id(column, values):
+        if values.kind == "float":
+            return Guess(column, "left out", "ids written as floats: write them as integers or texts")
+        return _id(column, values, facts, _why_id(column, values))
+    if _WEIGHT.fullmatch("_".join(words_of(column))):
+        return Guess(
+            column, "left out", "a weight by its name: for tasks, as example_weight", "", _number(values, facts)
+        )
+    why = f"{'integers' if values.kind == 'int' else 'numbers'} {_range(values)}{_missing(values)}"
+    settings = _number(values, facts)
+    if values.kind == "int" and words_of(column)[-1:] and words_of(column)[-1] in POSITIONS:
+        settings["at_serving"] = int(values.present_numbers.min())
+        why += "; check: a bias by its name, which predictions replace by at_serving"
+    elif is_action(column) or AGGREGATES & set(words_of(column)):
+        why += "; check: known before the event?"
+    return Guess(column, "numeric", why, "", settings)
+
+
+def _text(column: str, values: Values, facts: Facts) -> Guess:
+    texts = list(values.counts)
+    share = values.num_different / max(1, int(values.is_present.sum()))
+    numbers = [text for text in texts if _NUMBER.fullmatch(text)]
+    if all(_DATE.fullmatch(text) for text in texts):
+        return Guess(column, "left out", "dates as texts: a spec reads times as integers, seconds since 1970")
+    if 0 < len(texts) - len(numbers) <= len(_NO_VALUE & set(texts)) and any("." in text for text in numbers):
+        words = ", ".join(sorted(_NO_VALUE & set(texts)))
+        return Guess(column, "left out", f"numbers, and {words} for none: leave those cells empty in the logs")
+    length = float(np.mean([len(text) for text in texts[:_FEW]]))
+    if length > _FREE_TEXT_CHARACTERS and share > _FREE_TEXT_SHARE:
+        return Guess(column, "left out", "free text, hardly one twice: write its words as a list in the logs")
+    if share > _ONE_PER_ROW and values.is_present.sum() >= _MIN_ROWS and not (USERS | ITEMS) & set(words_of(column)):
+        return Guess(column, "left out", "another text in each row: nothing to learn; as a key it can group examples")
+    return _id(column, values, facts, _why_id(column, values))
+
+
+def _is_id(column: str, values: Values) -> bool:
+    """Says whether integers stand for things and are no amounts."""
+    words = words_of(column)
+    last = words[-1] if words else ""
+    if last in IDS or (len(words) == 1 and last in USERS | ITEMS) or (last in EVENTS and values.num_different > _FEW):
+        return True
+    if last in CATEGORIES and values.num_different <= _FEW and len(words) <= 3:
+        return True
+    return len(values.present_numbers) > 0 and float(np.abs(values.present_numbers).max()) >= _HASH
+
+
+def _why_id(column: str, values: Values) -> str:
+    what = "different texts" if values.kind == "string" else "different integers"
+    named = ", named as an id" if entity_of(column) else ""
+    return f"{values.num_different:,} {what}{named}{_missing(values)}"
+
+
+def _id(column: str, values: Values, facts: Facts, why: str) -> Guess:
+    words = set(words_of(column))
+    share = values.num_different / max(1, int(values.is_present.sum()))
+    if share > _ONE_PER_ROW and values.is_present.sum() >= _MIN_ROWS and not (USERS | ITEMS) & words:
+        return Guess(column, "left out", "another id in each row: nothing to learn; as a key it can group examples")
+    # In CSV a later cell may hold more than digits.
+    settings: Settings = {"kind": "id", "type": "int" if values.kind == "int" and not facts.is_csv else "string"}
+    if not facts.is_complete:
+        settings["missing_row"] = True
+    return Guess(column, "id", why, entity_of(column), settings)
+
+
+def _number(values: Values, facts: Facts) -> Settings:
+    settings: Settings = {"kind": "numeric"}
+    if values.kind == "int" and not facts.is_csv:
+        settings["type"] = "int"
+    if not facts.is_complete:
+        settings["missing"] = "learned"
+    return settings
+
+
+def _range(values: Values) -> str:
+    present = values.present_numbers
+    return f"from {present.min():.6g} to {present.max():.6g}" if len(present) else "without a value in the sample"
+
+
+def _missing(values: Values) -> str:
+    share = values.num_missing / max(1, len(values.is_present))
+    return f", {share:.1%} missing" if values.num_missing else ""
+
+
+def _shown(values: Values) -> str:
+    text = " ".join(str(next(iter(values.counts))).split())
+    return text if len(text) <= 20 else f"{text[:17]}..."

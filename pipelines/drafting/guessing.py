@@ -1,0 +1,149 @@
+"""From a sample to what each of its columns becomes, and the tables of the ids."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pipelines.drafting.features import finished, named
+from pipelines.drafting.guesses import Facts, Guess, Settings, guess_single
+from pipelines.drafting.labels import find_labels
+from pipelines.drafting.leaks import leak_of
+from pipelines.drafting.lists import guess_list, split_lists
+from pipelines.drafting.names import name_of, words_of
+from pipelines.drafting.sample import Sample
+from pipelines.drafting.tables import Table, tables_of, user_of, with_tables
+from pipelines.drafting.times import Times, find_times, share_after
+from pipelines.drafting.values import Values
+from schemas.errors import UserError
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """What the columns of the logs become.
+
+    Attributes:
+        labels: with the settings of their tasks.
+        deviations: standard deviation of each label that is not 0 or 1, by its column.
+        event_time: None if no column is it.
+        features: in the order of the spec, with names and tables.
+        left_out: columns that no feature reads.
+        tables: by name.
+        user: the feature whose ids are users that have several rows.
+        list_separator: of CSV.
+    """
+
+    labels: tuple[Guess, ...]
+    deviations: Mapping[str, float]
+    event_time: Guess | None
+    features: tuple[Guess, ...]
+    left_out: tuple[Guess, ...]
+    tables: Mapping[str, Table]
+    user: str | None
+    list_separator: str | None
+
+
+def guess(sample: Sample, given_labels: Sequence[str], *, is_csv: bool) -> Guesses:
+    """Says what each column of a sample becomes.
+
+    Args:
+        sample: of the logs.
+        given_labels: columns that the user names; without them they are guessed.
+        is_csv: types are only those of the cells that were read.
+
+    Raises:
+        UserError: no column is a label, or none is a feature.
+    """
+    separator, columns = split_lists(sample.columns) if is_csv else (None, dict(sample.columns))
+    labels = find_labels(columns, sample.refused, given_labels)
+    times = find_times(columns, sample.day_starts)
+    refused = {**sample.refused, **times.left_out, **labels.left_out}
+    inputs = {name: values for name, values in columns.items() if name not in labels.tasks and name != times.event}
+    facts = {name: Facts(is_csv, name in sample.complete) for name in inputs}
+    for name in inputs:
+        if why := _leak(columns[name], columns, labels.tasks):
+            refused[name] = why
+    made = _guesses(inputs, facts, columns, times, set(labels.tasks), refused)
+    kept = [one for one in made.values() if one.column not in refused and one.kind not in ("left out", "weights")]
+    features = finished(
+        kept, [one.column for one in made.values() if one.kind == "weights"], columns, times, labels.tasks
+    )
+    if not features:
+        raise UserError("--label: no column remains as a feature (all are labels or left out); name fewer labels")
+    taken = {*(one.name for one in features), *labels.tasks}
+    left_out = [
+        _left_out(made.get(name, Guess(name, "", "")), refused.get(name), taken)
+        for name in [*sample.columns, *sample.refused]
+        if name in refused or (name in made and made[name].kind in ("left out", "weights"))
+    ]
+    return Guesses(
+        labels=tuple(_label(name, why, columns[name], name in sample.complete) for name, why in labels.tasks.items()),
+        deviations={
+            name: float(columns[name].present_numbers.std()) for name in labels.tasks if not columns[name].is_binary
+        },
+        event_time=Guess(times.event, "event_time", times.why) if times.event else None,
+        features=tuple(features),
+        left_out=tuple(left_out),
+        tables=tables_of(features, columns),
+        user=user_of(features, columns),
+        list_separator=separator,
+    )
+
+
+def _guesses(
+    inputs: Mapping[str, Values],
+    facts: Mapping[str, Facts],
+    columns: Mapping[str, Values],
+    times: Times,
+    taken: set[str],
+    refused: Container[str],
+) -> dict[str, Guess]:
+    """Returns a guess for each column, also for those that are left out; ids have names and tables."""
+    made = {
+        name: _single(name, values, facts[name], columns, times)
+        for name, values in inputs.items()
+        if not values.is_list
+    }
+    ids = [one for one in made.values() if one.kind == "id" and one.column not in refused]
+    ids = with_tables(named(ids, taken))
+    made |= {one.column: one for one in ids}
+    lists = {name: values for name, values in inputs.items() if values.is_list}
+    return made | {name: guess_list(name, values, facts[name], columns, ids) for name, values in lists.items()}
+
+
+def _left_out(made: Guess, why: str | None, taken: set[str]) -> Guess:
+    """Returns a column that no feature reads, with the feature of a number that it could be."""
+    kind = made.kind if made.kind == "weights" else "left out"
+    if made.settings.get("kind") not in ("numeric", "age", "vector"):
+        return Guess(made.column, kind, why or made.why)
+    [could_be] = named([made], taken)
+    return replace(could_be, kind=kind, why=why or made.why)
+
+
+def _single(name: str, values: Values, facts: Facts, columns: Mapping[str, Values], times: Times) -> Guess:
+    if name not in times.others:
+        return guess_single(name, values, facts)
+    if not times.event:
+        return Guess(name, "left out", "a time, and no column is that of the event: an age needs both")
+    later = share_after(values, columns[times.event])
+    if later > 0.01:
+        why = f"later than the event in {later:.0%} of the rows: known only after it?"
+        return Guess(name, "left out", why)
+    settings: Settings = {"kind": "age", "since": name, "at": times.event}
+    if not facts.is_complete:
+        settings["missing"] = "learned"
+    stem = "_".join(word for word in words_of(name) if word not in ("at", "time", "ts", "timestamp"))
+    return Guess(name, "age", "seconds since 1970, earlier than the event", f"{stem or name}_age", settings)
+
+
+def _leak(values: Values, columns: Mapping[str, Values], labels: Mapping[str, str]) -> str:
+    told = ((leak_of(values, columns[label]), label) for label in labels)
+    return next((f"leak: {why.format(label=f'label {label}')}" for why, label in told if why), "")
+
+
+def _label(name: str, why: str, values: Values, is_complete: bool) -> Guess:
+    settings: Settings = {"kind": "binary" if values.is_binary else "regression"}
+    if not is_complete:
+        # Otherwise rows without it would be dropped, and with too many of them the run stops.
+        settings["missing_label"] = "mask"
+    if values.num_missing:
+        why += f"; {values.num_missing / len(values.is_present):.1%} of the rows have none"
+    return Guess(name, "label", why, name_of(name), settings)

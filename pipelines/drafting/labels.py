@@ -1,0 +1,138 @@
+"""Which columns are labels: those that the user names, or columns of 0 and 1 that look like what a user did."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pipelines.drafting.leaks import leak_of
+from pipelines.drafting.names import entity_of, is_action, is_flag
+from pipelines.drafting.values import Values
+from schemas.errors import UserError
+from schemas.problems import listed
+
+MOST_UNDECIDED = 4
+"""More columns of 0 and 1 that nothing tells apart are rather answers of one question than labels."""
+_SHOWN = 20
+
+
+@dataclass
+class Labels:
+    """What became of the columns of 0 and 1.
+
+    Attributes:
+        tasks: why a column is a label, by its name.
+        left_out: why a column is neither label nor feature.
+    """
+
+    tasks: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def find_labels(columns: Mapping[str, Values], refused: Mapping[str, str], given: Sequence[str]) -> Labels:
+    """Chooses the labels.
+
+    Args:
+        columns: of the sample.
+        refused: columns that no spec reads, and why.
+        given: names of labels; without them they are guessed.
+
+    Raises:
+        UserError: a given name is no column that can be a label; nothing looks like a label.
+    """
+    binary = {name: values for name, values in columns.items() if values.is_binary}
+    if given:
+        return _given(columns, refused, binary, given)
+    found, undecided = Labels(), []
+    for name, values in binary.items():
+        # One that is known before the event is a feature.
+        if values.num_different < 2 or is_flag(name):
+            continue
+        if is_action(name):
+            found.tasks[name] = f"check: 0 or 1, named as an action; {_share(values)}"
+        elif not _is_of_an_id(values, columns):
+            undecided.append(name)
+    if len(undecided) <= MOST_UNDECIDED:
+        found.tasks |= {name: f"check: 0 or 1, may be a label; {_share(binary[name])}" for name in undecided}
+    else:
+        found.left_out |= {name: "check: 0 or 1, a label or known before the event?" for name in undecided}
+    if not found.tasks:
+        raise UserError(
+            f"--label: is missing, and no column looks like a label (got columns {_some(columns)}); name what to "
+            "predict with --label, such as a column of 0 and 1 for a click"
+        )
+    _leave_out_repeated(found, binary)
+    return found
+
+
+def _given(
+    columns: Mapping[str, Values], refused: Mapping[str, str], binary: Mapping[str, Values], given: Sequence[str]
+) -> Labels:
+    found = Labels()
+    for name in dict.fromkeys(given):
+        if name in refused:
+            raise UserError(f"--label: cannot be read (got '{name}': {refused[name]}); write it as integers 0 and 1")
+        if name not in columns:
+            raise UserError(f"--label: no such column (got '{name}'); columns: {_some(columns)}")
+        values = columns[name]
+        if values.is_list or values.kind == "string":
+            what = "lists" if values.is_list else "texts"
+            raise UserError(f"--label: is no number (got '{name}', a column of {what}); write it as integers 0 and 1")
+        if values.kind == "float" and set(values.counts) <= {0.0, 1.0}:
+            raise UserError(
+                f"--label: is 0 or 1 written as floats (got '{name}'); write integers, which binary labels are read as"
+            )
+        found.tasks[name] = f"named by --label; {_share(values) if name in binary else 'a number'}"
+    for name, values in binary.items():
+        if name in found.tasks or values.num_different < 2 or is_flag(name) or _is_of_an_id(values, columns):
+            continue
+        action = "named as an action, so known after the event" if is_action(name) else "maybe known after the event"
+        found.left_out[name] = f"check: 0 or 1, {action}; another label?"
+    return found
+
+
+def _leave_out_repeated(found: Labels, binary: Mapping[str, Values]) -> None:
+    """Leaves out labels that equal an earlier one or its negation."""
+    kept: list[str] = []
+    for name in list(found.tasks):
+        for other in kept:
+            told = leak_of(binary[name], binary[other])
+            if told.startswith(("equals", "is {label} negated")):
+                found.left_out[name] = told.format(label=f"label '{other}'")
+                del found.tasks[name]
+                break
+        else:
+            kept.append(name)
+
+
+def _is_of_an_id(values: Values, columns: Mapping[str, Values]) -> bool:
+    """Says whether each id of some column always has the same 0 or 1, as a property and not an outcome has."""
+    for name, ids in columns.items():
+        # Not of any number: one that decides a label, such as an amount, is known only after the event.
+        if ids.is_list or not (ids.kind == "string" or (ids.kind == "int" and entity_of(name))):
+            continue
+        if ids.num_different > len(ids.values) / 2:
+            continue
+        encoded = ids.values.dictionary_encode()
+        known = ids.is_present & values.is_present
+        codes = np.asarray(encoded.indices.fill_null(0), np.int64)[known]
+        number = np.bincount(codes)
+        ones = np.bincount(codes, values.numbers[known])
+        repeated: Any = number > 1
+        # Ids with both values prove the contrary; a few ids could agree by chance.
+        if repeated.sum() >= 10 and ((ones == 0) | (ones == number))[repeated].all():
+            both = ones[repeated] > 0
+            if both.any() and not both.all():
+                return True
+    return False
+
+
+def _share(values: Values) -> str:
+    present = values.present_numbers
+    return f"{present.mean():.1%} are 1" if len(present) else "no value in the sample"
+
+
+def _some(columns: Mapping[str, Values]) -> str:
+    names = list(columns)
+    return listed(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

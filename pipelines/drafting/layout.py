@@ -1,0 +1,223 @@
+"""How the files of a data folder lie: by day, with the date in their paths, or in named splits."""
+
+import datetime
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pipelines.drafting.patterns import common_pattern, matches
+from schemas.errors import UserError
+from schemas.problems import listed
+from schemas.spec.data import EVAL, TRAIN, VALIDATION
+from schemas.spec.patterns import FileFormat
+
+_FORMATS: dict[FileFormat, re.Pattern[str]] = {
+    "parquet": re.compile(r"\.(parquet|pq)$", re.IGNORECASE),
+    "csv": re.compile(r"\.csv(\.gz)?$", re.IGNORECASE),
+    "tfrecord": re.compile(r"[._]tfrecords?(-\d+-of-\d+)?(\.gz)?$", re.IGNORECASE),
+}
+_ENDINGS = "files end with .parquet, .csv, .csv.gz, .tfrecord or .tfrecord.gz"
+_BETWEEN = r"([-_.]|/(?:[A-Za-z_]+=)?)"
+_YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<month>0[1-9]|1[0-2])", r"(?P<day>0[1-9]|[12]\d|3[01])"
+# The time of the day may follow a date without separators.
+_DATES = [
+    re.compile(rf"(?<!\d){_YEAR}{_MONTH}{_DAY}(?=(?:\d\d){{0,3}}(?!\d))"),
+    *(
+        re.compile(rf"(?<!\d){first}{_BETWEEN}{second}{_BETWEEN}{third}(?!\d)")
+        for first, second, third in ((_YEAR, _MONTH, _DAY), (_DAY, _MONTH, _YEAR), (_MONTH, _DAY, _YEAR))
+    ),
+]
+_FIELDS = {"year": "{YYYY}", "month": "{MM}", "day": "{DD}"}
+_SPLIT = re.compile(r"(?<![a-z])(train(?:ing)?|test(?:ing)?|eval(?:uation)?|val(?:id(?:ation)?)?|dev)(?![a-z])")
+_SHOWN = 3
+
+
+class LogFile(NamedTuple):
+    """A file by its path below the data folder, with slashes."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of a data folder.
+
+    Attributes:
+        format: of all files.
+        patterns: the spec's patterns by split; by day one pattern with the key `days`.
+        groups: files by day (YYYY-MM-DD, oldest first) or by split, in the order of their paths.
+        note: what to check of the patterns; may be empty.
+    """
+
+    format: FileFormat
+    patterns: Mapping[str, str]
+    groups: Mapping[str, tuple[LogFile, ...]]
+    note: str = ""
+
+    @property
+    def is_by_day(self) -> bool:
+        """Whether the paths have dates."""
+        return "days" in self.patterns
+
+    @property
+    def files(self) -> tuple[LogFile, ...]:
+        """All files."""
+        return tuple(file for group in self.groups.values() for file in group)
+
+    @property
+    def days(self) -> tuple[datetime.date, ...]:
+        """The days that have files, oldest first."""
+        return tuple(map(datetime.date.fromisoformat, self.groups)) if self.is_by_day else ()
+
+
+def layout_of(data: Path) -> Layout:
+    """Finds the files of a data folder and how they are laid out.
+
+    Raises:
+        UserError: the folder cannot be read, has no logs, files of several formats, or paths that no spec describes.
+    """
+    paths = _logs_in(data)
+    formats = {name: [file for file in paths if ending.search(file.path)] for name, ending in _FORMATS.items()}
+    present = {name: files for name, files in formats.items() if files}
+    if not present:
+        got = _some(file.path for file in paths) or "no files"
+        raise UserError(f"{data}: no logs (got {got}); {_ENDINGS}")
+    if len(present) > 1:
+        counts = ", ".join(f"{len(files)} {name}" for name, files in present.items())
+        raise UserError(f"{data}: files of several formats (got {counts}); give a folder with those of one")
+    [(file_format, files)] = present.items()
+    layout = _by_split(data, file_format, files) or _by_day(data, file_format, files)
+    if layout is None:
+        raise UserError(
+            f"{data}: neither days nor splits in the paths (got {_some(file.path for file in files)}); put the date in "
+            "them, such as 2024-03-07/part.parquet with all digits, or the names train and test"
+        )
+    return layout
+
+
+def _logs_in(data: Path) -> list[LogFile]:
+    """Returns the files below a folder, without those that ingestion skips."""
+    if not data.is_dir():
+        what = "is not a folder" if data.exists() else "no such folder"
+        raise UserError(f"{data}: {what}; give the folder of the logs")
+
+    def refuse(error: OSError) -> None:
+        raise UserError(f"{error.filename}: cannot be listed (got: {error.strerror}); check its permissions")
+
+    found, entered = [], set()
+    for folder, folders, names in os.walk(data, followlinks=True, onerror=refuse):
+        entered.add(os.path.realpath(folder))
+        folders[:] = [
+            name for name in folders if _is_visible(name) and os.path.realpath(f"{folder}/{name}") not in entered
+        ]
+        for name in filter(_is_visible, names):
+            path = Path(folder, name)
+            if path.is_file():
+                found.append(LogFile(path.relative_to(data).as_posix(), path.stat().st_size))
+    return sorted(found)
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith(("_", "."))
+
+
+def _by_split(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> Layout | None:
+    """Returns the layout if every path names a split, and None if none does."""
+    words = {file: _SPLIT.findall(file.path.lower()) for file in files}
+    if not all(words.values()):
+        return None
+    by_word: dict[str, list[LogFile]] = {}
+    for file in files:
+        by_word.setdefault(_split_of(words[file][0]), []).append(file)
+    # Without another, the held-out rows judge the model.
+    if EVAL not in by_word and VALIDATION in by_word:
+        by_word[EVAL] = by_word.pop(VALIDATION)
+    for split, names in ((TRAIN, "train"), (EVAL, "test, eval or validation")):
+        if split not in by_word:
+            raise UserError(
+                f"{data}: no files to {'train' if split == TRAIN else 'evaluate'} on "
+                f"(got {_some(file.path for file in files)}); name a folder or file {names}"
+            )
+    patterns, groups = {}, {}
+    for split in sorted(by_word, key=(TRAIN, VALIDATION, EVAL).index):
+        patterns[split] = _pattern(data, [file.path for file in by_word[split]], _SPLIT.search)
+        groups[split] = tuple(by_word[split])
+        strange = [file.path for file in files if file not in groups[split] and matches(patterns[split], file.path)]
+        if strange:
+            raise UserError(
+                f"{data}: the files of split {split} match {patterns[split]}, and so do others (got {_some(strange)}); "
+                "put each split into a folder of its own"
+            )
+    return Layout(file_format, patterns, groups)
+
+
+def _split_of(word: str) -> str:
+    return TRAIN if word.startswith("train") else EVAL if word.startswith(("test", "eval")) else VALIDATION
+
+
+def _by_day(data: Path, file_format: FileFormat, files: Sequence[LogFile]) -> Layout | None:
+    """Returns the layout if every path has a date, written in one way; None if none has."""
+    read = [(date, days) for date in _DATES if any(days := [_day_of(date, file.path) for file in files])]
+    if not read:
+        return None
+    # The way that most paths are written; where days and months can be exchanged, the earlier way of the list.
+    date, days = max(read, key=lambda each: sum(day is not None for day in each[1]))
+    undated = [file.path for file, day in zip(files, days, strict=True) if day is None]
+    if undated:
+        raise UserError(
+            f"{data}: files without a day among others (got {_some(undated)}); remove them, or give a folder"
+        )
+    template = _template(date, files[0].path)
+    groups: dict[str, list[LogFile]] = {}
+    for file, day in sorted(zip(files, days, strict=True), key=lambda each: (str(each[1]), each[0])):
+        if _template(date, file.path) != template:
+            raise UserError(
+                f"{data}: dates are written in several ways (got {_some([files[0].path, file.path])}); write all in one"
+            )
+        groups.setdefault(str(day), []).append(file)
+    marked = [date.sub("\0", file.path, count=1) for file in files]
+    pattern = _pattern(data, marked, lambda text: "\0" in text).replace("\0", template)
+    if len(groups) < 2:
+        raise UserError(
+            f"{data}: one day of logs (got {next(iter(groups))}); a run trains on days before the one it evaluates on"
+        )
+    is_doubtful = any(other != days and None not in other for _, other in read)
+    note = "check: day and month can be exchanged in these paths" if is_doubtful else ""
+    return Layout(file_format, {"days": pattern}, {day: tuple(group) for day, group in groups.items()}, note)
+
+
+def _day_of(date: re.Pattern[str], path: str) -> datetime.date | None:
+    match = date.search(path)
+    try:
+        return datetime.date(*(int(match[field]) for field in _FIELDS)) if match else None
+    except ValueError:
+        return None
+
+
+def _template(date: re.Pattern[str], path: str) -> str:
+    """Returns a path's date with the fields of a pattern in the place of its numbers."""
+    match = date.search(path)
+    assert match
+    text, start = match[0], match.start()
+    for field in sorted(_FIELDS, key=match.start, reverse=True):
+        text = text[: match.start(field) - start] + _FIELDS[field] + text[match.end(field) - start :]
+    return text
+
+
+def _pattern(data: Path, paths: Sequence[str], is_mark: Callable[[str], object]) -> str:
+    depths = Counter(path.count("/") for path in paths)
+    if len(depths) > 1:
+        examples = [next(path for path in paths if path.count("/") == depth) for depth in depths]
+        shown = ", ".join(path.replace("\0", "DATE") for path in examples[:_SHOWN])
+        raise UserError(f"{data}: files lie at several depths (got {shown}); one pattern must match all: move some")
+    return common_pattern(paths, is_mark)
+
+
+def _some(paths: Iterable[str]) -> str:
+    shown = list(paths)
+    return listed(shown[:_SHOWN]) + (f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else "") if shown else ""

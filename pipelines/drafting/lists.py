@@ -1,0 +1,140 @@
+"""What a column of lists becomes: ids, a sequence, a vector, the weights of ids, or nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.drafting.guesses import Facts, Guess, Settings
+from pipelines.drafting.names import HISTORIES, entity_of, plural_of, words_of
+from pipelines.drafting.values import Values
+
+_MOST_VALUES, _MOST_OF_SEQUENCE, _MOST_OF_VECTOR = 64, 50, 4096
+_SEPARATORS = "|;,"
+_SHARE_SEPARATED = 0.2
+_SAME_NAME, _OTHER_NAME = 0.05, 0.5
+"""Shares of a list's different values that are ids of a column, where the names agree and where they do not."""
+
+
+def split_lists(columns: Mapping[str, Values]) -> tuple[str | None, dict[str, Values]]:
+    """Splits the cells of CSV that hold lists.
+
+    Returns:
+        The separator, None if no column has one, and the columns.
+    """
+    found: dict[str, list[str]] = {separator: [] for separator in _SEPARATORS}
+    for name, values in columns.items():
+        if values.kind != "string" or values.is_list or not values.counts:
+            continue
+        cells = values.values.filter(values.values.is_valid())
+        for separator in _SEPARATORS:
+            with_it = pc.sum(pc.match_substring(cells, separator)).as_py() / len(cells)
+            # Commas and semicolons also stand in prose, followed by a space.
+            in_prose = separator != "|" and pc.any(pc.match_substring(cells, f"{separator} ")).as_py()
+            if with_it >= _SHARE_SEPARATED and not in_prose:
+                found[separator].append(name)
+    separator = max(_SEPARATORS, key=lambda each: len(found[each]))
+    if not found[separator]:
+        return None, dict(columns)
+    return separator, {
+        name: _split(values, separator) if name in found[separator] else values for name, values in columns.items()
+    }
+
+
+def guess_list(column: str, values: Values, facts: Facts, others: Mapping[str, Values], ids: Sequence[Guess]) -> Guess:
+    """Says what a column of lists becomes.
+
+    Args:
+        column: its name.
+        values: of it.
+        facts: on it.
+        others: all columns of the sample.
+        ids: the features of kind id, with their tables: a list may hold the same ids.
+    """
+    longest = int(values.lengths.max(initial=0))
+    if values.kind == "float":
+        return _floats(column, values, others)
+    if longest == 0:
+        return Guess(column, "left out", "no row that was read has a value")
+    kind = "int" if values.kind == "int" and not facts.is_csv else "string"
+    shared = _shared(column, values, others, [guess for guess in ids if guess.settings["type"] == kind])
+    lengths = f"lists of up to {longest} {'integers' if values.kind == 'int' else 'texts'}"
+    if shared or HISTORIES & set(words_of(column)):
+        settings: Settings = {"kind": "sequence", "type": kind, "max_length": min(longest, _MOST_OF_SEQUENCE)}
+        why = (
+            f"{lengths}{f', ids of {shared.column}' if shared else ', named as a history'}; check: the newest is first"
+        )
+    else:
+        settings = {"kind": "ids", "type": kind, "combiner": "mean", "max_values": min(max(2, longest), _MOST_VALUES)}
+        why = f"{lengths}, {values.num_different:,} different"
+    if shared:
+        settings["table"] = shared.settings["table"]
+    return Guess(column, str(settings["kind"]), why, "", settings)
+
+
+def match_of(sequence: Guess, ids: Sequence[Guess], taken: Sequence[str]) -> Guess | None:
+    """Returns the feature that says whether a row's id is in its sequence; None if no id shares its table."""
+    one = next((guess for guess in ids if guess.settings["table"] == sequence.settings["table"]), None)
+    name = f"{one.name}_in_{sequence.name}" if one else ""
+    if one is None or name in taken:
+        return None
+    settings = {"kind": "match", "column": one.column, "among": sequence.column, "type": one.settings["type"]}
+    return Guess(sequence.column, "match", f"whether {one.column} is in {sequence.column}", name, settings)
+
+
+def weights_for(column: str, columns: Mapping[str, Values]) -> str:
+    """Returns the column of ids whose lists are as long as a column's floats in every row, or an empty text."""
+    values = columns[column]
+    if values.kind != "float" or len(set(values.lengths[values.lengths > 0])) < 2:
+        return ""
+    same = [
+        name
+        for name, other in columns.items()
+        if other.is_list and other.kind != "float" and np.array_equal(other.lengths, values.lengths)
+    ]
+    # Of several, the one with the most similar name.
+    return max(same, key=lambda name: SequenceMatcher(None, name, column).ratio(), default="")
+
+
+def _floats(column: str, values: Values, others: Mapping[str, Values]) -> Guess:
+    lengths = set(values.lengths[values.lengths > 0].tolist())
+    if len(lengths) == 1 and (length := lengths.pop()) <= _MOST_OF_VECTOR:
+        empty = bool((values.lengths == 0).any())
+        settings: Settings = {"kind": "vector", "dim": length, "missing": 0.0}
+        return Guess(column, "vector", f"{length} floats in every row{' that has some' if empty else ''}", "", settings)
+    if ids := weights_for(column, others):
+        return Guess(column, "weights", f"as many floats as {ids} has ids, in every row")
+    return Guess(column, "left out", "lists of floats of several lengths: neither a vector nor weights of ids")
+
+
+def _shared(column: str, values: Values, others: Mapping[str, Values], ids: Sequence[Guess]) -> Guess | None:
+    """Returns the id that the list's values are of."""
+    own = {str(value) for value in values.counts}
+    best, most = None, 0.0
+    for guess in ids:
+        share = len(own & {str(value) for value in others[guess.column].counts}) / max(1, len(own))
+        entity = entity_of(guess.column) or guess.column
+        is_named = bool({entity, plural_of(entity)} & {*words_of(column), "_".join(words_of(column))})
+        least = _SAME_NAME if is_named else _OTHER_NAME if values.kind == "string" else 1.1
+        if share >= least and share > most:
+            best, most = guess, share
+    return best
+
+
+def _split(values: Values, separator: str) -> Values:
+    cells = pc.split_pattern(pc.fill_null(values.values, ""), separator)
+    lengths = np.asarray(pc.list_value_length(cells)).astype(np.int64)
+    flat = cells.flatten()
+    filled = np.asarray(pc.not_equal(flat, ""), bool)
+    rows = np.repeat(np.arange(len(lengths)), lengths)[filled]
+    kept = flat.filter(pa.array(filled, pa.bool_()))
+    made = Values("string", kept.cast(pa.large_string()), np.bincount(rows, minlength=len(lengths)))
+    try:
+        floats = kept.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return made
+    # Digits alone are ids as well as numbers: ids, unless one has a point.
+    return replace(made, kind="float", values=floats) if pc.any(pc.match_substring(kept, ".")).as_py() else made

@@ -1,0 +1,78 @@
+"""Writes a draft to a file, and prints what was guessed and what to do next."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.markup import escape
+
+from pipelines.console import say, table, terminal
+from pipelines.drafting import Draft, draft
+from pipelines.drafting.names import name_of
+from schemas.errors import UserError
+from schemas.files import write_whole
+
+_NO_NAMES = frozenset({"spec", "sangam", "draft"})
+_MOST_FEATURES = 50
+"""That are printed."""
+
+
+def write_draft(data: Path, output: Path, labels: Sequence[str], name: str, *, force: bool) -> None:
+    """Drafts a spec for a folder of logs, writes it once it is valid, and prints what it holds.
+
+    Raises:
+        UserError: the file exists and `force` is off, or cannot be written; see also `draft`.
+    """
+    if output.is_dir():
+        raise UserError(f"--output: is a folder (got {output}); name a file, such as {output / 'spec.yaml'}")
+    if output.exists() and not force:
+        raise UserError(f"--output: exists (got {output}); name another file, or replace it with --force")
+    made = draft(data, name or _name(data, output), labels)
+    _require_valid(made)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(output, made.text)
+    except OSError as error:
+        raise UserError(f"--output: cannot be written (got {output}: {error.strerror}); choose another place") from None
+    _print(made, data, output)
+
+
+def _name(data: Path, output: Path) -> str:
+    stem = output.name.split(".")[0]
+    return name_of(stem if stem not in _NO_NAMES else data.resolve().name)
+
+
+def _require_valid(made: Draft) -> None:
+    from ruamel.yaml import YAML
+
+    from schemas.loading.documents import check_document
+
+    found = check_document(YAML(typ="safe", pure=True).load(made.text))
+    if isinstance(found, list):
+        raise UserError("\n".join(f"draft: {problem}" for problem in found))
+
+
+def _print(made: Draft, data: Path, output: Path) -> None:
+    guesses = made.guesses
+    say(f"read {made.read}")
+    say("")
+    rows = table("column", "becomes", "because")
+    event = [guesses.event_time] if guesses.event_time else []
+    for each in [*guesses.labels, *event, *guesses.features[:_MOST_FEATURES], *guesses.left_out]:
+        becomes = each.kind if each.name in ("", each.column) else f"{each.kind} {each.name}"
+        rows.add_row(*map(escape, (each.column, becomes, each.why)))
+    terminal().print(rows)
+    if (more := len(guesses.features) - _MOST_FEATURES) > 0:
+        say(f"and {more} features more, in the file")
+    say("")
+    say(f"wrote {output}: look at its comments first, above all those with `check`. Then:")
+    say(f"  {shlex.join(['sangam', 'validate', str(output)])}")
+    date = ["--date", str(made.newest_day)] if made.newest_day else []
+    say(f"  {shlex.join(['sangam', 'run', str(output), *date, '--data', str(data), '--root', str(_root(data))])}")
+
+
+def _root(data: Path) -> Path:
+    """Returns a folder for the runs that is not inside that of the logs, which a run refuses."""
+    root = Path("runs")
+    inside = data.resolve() in root.resolve().parents or data.resolve() == root.resolve()
+    return data.resolve().parent / "runs" if inside else root

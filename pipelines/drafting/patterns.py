@@ -1,0 +1,57 @@
+"""One pattern for the paths of many files."""
+
+import fnmatch
+import glob
+import re
+from collections.abc import Callable, Collection, Sequence
+from itertools import takewhile
+
+_ENDING = re.compile(r"(\.[A-Za-z]\w*?)+(-\d+-of-\d+)?(\.gz)?$")
+
+
+def common_pattern(paths: Sequence[str], is_mark: Callable[[str], object]) -> str:
+    """Returns a pattern that matches paths of one depth: what differs between them becomes `*`.
+
+    Args:
+        paths: with slashes.
+        is_mark: says of a part of a path whether it holds the day or the split. Files below a folder that does are told
+            by their ending alone, since tomorrow's have other names.
+    """
+    *folders, names = zip(*(path.split("/") for path in paths), strict=True)
+    parts = [_part(sorted(set(each))) for each in folders]
+    if any(is_mark(each[0]) for each in folders):
+        return "/".join([*parts, f"*{_ending(names)}"])
+    return "/".join([*parts, _part(sorted(set(names)), _ending(names))])
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Says whether a path matches, part by part."""
+    patterns, parts = pattern.split("/"), path.split("/")
+    return len(patterns) == len(parts) and all(map(fnmatch.fnmatchcase, parts, patterns))
+
+
+def _part(texts: Sequence[str], ending: str = "") -> str:
+    """Returns a pattern for one part; around the mark of a day, which all have, each side by itself."""
+    if len(texts) == 1:
+        return glob.escape(texts[0])
+    if all("\0" in text for text in texts):
+        before, after = ({text.split("\0")[side] for text in texts} for side in (0, 1))
+        start = glob.escape(before.pop()) if len(before) == 1 else "*"
+        end = glob.escape(after.pop()) if len(after) == 1 else f"*{ending}"
+        return f"{start}\0{end}"
+    # Digits are counted: tomorrow's begin with others.
+    start = _common_start(texts).rstrip("0123456789")
+    return f"{glob.escape(start)}*{ending}" if ending else "*"
+
+
+def _ending(names: Sequence[str]) -> str:
+    endings = {(match[0] if (match := _ENDING.search(name)) else "") for name in names}
+    endings = {re.sub(r"-\d+-of-\d+", "-*", ending) for ending in endings}
+    # Of part.snappy.parquet and part.parquet the last counts.
+    last = {re.sub(r"^.*(?=\.(?!gz$)[^.]+(\.gz)?$)", "", ending) for ending in endings}
+    return last.pop() if len(last) == 1 else f"{_common_start(last)}*"
+
+
+def _common_start(texts: Collection[str]) -> str:
+    pairs = zip(min(texts), max(texts), strict=False)
+    return "".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,0 +1,156 @@
+"""Some rows of one file, with all its columns: enough to tell what they hold, however large the file is."""
+
+import gzip
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from typing_extensions import assert_never
+
+from schemas.errors import UserError
+from schemas.spec.patterns import FileFormat
+
+_CSV_BLOCK_BYTES = 4 * 2**20
+_BUFFER_BYTES = 2**20
+_BATCH_ROWS = 256
+PLACES = 3
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a file.
+
+    Attributes:
+        table: all columns, with the types of the file.
+        num_rows: of the whole file, as far as it says or by the share of its bytes that was read.
+        is_whole: all rows are here.
+    """
+
+    table: pa.Table
+    num_rows: int
+    is_whole: bool
+
+
+def read_piece(path: Path, file_format: FileFormat, max_rows: int, max_bytes: int) -> Piece:
+    """Reads some rows.
+
+    Args:
+        path: of the file.
+        file_format: of it.
+        max_rows: the most that are read.
+        max_bytes: reading ends once so many bytes are in memory; of CSV, 4 MiB at the most.
+
+    Raises:
+        UserError: the file cannot be read as this format.
+    """
+    try:
+        match file_format:
+            case "parquet":
+                return _parquet(path, max_rows, max_bytes)
+            case "csv":
+                return _csv(path, max_rows)
+            case "tfrecord":
+                return _tfrecord(path, max_rows, max_bytes)
+            case _:
+                assert_never(file_format)
+    except (pa.ArrowException, OSError, EOFError) as error:
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"{path}: cannot be read as {file_format} (got: {first_line}); write it again") from None
+
+
+def complete_columns(path: Path) -> Mapping[str, bool]:
+    """Returns for each column of a Parquet file with rows whether its footer says that no row has a null.
+
+    Raises:
+        UserError: the footer cannot be read.
+    """
+    try:
+        metadata = pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: cannot be read as parquet (got: {error}); write it again") from None
+    complete: dict[str, bool] = {}
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            column = metadata.row_group(group).column(index)
+            counted = column.is_stats_set and column.statistics.has_null_count
+            is_complete = counted and column.statistics.null_count == 0
+            complete[column.path_in_schema] = complete.get(column.path_in_schema, True) and is_complete
+    return complete
+
+
+def _parquet(path: Path, max_rows: int, max_bytes: int) -> Piece:
+    """Reads the first rows of the first row group, of one in the middle and of the last."""
+    # Buffered: otherwise whole row groups would be read for their first rows.
+    file = pq.ParquetFile(path, buffer_size=_BUFFER_BYTES)
+    groups = file.metadata.num_row_groups
+    places = sorted({round(place * (groups - 1) / (PLACES - 1)) for place in range(PLACES)}) if groups else []
+    tables = [file.schema_arrow.empty_table()]
+    for place in places:
+        wanted, left = -(-max_rows // len(places)), max_bytes // len(places)
+        for batch in file.iter_batches(batch_size=min(wanted, _BATCH_ROWS), row_groups=[place]):
+            tables.append(pa.Table.from_batches([batch]).slice(0, wanted))
+            wanted, left = wanted - batch.num_rows, left - batch.nbytes
+            if wanted <= 0 or left <= 0:
+                break
+    table = pa.concat_tables(
+        [each.cast(tables[0].schema) if each.schema != tables[0].schema else each for each in tables]
+    )
+    return Piece(table, file.metadata.num_rows, table.num_rows == file.metadata.num_rows)
+
+
+def _csv(path: Path, max_rows: int) -> Piece:
+    """Reads the rows of the first block; types are those of the block."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.name.endswith(".gz") else file
+        block = plain.read(_CSV_BLOCK_BYTES)
+        is_end = not plain.read(1)
+        share = 1.0 if is_end else file.tell() / size
+    if not block.strip():
+        return Piece(pa.table({}), 0, True)
+    if not is_end:
+        block = block[: block.rfind(b"\n") + 1]
+    options: dict[str, Any] = {"strings_can_be_null": True, "null_values": [""]}
+    table = pacsv.read_csv(
+        io.BytesIO(block),
+        read_options=pacsv.ReadOptions(use_threads=False, block_size=2 * _CSV_BLOCK_BYTES),
+        parse_options=pacsv.ParseOptions(newlines_in_values=True),
+        convert_options=pacsv.ConvertOptions(**options),
+    )
+    rows = table.slice(0, max_rows)
+    return Piece(rows, round(table.num_rows / share), is_end and rows.num_rows == table.num_rows)
+
+
+def _tfrecord(path: Path, max_rows: int, max_bytes: int) -> Piece:
+    """Reads the first records; a column that no record has more than one value of is none of lists."""
+    # TFX's decoder takes a second to import.
+    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+    from components.steps.example_gen.readers.tfrecord import records_of
+
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        every = records_of(file, str(path))
+        records: list[bytes] = []
+        for record in islice(every, max_rows):
+            records.append(record)
+            max_bytes -= len(record)
+            if max_bytes <= 0:
+                break
+        is_whole = next(every, None) is None
+        share = 1.0 if is_whole else min(1.0, file.tell() / size)
+    if not records:
+        return Piece(pa.table({}), 0, True)
+    try:
+        batch = ExamplesToRecordBatchDecoder().DecodeBatch(records)
+    except RuntimeError as error:
+        raise UserError(
+            f"{path}: cannot be decoded (got: {error}); write tf.Examples, a column with one type"
+        ) from None
+    return Piece(pa.Table.from_batches([batch]), round(len(records) / share), is_whole)

@@ -1,0 +1,163 @@
+"""A sample of the logs: rows of files of the first day, of the last and of those between, column by column."""
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.drafting.layout import Layout, LogFile
+from pipelines.drafting.reading import Piece, complete_columns, read_piece
+from pipelines.drafting.values import Values, joined, values_of
+from schemas.errors import UserError
+from schemas.problems import listed
+
+MAX_ROWS, MAX_MEGABYTES = 100_000, 200
+MAX_GROUPS, MAX_FILES_OF_GROUP = 30, 3
+MAX_FOOTERS = 500
+"""Parquet footers that are read to learn which columns lack no value."""
+_MOST_CHARACTERS = 128
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows of the logs.
+
+    Attributes:
+        columns: those that all files have, with their values in the same rows.
+        refused: why other columns cannot be features, by name.
+        complete: columns of which no row of the logs lacks a value, as far as that is known of all files.
+        day_starts: of each row, seconds since 1970; None for logs without days.
+        num_rows: in the sample.
+        num_rows_of_logs: about how many all files have.
+        num_files: that were read.
+        is_whole: every row is in the sample.
+    """
+
+    columns: Mapping[str, Values]
+    refused: Mapping[str, str]
+    complete: frozenset[str]
+    day_starts: Any
+    num_rows: int
+    num_rows_of_logs: int
+    num_files: int
+    is_whole: bool
+
+
+def read_sample(data: Path, layout: Layout, max_rows: int = MAX_ROWS) -> Sample:
+    """Reads rows of several files: of the first day, of the last and of those between, or of each split.
+
+    Raises:
+        UserError: a file cannot be read, there are no rows, or the files of one day have different columns.
+    """
+    chosen = [(group, file) for group, file in _chosen(layout) if file.size_bytes]
+    rows_of_file = max(1, max_rows // max(1, len(chosen)))
+    bytes_of_file = MAX_MEGABYTES * 10**6 // max(1, len(chosen))
+    read = [
+        (group, file, read_piece(data / file.path, layout.format, rows_of_file, bytes_of_file))
+        for group, file in chosen
+    ]
+    read = [(group, file, piece) for group, file, piece in read if piece.table.num_rows]
+    if not read:
+        raise UserError(f"{data}: no rows in the logs (got {len(chosen)} files without rows); supply the rows")
+    if layout.format != "tfrecord":
+        # A record of TFRecord may lack a column that others have.
+        _require_one_log(data, read)
+    columns, refused = _columns([(file, piece) for _, file, piece in read], layout)
+    pieces = [piece for _, _, piece in read]
+    is_whole = len(chosen) == len(layout.files) and all(piece.is_whole for piece in pieces)
+    read_bytes = sum(file.size_bytes for _, file, _ in read)
+    all_bytes = sum(file.size_bytes for file in layout.files)
+    return Sample(
+        columns=columns,
+        refused=refused,
+        complete=_complete(data, layout, columns, is_whole),
+        day_starts=_day_starts(read) if layout.is_by_day else None,
+        num_rows=sum(piece.table.num_rows for piece in pieces),
+        num_rows_of_logs=round(sum(piece.num_rows for piece in pieces) * all_bytes / read_bytes),
+        num_files=len(read),
+        is_whole=is_whole,
+    )
+
+
+def _chosen(layout: Layout) -> list[tuple[str, LogFile]]:
+    groups = list(layout.groups.items())
+    return [
+        (name, files[place])
+        for name, files in (groups[place] for place in _spread(len(groups), MAX_GROUPS))
+        for place in _spread(len(files), MAX_FILES_OF_GROUP)
+    ]
+
+
+def _spread(number: int, most: int) -> list[int]:
+    """Returns at most so many positions, evenly from the first to the last."""
+    return sorted({round(float(place)) for place in np.linspace(0, number - 1, min(number, most))})
+
+
+def _require_one_log(data: Path, read: Iterable[tuple[str, LogFile, Piece]]) -> None:
+    """Refuses two logs in one folder: within a day or a split all files have the same columns."""
+    first: dict[str, tuple[LogFile, set[str]]] = {}
+    for group, file, piece in read:
+        names = set(piece.table.column_names)
+        known, columns = first.setdefault(group, (file, names))
+        if names != columns:
+            raise UserError(
+                f"{data}: files of {group} have different columns (got {listed(sorted(names ^ columns))} in one of "
+                f"{known.path}, {file.path}); give the folder of one log: data.sources joins others to it, docs/data.md"
+            )
+
+
+def _columns(read: Sequence[tuple[LogFile, Piece]], layout: Layout) -> tuple[dict[str, Values], dict[str, str]]:
+    """Returns the columns that a spec can read, and why it cannot read the others."""
+    columns, refused = {}, {}
+    for name in dict.fromkeys(name for _, piece in read for name in piece.table.column_names):
+        made = _column(name, read, layout)
+        if isinstance(made, Values):
+            columns[name] = made
+        else:
+            refused[name] = made
+    return columns, refused
+
+
+def _column(name: str, read: Sequence[tuple[LogFile, Piece]], layout: Layout) -> Values | str:
+    if not 0 < len(name) <= _MOST_CHARACTERS:
+        return f"its name has {len(name)} characters, a spec allows 1 to {_MOST_CHARACTERS}"
+    parts = []
+    for file, piece in read:
+        number = piece.table.column_names.count(name)
+        if number > 1:
+            return f"{number} columns of {file.path} have this name"
+        # A tf.Example leaves out what has no value.
+        if not number and layout.format != "tfrecord":
+            return f"{file.path} does not have it"
+        column = piece.table.column(name).combine_chunks() if number else pa.nulls(piece.table.num_rows)
+        part = values_of(column, layout.format)
+        if isinstance(part, str):
+            return part
+        parts.append(part)
+    return joined(parts, texts_win=layout.format == "csv")
+
+
+def _complete(data: Path, layout: Layout, columns: Mapping[str, Values], is_whole: bool) -> frozenset[str]:
+    names = {name for name, values in columns.items() if not values.num_missing}
+    if is_whole:
+        return frozenset(names)
+    if layout.format != "parquet" or len(layout.files) > MAX_FOOTERS:
+        return frozenset()
+    for file in layout.files:
+        known = complete_columns(data / file.path)
+        # A list column has the path of its values; an empty list is a value.
+        names = {name for name in names if columns[name].is_list or known.get(name, False)} if known else names
+    return frozenset(names)
+
+
+def _day_starts(read: Iterable[tuple[str, LogFile, Piece]]) -> Any:
+    epoch = datetime.date(1970, 1, 1)
+    starts = [
+        np.full(piece.table.num_rows, (datetime.date.fromisoformat(day) - epoch).days * 86_400, np.int64)
+        for day, _, piece in read
+    ]
+    return np.concatenate(starts)

@@ -1,0 +1,76 @@
+"""The tables of ids: which features share one, how wide their rows are, which ids get one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pipelines.drafting.guesses import Guess, Settings
+from pipelines.drafting.names import USERS, entity_of, name_of, plural_of
+from pipelines.drafting.values import Values
+
+FEW_IDS, MANY_IDS = 16, 10_000
+_SEEN_ONCE = 0.3
+_ROWS_OF_USER = 2
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, how many ids it has in the sample, and why it is as it is."""
+
+    settings: Settings
+    num_ids: int
+    why: str
+
+
+def with_tables(ids: Sequence[Guess]) -> list[Guess]:
+    """Gives each id a table of its own: `users` for `user_id`, otherwise of the feature's name."""
+    taken: set[str] = set()
+    made = []
+    for guess in ids:
+        entity = entity_of(guess.column)
+        table = name_of(plural_of(entity) if entity else guess.name, taken)
+        taken.add(table)
+        made.append(with_table(guess, table))
+    return made
+
+
+def with_table(guess: Guess, table: str) -> Guess:
+    """Puts the table behind the type, as people write it."""
+    settings: Settings = {}
+    for key, value in guess.settings.items():
+        if key != "table":
+            settings[key] = value
+        if key == "type":
+            settings["table"] = table
+    return replace(guess, settings=settings)
+
+
+def tables_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> dict[str, Table]:
+    """Returns the tables that features read, by the ids that the sample has of each."""
+    counts: dict[str, dict[str, int]] = {}
+    for guess in features:
+        table = guess.settings.get("table")
+        if table is not None:
+            of_table = counts.setdefault(table, {})
+            for value, number in columns[guess.column].counts.items():
+                of_table[str(value)] = of_table.get(str(value), 0) + number
+    made = {}
+    for table, of_table in counts.items():
+        number = len(of_table)
+        once = sum(count == 1 for count in of_table.values()) / max(1, number)
+        settings: Settings = {"dim": 4 if number <= FEW_IDS else 8 if number <= MANY_IDS else 16}
+        why = f"{number:,} {'id' if number == 1 else 'ids'} in the sample"
+        if number > MANY_IDS and once >= _SEEN_ONCE:
+            settings["admission"] = {"kind": "count", "at_least": 2}
+            why += f", {once:.0%} of them once: a row from the second occurrence on"
+        made[table] = Table(settings, number, why)
+    return made
+
+
+def user_of(features: Sequence[Guess], columns: Mapping[str, Values]) -> str | None:
+    """Returns the feature whose ids are users with several rows each."""
+    for guess in features:
+        if guess.kind == "id" and (entity_of(guess.column) or name_of(guess.column)) in USERS:
+            values = columns[guess.column]
+            if int(values.is_present.sum()) >= _ROWS_OF_USER * values.num_different:
+                return guess.name
+    return None

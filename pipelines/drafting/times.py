@@ -1,0 +1,87 @@
+"""Columns of times: the event's own, and others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pipelines.drafting.names import EVENT_TIMES, TIMES, words_of
+from pipelines.drafting.values import Values
+
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_FIRST_S, _LAST_S = 631_152_000, 4_102_444_800
+"""1990 and 2100."""
+_DAY_S = 86_400
+_MOST_OUTSIDE = 0.01
+"""As of a run, which stops where more of a split's times are outside their day."""
+
+
+@dataclass
+class Times:
+    """Columns of times.
+
+    Attributes:
+        event: the column with the event's own time; empty if there is none.
+        why: it is that.
+        others: columns of other times, in seconds.
+        left_out: why another column of times cannot be read.
+    """
+
+    event: str = ""
+    why: str = ""
+    others: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def find_times(columns: Mapping[str, Values], day_starts: Any) -> Times:
+    """Finds the columns of times.
+
+    Args:
+        columns: of the sample.
+        day_starts: of each row the first second of its log's day; None for logs without days.
+    """
+    found = Times()
+    seconds = []
+    for name, values in columns.items():
+        unit = _unit_of(values)
+        is_named = bool(TIMES & set(words_of(name)))
+        is_of_day = unit == "seconds" and day_starts is not None and _outside(values, day_starts) <= _MOST_OUTSIDE
+        if unit and is_named and values.kind == "float":
+            found.left_out[name] = f"{unit} since 1970 as floats: a spec reads times as integers, in seconds"
+        elif unit and unit != "seconds" and is_named:
+            found.left_out[name] = f"{unit} since 1970: a spec reads seconds; divide by {_UNITS[unit]} in the logs"
+        elif unit and values.kind == "int" and (is_named or is_of_day):
+            seconds.append((name, is_of_day))
+    for name, is_of_day in sorted(seconds, key=lambda each: not _is_named_as_event(each[0])):
+        is_event = is_of_day if day_starts is not None else _is_named_as_event(name)
+        if is_event and not found.event and not columns[name].num_missing:
+            found.event = name
+            found.why = "seconds since 1970, in the day of each log" if is_of_day else "seconds since 1970, by its name"
+        else:
+            found.others.append(name)
+    return found
+
+
+def share_after(values: Values, event: Values) -> float:
+    """Returns the share of times that are later than the event's."""
+    both = values.is_present & event.is_present
+    return float((values.numbers[both] > event.numbers[both]).mean()) if both.any() else 0.0
+
+
+def _is_named_as_event(name: str) -> bool:
+    return "_".join(words_of(name)) in EVENT_TIMES
+
+
+def _unit_of(values: Values) -> str:
+    if values.kind not in ("int", "float") or values.is_list or not len(values.present_numbers):
+        return ""
+    low, high = values.present_numbers.min(), values.present_numbers.max()
+    fits = (unit for unit, size in _UNITS.items() if _FIRST_S * size <= low and high <= _LAST_S * size)
+    return next(fits, "")
+
+
+def _outside(values: Values, day_starts: Any) -> float:
+    """Returns the share of times that are not in their log's day or beside it."""
+    late = values.present_numbers - day_starts[values.is_present]
+    return float(np.mean((late < -_DAY_S) | (late >= 2 * _DAY_S)))

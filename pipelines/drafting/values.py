@@ -1,0 +1,147 @@
+"""The values of a column in one form, whatever the format of the files and the width of their types."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.steps.example_gen.readers.column_types import is_list
+from schemas.spec.patterns import FileFormat
+
+Kind = Literal["int", "float", "string", "null"]
+_TYPES: dict[Kind, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "string": pa.large_string()}
+_READ = "a spec reads integers, floats, texts and lists of them"
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Some rows of a column.
+
+    Attributes:
+        kind: of a value; booleans are integers, `null` is a column without values.
+        values: one for each row, null where it is missing; of a list column those of all rows, one after the other.
+        lengths: of each row's list; None for a column of single values.
+    """
+
+    kind: Kind
+    values: pa.Array
+    lengths: Any = None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether each row has any number of values."""
+        return self.lengths is not None
+
+    @functools.cached_property
+    def is_present(self) -> Any:
+        """For each row whether it has a value: no null, a finite number, a list that is not empty."""
+        if self.is_list:
+            return self.lengths > 0
+        present = np.asarray(self.values.is_valid(), bool)
+        return present & np.isfinite(self.numbers) if self.kind == "float" else present
+
+    @property
+    def num_missing(self) -> int:
+        """How many rows have no value."""
+        return int(len(self.is_present) - self.is_present.sum())
+
+    @functools.cached_property
+    def numbers(self) -> Any:
+        """The numbers as float64, NaN where they are missing."""
+        return self.values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+    @functools.cached_property
+    def present_numbers(self) -> Any:
+        """The numbers of the rows that have one; of lists all numbers."""
+        return self.numbers[np.isfinite(self.numbers)]
+
+    @functools.cached_property
+    def counts(self) -> dict[Any, int]:
+        """How often each value occurs."""
+        counted = pc.value_counts(self.values.filter(self.values.is_valid()))
+        return dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
+
+    @property
+    def num_different(self) -> int:
+        """How many different values there are."""
+        return len(self.counts)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether its values are 0 and 1, as integers or booleans."""
+        return self.kind == "int" and not self.is_list and set(self.counts) <= {0, 1}
+
+
+def values_of(column: pa.Array, file_format: FileFormat) -> Values | str:
+    """Returns a column of a file, or why no spec reads such a column."""
+    if not is_list(column.type):
+        return _single(column)
+    if pa.types.is_fixed_size_list(column.type) and column.null_count:
+        column = pa.array(column.to_pylist(), pa.list_(column.type.value_type))
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
+    flat = _single(column.flatten())
+    if isinstance(flat, str):
+        return flat
+    if file_format != "tfrecord" or lengths.max(initial=0) > 1:
+        return Values(flat.kind, flat.values, lengths)
+    # Every column of a tf.Example is a list.
+    places = np.cumsum(lengths) - 1
+    return Values(flat.kind, flat.values.take(pa.array(places, pa.int64(), mask=lengths == 0)))
+
+
+def joined(parts: Sequence[Values], *, texts_win: bool) -> Values | str:
+    """Returns the values of several files as one column, or why that is not possible.
+
+    Args:
+        parts: a file each, in order.
+        texts_win: numbers in one file and texts in another are texts.
+    """
+    typed = [part for part in parts if part.kind != "null"]
+    if not typed:
+        return "no row that was read has a value"
+    kinds = {part.kind for part in typed}
+    if kinds == {"int", "float"}:
+        kinds = {"float"}
+    elif texts_win and "string" in kinds:
+        kinds = {"string"}
+    forms = {part.is_list for part in typed}
+    if len(kinds) > 1 or (len(forms) > 1 and not _may_be_lists(typed)):
+        return f"its type differs between files (got {', '.join(sorted(kinds))}{' and lists' if any(forms) else ''})"
+    kind = kinds.pop()
+    if not any(forms):
+        return Values(kind, pa.concat_arrays([part.values.cast(_TYPES[kind]) for part in parts]))
+    lengths = [part.is_present.astype(np.int64) if part.lengths is None else part.lengths for part in parts]
+    valid = [part.values if part.is_list else part.values.filter(part.values.is_valid()) for part in parts]
+    return Values(kind, pa.concat_arrays([each.cast(_TYPES[kind]) for each in valid]), np.concatenate(lengths))
+
+
+def _may_be_lists(parts: Sequence[Values]) -> bool:
+    """Says whether single values may be lists of one: of floats, a row without a finite one would be lost."""
+    return all(part.kind != "float" for part in parts)
+
+
+def _single(array: pa.Array) -> Values | str:
+    """Returns single values in the widest type of their kind."""
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    kind, types = array.type, pa.types
+    if types.is_null(kind):
+        return Values("null", array)
+    if types.is_integer(kind) or types.is_boolean(kind):
+        return Values("int", array.cast(pa.int64(), safe=False))
+    if types.is_floating(kind):
+        return Values("float", array.cast(pa.float64()))
+    if types.is_string(kind) or types.is_large_string(kind):
+        return Values("string", array.cast(pa.large_string()))
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        texts = [None if each is None else each.decode(errors="replace") for each in array.to_pylist()]
+        return Values("string", pa.array(texts, pa.large_string()))
+    if types.is_temporal(kind):
+        return f"{kind}: a spec reads times as integers, seconds since 1970"
+    if types.is_decimal(kind):
+        return f"{kind}: write it as double; {_READ}"
+    return f"{kind}: {_READ}"

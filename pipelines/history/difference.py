@@ -1,0 +1,152 @@
+"""How two runs differ: the spec, the days, the code, and what came of it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from pipelines.console import say, table
+from pipelines.history.runs import LocalRun
+from pipelines.local.result.spec_file import read_settings, settings_by_path
+from pipelines.local.result.summary import Summary
+
+_SECTIONS = ("run", "spec", "data", "code", "metrics", "rows", "tables", "seconds")
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that two runs do not have in common.
+
+    Attributes:
+        section: of what, one of `_SECTIONS`.
+        what: a path in the spec, a split, a task and metric, a table, a step.
+        old: of the first run; None: it has none.
+        new: of the second run.
+    """
+
+    section: str
+    what: str
+    old: Any
+    new: Any
+
+    @property
+    def difference(self) -> float | None:
+        """New minus old, of numbers."""
+        numbers = [
+            value for value in (self.old, self.new) if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
+        return numbers[1] - numbers[0] if len(numbers) == 2 else None
+
+
+def changes(old: LocalRun, new: LocalRun) -> list[Change]:
+    """Returns what differs between two runs, in the order of `_SECTIONS`."""
+    found = [*_compared("run", _facts(old), _facts(new)), *_spec(old, new)]
+    for section, part in _PARTS.items():
+        before = dict(part(old.summary)) if old.summary else {}
+        after = dict(part(new.summary)) if new.summary else {}
+        found += _compared(section, before, after)
+    return found
+
+
+def _facts(run: LocalRun) -> dict[str, Any]:
+    return {"state": run.state, "ranker": run.ranker, "date": run.date}
+
+
+def _spec(old: LocalRun, new: LocalRun) -> Iterator[Change]:
+    before, after = read_settings(old.folder), read_settings(new.folder)
+    if before is None or after is None:
+        digests = [run.summary.spec_digest if run.summary else None for run in (old, new)]
+        if digests[0] != digests[1]:
+            yield Change("spec", "digest, for a run of an earlier version has no spec.json", *digests)
+        return
+    yield from _compared("spec", settings_by_path(before), settings_by_path(after))
+
+
+def _data(summary: Summary) -> Iterator[tuple[str, Any]]:
+    for split, days in summary.days.items():
+        yield f"{split} days", _listed(days)
+    yield "missing days", _listed(summary.missing_days)
+    yield "base trained to", summary.base_last_day
+    yield "logs", summary.data
+
+
+def _listed(days: list[str]) -> str | None:
+    """Returns days as they are compared and printed; None for none."""
+    return ", ".join(days) or None
+
+
+def _code(summary: Summary) -> Iterator[tuple[str, Any]]:
+    yield "commit", summary.git_commit
+
+
+def _metrics(summary: Summary) -> Iterator[tuple[str, Any]]:
+    for name, task in summary.tasks.items():
+        yield from ((f"{name} {metric}", value) for metric, value in task.metrics.items())
+
+
+def _rows(summary: Summary) -> Iterator[tuple[str, Any]]:
+    for split, rows in summary.rows.items():
+        yield f"{split} written", rows.written
+        yield from ((f"{split} dropped: {why}", number) for why, number in rows.dropped.items())
+
+
+def _tables(summary: Summary) -> Iterator[tuple[str, Any]]:
+    if summary.training:
+        yield from ((f"{name} rows", rows.rows) for name, rows in summary.training.tables.items())
+
+
+def _seconds(summary: Summary) -> Iterator[tuple[str, Any]]:
+    yield from ((name, step.seconds) for name, step in summary.steps.items())
+    yield "whole run", summary.total_seconds
+
+
+_PARTS = {
+    "data": _data,
+    "code": _code,
+    "metrics": _metrics,
+    "rows": _rows,
+    "tables": _tables,
+    "seconds": _seconds,
+}
+
+
+def _compared(section: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for what in dict.fromkeys((*old, *new)):
+        if old.get(what) != new.get(what):
+            yield Change(section, what, old.get(what), new.get(what))
+
+
+def document(old: LocalRun, new: LocalRun) -> dict[str, Any]:
+    """Returns the changes as JSON, for programs: of each section a list."""
+    found = changes(old, new)
+    sections = {
+        section: [
+            {"what": change.what, "old": change.old, "new": change.new, "difference": change.difference}
+            for change in found
+            if change.section == section
+        ]
+        for section in _SECTIONS
+    }
+    return {"old": old.id, "new": new.id, **sections}
+
+
+def print_changes(old: LocalRun, new: LocalRun, console: Console) -> None:
+    """Prints a line for each change, by section; numbers with their difference."""
+    found = changes(old, new)
+    say(f"{old.id} -> {new.id}" + ("" if found else ": no difference"), console)
+    shown, section = table(), ""
+    for _ in range(5):
+        shown.add_column(overflow="fold")
+    for change in found:
+        first, section = ("" if change.section == section else change.section), change.section
+        difference = "" if change.difference is None else f"{change.difference:+.4g}"
+        shown.add_row(first, escape(change.what), _text(change.old), f"-> {_text(change.new)}", difference)
+    console.print(shown)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    return escape(f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value))

@@ -1,0 +1,257 @@
+"""Where a model comes from: the days, the run, the bases, the checkpoint, and who answers for it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from components.registry import versions
+from components.registry.record import BlessedModel, read_records
+from components.steps.pusher.manifest import Manifest, read_manifest
+from pipelines.console import say
+from pipelines.history.runs import LocalRun, find_run, read_runs
+from pipelines.local.outputs import Output, read_outputs
+from schemas.contracts import deltas
+from schemas.contracts.root import Root
+from schemas.errors import UserError
+
+_BASE, _LISTING = "base", "examples.json"
+_KEY = 32
+_GIVE = "give the folder of a pushed version, ROOT/serving/NAME/VERSION, or a run, ROOT/runs/RUN"
+
+
+@dataclass(frozen=True)
+class Day:
+    """A day that the run has read.
+
+    Attributes:
+        split: that it was in.
+        digest: of its log files, the part of the spec that examples depend on, and the code; empty: its list is gone.
+    """
+
+    split: str
+    day: str
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A checkpoint in the chain of bases.
+
+    Attributes:
+        checkpoint: of the artifact.
+        is_there: it was not removed.
+        run: that trained it; empty: not known any more.
+        days: learned, including those of its own bases; empty: not known.
+        version: that it was pushed as; empty: none, or not known.
+    """
+
+    checkpoint: str
+    is_there: bool
+    run: str = ""
+    days: tuple[str, ...] = ()
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Everything that is known of a model's making.
+
+    Attributes:
+        version: folder of the pushed version; None: not pushed, or gone.
+        run: that trained it first; None: its folder is gone.
+        manifest: of the version.
+        blessing: None: the model was refused.
+        days: read by the run.
+        chain: the model's own checkpoint, then its base, and so on.
+        online: VERSION+DELTA, if online training has made it of a version; all else is that version's.
+    """
+
+    ranker: str
+    version: Path | None
+    run: LocalRun | None
+    manifest: Manifest | None
+    blessing: BlessedModel | None
+    days: tuple[Day, ...] = ()
+    chain: tuple[Link, ...] = ()
+    online: str = ""
+
+    @property
+    def spec_digest(self) -> str:
+        """Of the run's whole spec."""
+        summary = self.run.summary if self.run else None
+        return self.manifest.spec_digest if self.manifest else summary.spec_digest if summary else ""
+
+    @property
+    def commit(self) -> str:
+        """Of the code."""
+        summary = self.run.summary if self.run else None
+        return (self.manifest.git_commit if self.manifest else summary.git_commit if summary else "") or ""
+
+    @property
+    def blessed_by(self) -> str:
+        """Who answers for the model."""
+        if self.blessing is None:
+            return "nobody: the gates refused it" if self.run and self.run.state == "refused" else "not known"
+        when = f" at {self.blessing.blessed_at:%Y-%m-%d %H:%M} UTC"
+        if self.blessing.because:
+            return f"{self.blessing.by}{when}, because {self.blessing.because}"
+        return f"the gates{when}"
+
+    def document(self) -> dict[str, Any]:
+        """Returns the lineage as JSON, for programs."""
+        return {
+            "ranker": self.ranker,
+            "version": str(self.version) if self.version else None,
+            "run": self.run.id if self.run else None,
+            "spec_digest": self.spec_digest or None,
+            "git_commit": self.commit or None,
+            "blessed_by": self.blessed_by,
+            "online": self.online or None,
+            "days": [{"split": each.split, "day": each.day, "digest": each.digest or None} for each in self.days],
+            "chain": [
+                {
+                    "checkpoint": link.checkpoint,
+                    "there": link.is_there,
+                    "run": link.run or None,
+                    "days": list(link.days),
+                    "version": link.version or None,
+                }
+                for link in self.chain
+            ],
+        }
+
+
+def lineage_of(given: Path) -> Lineage:
+    """Returns where the model of a version or of a run comes from.
+
+    Raises:
+        UserError: it is neither, or the run trained no model.
+    """
+    if (given / versions.MANIFEST_FILE).is_file():
+        return _of_version(given.resolve())
+    run = find_run(given)
+    outputs = read_outputs(run.root).outputs
+    models = [each for each in outputs if run.id in each.runs and (each.step, each.key) == ("trainer", "model")]
+    if not models or run.ranker is None:
+        raise UserError(f"MODEL: the run has trained no model (got {given}: {run.state}); {_GIVE}")
+    records = read_records(run.root.path, run.ranker)
+    of_model = [record for record in records if record.model_uri == str(models[-1].path)]
+    blessing = of_model[-1] if of_model else None
+    version = run.root.path / blessing.pushed if blessing and blessing.pushed else None
+    manifest = _manifest(version) if version and version.is_dir() else None
+    return _with_chain(run.ranker, version, run, manifest, blessing, records, outputs)
+
+
+def _of_version(version: Path) -> Lineage:
+    manifest = _manifest(version)
+    root = next((Root(str(parent)) for parent in version.parents if (parent / "blessed").is_dir()), None)
+    if root is None:
+        raise UserError(f"MODEL: is below no pipeline root (got {version}); {_GIVE}")
+    records = read_records(root.path, manifest.name)
+    place = deltas.lineage_of(version)
+    start = place.lineage if place else version.name
+    folder = version.parent.parent if version.parent.name == versions.WITHDRAWN else version.parent
+    name = str((folder / start).relative_to(root.path))
+    pushes = [record for record in records if record.pushed == name]
+    blessing = pushes[-1] if pushes else None
+    outputs = read_outputs(root).outputs
+    run = _first_run(root, blessing, outputs)
+    made = _with_chain(manifest.name, version, run, manifest, blessing, records, outputs)
+    return replace(made, online=f"{start}+{place.number}") if place and place.number else made
+
+
+def _manifest(version: Path) -> Manifest:
+    file = version / versions.MANIFEST_FILE
+    try:
+        return read_manifest(str(file), file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file}: is no manifest of a push (got {str(error).splitlines()[0]}); {_GIVE}") from error
+
+
+def _first_run(root: Root, blessing: BlessedModel | None, outputs: tuple[Output, ...]) -> LocalRun | None:
+    """Returns the run that trained a model; later ones took it from the cache."""
+    ids = sorted(run for each in outputs if blessing and str(each.path) == blessing.model_uri for run in each.runs)
+    if not ids or not root.run(ids[0]).path.is_dir():
+        return None
+    return next(run for run in read_runs(root.path) if run.id == ids[0])
+
+
+def _with_chain(
+    ranker: str,
+    version: Path | None,
+    run: LocalRun | None,
+    manifest: Manifest | None,
+    blessing: BlessedModel | None,
+    records: list[BlessedModel],
+    outputs: tuple[Output, ...],
+) -> Lineage:
+    start = blessing.checkpoint_uri if blessing else ""
+    if not start and run:
+        own = [each for each in outputs if run.id in each.runs and each.key == "checkpoint"]
+        start = str(own[-1].path) if own else ""
+    chain = tuple(_chain(start, records, outputs))
+    return Lineage(ranker, version, run, manifest, blessing, tuple(_days(run, manifest, outputs)), chain)
+
+
+def _chain(checkpoint: str, records: list[BlessedModel], outputs: tuple[Output, ...]) -> Iterator[Link]:
+    by_path = {str(each.path): each for each in outputs}
+    by_checkpoint = {record.checkpoint_uri: record for record in records}
+    seen: set[str] = set()
+    while checkpoint and checkpoint not in seen:
+        seen.add(checkpoint)
+        output, record = by_path.get(checkpoint), by_checkpoint.get(checkpoint)
+        properties = output.properties if output else {}
+        days = record.days if record else tuple(json.loads(properties.get("days") or "[]"))
+        yield Link(
+            checkpoint,
+            Path(checkpoint).is_dir(),
+            min(output.runs, default="") if output else "",
+            days,
+            record.pushed.rpartition("/")[2] if record else "",
+        )
+        checkpoint = str(properties.get(_BASE) or "")
+
+
+def _days(run: LocalRun | None, manifest: Manifest | None, outputs: tuple[Output, ...]) -> Iterator[Day]:
+    """Yields the days of a run from its list of examples; without digests where that is gone."""
+    listing = [each.path / _LISTING for each in outputs if run and run.id in each.runs and each.key == "examples"]
+    if listing and listing[-1].is_file():
+        for split, days in json.loads(listing[-1].read_bytes())["splits"].items():
+            for day in days:
+                # <day>-<digest>/<attempt>
+                folder = Path(day["folder"]).parent.name
+                yield Day(split, day["day"] or "", folder[-_KEY:])
+        return
+    known = manifest.days if manifest else run.summary.days if run and run.summary else {}
+    yield from (Day(split, day) for split, days in known.items() for day in days)
+
+
+def print_lineage(lineage: Lineage, console: Console) -> None:
+    """Prints from the days to the model."""
+    run, manifest = lineage.run, lineage.manifest
+    for each in lineage.days:
+        digest = f"  digest {each.digest}" if each.digest else ""
+        say(f"{each.split:<10} {each.day or 'all'}{digest}", console)
+    say(f"spec       {lineage.spec_digest or 'not known'}", console)
+    say(f"code       {lineage.commit or 'not known'}", console)
+    say(f"run        {run.folder.path if run else 'its folder is gone'}", console)
+    for depth, link in enumerate(lineage.chain):
+        days = f", trained on {link.days[0]} to {link.days[-1]} ({len(link.days)} in all)" if link.days else ""
+        gone = "" if link.is_there else ", removed"
+        of_run = f", of run {link.run}" if link.run else ""
+        version = f", version {link.version}" if link.version and depth else ""
+        say(f"{'base' if depth else 'checkpoint':<10} {link.checkpoint}{gone}{days}{of_run}{version}", console)
+    if lineage.chain and len(lineage.chain) == 1:
+        base_days = manifest.base_days if manifest else []
+        told = (
+            f"trained on {base_days[0]} to {base_days[-1]}, not known any more" if base_days else "none: from nothing"
+        )
+        say(f"base       {told}", console)
+    say(f"blessed by {lineage.blessed_by}", console)
+    if lineage.online:
+        say(f"online     trained on from version {lineage.online.replace('+', ', up to delta ')}", console)
+    say(f"model      {lineage.version or 'not pushed'}", console)

@@ -1,0 +1,55 @@
+"""The spec of a run, `<root>/runs/<run>/spec.json`: what a later command compares, and what gives the run again."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from schemas.contracts.root import RunFolder
+from schemas.files import write_whole
+from schemas.loading.documents import check_document, whole
+from schemas.spec import Spec
+
+
+def write_spec(run_folder: Path, spec: Spec) -> None:
+    """Writes a spec without its defaults. JSON is YAML: `sangam run` takes the file."""
+    document = spec.model_dump(mode="json", exclude_unset=True)
+    write_whole(RunFolder(run_folder).spec, json.dumps(document, indent=2) + "\n")
+
+
+def read_spec(run: RunFolder) -> Spec | None:
+    """Returns the spec of a run; None where an earlier version left none, or this version refuses it."""
+    try:
+        read = check_document(json.loads(run.spec.read_bytes()))
+    except (OSError, ValueError):
+        return None
+    return read if isinstance(read, Spec) else None
+
+
+def read_settings(run: RunFolder) -> dict[str, object] | None:
+    """Returns every setting of a run's spec, with this version's defaults where it is valid; None without the file."""
+    if spec := read_spec(run):
+        return whole(spec)
+    try:
+        document: dict[str, object] = json.loads(run.spec.read_bytes())
+        return document
+    except (OSError, ValueError):
+        return None
+
+
+def settings_by_path(settings: Mapping[str, object]) -> dict[str, Any]:
+    """Returns the settings by their dotted path; a list of mappings by the places in it."""
+    return dict(_leaves(settings))
+
+
+def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    children: Iterator[tuple[str, Any]] | None = None
+    if isinstance(node, Mapping) and node:
+        children = iter(node.items())
+    elif isinstance(node, list) and any(isinstance(child, Mapping) for child in node):
+        children = ((str(place), child) for place, child in enumerate(node))
+    if children is None:
+        yield path, node
+        return
+    for key, child in children:
+        yield from _leaves(child, f"{path}.{key}" if path else key)

@@ -1,0 +1,193 @@
+"""What a ranker has in a root, read without TensorFlow and TFX."""
+
+import json
+import math
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from components.registry import versions
+from components.registry.record import BlessedModel, read_records
+from components.steps.trainer.unfinished import longest_s, may_be_running, newest_first
+from pipelines.local.lock import is_locked
+from pipelines.local.noted import noted
+from pipelines.local.outputs import Output, Recorded, read_outputs
+from schemas.contracts import deltas
+from schemas.contracts.root import Root
+from schemas.spec import Spec
+from schemas.spec.release import DirectoryPush
+
+_LISTING = "examples.json"
+CHECKPOINT, MODEL = ("trainer", "checkpoint"), ("trainer", "model")
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version in a folder of versions.
+
+    Attributes:
+        path: of its folder.
+        is_withdrawn: it was rolled back, and may be restored.
+        is_online: online training has pushed it, or goes on from it.
+    """
+
+    path: Path
+    is_withdrawn: bool = False
+    is_online: bool = False
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """A ranker's belongings.
+
+    Attributes:
+        ranker: name.
+        runs: folders, newest first.
+        dates: that they are for.
+        foreign_runs: ids of runs that are another ranker's, or nobody knows whose.
+        own_runs: ids of all runs of the ranker's pipeline, also of those without a folder.
+        outputs: of steps that are there.
+        lost: outputs that ML Metadata believes to be there.
+        listed: folders of days by the output that names them.
+        blessed: oldest first.
+        versions: lowest first, by folder of versions.
+        lineages: versions that online training goes on from.
+        days: folders of examples.
+        searched: paths that a search under way reads.
+        trainings: folders of unfinished trainings, newest first; True: may still be running.
+        searches: folders of trials, with the last change of the search, seconds since 1970; infinite: it is under way.
+        logs: of backfills, with their last change.
+        last_base: checkpoint that the newest run started from; empty without one.
+        last_good: id of the newest run that succeeded; empty without one.
+    """
+
+    ranker: str
+    runs: tuple[Path, ...] = ()
+    dates: tuple[str, ...] = ()
+    foreign_runs: frozenset[str] = frozenset()
+    own_runs: frozenset[str] = frozenset()
+    outputs: tuple[Output, ...] = ()
+    lost: tuple[Output, ...] = ()
+    listed: Mapping[Path, frozenset[Path]] = field(default_factory=dict)
+    blessed: tuple[BlessedModel, ...] = ()
+    versions: tuple[tuple[Version, ...], ...] = ()
+    lineages: frozenset[str] = frozenset()
+    days: tuple[Path, ...] = ()
+    searched: frozenset[str] = frozenset()
+    trainings: Mapping[Path, bool] = field(default_factory=dict)
+    searches: Mapping[Path, float] = field(default_factory=dict)
+    logs: Mapping[Path, float] = field(default_factory=dict)
+    last_base: str = ""
+    last_good: str = ""
+
+
+def rankers_of(root: Root) -> list[str]:
+    """Returns the names of the rankers that have runs in a root."""
+    return sorted({name for run in root.run_folders() if (name := noted(run).ranker)})
+
+
+def take_inventory(root: Root, ranker: str, spec: Spec | None) -> Inventory:
+    """Returns what a ranker has in a root.
+
+    Args:
+        root: an absolute path.
+        ranker: name.
+        spec: of its newest run; None: not known, and trainings that were given up are left out.
+
+    Raises:
+        UserError: a record of a blessing cannot be read.
+    """
+    runs = sorted(map(noted, root.run_folders()), key=lambda each: each.run.path.name, reverse=True)
+    own = [each for each in runs if each.ranker == ranker]
+    own_ids = {each.run.path.name for each in own}
+    foreign = frozenset(each.run.path.name for each in runs) - own_ids
+    recorded = read_outputs(root)
+    known = _runs_of_pipelines(recorded, own_ids) - foreign
+    there = tuple(output for output in recorded.outputs if output.is_live and output.path.is_dir())
+    lost = tuple(output for output in recorded.outputs if output.is_live and not output.path.is_dir())
+    blessed = tuple(read_records(root.path, ranker))
+    lineages = frozenset(folder.name for folder in _folders(root.online(ranker), "training/*"))
+    unfinished = newest_first(root.checkpoints(ranker)) if spec else []
+    searches = {folder: _last_change(folder.parent) for folder in _folders(root.tune(ranker), "*/trials")}
+    return Inventory(
+        ranker=ranker,
+        runs=tuple(each.run.path for each in own),
+        dates=tuple(each.date for each in own if each.date),
+        foreign_runs=foreign,
+        own_runs=known,
+        outputs=there,
+        lost=lost,
+        listed={output.path: frozenset(_days_listed(output.path)) for output in there},
+        blessed=blessed,
+        versions=tuple(tuple(_versions(folder, ranker, lineages)) for folder in _push_folders(root, blessed, spec)),
+        lineages=lineages,
+        days=tuple(_folders(Path(root.examples(ranker)), "*")),
+        searched=frozenset(_searched(folder.parent for folder, changed in searches.items() if changed == math.inf)),
+        trainings={path: may_be_running(path, longest_s=longest_s(spec)) for path in unfinished} if spec else {},
+        searches=searches,
+        logs={log: log.stat().st_mtime for log in sorted(root.backfill(ranker).glob("*.log"))},
+        last_base=own[0].base if own else "",
+        last_good=next((each.run.path.name for each in own if each.is_good), ""),
+    )
+
+
+def _folders(parent: Path, pattern: str) -> list[Path]:
+    return sorted(path for path in parent.glob(pattern) if path.is_dir())
+
+
+def _runs_of_pipelines(recorded: Recorded, runs: set[str]) -> frozenset[str]:
+    """Returns all runs of the pipelines that have one of these runs."""
+    return frozenset().union(runs, *(all_runs for all_runs in recorded.runs.values() if all_runs & runs))
+
+
+def _days_listed(output: Path) -> Iterator[Path]:
+    """Yields the folders of days that a list of examples names."""
+    try:
+        listing = json.loads((output / _LISTING).read_bytes())
+    except FileNotFoundError:
+        return
+    for day in (*listing["history"], *(day for days in listing["splits"].values() for day in days)):
+        yield Path(day["folder"]).parent
+
+
+def _push_folders(root: Root, blessed: Iterable[BlessedModel], spec: Spec | None) -> list[Path]:
+    folders = {posixpath.dirname(model.pushed) for model in blessed if model.pushed}
+    if spec and isinstance(spec.push, DirectoryPush):
+        folders.add(posixpath.normpath(spec.push.path))
+    return [root.path / folder for folder in sorted(folders)]
+
+
+def _versions(folder: Path, ranker: str, lineages: frozenset[str]) -> Iterator[Version]:
+    """Yields the versions of a folder that this ranker's runs have pushed."""
+    for name in versions.versions(folder):
+        place = deltas.lineage_of(folder / name)
+        is_online = name in lineages or (place is not None and place.number > 0)
+        if _is_of(folder / name, ranker):
+            yield Version(folder / name, is_online=is_online)
+    for name in versions.withdrawn(folder):
+        path = folder / versions.WITHDRAWN / name
+        if _is_of(path, ranker):
+            yield Version(path, is_withdrawn=True, is_online=name in lineages)
+
+
+def _is_of(version: Path, ranker: str) -> bool:
+    try:
+        return bool(json.loads((version / versions.MANIFEST_FILE).read_bytes())["name"] == ranker)
+    except (OSError, ValueError, KeyError):
+        return False  # Somebody else has put it there.
+
+
+def _last_change(search: Path) -> float:
+    if is_locked(search):
+        return math.inf
+    return max((file.stat().st_mtime for file in search.iterdir() if file.is_file()), default=0.0)
+
+
+def _searched(searches: Iterable[Path]) -> Iterator[str]:
+    for file in (file for search in searches for file in search.glob("examples*.json")):
+        document = json.loads(file.read_bytes())
+        if "transform_graph" in document:
+            yield document["transform_graph"]
+            yield from document["train_files"]
+            yield from document["validation_files"]

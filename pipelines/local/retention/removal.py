@@ -1,0 +1,110 @@
+"""Removes what a rule has let go. Killed at any moment, it leaves nothing half that is taken for whole."""
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.registry import versions
+from pipelines.local.lock import RootInUse, locked
+from pipelines.local.outputs import Output, mark_deleted
+from pipelines.local.retention.rule import Decision
+from schemas.contracts.root import Root
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What a removal came to.
+
+    Attributes:
+        gone: decisions that were carried out.
+        failed: the others with the reason.
+    """
+
+    gone: tuple[Decision, ...]
+    failed: tuple[tuple[Decision, str], ...]
+
+
+def remove(root: Root, decisions: Iterable[Decision], lost: Sequence[Output] = ()) -> Removed:
+    """Removes what goes; call it under the root's lock.
+
+    Everything is moved aside first, each in one step: outputs of steps before the examples that they name, so that no
+    list ever names what is not there. TFX takes an output whose folder is gone from no cache, so a kill before ML
+    Metadata is told does no harm: the next removal tells it (`lost`).
+
+    Args:
+        root: an absolute path.
+        decisions: of which those that do not stay are carried out.
+        lost: outputs that ML Metadata believes to be there, and that are not.
+    """
+    gone: list[Decision] = []
+    failed: list[tuple[Decision, str]] = []
+    going = [decision for decision in decisions if not decision.stays]
+    for decision in sorted(going, key=lambda each: each.output is None):
+        if decision.kind == "examples" and any(each.output for each, _ in failed):
+            failed.append((decision, "an output that may name them is still there"))
+            continue
+        try:
+            with _held(decision):
+                _move_aside(root, decision.path)
+            gone.append(decision)
+        except FileNotFoundError:
+            continue  # Somebody else has removed it.
+        except (OSError, RootInUse) as error:
+            failed.append((decision, str(error)))
+    mark_deleted(root, [*lost, *(decision.output for decision in gone if decision.output)])
+    for output in (decision.output for decision in gone if decision.output):
+        _forget_execution(root, output)
+    shutil.rmtree(root.removed, ignore_errors=True)
+    return Removed(tuple(gone), tuple(failed))
+
+
+def size_of(path: Path) -> int:
+    """Returns the bytes of a file, or of all files below a folder."""
+    if not path.is_dir():
+        return path.lstat().st_size if path.exists() else 0
+    files = (Path(parent, name) for parent, _, names in os.walk(path) for name in names)
+    return sum(file.lstat().st_size for file in files)
+
+
+@contextlib.contextmanager
+def _held(decision: Decision) -> Iterator[None]:
+    """Holds what the root's lock does not cover: a search, or a folder of versions.
+
+    Raises:
+        RootInUse: the search is under way.
+        BlockingIOError: the version is served, or would be after a rollback: one has just been made.
+    """
+    if decision.kind == "trials":
+        with locked(decision.path.parent):
+            yield
+    elif decision.kind == "version":
+        parent = decision.path.parent
+        folder = parent.parent if parent.name == versions.WITHDRAWN else parent
+        with versions.locked(folder):
+            if parent == folder and decision.path.name in versions.versions(folder)[-2:]:
+                raise BlockingIOError("it is one of the two newest versions now")
+            yield
+    else:
+        yield
+
+
+def _move_aside(root: Root, path: Path) -> None:
+    root.removed.mkdir(exist_ok=True)
+    path.rename(root.removed / f"{secrets.token_hex(8)}-{path.name}")
+
+
+def _forget_execution(root: Root, output: Output) -> None:
+    """Removes what TFX keeps beside the outputs of an execution, and folders that are empty now."""
+    system = root.artifacts / output.step / ".system"
+    shutil.rmtree(
+        system / "driver_execution", ignore_errors=True
+    )  # Of drivers that have ended: a run is under the lock.
+    if not any((root.artifacts / output.step).glob(f"*/{output.path.name}")):
+        shutil.rmtree(system / "executor_execution" / output.path.name, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        output.path.parent.rmdir()
+        output.path.parent.parent.rmdir()

@@ -1,0 +1,235 @@
+"""Decides what of a ranker stays in a root and what goes. Pure: the disk was read before."""
+
+import datetime
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from components.registry.record import BlessedModel
+from pipelines.local.outputs import Output
+from pipelines.local.retention.inventory import CHECKPOINT, MODEL, Inventory, Version
+from schemas.derived.days import parse_day, window
+from schemas.spec import Spec
+from schemas.spec.data import TRAIN, DayLogs
+from schemas.spec.keep import Keep
+
+Kind = Literal["run", "output", "model", "checkpoint", "version", "examples", "training", "trials", "log"]
+TRANSFORM_GRAPH = "transform_graph"
+"""Property of a checkpoint; `components.registry.checkpoint` loads TFX."""
+_RUN_TIME = "%Y%m%dT%H%M%S"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of one thing.
+
+    Attributes:
+        kind: what it is. `output`: of a step, other than a model or checkpoint; `version`: a pushed model; `examples`:
+            of a day; `training`: checkpoints of one that has not ended; `trials`: of a search; `log`: of a backfill.
+        path: of its folder or file.
+        stays: or goes.
+        why: the first reason that applies.
+        output: in ML Metadata, if it is one.
+    """
+
+    kind: Kind
+    path: Path
+    stays: bool
+    why: str
+    output: Output | None = None
+
+
+def decide(keep: Keep, there: Inventory, *, next_train_day: str = "") -> list[Decision]:
+    """Returns what becomes of everything that a ranker has in a root.
+
+    Args:
+        keep: the rule; a kind that it does not limit stays.
+        there: what the ranker has.
+        next_train_day: the newest day that the next date would train on: a checkpoint that has learned from it is no
+            base of that date, and does not count. Empty for logs without days.
+    """
+    decided: list[Decision] = []
+    if keep.models is not None:
+        decided += _versions(keep.models, there)
+    served = {decision.path.name for decision in decided if decision.kind == "version" and decision.stays}
+    if keep.models is not None:
+        decided += _models(keep.models, there, served)
+    if keep.checkpoints is not None:
+        decided += _checkpoints(keep.checkpoints, there, next_train_day)
+        decided += _trainings(keep.checkpoints, there)
+    if keep.runs is not None:
+        gone = {decision.path for decision in decided if not decision.stays}
+        outputs = list(_outputs(keep.runs, there, gone))
+        decided += outputs
+        gone |= {decision.path for decision in outputs if not decision.stays}
+        decided += _runs(keep.runs, there)
+        decided += _examples(there, gone)
+        decided += _old(keep.runs, there)
+    return decided
+
+
+def newest_train_day(spec: Spec, dates: Sequence[str]) -> str:
+    """Returns the newest day that the date after these would train on; empty for logs without days."""
+    if not isinstance(spec.data, DayLogs) or not dates:
+        return ""
+    following = parse_day(max(dates)) + datetime.timedelta(days=1)
+    return window(spec.data, following)[TRAIN][-1].isoformat()
+
+
+def _versions(number: int, there: Inventory) -> Iterator[Decision]:
+    for folder in there.versions:
+        newest = [version.path for version in folder if not (version.is_withdrawn or version.is_online)][-number:]
+        for version in folder:
+            stays, why = _version(version, newest, number)
+            yield Decision("version", version.path, stays, why)
+
+
+def _version(version: Version, newest: Sequence[Path], number: int) -> tuple[bool, str]:
+    if version.is_online:
+        return True, "online training removes its own versions"
+    if version.is_withdrawn:
+        # The same files must be refused as long as they would be served.
+        stays = not newest or int(version.path.name) > int(newest[0].name)
+        return stays, f"withdrawn, and {'newer' if stays else 'older'} than a version that stays"
+    stays = version.path in newest
+    return stays, _place(0 if stays else number, number)
+
+
+def _models(number: int, there: Inventory, served: set[str]) -> Iterator[Decision]:
+    blessed = _newest_first(there.blessed)
+    newest = {model.model_uri for model in _distinct(blessed, lambda model: model.model_uri)[:number]}
+    reasons: list[tuple[str, set[str]]] = [
+        (f"among the newest {number} blessed", newest),
+        ("its version stays", {model.model_uri for model in there.blessed if _name(model) in served}),
+        (
+            "online training goes on from it",
+            {each.model_uri for each in there.blessed if _name(each) in there.lineages},
+        ),
+    ]
+    yield from _artifacts("model", MODEL, number, there, reasons)
+
+
+def _checkpoints(number: int, there: Inventory, next_train_day: str) -> Iterator[Decision]:
+    blessed = _distinct(_newest_first(there.blessed), lambda model: model.checkpoint_uri)
+    too_new = [model for model in blessed if next_train_day and model.days and model.days[-1] >= next_train_day]
+    bases = [model for model in blessed if model not in too_new][:number]
+    reasons: list[tuple[str, set[str]]] = [
+        (f"among the newest {number} blessed", {model.checkpoint_uri for model in bases}),
+        ("the newest blessed checkpoint, for later dates", {model.checkpoint_uri for model in too_new}),
+        ("the newest run started from it", {there.last_base}),
+        ("online training goes on from it", {m.checkpoint_uri for m in there.blessed if _name(m) in there.lineages}),
+    ]
+    yield from _artifacts("checkpoint", CHECKPOINT, number, there, reasons)
+
+
+def _artifacts(
+    kind: Literal["model", "checkpoint"],
+    output_of: tuple[str, str],
+    number: int,
+    there: Inventory,
+    reasons: Sequence[tuple[str, set[str]]],
+) -> Iterator[Decision]:
+    """Yields decisions on outputs that are kept by their number, whatever becomes of their runs."""
+    found = [output for output in there.outputs if (output.step, output.key) == output_of]
+    own = [output for output in found if output.runs & there.own_runs]
+    # A refused model may still be blessed by hand.
+    last = sorted(own, key=lambda output: max(output.runs), reverse=True)[:number]
+    for output in own:
+        why = next((reason for reason, uris in reasons if str(output.path) in uris), "")
+        if not why and output.runs & there.foreign_runs:
+            why = "another ranker's run has it"
+        if not why and output in last:
+            why = f"among the newest {number} trained"
+        yield Decision(kind, output.path, bool(why), why or f"older than the newest {number}", output)
+
+
+def _outputs(number: int, there: Inventory, gone: set[Path]) -> Iterator[Decision]:
+    kept_runs = {path.name for path in there.runs[:number]} | there.foreign_runs | {there.last_good}
+    checkpoints = [each for each in there.outputs if (each.step, each.key) == CHECKPOINT and each.path not in gone]
+    graphs = {str(checkpoint.properties.get(TRANSFORM_GRAPH, "")) for checkpoint in checkpoints}
+    for output in there.outputs:
+        if (output.step, output.key) in (MODEL, CHECKPOINT) or not output.runs & there.own_runs:
+            continue
+        if output.runs & kept_runs:
+            why = "of a run that stays"
+        elif str(output.path) in graphs:
+            why = "a checkpoint that stays needs it"
+        elif any(Path(path) == output.path or output.path in Path(path).parents for path in there.searched):
+            why = "a search under way reads it"
+        else:
+            why = ""
+        yield Decision("output", output.path, bool(why), why or "of no run that stays", output)
+
+
+def _runs(number: int, there: Inventory) -> Iterator[Decision]:
+    for place, path in enumerate(there.runs):
+        is_last_good = path.name == there.last_good and place >= number
+        why = "the newest that succeeded" if is_last_good else _place(place, number)
+        yield Decision("run", path, is_last_good or place < number, why)
+
+
+def _place(place: int, number: int) -> str:
+    return f"{'among' if place < number else 'older than'} the newest {number}"
+
+
+def _examples(there: Inventory, gone: set[Path]) -> Iterator[Decision]:
+    needed = {day for output, days in there.listed.items() if output not in gone for day in days}
+    for day in there.days:
+        why = "a run that stays reads them" if day in needed else "no run that stays reads them"
+        yield Decision("examples", day, day in needed, why)
+
+
+def _trainings(number: int, there: Inventory) -> Iterator[Decision]:
+    for place, (path, may_run) in enumerate(there.trainings.items()):
+        if may_run:
+            yield Decision("training", path, True, "it may be under way, and the same command resumes it")
+        else:
+            yield Decision("training", path, place < number, f"given up, and {_place(place, number)}")
+
+
+def _old(number: int, there: Inventory) -> Iterator[Decision]:
+    """Yields decisions on what no run refers to: it goes when it is older than the oldest run that stays."""
+    if len(there.runs) <= number:
+        return
+    oldest = started_at(there.runs[number - 1].name)
+    if oldest is None:
+        return
+    kinds: tuple[tuple[Kind, Mapping[Path, float]], ...] = (("trials", there.searches), ("log", there.logs))
+    for kind, changes in kinds:
+        for path, changed in changes.items():
+            stays = changed >= oldest.timestamp()
+            why = (
+                "under way"
+                if changed == math.inf
+                else f"{'newer' if stays else 'older'} than the oldest of the newest {number} runs"
+            )
+            yield Decision(kind, path, stays, why)
+
+
+def started_at(run: str) -> datetime.datetime | None:
+    """Returns when a run began, from its id; None for an id of another form."""
+    try:
+        return datetime.datetime.strptime(run[:15], _RUN_TIME).replace(tzinfo=datetime.timezone.utc)
+    except ValueError:
+        return None
+
+
+def _newest_first(blessed: Iterable[BlessedModel]) -> list[BlessedModel]:
+    """Returns the models that were not rolled back, in the order in which they are baseline or base."""
+    served = [model for model in blessed if not model.is_withdrawn]
+    # Sorting is stable: of equally new ones, the one blessed last stays last.
+    return sorted(served, key=lambda model: model.days[-1:])[::-1]
+
+
+def _distinct(models: Sequence[BlessedModel], uri: Callable[[BlessedModel], str]) -> list[BlessedModel]:
+    """Returns the first model of each uri."""
+    first: dict[str, BlessedModel] = {}
+    for model in models:
+        first.setdefault(uri(model), model)
+    return [model for known, model in first.items() if known]
+
+
+def _name(model: BlessedModel) -> str:
+    return model.pushed.rpartition("/")[2]

@@ -1,0 +1,53 @@
+"""Tables of what happened before a day, in a folder: Transform writes them, its graph and the served model read them.
+
+history.json      which features there are
+keys-<i>.npy      int64 [n] of table i, ascending, each once
+values-<i>.npy    float32 [n, features] of these keys
+"""
+
+from typing import Literal
+
+from schemas.spec.base import FrozenModel
+from schemas.spec.features import IdType
+
+FORMAT: Literal[1] = 1
+FILE_NAME = "history.json"
+FOLDER = "history"
+"""In the folder of Transform's graph: the newest tables."""
+
+
+class HistoryTable(FrozenModel):
+    """Features of the same ids.
+
+    Attributes:
+        by: columns of the logs and the types of their ids.
+        defaults: what an id reads that is not in the table, by feature in the order of the values; None: no number,
+            as there was no label to take a mean of.
+    """
+
+    by: dict[str, IdType]
+    defaults: dict[str, float | None]
+
+
+class History(FrozenModel):
+    """The file.
+
+    Attributes:
+        format: of the folder.
+        as_of: YYYY-MM-DD; only earlier days count.
+        tables: in the order of their files.
+    """
+
+    format: Literal[1] = FORMAT
+    as_of: str
+    tables: tuple[HistoryTable, ...]
+
+
+def keys_file(table: int) -> str:
+    """Returns the file of a table's keys."""
+    return f"keys-{table}.npy"
+
+
+def values_file(table: int) -> str:
+    """Returns the file of a table's values."""
+    return f"values-{table}.npy"

@@ -1,0 +1,70 @@
+"""What a run costs, from the seconds of its steps and the prices of a spec."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schemas.spec import Spec
+from schemas.spec.cost import Cost
+
+_SECONDS_AN_HOUR = 3600.0
+_TRAINER = "trainer"
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """What a run has cost, in the currency of the spec.
+
+    Attributes:
+        by_step: a step from the cache costs the seconds that looking it up took.
+        total: of all steps.
+        per_million_examples: `total` over the examples of the train split; None without any.
+        training_per_billion_samples: of the training alone, without export and start-up, over the examples that it was
+            trained on, each as often as it was; None where nothing was trained.
+    """
+
+    by_step: dict[str, float]
+    total: float
+    per_million_examples: float | None
+    training_per_billion_samples: float | None
+
+
+def job_per_hour(spec: Spec, cost: Cost) -> float:
+    """Returns the price of an hour of the training job: its ranks, data workers and parameter servers."""
+    helpers = spec.cluster.own_data_workers + spec.num_parameter_servers
+    return spec.cluster.ranks * cost.rank_per_hour + helpers * cost.step_per_hour
+
+
+def run_cost(
+    spec: Spec,
+    cost: Cost,
+    seconds: Mapping[str, float],
+    *,
+    examples: int,
+    samples_per_s: float | None,
+) -> RunCost:
+    """Returns what a run has cost.
+
+    Args:
+        spec: of the run.
+        cost: its prices.
+        seconds: of each step.
+        examples: of the train split.
+        samples_per_s: that all ranks together have trained on; None: nothing was trained.
+    """
+    job = job_per_hour(spec, cost)
+    by_step = {
+        step: each / _SECONDS_AN_HOUR * (job if step == _TRAINER else cost.step_per_hour)
+        for step, each in seconds.items()
+    }
+    total = sum(by_step.values())
+    return RunCost(
+        by_step=by_step,
+        total=total,
+        per_million_examples=1e6 * total / examples if examples else None,
+        training_per_billion_samples=per_billion_samples(spec, cost, samples_per_s) if samples_per_s else None,
+    )
+
+
+def per_billion_samples(spec: Spec, cost: Cost, samples_per_s: float) -> float:
+    """Returns what training on a billion examples costs at a rate of all ranks together."""
+    return 1e9 / samples_per_s / _SECONDS_AN_HOUR * job_per_hour(spec, cost)

@@ -1,0 +1,40 @@
+"""docs/first_spec.md has the numbers and the options that `sangam init` has."""
+
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from pipelines.cli import app
+from pipelines.drafting import document, labels, leaks, reading, sample, tables
+
+
+@pytest.fixture(scope="module")
+def page(repository: Path) -> str:
+    return " ".join((repository / "docs" / "first_spec.md").read_text().split())
+
+
+def test_every_option_has_its_line(page: str) -> None:
+    command = get_command(app).commands["init"]  # type: ignore[attr-defined]
+    options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    assert options == {"--output", "--label", "--name", "--force"}
+    assert not [option for option in options if option not in page]
+
+
+def test_the_numbers_are_those_of_the_rules(page: str) -> None:
+    told = [
+        f"At most {sample.MAX_ROWS:,} rows and {sample.MAX_MEGABYTES} MB",
+        f"up to {sample.MAX_GROUPS} days",
+        f"up to {sample.MAX_FILES_OF_GROUP} files",
+        f"Of up to {sample.MAX_FOOTERS} Parquet files",
+        f"One day in {'ten' if document.DAYS_FOR_EACH_EVAL_DAY == 10 else '?'}",
+        f"from 1 to {document.MOST_EVAL_DAYS}",
+        f"up to {document.MOST_ROWS // 10**6} million rows",
+        f"at most {labels.MOST_UNDECIDED} columns",
+        f"is {leaks.NEARLY_ALONE} or more",
+        f"up to {tables.FEW_IDS} ids in the sample, 8 up to {tables.MANY_IDS:,}",
+        f"about {document.MIN_STEPS:,} steps, in at most {document.MOST_EPOCHS} epochs; at most "
+        f"{document.MOST_EPOCHS_OF_IDS} where an id of a table has fewer than {document.ROWS_OF_ID} rows",
+    ]
+    assert not [text for text in told if text not in page]
+    assert reading.PLACES == 3

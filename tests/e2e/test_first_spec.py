@@ -1,0 +1,81 @@
+"""From logs to a model without a spec: examples/first_ranker.md as it stands, and a draft for two weeks of a shop."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.pages import look_at
+from tests.e2e.user_run import environment, sangam, summary_of
+from tests.paths import REPOSITORY, SHARED_DATA
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+
+@pytest.fixture
+def path_with_sangam(tmp_path: Path) -> str:
+    """A PATH on which `sangam` is this checkout's."""
+    program = tmp_path / "bin" / "sangam"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pipelines.cli "$@"\n')
+    program.chmod(0o755)
+    return f"{program.parent}:{os.environ['PATH']}"
+
+
+def test_the_example_runs_as_it_is_written_and_compares_two_models(tmp_path: Path, path_with_sangam: str) -> None:
+    page = (REPOSITORY / "examples" / "first_ranker.md").read_text()
+    script = "\n".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**environment(), "PATH": path_with_sangam, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=580,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = (json.loads(path.read_text()) for path in sorted((folder / "runs" / "runs").glob("*/summary.json")))
+    assert list(first["tasks"]) == ["like", "share", "download", "long_watch"]
+    assert first["spec_digest"] != second["spec_digest"]
+    assert _aucs(first) != _aucs(second)
+    assert first["tasks"]["long_watch"]["auc"] > 0.6
+    # Only what the changed line is about runs again.
+    assert second["steps"]["transform"]["cached"]
+    assert not second["steps"]["trainer"]["cached"]
+    # The comparison, as the page ends.
+    assert "model.interaction.kind" in done.stdout
+    assert "2 runs since 2024-02-05" in done.stdout
+    look_at(folder / "runs" / "report.html", "2 runs", "2 pushed", "AUC of long_watch")
+
+
+@pytest.mark.real_data
+def test_a_draft_for_two_weeks_of_online_retail_is_blessed_unedited(tmp_path: Path) -> None:
+    if not SHARED_DATA.exists():
+        pytest.skip(f"needs the real data beside the checkout, in {SHARED_DATA}")
+    logs, spec = tmp_path / "logs", tmp_path / "shop.yaml"
+    logs.mkdir()
+    for day in sorted((SHARED_DATA / "online_retail" / "lines").glob("2011-11-*"))[:12]:
+        (logs / day.name).symlink_to(day)
+    labels = [part for name in ("reorder", "bulk", "high_value") for part in ("--label", name)]
+    drafted = sangam("init", str(logs), "--output", str(spec), *labels)
+    assert drafted.returncode == 0, drafted.stderr
+    # The command as it is printed, but for the root.
+    run = drafted.stdout.splitlines()[-1].split()
+    assert run[:3] == ["sangam", "run", str(spec)]
+    done = sangam(*run[1:-1], str(tmp_path / "root"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    aucs = _aucs(summary_of(done.stdout))
+    assert set(aucs) == {"reorder", "bulk", "high_value"}
+    assert min(aucs.values()) > 0.7
+
+
+def _aucs(summary: dict[str, Any]) -> dict[str, float]:
+    return {name: task["auc"] for name, task in summary["tasks"].items()}

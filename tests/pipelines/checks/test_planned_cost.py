@@ -1,0 +1,28 @@
+"""What `sangam plan` says of the price of a training."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.checks.planned_cost import planned_cost
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from tests.schemas.derived.test_cost import PRICES
+from tests.schemas.sample_specs import changed, write
+
+
+def test_the_price_is_of_the_planned_ranks_at_the_given_rate(tmp_path: Path) -> None:
+    spec = load_spec(write(tmp_path / "spec.yaml", changed({"cost": PRICES, "cluster": {"data_workers": 0}})))
+    planned = planned_cost(spec, 10, 100_000.0)
+    assert planned is not None
+    assert planned.text() == "cost: the training job 36 EUR an hour, 100 EUR for a billion samples"
+    unknown = planned_cost(spec, 10, None)
+    assert unknown is not None
+    assert "--samples-per-s" in unknown.text()
+
+
+def test_a_rate_without_prices_is_told(tmp_path: Path) -> None:
+    spec = load_spec(write(tmp_path / "spec.yaml", changed({})))
+    assert planned_cost(spec, 2, None) is None
+    with pytest.raises(UserError, match=r"--samples-per-s: .* \(got 5\); declare `cost`"):
+        planned_cost(spec, 2, 5.0)

@@ -1,0 +1,217 @@
+"""Whole drafts: of every format, of the demo's logs and of real data; and the command around them."""
+
+import datetime
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from pipelines.cli import app
+from pipelines.drafting import draft
+from pipelines.drafting.layout import layout_of
+from pipelines.drafting.reading import read_piece
+from pipelines.drafting.sample import read_sample
+from pipelines.synthetic import generate
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from schemas.spec.features import Feature, MatchFeature
+from schemas.spec.patterns import FileFormat
+from tests.errors import place_and_value, tells
+from tests.paths import REPOSITORY, SHARED_DATA
+from tests.pipelines.drafting.sample_logs import (
+    CLICKED,
+    DAYS,
+    ROWS,
+    ROWS_OF_DAY,
+    USERS,
+    drafted,
+    left_out,
+    spec_of,
+    valid,
+    write_days,
+)
+
+COLUMNS: dict[str, Any] = {
+    "user_id": USERS,
+    "clicked": CLICKED,
+    "item_id": np.arange(ROWS) % 70,
+    "price": np.linspace(0, 1, ROWS),
+    "tags": [["a", "b"][: number % 3] for number in range(ROWS)],
+}
+
+
+def init(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["init", *arguments])
+
+
+@pytest.mark.parametrize(
+    "file_format",
+    [pytest.param(name, marks=pytest.mark.slow if name == "tfrecord" else ()) for name in get_args(FileFormat)],
+)
+def test_every_format_has_a_draft(tmp_path: Path, file_format: FileFormat) -> None:
+    document, made = drafted(tmp_path, COLUMNS, file_format=file_format)
+    kinds = {name: feature["kind"] for name, feature in document["features"].items()}
+    assert kinds == {"user": "id", "item": "id", "price": "numeric", "tags": "ids"}
+    assert document["data"]["format"] == file_format
+    assert document["data"].get("list_separator") == ("|" if file_format == "csv" else None)
+    # A later cell of CSV may hold more than digits.
+    assert document["features"]["item"]["type"] == ("string" if file_format == "csv" else "int")
+    assert str(made.newest_day) == "2024-03-04"
+    assert (document["data"]["train_days"], document["data"]["eval_days"]) == (3, 1)
+
+
+def test_days_without_files_are_skipped(tmp_path: Path) -> None:
+    logs = write_days(tmp_path, COLUMNS)
+    (logs / "2024-03-02").rename(logs / "2024-02-20")
+    document = valid(draft(logs, "small", []))
+    assert document["data"]["train_days"] == 13
+    assert document["data"]["missing_days"] == "skip"
+
+
+def test_a_sample_is_bounded_and_spread_from_the_first_day_to_the_last(tmp_path: Path) -> None:
+    logs = write_days(tmp_path, COLUMNS)
+    sample = read_sample(logs, layout_of(logs), max_rows=100)
+    assert sample.num_rows == 100
+    assert len(set(sample.day_starts)) == DAYS
+    assert sample.num_rows_of_logs == ROWS
+    assert not sample.is_whole
+    # The footers say that nothing is missing, although most rows were not read.
+    assert {"user_id", "clicked", "price"} <= sample.complete
+
+
+@pytest.mark.parametrize("file_format", ["parquet", pytest.param("tfrecord", marks=pytest.mark.slow)])
+def test_long_rows_end_a_sample_by_their_bytes(tmp_path: Path, file_format: FileFormat) -> None:
+    columns = {"user_id": USERS, "clicked": CLICKED, "text": ["x" * 1000] * ROWS}
+    logs = write_days(tmp_path, columns, file_format)
+    [file] = (logs / "2024-03-01").glob("part-*")
+    piece = read_piece(file, file_format, max_rows=10**6, max_bytes=10_000)
+    assert piece.table.num_rows < ROWS_OF_DAY
+    assert not piece.is_whole
+
+
+def test_what_was_not_read_of_csv_may_be_missing(tmp_path: Path) -> None:
+    logs = write_days(tmp_path, COLUMNS, "csv")
+    sample = read_sample(logs, layout_of(logs), max_rows=100)
+    assert sample.complete == frozenset()
+    assert abs(sample.num_rows_of_logs - ROWS) < ROWS / 10
+
+
+def test_a_column_that_some_days_lack_is_left_out(tmp_path: Path) -> None:
+    logs = write_days(tmp_path, COLUMNS)
+    file = logs / "2024-03-01" / "part-00000.parquet"
+    pq.write_table(pq.read_table(file).drop(["price"]), file)
+    made = draft(logs, "small", [])
+    assert "price" not in valid(made)["features"]
+    assert "2024-03-01/part-00000.parquet" in left_out(made)["price"]
+
+
+def test_two_logs_in_a_folder_are_told(tmp_path: Path) -> None:
+    logs = write_days(tmp_path, COLUMNS)
+    pq.write_table(pa.table({"item_id": [1], "title": ["x"]}), logs / "2024-03-02" / "items.parquet")
+    with pytest.raises(UserError, match=place_and_value(str(logs), "title, user_id")):
+        draft(logs, "small", [])
+
+
+@pytest.mark.parametrize("name", ["part-00000.parquet", "part-00000.csv", "part-00000.tfrecord"])
+def test_an_unreadable_file_is_told(tmp_path: Path, name: str) -> None:
+    for day in ("2024-03-01", "2024-03-02"):
+        (tmp_path / day).mkdir()
+        (tmp_path / day / name).write_bytes(b'a,b\n"1\n' if name.endswith("csv") else b"nothing of the kind")
+    with pytest.raises(UserError, match=str(tmp_path / "2024-03-01" / name)):
+        draft(tmp_path, "small", [])
+
+
+def test_logs_without_rows_are_told(tmp_path: Path) -> None:
+    for day in ("2024-03-01", "2024-03-02"):
+        (tmp_path / day).mkdir()
+        pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / day / "a.parquet")
+    with pytest.raises(UserError, match=place_and_value(str(tmp_path), "2 files without rows")):
+        draft(tmp_path, "small", [])
+
+
+def test_the_command_prints_guesses_and_the_next_commands(tmp_path: Path) -> None:
+    logs, output = write_days(tmp_path / "my logs", COLUMNS), tmp_path / "feed.yaml"
+    done = init(str(logs), "--output", str(output))
+    assert done.exit_code == 0, done.output
+    assert load_spec(output).name == "feed"
+    *_, validate, run = done.stdout.splitlines()
+    assert validate == f"  sangam validate {output}"
+    assert run == f"  sangam run {output} --date 2024-03-04 --data '{logs}' --root runs"
+    assert "2,000 rows, all of them, in 4 of 4 files" in done.stdout
+    assert all(column in done.stdout for column in COLUMNS)
+
+
+def test_runs_are_kept_out_of_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = write_days(tmp_path / "logs", COLUMNS)
+    monkeypatch.chdir(logs)
+    done = init(".", "--output", "../spec.yaml")
+    assert done.stdout.splitlines()[-1] == (
+        f"  sangam run ../spec.yaml --date 2024-03-04 --data . --root {tmp_path / 'runs'}"
+    )
+
+
+def test_the_command_replaces_a_file_only_by_force(tmp_path: Path) -> None:
+    logs, output = write_days(tmp_path / "logs", COLUMNS), tmp_path / "spec.yaml"
+    output.write_text("mine")
+    done = init(str(logs), "--output", str(output))
+    assert tells(str(done.exception), "--output", f"(got {output})")
+    assert output.read_text() == "mine"
+    assert init(str(logs), "--output", str(output), "--force").exit_code == 0
+    assert load_spec(output).name == "logs"
+
+
+def test_without_a_label_nothing_is_written_and_the_code_is_that_of_a_mistake(tmp_path: Path) -> None:
+    logs = write_days(tmp_path / "logs", {"user_id": USERS, "price": np.linspace(0, 1, ROWS)})
+    output = tmp_path / "spec.yaml"
+    command = [sys.executable, "-m", "pipelines.cli", "init", str(logs), "--output", str(output)]
+    done = subprocess.run(command, check=False, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert tells(done.stderr, "--label", "price, user_id")
+    assert not output.exists()
+
+
+def test_the_demos_logs_are_drafted_as_a_person_would(tmp_path: Path) -> None:
+    first = datetime.date(2024, 3, 1)
+    generate(tmp_path, first_day=first, num_days=3, rows_per_day=1000, num_users=100, num_posts=200, seed=1)
+    _require_as_plain(valid(draft(tmp_path, "small", [])), "plain_feed")
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("folder", "labels", "plain"),
+    [
+        ("online_retail/lines", ["reorder", "bulk", "high_value"], "plain_online_retail"),
+        ("census_income/all_features", ["income", "never_married"], "plain_census_all_features"),
+        ("census_income/nominal", ["income", "never_married"], "plain_census_nominal"),
+    ],
+)
+def test_real_data_is_drafted_as_a_person_would(folder: str, labels: list[str], plain: str) -> None:
+    if not SHARED_DATA.exists():
+        pytest.skip(f"needs the real data beside the checkout, in {SHARED_DATA}")
+    _require_as_plain(valid(draft(SHARED_DATA / folder, "small", labels)), plain)
+
+
+def _require_as_plain(document: dict[str, Any], plain: str) -> None:
+    """Compares kinds, types and tasks with those of a spec that a person has written."""
+    written = load_spec(REPOSITORY / "bench" / "quality" / "specs" / f"{plain}.yaml")
+    expected, found = (_kinds(each.features) for each in (written, spec_of(document)))
+    # The papers on this data leave it out.
+    found.pop("education", None)
+    assert found == expected
+    assert list(document["tasks"]) == list(written.tasks)
+
+
+def _kinds(features: Mapping[str, Feature]) -> dict[str, tuple[str, str]]:
+    """Returns kind and type of the features of one column, by column."""
+    return {
+        getattr(feature, "column", None) or name: (feature.kind, getattr(feature, "type", ""))
+        for name, feature in features.items()
+        if not isinstance(feature, MatchFeature)
+    }

@@ -1,0 +1,199 @@
+"""Looking at runs from the command line, in roots of made-up runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.reports.evaluation import GateVerdict
+from pipelines.history.runs import find_run
+from pipelines.history.show import read_shown
+from pipelines.local.lock import locked
+from pipelines.local.result.spec_file import write_spec
+from pipelines.local.result.summary import PushedSummary, StepSummary, Summary, TaskSummary
+from schemas.errors import UserError
+from schemas.loading import load_spec
+from schemas.spec import digest
+from tests.errors import mentions, place_and_value
+from tests.paths import SPECS
+from tests.pipelines.history.command import sangam
+from tests.pipelines.local.result.sample_summary import gate, refused, summary
+from tests.schemas.sample_specs import loaded
+
+FIRST, SECOND, THIRD = (f"2024030{day}T020000-1a2b3c4d" for day in (5, 6, 7))
+
+
+def task(auc: float, *gates: GateVerdict) -> TaskSummary:
+    return TaskSummary(auc=auc, rmse=None, metrics={"auc": auc}, gates=list(gates))
+
+
+def step(state: Any = "ran", seconds: float = 2.0) -> StepSummary:
+    return StepSummary(state=state, cached=state == "cached", seconds=seconds, cpu_seconds=1.0, peak_memory_bytes=10**6)
+
+
+def leave(root: Path, run: str, told: Summary | None) -> Path:
+    """Leaves a run's folder."""
+    folder = root / "runs" / run
+    (folder / "logs").mkdir(parents=True)
+    if told is not None:
+        changes = {"run": run, "path": str(folder), "data": "/logs"}
+        (folder / "summary.json").write_text(told.model_copy(update=changes).model_dump_json())
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A root of three runs: pushed, failed, refused."""
+    version = tmp_path / "serving" / "small" / "20240305001"
+    version.mkdir(parents=True)
+    pushed = PushedSummary(version=version.name, path=str(version))
+    tasks = {"like": task(0.7, gate(True, "auc 0.7000 is above the bound 0.6000")), "share": task(0.8)}
+    whole = {"example_gen": step("cached"), "trainer": step(seconds=8.0)}
+    first = summary(name="small", date="2024-03-05", tasks=tasks, pushed=pushed, steps=whole, exit_code=0)
+    leave(tmp_path, FIRST, first)
+    failed = leave(
+        tmp_path,
+        SECOND,
+        summary(
+            name="small",
+            date="2024-03-06",
+            status="failed",
+            failed_step="trainer",
+            error="training: rank 1 was killed\nAll logs: here",
+            blessed=None,
+            steps={"example_gen": step(), "trainer": step("failed")},
+            exit_code=1,
+        ),
+    )
+    (failed / "logs" / "trainer.log").write_text("one\nrank 1 says: no memory\n")
+    told = refused([], gate(False, "auc 0.5000 is below the bound 0.6000"))
+    leave(tmp_path, THIRD, told.model_copy(update={"name": "small", "date": "2024-03-07", "exit_code": 3}))
+    return tmp_path
+
+
+def test_runs_are_listed_newest_first_in_the_words_for_kubeflow(root: Path) -> None:
+    head, *lines = sangam("runs", str(root)).stdout.splitlines()
+    assert " ".join(head.split()) == "date run state started (UTC) took failed step pushed mean auc"
+    rows = [line.split() for line in lines]
+    assert [row[:5] for row in rows] == [
+        ["2024-03-07", THIRD, "refused", "2024-03-07", "02:00"],
+        ["2024-03-06", SECOND, "failed", "2024-03-06", "02:00"],
+        ["2024-03-05", FIRST, "succeeded", "2024-03-05", "02:00"],
+    ]
+    assert rows[1][-1] == "trainer"
+    assert rows[2][-2:] == ["20240305001", "0.7500"]
+    assert len(sangam("runs", str(root), "--last", "2").stdout.splitlines()) == 3
+
+
+def test_the_json_of_a_run_has_the_keys_that_one_on_kubeflow_has(root: Path) -> None:
+    newest, failed, first = json.loads(sangam("runs", str(root), "--json").stdout)
+    assert (newest["state"], failed["state"], first["state"]) == ("refused", "failed", "succeeded")
+    assert failed["failed_step"] == "trainer"
+    assert failed["steps"][1] == {"name": "trainer", "state": "failed", "seconds": 2.0}
+    assert (first["id"], first["name"], first["pushed"]) == (FIRST, "small", "20240305001")
+    assert (first["started"], first["finished"]) == ("2024-03-05T02:00:00Z", "2024-03-05T02:00:01Z")
+    assert first["metrics"]["share"] == {"auc": 0.8}
+
+
+def test_a_run_without_a_summary_is_running_while_the_root_is_locked(root: Path) -> None:
+    leave(root, "20240308T020000-1a2b3c4d", None)
+    with locked(root):
+        assert sangam("runs", str(root), "--last", "1").stdout.splitlines()[1].split()[1] == "running"
+    assert sangam("runs", str(root), "--last", "1").stdout.splitlines()[1].split()[1] == "killed"
+    # The look at the lock does not keep it.
+    with locked(root):
+        pass
+
+
+@pytest.mark.parametrize(
+    "given", ["{root}", "{root}/latest", "{root}/runs/latest", "{root}/runs/20240307", "{root}/20240307", "{run}"]
+)
+def test_a_run_may_be_named_in_several_ways(root: Path, given: str) -> None:
+    path = Path(given.format(root=root, run=root / "runs" / THIRD / "summary.json"))
+    assert find_run(path).id == THIRD
+
+
+@pytest.mark.parametrize(
+    ("given", "place"), [("runs/2024030", FIRST), ("runs/2025", "2025"), ("nowhere/x", "nowhere/x")]
+)
+def test_a_run_that_is_not_one_is_an_error(root: Path, given: str, place: str) -> None:
+    with pytest.raises(UserError, match=place_and_value("RUN", place)):
+        find_run(root / given)
+
+
+def test_runs_on_kubeflow_are_not_runs_of_this_machine(root: Path) -> None:
+    (root / "runs" / "3f2504e0-4f89-41d3-9a0c-0305e82c3301" / "failures").mkdir(parents=True)
+    assert len(sangam("runs", str(root)).stdout.splitlines()) == 4
+    assert find_run(root).id == THIRD
+
+
+def test_damaged_metadata_is_told(root: Path) -> None:
+    (root / "metadata.sqlite").write_text("no database")
+    with pytest.raises(UserError, match=place_and_value(str(root / "metadata.sqlite"), "")):
+        read_shown(find_run(root))
+
+
+def test_show_gives_the_verdict_first(root: Path) -> None:
+    lines = sangam("show", str(root / "runs" / FIRST)).stdout.splitlines()
+    assert lines[0] == "pushed as version 20240305001: every gate passed"
+    assert any(mentions(line, "like ... auc 0.7000 ... pass") for line in lines)
+    assert any(line.split() == ["trainer", "ran", "8.0", "1.00", "MB"] for line in lines)
+    assert sangam("show", str(root)).stdout.startswith(
+        "not pushed: the gates refused the model: like: auc 0.5000 is below the bound 0.6000"
+    )
+    document = json.loads(sangam("show", str(root), "--json").stdout)
+    assert (document["state"], document["summary"]["run"]) == ("refused", THIRD)
+
+
+def test_show_says_what_has_become_of_the_version(root: Path) -> None:
+    (root / "serving" / "small" / "20240305001").rmdir()
+    assert mentions(sangam("show", str(root / FIRST)).stdout.splitlines()[0], "pushed ... removed since")
+
+
+def test_why_names_the_cause_the_log_and_the_command_that_resumes(root: Path, tmp_path: Path) -> None:
+    write_spec(root / "runs" / SECOND, loaded(tmp_path))
+    told = sangam("why", str(root / SECOND)).stdout
+    assert "failed in trainer: training: rank 1 was killed" in told
+    assert "rank 1 says: no memory" in told
+    assert "exit code: 1" in told
+    run = root / "runs" / SECOND
+    assert f"sangam run {run}/spec.json --date 2024-03-06 --data /logs --root {root}" in told
+
+
+def test_why_of_a_refused_run_gives_the_gate_and_of_a_good_one_says_so(root: Path) -> None:
+    document = json.loads(sangam("why", str(root), "--json").stdout)
+    assert document["causes"] == ["like: auc 0.5000 is below the bound 0.6000"]
+    assert document["exit_code"] == 3
+    assert any("sangam bless" in advice for advice in document["advice"])
+    assert "pushed as version" in sangam("why", str(root / FIRST)).stdout
+
+
+def test_scores_that_nobody_may_override_are_not_said_to_be_blessed(root: Path) -> None:
+    never = GateVerdict(kind="finite", metric="auc", bound=0, value=None, passed=False, reason="scores are not finite")
+    leave(root, "20240309T020000-1a2b3c4d", refused([], never))
+    assert "sangam bless" not in sangam("why", str(root)).stdout
+
+
+def test_diff_tells_the_spec_by_path_and_metrics_with_their_difference(root: Path, tmp_path: Path) -> None:
+    write_spec(root / "runs" / FIRST, loaded(tmp_path))
+    changed = {"training.batch_size_per_rank": 32, "gates.0.at_least": 0.7}
+    write_spec(root / "runs" / THIRD, loaded(tmp_path, changed))
+    document = json.loads(sangam("diff", str(root / FIRST), str(root / THIRD), "--json").stdout)
+    found = {change["what"]: (change["old"], change["new"]) for change in document["spec"]}
+    assert found == {"training.batch_size_per_rank": (16, 32), "gates.0.at_least": (0.6, 0.7)}
+    assert {change["what"] for change in document["run"]} == {"state", "date"}
+    assert document["metrics"][0] == {"what": "like auc", "old": 0.7, "new": None, "difference": None}
+    printed = sangam("diff", str(root / FIRST), str(root / THIRD)).stdout
+    assert any(mentions(line, "gates.0.at_least ... 0.6000 ... -> 0.7000 ... +0.1") for line in printed.splitlines())
+
+
+def test_diff_of_a_run_with_itself_finds_nothing(root: Path) -> None:
+    assert "no difference" in sangam("diff", str(root), str(root)).stdout
+
+
+@pytest.mark.parametrize("path", sorted(SPECS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_spec_of_a_run_gives_the_same_run_again(path: Path, tmp_path: Path) -> None:
+    spec = load_spec(path)
+    write_spec(tmp_path, spec)
+    assert digest(load_spec(tmp_path / "spec.json")) == digest(spec)

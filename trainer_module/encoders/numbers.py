@@ -1,0 +1,111 @@
+"""Numbers as vectors: those with encodings of one shape are encoded at once.
+
+Reference: Gorishniy, Rubachev, Babenko: On embeddings for numerical features in tabular deep learning, NeurIPS 2022.
+"""
+
+import math
+
+import tensorflow as tf
+from typing_extensions import assert_never
+
+from schemas.derived.encodings import EncodedTogether, encoded_together, float_inputs
+from schemas.spec import RankerSpec
+from schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding
+from trainer_module.dense.weights import Blocks, Weight, Weights, blocks_of
+
+# Shape suffixes: B batch, I floats, N numbers encoded at once, T bins, K frequencies, E inputs of a number's linear
+# layer, D width of its vector.
+
+
+class EncodedNumbers:
+    """The floats of a batch, each number with an encoding replaced by its vector.
+
+    Attributes:
+        outputs: features and how many floats each has, in turn: first those without an encoding.
+        weights: of all layers.
+    """
+
+    def __init__(self, spec: RankerSpec, floats: Blocks):
+        """Takes a spec, and the features that are floats in a batch with their widths."""
+        self.outputs = float_inputs(spec)
+        self._layers = [_Layer(together) for together in encoded_together(spec)]
+        self.weights = tuple(weight for layer in self._layers for weight in layer.weights)
+        starts, start = {}, 0
+        for name, width in floats:
+            starts[name] = start
+            start += width
+        encoded = {name for layer in self._layers for name in layer.features}
+        self._plain = [starts[name] + each for name, width in floats if name not in encoded for each in range(width)]
+        self._firsts = [[starts[name] for name in layer.features] for layer in self._layers]
+
+    def __call__(self, weights: Weights, floats_BI: tf.Tensor) -> tf.Tensor:
+        """Returns [batch, floats of `outputs`]."""
+        if not self._layers:
+            return floats_BI
+        parts = [tf.gather(floats_BI, self._plain, axis=1)] if self._plain else []
+        for layer, firsts in zip(self._layers, self._firsts, strict=True):
+            numbers_BN = tf.gather(floats_BI, firsts, axis=1)
+            missing_BN = tf.gather(floats_BI, [first + 1 for first in firsts], axis=1) if layer.has_missing else None
+            parts.append(layer(weights, numbers_BN, missing_BN))
+        return tf.concat(parts, 1)
+
+
+class _Layer:
+    """relu(e W + b) for each of several numbers, with e of its encoding, and 1 behind it where it is missing."""
+
+    def __init__(self, together: EncodedTogether):
+        self._name, self._encoding = together.name, together.encoding
+        self.features, self.has_missing = together.features, together.has_missing
+        numbers, dim = tuple((name, 1) for name in together.features), together.encoding.dim
+        num = len(numbers)
+        self.weights: tuple[Weight, ...] = (
+            Weight(
+                f"{self._name}/w", (num, together.num_inputs, dim), blocks=blocks_of(numbers, together.num_inputs, dim)
+            ),
+            Weight(f"{self._name}/b", (num, dim), "zeros", blocks=blocks_of(numbers, dim)),
+        )
+        if isinstance(self._encoding, PeriodicEncoding):
+            frequencies = Weight(
+                f"{self._name}/frequencies",
+                (num, self._encoding.frequencies),
+                "normal",
+                deviation=self._encoding.sigma,
+                blocks=blocks_of(numbers, self._encoding.frequencies),
+            )
+            self.weights = (frequencies, *self.weights)
+
+    def __call__(self, weights: Weights, numbers_BN: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
+        """Returns [batch, N * D]."""
+        numbers_NB1 = tf.transpose(numbers_BN)[:, :, None]
+        match self._encoding:
+            case PiecewiseLinearEncoding(bins=bins):
+                encoded_NBE = passed_shares(numbers_NB1, bins)
+            case PeriodicEncoding():
+                encoded_NBE = sines_and_cosines(numbers_NB1, weights[f"{self._name}/frequencies"][:, None])
+            case _:
+                assert_never(self._encoding)
+        if missing_BN is not None:
+            encoded_NBE = tf.concat([encoded_NBE, tf.transpose(missing_BN)[:, :, None]], 2)
+        vectors_NBD = tf.nn.relu(encoded_NBE @ weights[f"{self._name}/w"] + weights[f"{self._name}/b"][:, None])
+        num, dim = len(self.features), self._encoding.dim
+        return tf.reshape(tf.transpose(vectors_NBD, [1, 0, 2]), [-1, num * dim])
+
+
+def passed_shares(numbers_1: tf.Tensor, bins: int) -> tf.Tensor:
+    """Returns the share of each bin that a number has passed: [..., bins]: section 3.2 of the paper.
+
+    Args:
+        numbers_1: in coordinates of bins, so that 2.5 is the middle of the third: [..., 1]. Below 0 and above `bins`
+            the lines of the first and of the last bin go on.
+        bins: how many.
+    """
+    shares_T = numbers_1 - tf.range(bins, dtype=tf.float32)
+    lowest_T = tf.constant([-math.inf, *[0.0] * (bins - 1)])
+    highest_T = tf.constant([*[1.0] * (bins - 1), math.inf])
+    return tf.minimum(tf.maximum(shares_T, lowest_T), highest_T)
+
+
+def sines_and_cosines(numbers_1: tf.Tensor, frequencies_K: tf.Tensor) -> tf.Tensor:
+    """Returns sin(2 pi c x) for each frequency c, then cos(2 pi c x): [..., 2 K]: section 3.3 of the paper."""
+    angles_K = (2.0 * math.pi) * (numbers_1 * frequencies_K)
+    return tf.concat([tf.sin(angles_K), tf.cos(angles_K)], -1)

@@ -1,0 +1,158 @@
+"""Fits a binary task's calibration on the validation split: float64, from counts by logit, equal on all ranks.
+
+Both kinds fit Platt's targets instead of labels, (P + 1) / (P + 2) for positives and 1 / (N + 2) for negatives, of
+which there are P and N: no probability becomes 0 or 1 (Platt: Probabilistic outputs for support vector machines, 1999,
+section 2.2).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import assert_never
+
+from schemas.contracts.calibration import Calibration
+from schemas.spec.tasks import BinaryTask, Isotonic, Platt
+from trainer_module.losses import correction
+
+MOST_POINTS = 200
+"""Of an isotonic calibration between its ends; each stands for a two-hundredth of the examples or more."""
+LEAST_SLOPE = 0.01
+"""Of an isotonic calibration; what rises less is level, and would let float32 scores that differ become equal."""
+_MOST_STEPS = 100
+_TOLERANCE = 1e-10
+"""Of the gradient of the mean loss."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Examples by logit.
+
+    Attributes:
+        logits: rising, [n].
+        negatives: [n].
+        positives: [n].
+    """
+
+    logits: Floats
+    negatives: Floats
+    positives: Floats
+
+    @property
+    def examples(self) -> Floats:
+        """Of both labels, [n]."""
+        return self.negatives + self.positives
+
+    def targets(self) -> Floats:
+        """Returns the sums of Platt's targets, [n]."""
+        num_negatives, num_positives = self.negatives.sum(), self.positives.sum()
+        return self.positives * (num_positives + 1) / (num_positives + 2) + self.negatives / (num_negatives + 2)
+
+
+def fit(task: BinaryTask, counts: Counts, days: tuple[str, ...]) -> Calibration | None:
+    """Returns a task's calibration, which changes nothing and says why where it cannot be fitted; None: not wanted.
+
+    Args:
+        task: binary.
+        counts: of the model's own logits on the validation split.
+        days: of the split.
+    """
+    if task.calibration is None:
+        return None
+    is_there = counts.examples > 0
+    logits = counts.logits[is_there] + correction(task)
+    there = Counts(logits, counts.negatives[is_there], counts.positives[is_there])
+    unfitted = Calibration(
+        kind=task.calibration.kind,
+        days=days,
+        examples=int(there.examples.sum()),
+        positives=int(there.positives.sum()),
+    )
+    if problem := _problem(there):
+        return unfitted.model_copy(update={"problem": problem})
+    match task.calibration:
+        case Platt():
+            slope, shift = platt(there)
+            if slope < LEAST_SLOPE:
+                problem = f"higher scores do not mean more positives there (got a slope of {slope:.3g})"
+                return unfitted.model_copy(update={"problem": problem})
+            return unfitted.model_copy(update={"calibrated": (shift,), "slope": slope})
+        case Isotonic():
+            points, values = isotonic(there)
+            return unfitted.model_copy(update={"logits": tuple(points.tolist()), "calibrated": tuple(values.tolist())})
+        case _:
+            assert_never(task.calibration)
+
+
+def _problem(counts: Counts) -> str:
+    for name, number in (("positives", counts.positives.sum()), ("negatives", counts.negatives.sum())):
+        if number == 0:
+            return f"the validation split has no {name} (got {int(counts.examples.sum())} examples of the task)"
+    return "all scores of the validation split are equal" if len(counts.logits) == 1 else ""
+
+
+def platt(counts: Counts) -> tuple[float, float]:
+    """Returns a and b of z' = a z + b, at least two logits given.
+
+    Newton's method with backtracking (Lin, Lin, Weng: A note on Platt's probabilistic outputs for support vector
+    machines, Machine Learning 68, 2007, algorithm 1). The loss is convex; a may be 0 or less.
+    """
+    z, examples, targets = counts.logits, counts.examples, counts.targets()
+    total = examples.sum()
+    inputs = np.stack([z, np.ones(len(z))])
+
+    def loss(weights: Floats) -> float:
+        f = weights @ inputs
+        return float((examples * np.logaddexp(0.0, f) - targets * f).sum() / total)
+
+    weights, value = np.array([1.0, 0.0]), loss(np.array([1.0, 0.0]))
+    for _ in range(_MOST_STEPS):
+        p = _sigmoid(weights @ inputs)
+        gradient = inputs @ (examples * p - targets) / total
+        if np.abs(gradient).max() < _TOLERANCE:
+            break
+        hessian = (inputs * (examples * p * (1 - p) / total)) @ inputs.T + 1e-12 * np.eye(2)
+        step, length = np.linalg.solve(hessian, gradient), 1.0
+        while (lower := loss(weights - length * step)) > value - 1e-4 * length * float(gradient @ step):
+            length /= 2
+            if length < _TOLERANCE:
+                return float(weights[0]), float(weights[1])
+        weights, value = weights - length * step, lower
+    return float(weights[0]), float(weights[1])
+
+
+def isotonic(counts: Counts) -> tuple[Floats, Floats]:
+    """Returns points, rising logits and what they become, rising by `LEAST_SLOPE` or more: each [n].
+
+    Pool adjacent violators over at most `MOST_POINTS` groups of equally many examples, as in scikit-learn's
+    `IsotonicRegression`; then each level is a point, its mean logit with the logit of its rate. Between them the
+    calibration is linear, so that it rises strictly where the fit is level. To the lowest and the highest logit of all
+    it goes on with `LEAST_SLOPE`: where scores are too sure, the last level is wide.
+    """
+    examples, targets = counts.examples, counts.targets()
+    middles = np.cumsum(examples) - examples / 2
+    groups = np.unique((MOST_POINTS * middles / examples.sum()).astype(np.int64), return_inverse=True)[1]
+    sums = np.stack([np.bincount(groups, values) for values in (examples, targets, examples * counts.logits)], axis=1)
+    levels: list[Floats] = []
+    for level in sums:
+        levels.append(level)
+        while len(levels) > 1 and levels[-2][1] * levels[-1][0] >= levels[-1][1] * levels[-2][0]:
+            levels[-2:] = [levels[-2] + levels[-1]]
+    number, target, logit = np.stack(levels, axis=1)
+    points, values = logit / number, np.log(target) - np.log(number - target)
+    kept = [0]
+    for place in range(1, len(points)):
+        if values[place] - values[kept[-1]] >= LEAST_SLOPE * (points[place] - points[kept[-1]]):
+            kept.append(place)
+    points, values = points[kept], values[kept]
+    ends = counts.logits[[0, -1]]
+    outside = values[[0, -1]] + LEAST_SLOPE * (ends - points[[0, -1]])
+    is_new = ends != points[[0, -1]]
+    points = np.concatenate([ends[:1][is_new[:1]], points, ends[1:][is_new[1:]]])
+    return points, np.concatenate([outside[:1][is_new[:1]], values, outside[1:][is_new[1:]]])
+
+
+def _sigmoid(f: Floats) -> Floats:
+    return np.exp(-np.logaddexp(0.0, -f))
