@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict
 from tfx.dsl.io import fileio
 
 from components.examples.documents import read_document
+from schemas.contracts.example_files import LISTING_FILE
 from schemas.errors import UserError
 
-FILE_NAME = "examples.json"
 FORMAT: Literal[1] = 1
 
 
@@ -64,7 +64,7 @@ class Listing(_Closed):
 def write_listing(uri: str, listing: Listing) -> None:
     """Writes the list of an artifact."""
     fileio.makedirs(uri)
-    with fileio.open(posixpath.join(uri, FILE_NAME), "w") as file:
+    with fileio.open(posixpath.join(uri, LISTING_FILE), "w") as file:
         file.write(listing.model_dump_json(indent=2) + "\n")
 
 
@@ -74,11 +74,11 @@ def read_listing(uri: str) -> Listing:
     Raises:
         UserError: there is none, another version wrote it, or a file that it names is gone.
     """
-    listing = read_document(uri, FILE_NAME, Listing)
+    listing = read_document(uri, LISTING_FILE, Listing)
     for day in (*listing.history, *listing.days()):
         for file in day.files:
             if not fileio.exists(file):
-                listed, store = posixpath.join(uri, FILE_NAME), posixpath.dirname(posixpath.dirname(day.folder))
+                listed, store = posixpath.join(uri, LISTING_FILE), posixpath.dirname(posixpath.dirname(day.folder))
                 raise UserError(
                     f"{file}: no such file, but {listed} names it; restore it, or remove {store}: the next run then "
                     "makes all examples again"

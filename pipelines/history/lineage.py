@@ -15,10 +15,11 @@ from pipelines.console import say
 from pipelines.history.runs import LocalRun, find_run, read_runs
 from pipelines.local.outputs import Output, read_outputs
 from schemas.contracts import deltas
+from schemas.contracts.example_files import LISTING_FILE
 from schemas.contracts.root import Root
 from schemas.errors import UserError
 
-_BASE, _LISTING = "base", "examples.json"
+_BASE = "base"
 _KEY = 32
 _GIVE = "give the folder of a pushed version, ROOT/serving/NAME/VERSION, or a run, ROOT/runs/RUN"
 
@@ -218,7 +219,7 @@ def _chain(checkpoint: str, records: list[BlessedModel], outputs: tuple[Output, 
 
 def _days(run: LocalRun | None, manifest: Manifest | None, outputs: tuple[Output, ...]) -> Iterator[Day]:
     """Yields the days of a run from its list of examples; without digests where that is gone."""
-    listing = [each.path / _LISTING for each in outputs if run and run.id in each.runs and each.key == "examples"]
+    listing = [each.path / LISTING_FILE for each in outputs if run and run.id in each.runs and each.key == "examples"]
     if listing and listing[-1].is_file():
         for split, days in json.loads(listing[-1].read_bytes())["splits"].items():
             for day in days:

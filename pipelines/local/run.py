@@ -22,7 +22,6 @@ from pipelines.local.logs import check_logs
 from pipelines.local.progress import TerminalProgress
 from pipelines.local.request import RunRequest, run_id
 from pipelines.local.result.outcome import RunEnd, summarize
-from pipelines.local.result.page import write_page
 from pipelines.local.result.spec_file import write_spec
 from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
 from pipelines.local.retention.after_run import clean_after_run
@@ -129,6 +128,9 @@ def run_locally(
         summary = summary.model_copy(update={"exit_code": code})
         path = write_summary(summary)
         if not stop.request:
+            # Its charts and readers take a second to import, which nothing before needs.
+            from pipelines.local.result.page import write_page
+
             write_page(summary, record.steps, record.log)
             clean_after_run(request, console)
         return Outcome(summary, path, code, record.log)

@@ -194,7 +194,12 @@ def watched(
     summary = summarize(request, folder, journal.steps_until(time.time(), ending), ending, journal.commit)
     summary = summary.model_copy(update={"exit_code": stopped.exit_code if stopped else ExitCode.FAILED})
     log = RunFolder(folder).logs / f"{journal.current[0] if journal.current else 'run'}.log"
-    return InterruptedRun(summary.exit_code or ExitCode.FAILED, summary, write_summary(summary), log)
+    path = write_summary(summary)
+    if not stopped:
+        from pipelines.local.result.page import write_page
+
+        write_page(summary, journal.steps, log)
+    return InterruptedRun(summary.exit_code or ExitCode.FAILED, summary, path, log)
 
 
 def _how(code: int, journal: RunJournal, out_of_memory: OutOfMemory | None) -> str:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
+LISTING_FILE = "examples.json"
+"""Lists the files of an artifact of examples, by split and day."""
 BLOCK_ROWS = 1024
 """Most rows of a block: what is read, shuffled and transformed together."""
 COMPRESSION = "ZLIB"

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow.parquet as pq
 
-from components.examples.listing import FILE_NAME as EXAMPLES_FILE
 from components.reports import evaluation, ingestion, serving
 from components.reports.curves import CURVE_COLUMN, Curve
 from components.reports.page.facts import Facts
 from components.reports.page.features import features
+from schemas.contracts.example_files import LISTING_FILE
 from schemas.contracts.training_job import REPORT_FILE
 
 Outputs = Mapping[str, Path]
@@ -26,7 +26,7 @@ def collect(outputs: Outputs) -> Facts:
     training = at("training")
     return Facts(
         ingestion=_read(at("examples"), ingestion.FILE_NAME, ingestion.IngestionReport.model_validate_json),
-        rows_by_day=_read(at("examples"), EXAMPLES_FILE, _rows_by_day) or [],
+        rows_by_day=_read(at("examples"), LISTING_FILE, _rows_by_day) or [],
         features=features(at("statistics")),
         drift=_read(at("anomalies"), "drift.json", json.loads) or [],
         training=_read(training, REPORT_FILE, json.loads),

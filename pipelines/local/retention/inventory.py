@@ -14,11 +14,11 @@ from pipelines.local.lock import is_locked
 from pipelines.local.noted import noted
 from pipelines.local.outputs import Output, Recorded, read_outputs
 from schemas.contracts import deltas
+from schemas.contracts.example_files import LISTING_FILE
 from schemas.contracts.root import Root
 from schemas.spec import Spec
 from schemas.spec.release import DirectoryPush
 
-_LISTING = "examples.json"
 CHECKPOINT, MODEL = ("trainer", "checkpoint"), ("trainer", "model")
 
 
@@ -144,7 +144,7 @@ def _runs_of_pipelines(recorded: Recorded, runs: set[str]) -> frozenset[str]:
 def _days_listed(output: Path) -> Iterator[Path]:
     """Yields the folders of days that a list of examples names."""
     try:
-        listing = json.loads((output / _LISTING).read_bytes())
+        listing = json.loads((output / LISTING_FILE).read_bytes())
     except FileNotFoundError:
         return
     for day in (*listing["history"], *(day for days in listing["splits"].values() for day in days)):

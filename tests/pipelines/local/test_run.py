@@ -176,6 +176,8 @@ def test_a_run_that_the_kernel_kills_leaves_a_summary_too(
     assert (summary["status"], summary["failed_step"]) == ("failed", "second")
     assert tells(summary["error"], "second", "SIGKILL")
     assert [step["state"] for step in summary["steps"].values()] == ["ran", "failed"]
+    page = (place.root / "runs" / summary["run"] / "report.html").read_text()
+    assert "SIGKILL" in page
     assert not is_running(child)
 
 
