@@ -1,12 +1,17 @@
 """The steps that TFX lacks."""
 
+import importlib
 from typing import Any
+
+_ARTIFACT_TYPES = {
+    "RankerCheckpoint": "components.registry.checkpoint",
+    "RunPage": "components.reports.page.artifact",
+}
+"""Module of each type that KFP knows as `components.<type>`; nothing heavy is loaded before it is asked for."""
 
 
 def __getattr__(name: str) -> Any:
-    """Gives KFP the artifact type that it knows as `components.RankerCheckpoint`; nothing heavy is loaded before."""
-    if name == "RankerCheckpoint":
-        from components.registry.checkpoint import RankerCheckpoint
-
-        return RankerCheckpoint
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Returns an artifact type."""
+    if name not in _ARTIFACT_TYPES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_ARTIFACT_TYPES[name]), name)

@@ -13,6 +13,7 @@ from components.steps.example_validator import drift
 from components.steps.example_validator.component import ExampleValidator
 from components.steps.infra_validator.component import InfraValidator
 from components.steps.pusher.component import Pusher
+from components.steps.reporter.component import Reporter
 from components.steps.schema_gen.component import SchemaGen
 from components.steps.statistics_gen.component import StatisticsGen
 from components.steps.trainer.component import Trainer
@@ -39,6 +40,8 @@ class Placement:
         pipeline_root: folder of everything that outlives a run: artifacts, blessings, pushed models.
         git_commit: of the code, for the manifest of the pushed model; empty if it is not known.
         trainer_image: image of a training job's pods; empty for a local run.
+        has_reporter: whether the last step draws the run's page. The end of a local run does, and knows more: the time
+            of each step, and why a run failed.
     """
 
     date: RuntimeString
@@ -46,6 +49,7 @@ class Placement:
     pipeline_root: RuntimeString
     git_commit: str = ""
     trainer_image: str = ""
+    has_reporter: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class _Data:
 
     steps: list[Any]
     examples: Any
+    statistics: Any
+    anomalies: Any
     transform: Any
 
 
@@ -112,7 +118,8 @@ def _data(spec: Spec, placement: Placement, *, is_ahead: bool) -> _Data:
     ).with_id("transform")
     # Transform uses no output of the validator, but must wait: no model may be trained on invalid data.
     transform.add_upstream_node(example_validator)
-    return _Data([example_gen, schema_gen, statistics_gen, example_validator, transform], examples, transform)
+    steps = [example_gen, schema_gen, statistics_gen, example_validator, transform]
+    return _Data(steps, examples, statistics, example_validator.outputs["anomalies"], transform)
 
 
 def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
@@ -149,7 +156,30 @@ def _model(spec: Spec, placement: Placement, data: _Data) -> list[Any]:
         spec_digest=digest(spec),
         git_commit=placement.git_commit,
     ).with_id("pusher")
-    return [trainer, evaluator, infra_validator, pusher]
+    steps = [trainer, evaluator, infra_validator, pusher]
+    if placement.has_reporter:
+        steps.append(_reporter(spec, placement, data, *steps))
+    return steps
+
+
+def _reporter(
+    spec: Spec, placement: Placement, data: _Data, trainer: Any, evaluator: Any, infra_validator: Any, pusher: Any
+) -> Any:
+    return Reporter(
+        spec=spec,
+        inputs={
+            "examples": data.examples,
+            "statistics": data.statistics,
+            "anomalies": data.anomalies,
+            "training": trainer.outputs["training"],
+            "evaluation": evaluator.outputs["evaluation"],
+            "infra_blessing": infra_validator.outputs["blessing"],
+            "pushed_model": pusher.outputs["pushed_model"],
+        },
+        pipeline_root=placement.pipeline_root,
+        spec_digest=digest(spec),
+        git_commit=placement.git_commit,
+    ).with_id("reporter")
 
 
 def _launch(spec: Spec, placement: Placement) -> str:

@@ -15,12 +15,14 @@ from pathlib import Path
 
 from components.alerts import target_of
 from components.kfp_entrypoint.ending import Ending
+from components.kfp_entrypoint.failure_page import draw_failure
 from components.kfp_entrypoint.invocation import Json, artifact_paths, parse_command
 from components.kfp_entrypoint.members import MEMBERS, parse_members
 from components.kfp_entrypoint.notify import RunInfo, is_final, send_failure_alert, send_refusal_alert
 from components.kfp_entrypoint.step import Step, execute, prepare, reason_file
 from components.processes.stopping import StopSignals
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
 from schemas.files import write_whole
 from schemas.spec.alerts import Alerts
@@ -57,6 +59,11 @@ def _run(options: argparse.Namespace, command: Sequence[str], stop: StopSignals)
         print(f"error: {options.step}: {reason}", file=sys.stderr, flush=True)
     if reason_at:
         _leave(reason, reason_at)
+        if reason and step and _is_last(ending, step, options):
+            run = RunInfo(options.pipeline, step.run, step.date)
+            draw_failure(
+                run, options.step, reason, artifact_paths(step.local, "inputs"), RunFolder(reason_at.parent.parent)
+            )
     if alerts:
         try:
             _send_alert(alerts, ending, step, options)
@@ -82,21 +89,26 @@ def _send_alert(alerts: Alerts, ending: Ending, step: Step | None, options: argp
     """Alerts on a refused model, or on a failure: once per step of a run, after its last try."""
     run = RunInfo(options.pipeline, step.run if step else "", step.date if step else "")
     if not ending.reason:
-        if step and step.name == _PUSHER:
-            send_refusal_alert(alerts, run, _inputs(step), os.environ)
+        if step and (inputs := _inputs_of(step, _PUSHER)):
+            send_refusal_alert(alerts, run, inputs, os.environ)
     elif step is None or (
-        is_final(ending, tries=step.tries, retries=options.retries)
-        and (step.notes is None or step.notes.is_first_alert(step.name))
+        _is_last(ending, step, options) and (step.notes is None or step.notes.is_first_alert(step.name))
     ):
         send_failure_alert(alerts, run, options.step, ending, os.environ)
 
 
-def _inputs(step: Step) -> dict[str, str]:
-    """Returns the folders of a step's inputs; in a task of several steps, those of the one that it is named after."""
+def _is_last(ending: Ending, step: Step, options: argparse.Namespace) -> bool:
+    return is_final(ending, tries=step.tries, retries=options.retries)
+
+
+def _inputs_of(step: Step, name: str) -> dict[str, str] | None:
+    """Returns the folders of a step's inputs; None if the task neither is that step nor runs it."""
     members = parse_members(step.command.argument(MEMBERS) or "[]")
-    own = next((member for member in members if member.step == step.name), None)
+    own = next((member for member in members if member.step == name), None)
+    if own is None:
+        return artifact_paths(step.local, "inputs") if step.name == name else None
     made: dict[str, Json] = {name: {} for name in step.local["outputs"]["artifacts"]}
-    return artifact_paths(own.executor_input(step.local, made) if own else step.local, "inputs")
+    return artifact_paths(own.executor_input(step.local, made), "inputs")
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:

@@ -18,6 +18,8 @@ TFX_EXECUTORS, EXECUTORS = (
 """The module of TFX's compiler that runs an executor, and ours in its place."""
 ROOT, CREATED = "sangam_root", "sangam_created"
 """Parameters that the compiler adds for this entry point alone: the pipeline root, and when the run was created."""
+RUN = "run"
+"""Parameter of a step that is to know the run's id. It is compiled empty, and filled in by this entry point."""
 _ADDED = frozenset({ROOT, CREATED})
 _BACKENDS_OWN = frozenset({"executor-logs"})
 """Outputs that the backend adds for its logs; TFX has no artifact of that type."""

@@ -15,6 +15,7 @@ from components.kfp_entrypoint.invocation import (
     CREATED,
     INPUTS_SPEC,
     ROOT,
+    RUN,
     Command,
     artifact_paths,
     globalized,
@@ -78,13 +79,17 @@ def prepare(name: str, command: Command, now: datetime.datetime) -> Step:
             "cluster.volumes to which user 10001 may write"
         ) from None
     inputs_spec = json.loads(command.argument(INPUTS_SPEC) or "{}")
-    local = localized(executor_input, inputs_spec, uri_mapping, {"date": date} if CREATED in values else {})
+    run = run_folder_and_id[1] if run_folder_and_id else ""
+    overrides = {"date": date} if CREATED in values else {}
+    # In a task of several steps, a parameter's name begins with its step's.
+    overrides |= {key: run for key in values if key.rpartition("__")[2] == RUN}
+    local = localized(executor_input, inputs_spec, uri_mapping, overrides)
     return Step(
         name=name,
         command=command.with_executor_input(local),
         local=local,
         uri_mapping=uri_mapping,
-        run=run_folder_and_id[1] if run_folder_and_id else "",
+        run=run,
         date=date,
         tries=tries,
         notes=notes,

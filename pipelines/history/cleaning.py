@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
+from components.reports.spec_file import read_spec
 from pipelines.console import say
 from pipelines.local.lock import locked
 from pipelines.local.noted import noted
-from pipelines.local.result.spec_file import read_spec
 from pipelines.local.retention.after_run import told
 from pipelines.local.retention.cleaning import Cleaning, clean
 from pipelines.local.retention.inventory import rankers_of

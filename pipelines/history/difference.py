@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from components.reports.spec_file import read_settings, settings_by_path
 from pipelines.console import say, table
 from pipelines.history.runs import LocalRun
-from pipelines.local.result.spec_file import read_settings, settings_by_path
 from pipelines.local.result.summary import Summary
 
 _SECTIONS = ("run", "spec", "data", "code", "metrics", "rows", "tables", "seconds")

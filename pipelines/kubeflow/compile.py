@@ -44,6 +44,7 @@ def _compiled(spec: Spec, target: Target) -> dict[str, Any]:
         pipeline_root=_parameter(PIPELINE_ROOT),
         git_commit=target.git_commit,
         trainer_image=target.trainer_image or target.image,
+        has_reporter=True,
     )
     config = KubeflowV2DagRunnerConfig(default_image=target.image, use_pipeline_spec_2_1=True)
     runner = KubeflowV2DagRunner(config)

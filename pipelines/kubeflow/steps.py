@@ -13,10 +13,10 @@ from schemas.spec.cluster import Retries, Step, StepName
 ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1"}
 """Every process needs it before it imports TensorFlow."""
 
-UNCACHED = frozenset({"example_gen", "evaluator", "infra_validator", "pusher"})
+UNCACHED = frozenset({"example_gen", "evaluator", "infra_validator", "pusher", "reporter"})
 """Steps whose result depends on what lies outside the pipeline: the date, the log files, the last blessed model, how
-busy the machine is, the pushed versions. Locally, drivers bring that into the cache key; KFP runs no drivers and would
-repeat old results."""
+busy the machine is, the pushed versions, the runs before. Locally, drivers bring that into the cache key; KFP runs no
+drivers and would repeat old results."""
 
 VERTEX_MAX_S = 3600
 """Vertex AI takes no longer time for all tries of a task together (pipeline_spec.proto, RetryPolicy)."""

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from components.processes.stopping import Stopped, StopSignals, kill_descendants
+from components.reports.spec_file import write_spec
 from pipelines.beam import step_args
 from pipelines.console import QUIET_ENVIRONMENT, say
 from pipelines.local import output
@@ -22,7 +23,6 @@ from pipelines.local.logs import check_logs
 from pipelines.local.progress import TerminalProgress
 from pipelines.local.request import RunRequest, run_id
 from pipelines.local.result.outcome import RunEnd, summarize
-from pipelines.local.result.spec_file import write_spec
 from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
 from pipelines.local.retention.after_run import clean_after_run
 from pipelines.local.steps import Observer, Step

@@ -7,7 +7,7 @@ _ARTIFACTS, _METADATA, _RUNS, _BLESSED = "artifacts", "metadata.sqlite", "runs",
 _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES = "checkpoints", "training", "ingestion", "examples"
 _BACKFILL, _SCHEDULE, _TUNE, _ONLINE = "backfill", "schedule", "tune", "online"
 LOCK_FILE, _REMOVED = ".lock", ".removed"
-SUMMARY_FILE, SPEC_FILE, PAGE_FILE = "summary.json", "spec.json", "report.html"
+SUMMARY_FILE, RESULT_FILE, SPEC_FILE, PAGE_FILE = "summary.json", "result.json", "spec.json", "report.html"
 NAMES = frozenset(
     {
         LOCK_FILE,
@@ -41,6 +41,11 @@ class RunFolder:
     def summary(self) -> Path:
         """The summary; written last."""
         return self.path / SUMMARY_FILE
+
+    @property
+    def page(self) -> Path:
+        """The page of the run."""
+        return self.path / PAGE_FILE
 
     @property
     def spec(self) -> Path:

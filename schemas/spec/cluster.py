@@ -181,6 +181,7 @@ StepName = Literal[
     "evaluator",
     "infra_validator",
     "pusher",
+    "reporter",
 ]
 
 

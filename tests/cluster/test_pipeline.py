@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 def test_every_step_ran_once_in_a_pod_of_the_shipped_account(demo: Demo) -> None:
     assert set(demo.backend.tries.values()) == {1}
     pods = demo.team.pods(f"{RUN_LABEL}=demo")
-    assert len(pods) == len(demo.backend.tries) == 9
+    assert len(pods) == len(demo.backend.tries) == 10
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == {ACCOUNT}
     assert {pod["status"]["phase"] for pod in pods} == {"Succeeded"}
     labels = demo.team.plane.get("namespace", NAMESPACE)["metadata"]["labels"]
@@ -33,6 +33,12 @@ def test_the_run_ends_with_a_pushed_model_and_the_metrics_of_a_run_on_this_machi
     [version] = [path for path in demo.serving.iterdir() if path.name.isdigit()]
     manifest = json.loads((version / "manifest.json").read_text())
     assert manifest["days"]["eval"] == [demo.local["date"]]
+
+
+def test_the_page_of_the_run_lies_in_its_folder(demo: Demo) -> None:
+    page = (demo.root / "runs" / "demo" / "report.html").read_text()
+    assert "Pushed" in page
+    assert demo.produced["pusher"]["pushed_model"]["metadata"]["version"] in page
 
 
 def test_the_trainer_leaves_nothing_but_its_own_pod(demo: Demo) -> None:

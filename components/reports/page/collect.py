@@ -16,7 +16,7 @@ from schemas.contracts.example_files import LISTING_FILE
 from schemas.contracts.training_job import REPORT_FILE
 
 Outputs = Mapping[str, Path]
-"""Folder of each output by its name: examples, statistics, anomalies, training, evaluation, infra."""
+"""Folder of each output by its name: examples, statistics, anomalies, training, evaluation, infra_blessing."""
 _Read = TypeVar("_Read")
 
 
@@ -33,7 +33,7 @@ def collect(outputs: Outputs) -> Facts:
         losses=np.load(training / "losses.npy") if training and (training / "losses.npy").exists() else None,
         verdict=_read(at("evaluation"), evaluation.FILE_NAME, evaluation.Verdict.model_validate_json),
         curves=_curves(at("evaluation")),
-        serving=_read(at("infra"), serving.FILE_NAME, serving.ServingVerdict.model_validate_json),
+        serving=_read(at("infra_blessing"), serving.FILE_NAME, serving.ServingVerdict.model_validate_json),
     )
 
 

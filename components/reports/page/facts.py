@@ -110,13 +110,13 @@ class PastRun:
 
     Attributes:
         run: its name.
-        date: last day of its evaluation.
+        date: last day of its evaluation; None for logs without days.
         auc: by task.
         blessed: whether its model was.
     """
 
     run: str
-    date: str
+    date: str | None
     auc: dict[str, float | None]
     blessed: bool
 

@@ -65,7 +65,7 @@ def scores(task: str, curve: Curve) -> Markup:
 def history(task: str, past: Sequence[PastRun], date: str, auc: float | None, bound: float | None) -> Markup:
     """Returns the AUC of the days before and of this run; hollow where a model was refused."""
     chart = Chart(f"AUC of {task} over the last days", y="AUC", width=10, height=1.6)
-    known = [(run.date, run.auc.get(task), run.blessed) for run in past] + [(date, auc, True)]
+    known = [(run.date or run.run, run.auc.get(task), run.blessed) for run in past] + [(date, auc, True)]
     points = [(day, value, blessed) for day, value, blessed in known if value is not None]
     with chart as axes:
         x = range(len(points))

@@ -1,20 +1,15 @@
 """Writes the page of a run, however the run has ended."""
 
-import datetime
-import io
-import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from ruamel.yaml import YAML
 
 from components.reports.page.collect import collect
 from components.reports.page.facts import CostFacts, PastRun, Run, StepFacts
+from components.reports.page.past import past_runs
 from components.reports.page.render import render
+from components.reports.spec_file import spec_changes, spec_text
 from pipelines.local.result.events import write_events
-from pipelines.local.result.spec_file import read_settings, settings_by_path
 from pipelines.local.result.summary import Summary, read_summaries
 from pipelines.local.steps import Step
 from schemas.contracts.root import PAGE_FILE, RunFolder
@@ -27,10 +22,9 @@ _OUTPUTS = {
     "anomalies": ("example_validator", "anomalies"),
     "training": ("trainer", "training"),
     "evaluation": ("evaluator", "evaluation"),
-    "infra": ("infra_validator", "blessing"),
+    "infra_blessing": ("infra_validator", "blessing"),
 }
 """Step and key of each output that the page shows."""
-_PAST_DAYS = 30
 _TAIL_LINES = 40
 
 
@@ -60,7 +54,7 @@ def write_page(summary: Summary, steps: Sequence[Step], log: Path) -> Path | Non
 
 
 def _run(summary: Summary, log: Path) -> Run:
-    before = _before(summary)
+    before, own = _before(summary), RunFolder(Path(summary.path))
     return Run(
         ranker=summary.name,
         name=summary.run,
@@ -86,23 +80,13 @@ def _run(summary: Summary, log: Path) -> Run:
         ],
         cost=CostFacts(**summary.cost.model_dump(exclude={"by_step"})) if summary.cost else None,
         seconds=summary.total_seconds,
-        past=_past(summary, before),
-        spec=_spec(summary),
+        past=past_runs([_past(other) for _, other in before if other.tasks], summary.date),
+        spec=spec_text(own),
         spec_digest=summary.spec_digest,
-        spec_changes=_spec_changes(summary, before),
+        spec_changes=spec_changes(before[-1][0], own) if before else None,
         git_commit=summary.git_commit,
         base=summary.base,
     )
-
-
-def _spec(summary: Summary) -> str:
-    """Returns the spec without defaults, as YAML."""
-    text = io.StringIO()
-    yaml: Any = YAML(typ="safe", pure=True)
-    yaml.default_flow_style, yaml.width = None, 120
-    yaml.sort_base_mapping_type_on_output = False
-    yaml.dump(json.loads(RunFolder(Path(summary.path)).spec.read_bytes()), text)
-    return text.getvalue()
 
 
 def _before(summary: Summary) -> list[tuple[RunFolder, Summary]]:
@@ -110,24 +94,6 @@ def _before(summary: Summary) -> list[tuple[RunFolder, Summary]]:
     root = RunFolder(Path(summary.path)).root
     runs = [] if root is None else [each for each in read_summaries(root) if each[1].name == summary.name]
     return sorted((each for each in runs if each[1].run < summary.run), key=lambda each: each[1].run)
-
-
-def _spec_changes(summary: Summary, before: Sequence[tuple[RunFolder, Summary]]) -> list[tuple[str, str, str]] | None:
-    """Returns what differs from the spec of the run before; None where that is not known."""
-    own = read_settings(RunFolder(Path(summary.path)))
-    earlier = read_settings(before[-1][0]) if before else None
-    if own is None or earlier is None:
-        return None
-    old, new = settings_by_path(earlier), settings_by_path(own)
-    return [
-        (path, _shown(old, path), _shown(new, path))
-        for path in dict.fromkeys((*old, *new))
-        if old.get(path) != new.get(path)
-    ]
-
-
-def _shown(settings: Mapping[str, Any], path: str) -> str:
-    return json.dumps(settings[path]) if path in settings else "–"
 
 
 def _advice(summary: Summary) -> list[str]:
@@ -140,17 +106,5 @@ def _advice(summary: Summary) -> list[str]:
     ]
 
 
-def _past(summary: Summary, before: Sequence[tuple[RunFolder, Summary]]) -> list[PastRun]:
-    """Returns the last run of each of the days before, oldest first."""
-    if summary.date is None:
-        return []
-    first = str(datetime.date.fromisoformat(summary.date) - datetime.timedelta(days=_PAST_DAYS))
-    # Of the same date, the last run replaces the others.
-    by_date = {
-        other.date: PastRun(
-            other.run, other.date, {name: task.auc for name, task in other.tasks.items()}, bool(other.blessed)
-        )
-        for _, other in before
-        if other.date and first <= other.date < summary.date and other.tasks
-    }
-    return [by_date[date] for date in sorted(by_date)]
+def _past(other: Summary) -> PastRun:
+    return PastRun(other.run, other.date, {name: task.auc for name, task in other.tasks.items()}, bool(other.blessed))

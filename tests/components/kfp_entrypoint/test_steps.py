@@ -179,6 +179,7 @@ def test_a_failure_leaves_its_reason_in_the_folder_of_the_run_and_a_success_take
         assert sorted(file.name for file in folder.iterdir()) == left
         if left:
             assert f"error: transform: {(folder / 'transform').read_text()}" in said
+            assert "no such thing" in folder.with_name("report.html").read_text() or ending == "killed"
 
 
 def test_a_mistake_before_the_step_begins_leaves_its_reason_too(tmp_path: Path) -> None:

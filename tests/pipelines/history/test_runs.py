@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from components.reports.evaluation import GateVerdict
+from components.reports.spec_file import write_spec
 from pipelines.history.runs import find_run
 from pipelines.history.show import read_shown
 from pipelines.local.lock import locked
-from pipelines.local.result.spec_file import write_spec
 from pipelines.local.result.summary import PushedSummary, StepSummary, Summary, TaskSummary
 from schemas.errors import UserError
 from schemas.loading import load_spec

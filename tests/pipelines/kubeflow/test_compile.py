@@ -224,7 +224,7 @@ def test_logs_without_dates_take_no_date() -> None:
 
 def test_every_step_starts_through_the_entry_point_and_is_told_of_the_root(everything: Compiled) -> None:
     tasks = everything.ir["root"]["dag"]["tasks"]
-    assert len(tasks) == 9
+    assert len(tasks) == 10
     for name in tasks:
         task = task_of(everything, name)
         command, arguments = task.container["command"], task.container["args"]

@@ -15,6 +15,7 @@ from components.registry.blessed import BlessedModel
 from pipelines.kubeflow.compile import compile_pipeline
 from pipelines.kubeflow.writing import write_compiled
 from pipelines.synthetic import generate
+from tests.browser.pages import look_at
 from tests.fakes.webhook import webhook
 from tests.pipelines.kubeflow import warm_steps
 from tests.pipelines.kubeflow.compiled_files import HOOK, TARGET, changed_spec
@@ -29,7 +30,7 @@ SMALL_TRAINING = {
     "embedding_optimizer": {"kind": "adagrad", "learning_rate": 0.05},
 }
 LITTLE: dict[str, Any] = {"evaluation": {"group": {"by": "user"}}}
-GROUPS = [["schema_gen", "statistics_gen", "example_validator"], ["infra_validator", "pusher"]]
+GROUPS = [["schema_gen", "statistics_gen", "example_validator"], ["infra_validator", "pusher", "reporter"]]
 ONE_PROCESS = {"ranks": 1, "data_workers": 0}
 """Training jobs of several processes have tests of their own."""
 
@@ -50,7 +51,7 @@ class Run:
 
     def pushed(self) -> dict[str, Any]:
         """Returns the pusher's properties."""
-        outputs = self.produced["pusher"]
+        outputs = self.produced.get("pusher") or self.produced["reporter"]
         # Its name has the step's in front where that shares a process.
         [metadata] = [found["metadata"] for key, found in outputs.items() if key.endswith("pushed_model")]
         return dict(metadata)
@@ -161,6 +162,12 @@ def test_what_is_registered_outlives_the_run(video_run: Run) -> None:
     assert blessed.transform_graph_uri == str(video_run.path("transform", "transform_graph"))
 
 
+def test_the_page_lies_in_the_runs_folder_and_in_the_reporters_output(video_run: Run) -> None:
+    page = video_run.root / "runs" / video_run.backend.run_id / "report.html"
+    look_at(page, "Pushed", "short_video · 2024-03-07", video_run.pushed()["version"], "long_watch")
+    assert (video_run.path("reporter", "reporter__page") / "report.html").read_bytes() == page.read_bytes()
+
+
 def test_a_step_that_fails_for_good_says_so_in_one_line_and_tells_once(short_video: Path, warm: Start) -> None:
     file = short_video / "short_video.pipeline.yaml"
     with webhook() as hook:
@@ -178,6 +185,8 @@ def test_a_step_that_fails_for_good_says_so_in_one_line_and_tells_once(short_vid
     assert (alert["kind"], alert["step"], alert["date"]) == ("failed", "example_gen", "2024-03-09")
     assert alert["run"] == backend.run_id
     assert line == f"error: example_gen: {alert['reason']}"
+    page = short_video / "elsewhere" / "root" / "runs" / backend.run_id / "report.html"
+    look_at(page, "Failed", alert["reason"], "What to try")
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +223,13 @@ def test_the_next_days_run_is_compared_with_the_first_ones_model(retail_runs: tu
     first, second = retail_runs
     assert first.manifest()["baseline"] is None
     assert second.manifest()["baseline"] == str(first.path("trainer", "model"))
+
+
+@pytest.mark.real_data
+def test_the_second_days_page_shows_the_first_day(retail_runs: tuple[Run, Run]) -> None:
+    first, second = ((run.root / "runs" / run.backend.run_id / "report.html").read_text() for run in retail_runs)
+    words = "AUC of the last 30 days"
+    assert (words in first, words in second) == (False, True)
 
 
 @pytest.mark.real_data

@@ -40,7 +40,7 @@ def compiled(file: Path) -> Compiled:
 
 def test_a_group_is_one_task_with_the_name_of_its_last_step(compiled: Compiled) -> None:
     order = task_order(compiled.ir)
-    assert sorted(order) == ["evaluator", "example-gen", "example-validator", "pusher", "trainer", "transform"]
+    assert sorted(order) == ["evaluator", "example-gen", "example-validator", "reporter", "trainer", "transform"]
     assert order.index("example-validator") < order.index("transform") < order.index("trainer")
     read_pipeline_spec(compiled.ir)
     executors = {task_of(compiled, name).component["executorLabel"] for name in order}
@@ -49,7 +49,7 @@ def test_a_group_is_one_task_with_the_name_of_its_last_step(compiled: Compiled) 
 
 def test_a_group_is_cached_as_its_steps_are(compiled: Compiled) -> None:
     assert task_of(compiled, "example-validator").spec["cachingOptions"] == {"enableCache": True}
-    assert task_of(compiled, "pusher").spec["cachingOptions"] == {}
+    assert task_of(compiled, "reporter").spec["cachingOptions"] == {}
     assert all(not set(group) & UNCACHED or set(group) <= UNCACHED for group in GROUPS)
 
 

@@ -20,6 +20,7 @@ PRELOADED = [
     "components.steps.example_validator.executor",
     "components.steps.infra_validator.executor",
     "components.steps.pusher.executor",
+    "components.steps.reporter.executor",
     "components.steps.schema_gen.executor",
     "components.steps.trainer.executor",
     "components.steps.transform.executor",

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from components.reports.spec_file import write_spec
 from pipelines.local.result.page import write_page
-from pipelines.local.result.spec_file import write_spec
 from pipelines.local.result.summary import Summary, write_summary
 from schemas.contracts.root import Root
 from schemas.loading import load_spec

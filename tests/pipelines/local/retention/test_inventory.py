@@ -10,8 +10,8 @@ import pytest
 
 from components.registry.seal import list_files
 from components.registry.versions import withdraw
+from components.reports.spec_file import write_spec
 from pipelines.local.lock import locked
-from pipelines.local.result.spec_file import write_spec
 from pipelines.local.retention.inventory import Inventory, rankers_of, take_inventory
 from pipelines.times import utc_now
 from schemas.contracts.root import Root

@@ -1,9 +1,12 @@
 """The spec of a run, `<root>/runs/<run>/spec.json`: what a later command compares, and what gives the run again."""
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from ruamel.yaml import YAML
 
 from schemas.contracts.root import RunFolder
 from schemas.files import write_whole
@@ -13,8 +16,18 @@ from schemas.spec import Spec
 
 def write_spec(run_folder: Path, spec: Spec) -> None:
     """Writes a spec without its defaults. JSON is YAML: `sangam run` takes the file."""
-    document = spec.model_dump(mode="json", exclude_unset=True)
-    write_whole(RunFolder(run_folder).spec, json.dumps(document, indent=2) + "\n")
+    write_document(RunFolder(run_folder), document_of(spec))
+
+
+def document_of(spec: Spec) -> dict[str, Any]:
+    """Returns a spec without its defaults, as plain data."""
+    document: dict[str, Any] = spec.model_dump(mode="json", exclude_unset=True)
+    return document
+
+
+def write_document(run: RunFolder, document: Mapping[str, Any]) -> None:
+    """Writes the document of a spec into a run's folder."""
+    write_whole(run.spec, json.dumps(document, indent=2) + "\n")
 
 
 def read_spec(run: RunFolder) -> Spec | None:
@@ -40,6 +53,33 @@ def read_settings(run: RunFolder) -> dict[str, object] | None:
 def settings_by_path(settings: Mapping[str, object]) -> dict[str, Any]:
     """Returns the settings by their dotted path; a list of mappings by the places in it."""
     return dict(_leaves(settings))
+
+
+def spec_text(run: RunFolder) -> str:
+    """Returns a run's spec without defaults, as YAML."""
+    text = io.StringIO()
+    yaml: Any = YAML(typ="safe", pure=True)
+    yaml.default_flow_style, yaml.width = None, 120
+    yaml.sort_base_mapping_type_on_output = False
+    yaml.dump(json.loads(run.spec.read_bytes()), text)
+    return text.getvalue()
+
+
+def spec_changes(before: RunFolder, run: RunFolder) -> list[tuple[str, str, str]] | None:
+    """Returns the settings that differ: path, value before, value now; None where one of the specs is not known."""
+    earlier, own = read_settings(before), read_settings(run)
+    if earlier is None or own is None:
+        return None
+    old, new = settings_by_path(earlier), settings_by_path(own)
+    return [
+        (path, _shown(old, path), _shown(new, path))
+        for path in dict.fromkeys((*old, *new))
+        if old.get(path) != new.get(path)
+    ]
+
+
+def _shown(settings: Mapping[str, Any], path: str) -> str:
+    return json.dumps(settings[path]) if path in settings else "–"
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,81 @@
+"""Declares the reporter: it draws the page of a run on Kubeflow. A local run draws its own at its end."""
+
+import json
+from typing import ClassVar
+
+from tfx import types
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration import data_types
+from tfx.types import standard_artifacts
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from components.caching.code_digest import code_digest
+from components.reports.page.artifact import RunPage
+from components.reports.spec_file import document_of
+from components.steps.reporter.executor import Executor
+from schemas.spec import Spec
+
+
+class ReporterSpec(ComponentSpec):
+    """Inputs, outputs and parameters of the reporter."""
+
+    INPUTS: ClassVar[dict[str, ChannelParameter]] = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics),
+        "anomalies": ChannelParameter(type=standard_artifacts.ExampleAnomalies),
+        "training": ChannelParameter(type=standard_artifacts.ModelRun),
+        "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
+        "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing),
+        "pushed_model": ChannelParameter(type=standard_artifacts.PushedModel),
+    }
+    OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {"page": ChannelParameter(type=RunPage)}
+    PARAMETERS: ClassVar[dict[str, ExecutionParameter]] = {
+        "spec": ExecutionParameter(type=str),
+        "spec_digest": ExecutionParameter(type=str),
+        "git_commit": ExecutionParameter(type=str),
+        "pipeline_root": ExecutionParameter(type=str),
+        "run": ExecutionParameter(type=str),
+        "code": ExecutionParameter(type=str),
+    }
+
+
+class Reporter(base_component.BaseComponent):
+    """Draws the page of a run, and leaves a copy and the spec in the run's folder.
+
+    Output: `page`, with `report.html`. A page that cannot be drawn fails no run: the step's log says why.
+    """
+
+    SPEC_CLASS = ReporterSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
+
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        inputs: dict[str, types.BaseChannel],
+        pipeline_root: str | data_types.RuntimeParameter,
+        spec_digest: str,
+        git_commit: str,
+    ) -> None:
+        """Takes what the page shows.
+
+        Args:
+            spec: of the ranker.
+            inputs: the channels of `ReporterSpec.INPUTS`.
+            pipeline_root: with the folders of the runs.
+            spec_digest: of the spec.
+            git_commit: of the code.
+        """
+        super().__init__(
+            spec=ReporterSpec(
+                **inputs,
+                spec=json.dumps(document_of(spec)),
+                spec_digest=spec_digest,
+                git_commit=git_commit,
+                pipeline_root=pipeline_root,
+                # The entry point fills in the id, which no compiled pipeline knows.
+                run="",
+                code=code_digest(Executor.__module__),
+                page=types.Channel(type=RunPage),
+            )
+        )
