@@ -1,5 +1,6 @@
 """The terminal: the one place that says how lines, errors and tables are printed."""
 
+import datetime
 import json
 import logging
 import math
@@ -31,6 +32,28 @@ def terminal(stream: TextIO | None = None) -> Console:
 def say(text: str, console: Console | None = None) -> None:
     """Prints a text as it stands, without markup and without wrapping; on standard output if no console is given."""
     (console or terminal()).print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Teller:
+    """Prints lines as a command goes: on standard output, or, beside a document for programs, on standard error.
+
+    Attributes:
+        lines: told so far.
+    """
+
+    def __init__(self, *, as_json: bool):
+        self.lines: list[str] = []
+        self._console = terminal(sys.stderr if as_json else None)
+
+    def __call__(self, text: str) -> None:
+        """Prints a line."""
+        self.lines.append(text)
+        say(text, self._console)
+
+
+def say_event(text: str) -> None:
+    """Prints a line as JSON on standard output, for programs that follow a command without an end."""
+    print(json.dumps({"at": datetime.datetime.now(datetime.timezone.utc).isoformat(), "says": text}), flush=True)
 
 
 def say_error(text: str, *, as_json: bool = False, code: int = 2) -> None:

@@ -34,6 +34,7 @@ class Options:
         grace_s: time for running requests when the server is stopped.
         allow_updates: whether upsert and remove may be called.
         parent_pid: process with which the server ends; 0: none.
+        as_json: what is printed is JSON, a line for each event.
     """
 
     directory: Path
@@ -53,6 +54,7 @@ class Options:
     grace_s: float = 30.0
     allow_updates: bool = False
     parent_pid: int = 0
+    as_json: bool = False
 
     def __post_init__(self) -> None:
         if not self.directory.is_dir():
@@ -100,7 +102,7 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("directory", metavar="DIR", type=Path)
     for field in fields(Options)[1:]:
-        if field.name == "allow_updates":
+        if isinstance(field.default, bool):
             parser.add_argument(flag(field.name), action="store_true")
         else:
             kind = Path if field.name == "address_file" else type(field.default)

@@ -87,8 +87,12 @@ def _announce(options: Options, serving: "Serving") -> None:
     addresses = {"grpc": options.address(serving.grpc.port), "rest": options.address(serving.rest.port)}
     if options.address_file:
         write_whole(options.address_file, json.dumps(addresses) + "\n")
+    is_empty = not serving.versions.states()
+    if options.as_json:
+        print(json.dumps({"name": serving.name, **addresses, "has_version": not is_empty}), flush=True)
+        return
     print(f"serving {serving.name}: gRPC {addresses['grpc']}, REST http://{addresses['rest']}", flush=True)
-    if not serving.versions.states():
+    if is_empty:
         print(
             f"nothing to serve yet: {options.directory} has no version (got an empty folder of versions); requests are "
             "refused and /readyz says 503 until one is pushed there",

@@ -5,8 +5,8 @@ import os
 import typer
 
 from components.alerts import target_of
-from pipelines.commands.options import SpecArgument
-from pipelines.console import say, say_error
+from pipelines.commands.options import JsonOption, SpecArgument
+from pipelines.console import print_json, say, say_error
 from pipelines.local.result.alert import send_test
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
@@ -17,7 +17,7 @@ EPILOG = (
 )
 
 
-def alert_test(spec: SpecArgument) -> None:
+def alert_test(spec: SpecArgument, as_json: JsonOption = False) -> None:
     """Sends an alert of kind `test` to the webhook of a spec."""
     from schemas.loading import load_spec
 
@@ -26,6 +26,9 @@ def alert_test(spec: SpecArgument) -> None:
         raise UserError(f"{spec}: alerts: is missing (got none); add `alerts: {{}}` to be told of failed runs")
     target = target_of(loaded.alerts, os.environ)
     if problem := send_test(loaded.alerts, loaded.name):
-        say_error(problem)
+        say_error(problem, as_json=as_json, code=ExitCode.FAILED)
         raise typer.Exit(ExitCode.FAILED)
-    say(f"sent to {target.shown}")
+    if as_json:
+        print_json({"name": loaded.name, "sent_to": target.shown})
+    else:
+        say(f"sent to {target.shown}")

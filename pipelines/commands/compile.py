@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipelines.commands.options import SpecArgument
-from pipelines.console import quieten, say, say_error
+from pipelines.commands.options import JsonOption, SpecArgument
+from pipelines.console import print_json, quieten, say, say_error
 
 EPILOG = (
     "Example: sangam compile pipelines/specs/short_video.yaml --image registry.example/sangam:1 "
@@ -41,6 +41,7 @@ def compile_(
         Literal["kubeflow", "vertex"],
         typer.Option(help="The backend: Kubeflow Pipelines v2 (YAML, spec 2.1) or Vertex AI Pipelines (JSON)."),
     ] = "kubeflow",
+    as_json: JsonOption = False,
 ) -> None:
     """Compiles the pipeline of `run` for Kubeflow Pipelines v2 or Vertex AI, with date and folders as parameters.
 
@@ -62,6 +63,7 @@ def compile_(
     from pipelines.kubeflow.compile import compile_pipeline
     from pipelines.kubeflow.writing import write_compiled
     from pipelines.provenance import code_folder, git_commit
+    from schemas.spec import digest
 
     target = Target(
         image=image,
@@ -73,4 +75,9 @@ def compile_(
         flavour=flavour,
     )
     write_compiled(compile_pipeline(loaded, target), output)
-    say("\n".join(filter(None, (alerts_note(loaded), f"wrote {output}"))))
+    note = alerts_note(loaded)
+    if as_json:
+        document = {"name": loaded.name, "spec_digest": digest(loaded), "flavour": flavour, "output": str(output)}
+        print_json(document | {"note": note})
+    else:
+        say("\n".join(filter(None, (note, f"wrote {output}"))))

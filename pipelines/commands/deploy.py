@@ -10,6 +10,7 @@ from pipelines.commands.options import (
     ExperimentOption,
     HostOption,
     ImageOption,
+    JsonOption,
     NamespaceOption,
     PipelineRootOption,
     ServiceAccountOption,
@@ -18,7 +19,7 @@ from pipelines.commands.options import (
     TokenFileOption,
     TrainerImageOption,
 )
-from pipelines.console import say
+from pipelines.console import Teller, print_json
 from pipelines.deploy.connection import Connection, connect
 from pipelines.deploy.release_options import (
     DATA_ROOT,
@@ -53,6 +54,7 @@ def deploy(
     token_env: TokenEnvOption = None,
     token_file: TokenFileOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Runs a spec on Kubeflow every day: uploads the pipeline and keeps exactly one recurring run of it.
 
@@ -65,7 +67,7 @@ def deploy(
     from pipelines.times import Clock, check_time
     from schemas.loading import load_spec
 
-    loaded, at = load_spec(spec), check_time(at)
+    loaded, at, say, is_changed = load_spec(spec), check_time(at), Teller(as_json=as_json), False
     options = ReleaseOptions(image, trainer_image, experiment, pipeline_root, data_root, service_account)
     check_options(loaded, options)
     # Connect first: compiling takes seconds, and a wrong address should be reported at once.
@@ -76,5 +78,10 @@ def deploy(
         release = make_release(loaded, options, compile_for_kubeflow)
         if dry_run:
             preview(api, release, at, say)
-        elif not deploy_release(api, release, at, Clock(), say):
-            say("nothing has changed")
+        else:
+            is_changed = deploy_release(api, release, at, Clock(), say)
+            if not is_changed:
+                say("nothing has changed")
+    if as_json:
+        told = {"version": release.version_name, "at": at, "dry_run": dry_run, "changed": is_changed}
+        print_json({"name": loaded.name, **told, "lines": say.lines})

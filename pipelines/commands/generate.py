@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipelines.console import quieten, say, terminal
+from pipelines.commands.options import JsonOption
+from pipelines.console import print_json, quieten, say, terminal
 from schemas.errors import UserError
 
 EPILOG = "Example: sangam generate --output demo/logs --first-day 2024-03-01 --days 7 --rows-per-day 20000"
@@ -32,6 +33,7 @@ def generate(
         "parquet"
     ),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace days that hold other logs.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Generates seeded logs of a short-video feed, for the spec pipelines/specs/short_video.yaml."""
     from schemas.derived.days import parse_day
@@ -61,4 +63,7 @@ def generate(
             overwrite=overwrite,
             progress=lambda day, rows: bar.advance(task),
         )
-    say(f"wrote {days} days of {rows_per_day} rows: {folders[0]} to {folders[-1].name}")
+    if as_json:
+        print_json({"folders": [str(folder) for folder in folders], "rows_per_day": rows_per_day})
+    else:
+        say(f"wrote {days} days of {rows_per_day} rows: {folders[0]} to {folders[-1].name}")

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from pipelines.commands.options import JsonOption
+from pipelines.console import print_json
+
 EPILOG = (
     "Example: sangam init logs --output spec.yaml --label clicked --label purchased\n\n"
     "Exit codes: 0 the draft is written, and valid; 2 the logs or an option are wrong, or no column looks like a label."
@@ -27,12 +30,17 @@ def init(
         str, typer.Option(help="Name of the ranker. Left out: as the file, or for spec.yaml the folder.")
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace the file of the spec.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Drafts a spec from logs: reads some of their rows, guesses what each column is, and says why in comments.
 
     It reads Parquet, CSV and TFRecord, some rows of files of the first day, the last and those between, however many
     there are. Columns that tell a label are left out of the features. docs/first_spec.md has the rules.
     """
-    from pipelines.drafting.output import write_draft
+    from pipelines.drafting.output import document, print_draft, write_draft
 
-    write_draft(data, output, label or [], name, force=force)
+    made = write_draft(data, output, label or [], name, force=force)
+    if as_json:
+        print_json(document(made, output))
+    else:
+        print_draft(made, data, output)

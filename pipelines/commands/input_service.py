@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from pipelines.commands.options import JsonOption
 from pipelines.console import QUIET_ENVIRONMENT, say_error
 from schemas.errors import UserError
 from schemas.spec.addresses import is_host_port
@@ -50,13 +51,14 @@ def dispatcher(
         ),
     ] = 30.0,
     all_interfaces: _AllInterfacesOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Hands the parts of each epoch to the workers. Trainings join it by `cluster.input_service` of their spec.
 
     It may be killed and started again on its work directory: trainings under way go on, and lose nothing.
     """
     arguments = ["--port", str(port), "--work-dir", str(work_dir.absolute()), "--lost-after-s", str(lost_after_s)]
-    _become("dispatcher", arguments, all_interfaces)
+    _become("dispatcher", arguments, all_interfaces, as_json)
 
 
 @app.command(
@@ -74,6 +76,7 @@ def worker(
     ] = "",
     patience_s: Annotated[float, typer.Option(min=0, help="Seconds to wait for the dispatcher.")] = 60.0,
     all_interfaces: _AllInterfacesOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Reads and transforms examples. It must see the files of the trainings under their paths.
 
@@ -87,7 +90,7 @@ def worker(
     arguments = ["--dispatcher", dispatcher, "--port", str(port), "--patience-s", str(patience_s)]
     if address := _advertised(advertise, all_interfaces):
         arguments += ["--advertise", address]
-    _become("worker", arguments, all_interfaces)
+    _become("worker", arguments, all_interfaces, as_json)
 
 
 def _advertised(address: str, all_interfaces: bool) -> str:
@@ -109,7 +112,7 @@ def _advertised(address: str, all_interfaces: bool) -> str:
         raise UserError(f"--advertise: {error}, or a host alone (got {address!r})") from error
 
 
-def _become(role: str, arguments: list[str], all_interfaces: bool) -> NoReturn:
+def _become(role: str, arguments: list[str], all_interfaces: bool, as_json: bool) -> NoReturn:
     """Goes on as the process of the service, in place of this one."""
     from trainer_module.launch.loopback import on_loopback
 
@@ -120,4 +123,5 @@ def _become(role: str, arguments: list[str], all_interfaces: bool) -> NoReturn:
             "files of this machine. Allow its port to the machines of the trainings alone"
         )
     environment = {**QUIET_ENVIRONMENT, "TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, **own}
-    os.execve(sys.executable, [sys.executable, "-m", _MODULE, role, *arguments], environment)
+    told = ["--json"] if as_json else []
+    os.execve(sys.executable, [sys.executable, "-m", _MODULE, role, *arguments, *told], environment)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import RootOption, SpecArgument
-from pipelines.console import quieten, say, say_error
+from pipelines.commands.options import JsonOption, RootOption, SpecArgument
+from pipelines.console import quieten, say, say_error, say_event
 from schemas.contracts.exit_codes import ExitCode
 
 EPILOG = (
@@ -50,6 +50,7 @@ def online(
     follow: Annotated[
         bool, typer.Option(help="Change to each newly blessed model, and learn again what came after its data.")
     ] = True,
+    as_json: JsonOption = False,
 ) -> None:
     """Trains between the daily runs: on actions as they arrive, with deltas to serving.
 
@@ -69,8 +70,8 @@ def online(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked(folder) as renew:
-            code = Supervisor(request, say, dict(os.environ), renew).run()
+            code = Supervisor(request, say_event if as_json else say, dict(os.environ), renew).run()
     except RootInUse as error:
-        say_error(str(error))
+        say_error(str(error), as_json=as_json, code=ExitCode.ROOT_IN_USE)
         raise typer.Exit(ExitCode.ROOT_IN_USE) from None
     raise typer.Exit(code or ExitCode.DONE)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pipelines.commands.options import JsonOption
+from pipelines.console import print_json, say
 from schemas.errors import UserError
 
 EPILOG = (
@@ -23,6 +25,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The page. [default: report.html in ROOT]", show_default=False)
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Draws all runs of a root on one page: AUC by task and day with the gates, what was pushed, refused and rolled
     back, and seconds by step."""
@@ -39,4 +42,7 @@ def report(
     first = newest - datetime.timedelta(days=int(days[1]) - 1)
     page = output or root / PAGE_FILE
     number = write_overview(place, page, first=first, ranker=name)
-    typer.echo(f"{page}: {number} runs since {first}")
+    if as_json:
+        print_json({"page": str(page), "runs": number, "since": str(first)})
+    else:
+        say(f"{page}: {number} runs since {first}")

@@ -7,12 +7,13 @@ import typer
 from pipelines.commands.options import (
     CaCertOption,
     HostOption,
+    JsonOption,
     NameArgument,
     NamespaceOption,
     TokenEnvOption,
     TokenFileOption,
 )
-from pipelines.console import say
+from pipelines.console import Teller, print_json
 from pipelines.deploy.connection import Connection, connect
 
 EPILOG = (
@@ -30,9 +31,13 @@ def retire(
     ca_cert: CaCertOption = None,
     token_env: TokenEnvOption = None,
     token_file: TokenFileOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Ends a ranker's schedule on Kubeflow. Versions, runs and pushed models stay; a run in progress continues."""
     from pipelines.deploy.retirement import retire as retire_ranker
 
+    say = Teller(as_json=as_json)
     with connect(Connection(host, namespace, token_env, token_file, ca_cert)) as api:
-        retire_ranker(api, name, yes, say)
+        are_gone = retire_ranker(api, name, yes, say)
+    if as_json:
+        print_json({"name": name, "retired": yes and are_gone, "lines": say.lines})

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from components.alerts import target_of
-from pipelines.commands.options import DataOption, RootOption, SpecArgument
-from pipelines.console import terminal
+from pipelines.commands.options import DataOption, JsonOption, RootOption, SpecArgument
+from pipelines.console import print_json, terminal
 from pipelines.schedule import units
-from pipelines.schedule.daily import due, run_daily
+from pipelines.schedule.daily import due, outcome, run_daily
 from pipelines.schedule.environment import read_environment
 from pipelines.times import check_time, machine_time, utc_now
 from schemas.errors import UserError
@@ -34,12 +34,22 @@ EnvironmentOption = Annotated[
     epilog="Example: sangam schedule run pipelines/specs/short_video.yaml --data logs --root runs\n\n"
     "Exit codes: those of `sangam run`; 128 plus the signal's number if the run was killed."
 )
-def run(spec: SpecArgument, data: DataOption, root: RootOption, environment: EnvironmentOption = None) -> None:
+def run(
+    spec: SpecArgument,
+    data: DataOption,
+    root: RootOption,
+    environment: EnvironmentOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Runs a spec for yesterday (UTC), as a timer does. Its log is in ROOT/schedule/NAME."""
     if environment:
         os.environ.update(read_environment(environment))
     loaded, now = load_spec(spec), utc_now()
-    raise typer.Exit(run_daily(due(spec, loaded, data, root, now), now, terminal(sys.stderr)))
+    daily = due(spec, loaded, data, root, now)
+    code = run_daily(daily, now, terminal(sys.stderr))
+    if as_json:
+        print_json({"name": loaded.name, "date": daily.date, "outcome": outcome(code), "exit_code": code})
+    raise typer.Exit(code)
 
 
 @app.command(
@@ -54,6 +64,7 @@ def print_(
     root: RootOption,
     environment: EnvironmentOption = None,
     format_: Annotated[Literal["systemd", "cron"], typer.Option("--format", help="What starts the run.")] = "systemd",
+    as_json: JsonOption = False,
 ) -> None:
     """Prints the systemd timer, or the cron line, that runs a spec once a day, for you to install.
 
@@ -66,7 +77,10 @@ def print_(
         text = units.systemd_text(loaded.name, at, command)
     else:
         text = units.cron_text(loaded.name, at, command, machine_time(at, utc_now().year))
-    print(text, end="")
+    if as_json:
+        print_json({"name": loaded.name, "at": at, "format": format_, "text": text})
+    else:
+        print(text, end="")
 
 
 def _check_environment(spec: Spec, environment: Path | None) -> None:

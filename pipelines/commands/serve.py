@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from components.server.options import GRPC_PORT, REST_PORT, Options
+from pipelines.commands.options import JsonOption
 
 EPILOG = (
     "Example: sangam serve ROOT/serving/short_video\n\n"
@@ -54,6 +55,7 @@ def serve(
     parent_pid: Annotated[
         int, typer.Option(help="Stop when this process ends; 0: independent of any.")
     ] = Options.parent_pid,
+    as_json: JsonOption = False,
 ) -> None:
     """Serves the newest version of a folder, over the gRPC and REST APIs of TensorFlow Serving.
 

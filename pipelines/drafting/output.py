@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
@@ -17,8 +18,8 @@ _MOST_FEATURES = 50
 """That are printed."""
 
 
-def write_draft(data: Path, output: Path, labels: Sequence[str], name: str, *, force: bool) -> None:
-    """Drafts a spec for a folder of logs, writes it once it is valid, and prints what it holds.
+def write_draft(data: Path, output: Path, labels: Sequence[str], name: str, *, force: bool) -> Draft:
+    """Drafts a spec for a folder of logs, and writes it once it is valid.
 
     Raises:
         UserError: the file exists and `force` is off, or cannot be written; see also `draft`.
@@ -34,7 +35,7 @@ def write_draft(data: Path, output: Path, labels: Sequence[str], name: str, *, f
         write_whole(output, made.text)
     except OSError as error:
         raise UserError(f"--output: cannot be written (got {output}: {error.strerror}); choose another place") from None
-    _print(made, data, output)
+    return made
 
 
 def _name(data: Path, output: Path) -> str:
@@ -52,7 +53,20 @@ def _require_valid(made: Draft) -> None:
         raise UserError("\n".join(f"draft: {problem}" for problem in found))
 
 
-def _print(made: Draft, data: Path, output: Path) -> None:
+def document(made: Draft, output: Path) -> dict[str, Any]:
+    """Returns what a draft holds, for programs."""
+    guesses = made.guesses
+    event = [guesses.event_time] if guesses.event_time else []
+    kinds = {"labels": guesses.labels, "event_time": event, "features": guesses.features, "left_out": guesses.left_out}
+    columns = {
+        kind: [{"column": each.column, "name": each.name, "kind": each.kind, "why": each.why} for each in found]
+        for kind, found in kinds.items()
+    }
+    return {"output": str(output), "read": made.read, "newest_day": made.newest_day, **columns}
+
+
+def print_draft(made: Draft, data: Path, output: Path) -> None:
+    """Prints what a draft holds, and the commands that come next."""
     guesses = made.guesses
     say(f"read {made.read}")
     say("")

@@ -17,7 +17,7 @@ def page(repository: Path) -> str:
 def test_every_option_has_its_line(page: str) -> None:
     command = get_command(app).commands["init"]  # type: ignore[attr-defined]
     options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
-    assert options == {"--output", "--label", "--name", "--force"}
+    assert options == {"--output", "--label", "--name", "--force", "--json"}
     assert not [option for option in options if option not in page]
 
 

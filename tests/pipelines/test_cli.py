@@ -191,6 +191,12 @@ def test_generate_writes_a_folder_per_day(tmp_path: Path) -> None:
     assert not done.stderr
 
 
+def test_generate_tells_programs_its_folders(tmp_path: Path) -> None:
+    done = here("generate", "--output", str(tmp_path / "logs"), "--days", "2", "--rows-per-day", "50", "--json")
+    folders = [str(tmp_path / "logs" / f"2024-03-0{day}") for day in (1, 2)]
+    assert json.loads(done.stdout) == {"folders": folders, "rows_per_day": 50}
+
+
 def test_generate_refuses_a_wrong_day(tmp_path: Path) -> None:
     done = sangam("generate", "--output", str(tmp_path / "logs"), "--first-day", "2024-13-01")
     assert done.returncode == 2

@@ -8,6 +8,7 @@ that it advertises.
 
 import argparse
 import fcntl
+import json
 import logging
 import os
 import signal
@@ -43,6 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--patience-s", type=float, help="how long to wait for the dispatcher; none: for ever")
     parser.add_argument("--advertise", help="host:port under which ranks reach a worker; none: on this machine")
     parser.add_argument("--parent-pid", type=int, help="process to end with")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.add_argument("--address-file", type=Path, help="where to write the address")
     return parser.parse_args()
 
@@ -142,7 +144,9 @@ def _run(arguments: argparse.Namespace) -> None:
         write_whole(arguments.address_file, server._address)
     if arguments.lost_after_s is not None:
         LostWorkers(server._address, arguments.lost_after_s).begin()
-    print(f"{arguments.role}: serving at {arguments.advertise or server._address}", flush=True)
+    address = arguments.advertise or server._address
+    told = {"role": arguments.role, "address": address}
+    print(json.dumps(told) if arguments.json else f"{arguments.role}: serving at {address}", flush=True)
     threading.Event().wait()
     del held
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from components.kfp_entrypoint.__main__ import _inputs
+from components.kfp_entrypoint.__main__ import _inputs_of
 from components.kfp_entrypoint.invocation import Command
 from components.kfp_entrypoint.members import MEMBERS, Member
 from components.kfp_entrypoint.step import Step
@@ -45,16 +45,23 @@ def test_a_step_is_given_its_own_part_and_what_earlier_ones_made() -> None:
     }
 
 
-def _step(arguments: tuple[str, ...], local: dict[str, Any]) -> Step:
+def _step(arguments: tuple[str, ...], local: dict[str, Any], name: str = "pusher") -> Step:
     command = Command("components.kfp_entrypoint.executors", arguments)
-    return Step("pusher", command, local, UriMapping("/root"), run="r", date="", tries=1, notes=None)
+    return Step(name, command, local, UriMapping("/root"), run="r", date="", tries=1, notes=None)
 
 
 def test_the_alert_of_a_shared_pusher_reads_the_verdicts_of_its_own_inputs() -> None:
     members = json.dumps([PUSHER.model_dump()])
-    assert _inputs(_step((MEMBERS, members), TASK)) == {"model": "/in/model", "infra_blessing": "/out/infra"}
+    assert _inputs_of(_step((MEMBERS, members), TASK, "reporter"), "pusher") == {
+        "model": "/in/model",
+        "infra_blessing": "/out/infra",
+    }
 
 
 def test_the_alert_of_a_pusher_alone_reads_its_inputs() -> None:
     local = {"inputs": {"artifacts": {"evaluation": {"artifacts": [{"uri": "/in/e"}]}}}, "outputs": {"artifacts": {}}}
-    assert _inputs(_step((), local)) == {"evaluation": "/in/e"}
+    assert _inputs_of(_step((), local), "pusher") == {"evaluation": "/in/e"}
+
+
+def test_no_other_task_alerts_on_a_refused_model() -> None:
+    assert _inputs_of(_step((), TASK, "trainer"), "pusher") is None

@@ -45,7 +45,9 @@ def test_sigterm_lets_running_requests_end_and_takes_no_new_ones(models: dict[in
 
 
 def test_the_grace_period_is_not_exceeded(models: dict[int, Path], scratch: Path) -> None:
-    with running(models[1], scratch, "--grace-s", "0.5") as server:
+    with running(models[1], scratch, "--grace-s", "0.5", "--as-json") as server:
+        [told] = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
+        assert (told["grpc"], told["has_version"]) == (server.grpc, True)
         slow = {"seconds": np.array([60], np.float32)}
         asking = threading.Thread(target=lambda: refusal(lambda: server.client.predict("slow", slow, 60)))
         asking.start()

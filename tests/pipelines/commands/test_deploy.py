@@ -48,6 +48,8 @@ def test_the_life_of_a_ranker(world: World) -> None:
     ]
     again = sangam("deploy", SPEC, *host, "--image", IMAGE, *at)
     assert again.output.splitlines()[-1] == "nothing has changed"
+    told = json.loads(sangam("deploy", SPEC, *host, "--image", IMAGE, *at, "--json").stdout)
+    assert (told["name"], told["changed"], told["lines"][-1]) == ("short_video", False, "nothing has changed")
     assert sangam("status", "short_video", *host).exit_code == 0
     document = json.loads(sangam("status", "short_video", *host, "--json").output)
     assert (document["ranker"], document["health"]) == ("short_video", "healthy")
@@ -57,7 +59,8 @@ def test_the_life_of_a_ranker(world: World) -> None:
     assert "backfill  succeeded" in sangam("runs", "short_video", *host).output
     assert json.loads(sangam("runs", "short_video", *host, "--json").output)[0]["date"] == "2024-03-01"
     assert "--yes" in sangam("retire", "short_video", *host).output
-    assert sangam("retire", "short_video", *host, "--yes").exit_code == 0
+    assert json.loads(sangam("retire", "short_video", *host, "--json").stdout)["retired"] is False
+    assert json.loads(sangam("retire", "short_video", *host, "--yes", "--json").stdout)["retired"] is True
     assert sangam("status", "short_video", *host).exit_code == 5
 
 

@@ -1,5 +1,6 @@
 """`sangam schedule print` shows a timer that runs a spec, and finds at once what would fail at night."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,11 @@ def test_units_are_printed_with_the_way_to_enable_them_and_nothing_is_written(pl
     assert "#   systemctl --user enable --now sangam-short_video.timer" in lines
     assert f'"{tmp_path}/data $$HOME"' in result.stdout
     assert list(tmp_path.iterdir()) == [place.spec]
+
+
+def test_programs_are_told_the_same_text(place: Place) -> None:
+    told = json.loads(place.print("--json").stdout)
+    assert told == {"name": "short_video", "at": "02:30", "format": "systemd", "text": place.print().stdout}
 
 
 def test_the_line_of_cron_is_printed_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Whole drafts: of every format, of the demo's logs and of real data; and the command around them."""
 
 import datetime
+import json
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -163,7 +164,8 @@ def test_the_command_replaces_a_file_only_by_force(tmp_path: Path) -> None:
     done = init(str(logs), "--output", str(output))
     assert tells(str(done.exception), "--output", f"(got {output})")
     assert output.read_text() == "mine"
-    assert init(str(logs), "--output", str(output), "--force").exit_code == 0
+    told = json.loads(init(str(logs), "--output", str(output), "--force", "--json").stdout)
+    assert (told["output"], [each["column"] for each in told["labels"]]) == (str(output), ["clicked"])
     assert load_spec(output).name == "logs"
 
 

@@ -333,7 +333,7 @@ def test_placeholders_in_commands_are_filled_in() -> None:
 def test_no_step_lets_beam_choose_a_runner_that_is_downloaded(everything: Compiled) -> None:
     """Beam's own choice, Prism, is a binary that each pod would fetch from elsewhere (tests/pipelines/test_beam.py)."""
     executors = everything.ir["deploymentSpec"]["executors"]
-    assert len(executors) == 9
+    assert len(executors) == 10
     for label, executor in executors.items():
         arguments = [word for word in executor["container"]["args"] if word.startswith("--runner")]
         is_beam = label.removesuffix("_executor") in get_args(BeamStepName)
@@ -364,5 +364,5 @@ def test_a_step_that_declares_no_timeout_has_one(tmp_path: Path) -> None:
     platform = read_compiled(compile_pipeline(spec, TARGET)).platform
     deadlines = {label: executor["activeDeadlineSeconds"] for label, executor in platform.items()}
     assert deadlines.pop("trainer_executor") == 25200
-    assert len(deadlines) == 8
+    assert len(deadlines) == 9
     assert set(deadlines.values()) == {21600}

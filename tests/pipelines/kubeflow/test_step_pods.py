@@ -55,7 +55,7 @@ def trainer(compiled: Compiled) -> Task:
 
 def test_every_task_of_the_file_becomes_a_valid_pod(compiled: Compiled) -> None:
     names = task_order(compiled.ir)
-    assert len(names) == 9
+    assert len(names) == 10
     for name in names:
         kubernetes_validate.validate(pod_of(task_of(compiled, name)), "1.31", strict=True)
 

@@ -44,13 +44,13 @@ class StandingService:
 
     def worker(self) -> "subprocess.Popen[bytes]":
         """Starts a worker, at an address of its own."""
-        return self._start("worker", ["--dispatcher", self.address])
+        return self._start("worker", ["--dispatcher", self.address, "--json"])
 
     def wait_until_serving(self) -> None:
         """Waits for all processes that run."""
         for process, log in self._started:
             if process.poll() is None:
-                wait_until(lambda log=log: "serving at" in log.read_text(), 90, f"it serves: {log}")  # type: ignore[misc]
+                wait_until(lambda log=log: re.search('serving at|"address"', log.read_text()), 90, f"it serves: {log}")  # type: ignore[misc]
 
     def pids(self) -> list[int]:
         """Returns the processes that run."""

@@ -85,6 +85,7 @@ def test_alert_test_sends_and_says_so(hook: Webhook, tmp_path: Path) -> None:
     assert done.stdout == f"sent to {hook.url.removesuffix('/hooks/s3cret-path')}\n"
     assert json.loads(hook.received[0].body)["kind"] == "test"
     hook.answers = [404]
+    command.append("--json")
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "(tried once, got: status 404)" in done.stderr
+    assert "(tried once, got: status 404)" in json.loads(done.stderr.splitlines()[-1])["error"]
