@@ -171,6 +171,8 @@ def _reporter(
             "examples": data.examples,
             "statistics": data.statistics,
             "anomalies": data.anomalies,
+            "model": trainer.outputs["model"],
+            "checkpoint": trainer.outputs["checkpoint"],
             "training": trainer.outputs["training"],
             "evaluation": evaluator.outputs["evaluation"],
             "infra_blessing": infra_validator.outputs["blessing"],

@@ -15,12 +15,11 @@ from pipelines.console import say
 from pipelines.history.runs import LocalRun, find_run, read_runs
 from pipelines.local.outputs import Output, read_outputs
 from schemas.contracts import deltas
-from schemas.contracts.example_files import LISTING_FILE
+from schemas.contracts.example_files import LISTING_FILE, digest_of
 from schemas.contracts.root import Root
 from schemas.errors import UserError
 
 _BASE = "base"
-_KEY = 32
 _GIVE = "give the folder of a pushed version, ROOT/serving/NAME/VERSION, or a run, ROOT/runs/RUN"
 
 
@@ -223,9 +222,7 @@ def _days(run: LocalRun | None, manifest: Manifest | None, outputs: tuple[Output
     if listing and listing[-1].is_file():
         for split, days in json.loads(listing[-1].read_bytes())["splits"].items():
             for day in days:
-                # <day>-<digest>/<attempt>
-                folder = Path(day["folder"]).parent.name
-                yield Day(split, day["day"] or "", folder[-_KEY:])
+                yield Day(split, day["day"] or "", digest_of(day["folder"]))
         return
     known = manifest.days if manifest else run.summary.days if run and run.summary else {}
     yield from (Day(split, day) for split, days in known.items() for day in days)

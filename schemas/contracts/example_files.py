@@ -14,11 +14,18 @@ from itertools import groupby
 
 LISTING_FILE = "examples.json"
 """Lists the files of an artifact of examples, by split and day."""
+DIGEST_DIGITS = 32
+"""Of a day's digest, which covers its log files, the part of the spec that examples depend on, and the code."""
 BLOCK_ROWS = 1024
 """Most rows of a block: what is read, shuffled and transformed together."""
 COMPRESSION = "ZLIB"
 """Of each record, as `tf.io.decode_compressed` names it."""
 _DAY = re.compile(r"-(\d{4}-\d{2}-\d{2})-\d{5}-\d{5}\.blocks$")
+
+
+def digest_of(folder: str) -> str:
+    """Returns the digest of a day from the folder of its examples, `.../<day>-<digest>/<attempt>`."""
+    return folder.rstrip("/").split("/")[-2][-DIGEST_DIGITS:]
 
 
 def values_of(column: str) -> str:

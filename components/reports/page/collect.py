@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 from components.reports import evaluation, ingestion, serving
 from components.reports.curves import CURVE_COLUMN, Curve
-from components.reports.page.facts import Facts
+from components.reports.page.facts import DayFacts, Facts
 from components.reports.page.features import features
-from schemas.contracts.example_files import LISTING_FILE
+from schemas.contracts.example_files import LISTING_FILE, digest_of
 from schemas.contracts.training_job import REPORT_FILE
 
 Outputs = Mapping[str, Path]
@@ -26,7 +26,7 @@ def collect(outputs: Outputs) -> Facts:
     training = at("training")
     return Facts(
         ingestion=_read(at("examples"), ingestion.FILE_NAME, ingestion.IngestionReport.model_validate_json),
-        rows_by_day=_read(at("examples"), LISTING_FILE, _rows_by_day) or [],
+        days=_read(at("examples"), LISTING_FILE, _days) or [],
         features=features(at("statistics")),
         drift=_read(at("anomalies"), "drift.json", json.loads) or [],
         training=_read(training, REPORT_FILE, json.loads),
@@ -43,14 +43,13 @@ def _read(folder: Path | None, name: str, parse: Callable[[str], _Read]) -> _Rea
     return parse((folder / name).read_text(encoding="utf-8"))
 
 
-def _rows_by_day(text: str) -> list[tuple[str, str, int]]:
+def _days(text: str) -> list[DayFacts]:
     splits: Mapping[str, list[dict[str, Any]]] = json.loads(text)["splits"]
-    by_day: dict[tuple[str, str], int] = {}
-    for split, parts in splits.items():
-        for part in parts:
-            key = (part["day"] or "", split)
-            by_day[key] = by_day.get(key, 0) + part["rows"]
-    return sorted((day, split, rows) for (day, split), rows in by_day.items())
+    return sorted(
+        DayFacts(part["day"] or "", split, part["rows"], digest_of(part["folder"]))
+        for split, parts in splits.items()
+        for part in parts
+    )
 
 
 def _curves(folder: Path | None) -> dict[str, Curve]:

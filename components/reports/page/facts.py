@@ -55,13 +55,23 @@ class FeatureFacts:
         return max(missing, sum(abs(before - now) for before, now in pairs) / 2)
 
 
+@dataclass(frozen=True, order=True)
+class DayFacts:
+    """The examples of a day (YYYY-MM-DD, empty for logs without days) in a split, and the digest of what made them."""
+
+    day: str
+    split: str
+    rows: int
+    digest: str
+
+
 @dataclass(frozen=True)
 class Facts:
     """What the steps of a run have found. What a run did not reach is None or empty.
 
     Attributes:
         ingestion: days and rows.
-        rows_by_day: examples of each day: day, split, rows.
+        days: examples of each day, the oldest first.
         features: by column, those that differ most between the splits first.
         drift: every distance that the spec bounds: feature, measure, value, bound, is_within, reason.
         training: `training.json`.
@@ -72,7 +82,7 @@ class Facts:
     """
 
     ingestion: IngestionReport | None = None
-    rows_by_day: list[tuple[str, str, int]] = field(default_factory=list)
+    days: list[DayFacts] = field(default_factory=list)
     features: list[FeatureFacts] = field(default_factory=list)
     drift: list[dict[str, Any]] = field(default_factory=list)
     training: dict[str, Any] | None = None
@@ -132,6 +142,8 @@ class Run:
         status: succeeded, failed or stopped.
         blessed: None: nobody judged the model.
         pushed: version; None: not pushed.
+        checkpoint: that training left.
+        model_sha256: of the exported model's manifest.
         error: why it failed.
         failed_step: where.
         log_tail: last lines of that step's log.
@@ -154,6 +166,8 @@ class Run:
     status: str
     blessed: bool | None = None
     pushed: str | None = None
+    checkpoint: str | None = None
+    model_sha256: str | None = None
     error: str | None = None
     failed_step: str | None = None
     log_tail: list[str] = field(default_factory=list)

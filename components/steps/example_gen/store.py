@@ -31,13 +31,13 @@ from components.steps.example_gen.joining.plan import files_read
 from components.steps.example_gen.request import Request, relative
 from components.steps.example_gen.rows.counts import FileCounts
 from components.steps.example_gen.rows.sampling import sampling_of
+from schemas.contracts.example_files import DIGEST_DIGITS
 from schemas.contracts.root import Root
 from schemas.derived.days import parse_day
 from schemas.derived.sources import sources_of
 
 _LOG = logging.getLogger(__name__)
 _DAY_FILE, _GENERATION_FILE = "day.json", "generation"
-_KEY_DIGITS = 32
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class DayStore:
             fileio.rmtree(folder)
 
     def _folder(self, unit: Unit) -> str:
-        return posixpath.join(self._root, f"{unit.day or unit.split}-{unit.key[:_KEY_DIGITS]}")
+        return posixpath.join(self._root, f"{unit.day or unit.split}-{unit.key[:DIGEST_DIGITS]}")
 
     def _of(self, unit: Unit, stored: StoredDay) -> tuple[DayExamples, list[FileCounts]]:
         # The data folder may have moved, and a day may have been in another split.

@@ -10,6 +10,7 @@ from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from components.caching.code_digest import code_digest
+from components.registry.checkpoint import RankerCheckpoint
 from components.reports.page.artifact import RunPage
 from components.reports.spec_file import document_of
 from components.steps.reporter.executor import Executor
@@ -23,6 +24,8 @@ class ReporterSpec(ComponentSpec):
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics),
         "anomalies": ChannelParameter(type=standard_artifacts.ExampleAnomalies),
+        "model": ChannelParameter(type=standard_artifacts.Model),
+        "checkpoint": ChannelParameter(type=RankerCheckpoint),
         "training": ChannelParameter(type=standard_artifacts.ModelRun),
         "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
         "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing),

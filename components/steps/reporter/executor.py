@@ -9,6 +9,7 @@ from typing import Any
 from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 
+from components.registry.seal import SHA256
 from components.reports.page.collect import collect
 from components.reports.page.facts import Facts, Run
 from components.reports.page.kept import Result, keep, kept_before
@@ -52,6 +53,8 @@ def _draw(folder: Path, input_dict: Artifacts, exec_properties: dict[str, Any]) 
         status="succeeded",
         blessed=_is_blessed(facts),
         pushed=_version(artifact_utils.get_single_instance(input_dict["pushed_model"])),
+        checkpoint=artifact_utils.get_single_uri(input_dict["checkpoint"]),
+        model_sha256=artifact_utils.get_single_instance(input_dict["model"]).get_string_custom_property(SHA256),
         notes=_notes(facts),
         past=past_runs([result.past(other.path.name) for other, result in earlier], date),
         spec=spec_text(own),

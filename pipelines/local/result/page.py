@@ -1,9 +1,10 @@
 """Writes the page of a run, however the run has ended."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from components.registry.seal import SHA256
 from components.reports.page.collect import collect
 from components.reports.page.facts import CostFacts, PastRun, Run, StepFacts
 from components.reports.page.past import past_runs
@@ -11,7 +12,7 @@ from components.reports.page.render import render
 from components.reports.spec_file import spec_changes, spec_text
 from pipelines.local.result.events import write_events
 from pipelines.local.result.summary import Summary, read_summaries
-from pipelines.local.steps import Step
+from pipelines.local.steps import Artifact, Step
 from schemas.contracts.root import PAGE_FILE, RunFolder
 from schemas.files import tail, write_whole
 
@@ -45,7 +46,7 @@ def write_page(summary: Summary, steps: Sequence[Step], log: Path) -> Path | Non
             name: Path(by_node[node][key].uri) for name, (node, key) in _OUTPUTS.items() if key in by_node.get(node, {})
         }
         facts, path = collect(outputs), Path(summary.path) / PAGE_FILE
-        write_whole(path, render(_run(summary, log), facts))
+        write_whole(path, render(_run(summary, by_node.get("trainer", {}), log), facts))
         write_events(summary, facts.training["checkpoint"]["final_step"] if facts.training else 0)
     except Exception:  # noqa: BLE001 - the run's result stands without its picture
         _LOG.exception("event=page_failed")
@@ -53,7 +54,7 @@ def write_page(summary: Summary, steps: Sequence[Step], log: Path) -> Path | Non
     return path
 
 
-def _run(summary: Summary, log: Path) -> Run:
+def _run(summary: Summary, trained: Mapping[str, Artifact], log: Path) -> Run:
     before, own = _before(summary), RunFolder(Path(summary.path))
     return Run(
         ranker=summary.name,
@@ -62,6 +63,8 @@ def _run(summary: Summary, log: Path) -> Run:
         status=summary.status,
         blessed=summary.blessed,
         pushed=summary.pushed.version if summary.pushed else None,
+        checkpoint=trained["checkpoint"].uri if "checkpoint" in trained else None,
+        model_sha256=trained["model"].properties.get(SHA256) if "model" in trained else None,
         error=summary.error,
         failed_step=summary.failed_step,
         log_tail=tail(log, _TAIL_LINES).splitlines() if summary.error else [],
