@@ -338,7 +338,10 @@ def test_a_missing_real_day_is_counted(tmp_path: Path) -> None:
 
     spec = load_spec(SPECS / "online_retail.yaml")
     assert isinstance(spec.data, DayLogs)
-    examples = ingest(spec.data.model_copy(update={"train_days": 6}), lines, tmp_path, inputs=spec, date="2011-11-30")
+    # The root lies beside the logs' folder: not beside the real one, which others share.
+    (tmp_path / "lines").symlink_to(lines)
+    logs = spec.data.model_copy(update={"train_days": 6})
+    examples = ingest(logs, tmp_path / "lines", tmp_path / "examples", inputs=spec, date="2011-11-30")
     report = read_ingestion(examples.uri)
     assert report.missing_days == ["2011-11-26"]
     assert len(report.days["train"]) == 5
