@@ -77,6 +77,8 @@ def _run(folder: RunFolder, summary: Summary, day: str, output: Path) -> Overvie
         },
         seconds={name: step.seconds for name, step in summary.steps.items()},
         total_seconds=summary.total_seconds,
+        cost=dict(summary.cost.by_step) if summary.cost else {},
+        currency=summary.cost.currency if summary.cost else "",
         page=os.path.relpath(page, output.absolute().parent) if page.exists() else None,
     )
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from components.reports.page.overview import OverviewRun, render_overview
+from components.reports.page.overview import OverviewRun, StepRow, render_overview, steps_of
 
 
 def _run(date: str, **changes: Any) -> OverviewRun:
@@ -34,3 +34,17 @@ def test_runs_are_counted_and_listed_newest_first_with_their_reasons() -> None:
         assert words in text
     assert page.index(">2026-03-03<") < page.index(">2026-03-01<")
     assert 'href="runs/a/report.html"' in page
+
+
+def test_steps_have_the_mean_and_the_sum_of_time_and_of_cost_in_one_currency() -> None:
+    runs = [
+        _run("2026-03-01", cost={"trainer": 9.0}, currency="USD"),
+        _run("2026-03-02", cost={"trainer": 0.5, "pusher": 0.25}, currency="EUR"),
+        _run("2026-03-03", seconds={"trainer": 30.0}, cost={"trainer": 1.5}, currency="EUR"),
+    ]
+    assert list(steps_of(runs, "EUR")) == [
+        StepRow("trainer", 3, 50.0, 150.0, 1.0, 2.0),
+        StepRow("pusher", 2, 1.0, 2.0, 0.25, 0.25),
+    ]
+    assert "mean EUR" in render_overview({"demo": runs}, since="2026-03-01")
+    assert "EUR" not in render_overview({"demo": [_run("2026-03-01")]}, since="2026-03-01")
