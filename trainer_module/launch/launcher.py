@@ -15,6 +15,7 @@ import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
+from schemas.contracts.monitoring import withdraw_all
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.derived.plan import refuse_unfit
 from schemas.parent_process import end_with_parent
@@ -70,13 +71,23 @@ def main(job_file: str, parent_pid: str) -> int:
     losses = Losses(job)
     # A standing pool outlives this process, and serves other jobs: no other attempt may have the same name.
     incarnation = uuid.uuid4().hex[:12]
-    return conclude(
-        path,
-        job,
-        losses,
-        lambda attempt, deadline: _train(path, job, losses, f"{incarnation}-{attempt}", deadline),
-        leader="launcher",
-    )
+    _withdraw_targets(job)  # Of a launcher that was killed.
+    try:
+        return conclude(
+            path,
+            job,
+            losses,
+            lambda attempt, deadline: _train(path, job, losses, f"{incarnation}-{attempt}", deadline),
+            leader="launcher",
+        )
+    finally:
+        _withdraw_targets(job)
+
+
+def _withdraw_targets(job: TrainJob) -> None:
+    """Tells Prometheus that no process of the job serves metrics."""
+    if job.monitoring is not None and job.monitoring.targets:
+        withdraw_all(Path(job.monitoring.targets), job.monitoring.job, job.ranker.name)
 
 
 if __name__ == "__main__":
