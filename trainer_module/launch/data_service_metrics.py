@@ -66,9 +66,7 @@ class WorkerMetrics:
     def __init__(self) -> None:
         """Makes them, before the worker serves."""
         self.registry = new_registry()
-        self._tasks = Gauge(
-            "sangam_input_tasks", "Epochs, or parts of them, that are read now.", registry=self.registry
-        )
+        self._tasks = Gauge("sangam_input_tasks", "Epochs that it reads now, or parts of them.", registry=self.registry)
         self.registry.register(_ReadBytes())
 
     def watch(self, server: Any) -> None:

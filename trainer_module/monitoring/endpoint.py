@@ -111,7 +111,7 @@ def _guarded(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
             return [b"/metrics\n"]
         try:
             return page(environ, start_response)
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, training goes on
             _LOG.exception("metrics could not be read")
             start_response("500 Internal Server Error", [("Content-Type", "text/plain")])
             return [b"see the log\n"]

@@ -137,7 +137,7 @@ class TrainingMetrics(Metrics):
         self._tables = TableMetrics(registry)
         self._add_input()
         self._add_checkpoints()
-        self._add_servers()
+        self._servers: ServerMetrics | None = None
         self._online: OnlineMetrics | None = None
         self._sums, self._num_summed = [0.0] * len(self._tasks), 0
 
@@ -164,19 +164,6 @@ class TrainingMetrics(Metrics):
             "When the last checkpoint was begun, since 1970; 0: none yet.",
             registry=self.registry,
         )
-
-    def _add_servers(self) -> None:
-        self._staleness = Histogram(
-            "sangam_trainer_staleness",
-            "Updates by others between reading rows and applying their gradients; 0 pushes in mode sync.",
-            buckets=_STALENESS,
-            registry=self.registry,
-        )
-        self._counted: dict[int, int] = {}
-        self._refused = Counter(
-            "sangam_trainer_refused_pushes", "Pushes that parameter servers refused.", registry=self.registry
-        )
-        self._num_refused = 0
 
     def batch(self, batch: Mapping[str, Any]) -> None:
         """See `Metrics`."""
@@ -209,13 +196,10 @@ class TrainingMetrics(Metrics):
         for weights, rate in facts.learning_rates.items():
             self._rate.labels(weights).set(rate)
         self._tables.set(facts.tables)
-        for staleness, times in facts.staleness.items():
-            for _ in range(times - self._counted.get(staleness, 0)):
-                self._staleness.observe(staleness)
-            self._counted[staleness] = times
-        if facts.refused > self._num_refused:
-            self._refused.inc(facts.refused - self._num_refused)
-        self._num_refused = facts.refused
+        if facts.staleness and self._servers is None:
+            self._servers = ServerMetrics(self.registry)
+        if self._servers is not None:
+            self._servers.set(facts)
 
     def stood_still(self, cause: Cause, seconds: float) -> None:
         """See `Metrics`."""
@@ -241,6 +225,35 @@ class TrainingMetrics(Metrics):
         if self._online is None:
             self._online = OnlineMetrics(self.registry)
         self._online.set(document)
+
+
+class ServerMetrics:
+    """What a rank tells whose rows are on parameter servers. Made with the first value, as ranks in step have none."""
+
+    def __init__(self, registry: CollectorRegistry):
+        """Adds them to a registry."""
+        self._staleness = Histogram(
+            "sangam_trainer_staleness",
+            "Updates by others between reading rows and applying their gradients, of each push.",
+            buckets=_STALENESS,
+            registry=registry,
+        )
+        self._refused = Counter(
+            "sangam_trainer_refused_pushes", "Pushes that parameter servers refused.", registry=registry
+        )
+        self._counted: dict[int, int] = {}
+        self._num_refused = 0
+
+    def set(self, facts: Facts) -> None:
+        """Takes what was counted so far; a trainer that replaces another counts from 0."""
+        for staleness, times in facts.staleness.items():
+            before = self._counted.get(staleness, 0)
+            for _ in range(times - before if times >= before else times):
+                self._staleness.observe(staleness)
+            self._counted[staleness] = times
+        more = facts.refused - self._num_refused
+        self._refused.inc(more if more >= 0 else facts.refused)
+        self._num_refused = facts.refused
 
 
 class OnlineMetrics:
