@@ -84,15 +84,18 @@ def _run_processes(
     """Trains in processes of this machine, and returns the job."""
     log_dir = _log_dir()
     job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
-    root = exec_properties["pipeline_root"]
-    targets = log_dir if "://" in root else Root(_local(root)).metrics
-    told = monitoring.on_this_machine(monitoring.from_variables(os.environ), targets, "sangam-trainer")
-    job = job.model_copy(update={"monitoring": told})
+    job = job.model_copy(update={"monitoring": _monitored(exec_properties["pipeline_root"], log_dir)})
     begin(Path(job.checkpoint_dir), longest_s=longest_s(ranker))
     job_file = log_dir / JOB_FILE
     write_job(job_file, job)
     run_to_the_end(job_file, log_dir)
     return job
+
+
+def _monitored(root: str, log_dir: Path) -> monitoring.Monitored | None:
+    """Returns where the processes of this machine serve metrics; a parameter of the step would train again."""
+    targets = log_dir if "://" in root else Root(_local(root)).metrics
+    return monitoring.on_this_machine(monitoring.from_variables(os.environ), targets, "sangam-trainer")
 
 
 def _run_pods(

@@ -162,8 +162,9 @@ def _check_pages(asked: Prometheus) -> None:
 
 
 def test_every_query_of_the_dashboard_gives_data(scraped: tuple[Prometheus, dict[str, str]]) -> None:
-    _, missing = scraped
+    asked, missing = scraped
     assert missing == {}
+    assert asked.values("sangam_of_no_such_name") == []
 
 
 def test_prometheus_found_every_process_by_the_files_of_the_root_alone(
