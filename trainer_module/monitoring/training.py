@@ -113,7 +113,7 @@ class TrainingMetrics(Metrics):
         )
         self._still_s = Counter(
             "sangam_trainer_standstill_seconds",
-            "Time in which this rank made no step, by cause.",
+            "Time in which this rank made no step, by cause: input, eviction, checkpoint, validation.",
             ("cause",),
             registry=registry,
         )
