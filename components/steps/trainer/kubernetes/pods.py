@@ -112,8 +112,7 @@ def pod_template(
         or None,
         volumes=volumes,
     )
-    metadata = ObjectMeta(labels=run.labels(component) | _NO_SIDECAR, annotations=_annotations(run, component))
-    return PodTemplateSpec(metadata=metadata, spec=template_spec)
+    return PodTemplateSpec(metadata=_metadata(run, component), spec=template_spec)
 
 
 def _ports(run: TrainingRun, component: Component) -> list[ContainerPort] | None:
@@ -126,17 +125,13 @@ def _ports(run: TrainingRun, component: Component) -> list[ContainerPort] | None
     return ports or None
 
 
-def _annotations(run: TrainingRun, component: Component) -> dict[str, str] | None:
-    """Returns what the usual configurations of Prometheus look for; they scrape one port of a pod."""
-    ports = run.metrics_ports(component)
+def _metadata(run: TrainingRun, component: Component) -> ObjectMeta:
+    labels, ports = run.labels(component) | _NO_SIDECAR, run.metrics_ports(component)
     if not ports:
-        return None
-    return {
-        "prometheus.io/scrape": "true",
-        "prometheus.io/port": str(ports[0]),
-        "prometheus.io/path": "/metrics",
-        RANKER_ANNOTATION: run.ranker,
-    }
+        return ObjectMeta(labels=labels)
+    # What usual configurations of Prometheus look for; they scrape one port of a pod.
+    scraped = {"prometheus.io/scrape": "true", "prometheus.io/port": str(ports[0]), "prometheus.io/path": "/metrics"}
+    return ObjectMeta(labels=labels, annotations={**scraped, RANKER_ANNOTATION: run.ranker})
 
 
 def from_field(name: str, path: str) -> EnvVar:
