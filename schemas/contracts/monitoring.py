@@ -43,9 +43,29 @@ class Monitored(FrozenModel):
         """Returns the port of a rank, from its number on its machine."""
         return self.port and self.port + local_rank
 
-    def other_port(self, cluster: Cluster, number: int) -> int:
-        """Returns the port of another process of a one-machine training: they follow its ranks."""
+    def pool_port(self, cluster: Cluster, number: int) -> int:
+        """Returns the port of a process of a one-machine pool, which follows the ranks: 0 is the dispatcher."""
         return self.port and self.port + cluster.ranks + number
+
+    def server_port(self, cluster: Cluster, number: int) -> int:
+        """Returns the port of a parameter server: behind the pool, or in a pod of its own."""
+        return self.pool_port(cluster, cluster.own_data_workers + 1 + number) if self.targets else self.port
+
+    def ports(self, cluster: Cluster, servers: int) -> tuple[int, ...]:
+        """Returns all fixed ports of a training on one machine.
+
+        Args:
+            cluster: of the spec.
+            servers: number of parameter servers.
+        """
+        if not self.port:
+            return ()
+        pool = cluster.own_data_workers + 1 if cluster.own_data_workers else 0
+        return (
+            *(self.rank_port(rank) for rank in range(cluster.ranks)),
+            *(self.pool_port(cluster, number) for number in range(pool)),
+            *(self.server_port(cluster, number) for number in range(servers)),
+        )
 
     def target(self, ranker: str, process: str) -> "Target | None":
         """Returns by what Prometheus finds a process; None where it asks Kubernetes."""

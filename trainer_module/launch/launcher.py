@@ -29,12 +29,16 @@ from trainer_module.launch.pool import Pool
 from trainer_module.launch.processes import stop_on_sigterm
 from trainer_module.launch.rank_group import RankGroup
 from trainer_module.launch.rendezvous import Rendezvous
+from trainer_module.monitoring.endpoint import refuse_ports_in_use
 
 _LOG = logging.getLogger("trainer_module.launch.launcher")
 
 
 def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline) -> None:
     refuse_unfit(job.ranker, available_bytes())
+    if job.monitoring is not None:
+        ports = job.monitoring.ports(job.ranker.cluster, job.ranker.num_parameter_servers)
+        refuse_ports_in_use(job.monitoring.host, ports)
     ranks = job.ranker.cluster.ranks
     with ExitStack() as stack:
         rendezvous = stack.enter_context(Rendezvous(ranks))

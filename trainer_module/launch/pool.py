@@ -82,7 +82,7 @@ class Pool:
         number = 0 if name == "dispatcher" else 1 + int(name.rpartition("-")[2])
         target = told.target(self._job.ranker.name, name)
         found = [] if target is None else ["--metrics-target", str(target.file), "--metrics-labels", target.labels_json]
-        return ["--metrics-port", str(told.other_port(cluster, number)), *found]
+        return ["--metrics-port", str(told.pool_port(cluster, number)), *found]
 
     def _address_file(self, name: str) -> Path:
         return Path(self._job.log_dir) / f"{name}.address"

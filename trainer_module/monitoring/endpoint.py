@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,7 +11,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import ThreadingWSGIServer, make_wsgi_app
 
-from schemas.contracts.monitoring import Target
+from schemas.contracts.monitoring import PLACE, Target
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -72,10 +73,7 @@ class Endpoint:
         try:
             self._server: WSGIServer = make_server(host, port, _guarded(registry), _Server, _Handler)
         except OSError as error:
-            told = os.strerror(error.errno) if error.errno else error
-            raise UserError(
-                f"{place}: cannot listen for Prometheus (got {host}:{port}: {told}); give a free port, or 0"
-            ) from error
+            raise _cannot_listen(place, host, port, error) from error
         self.address = f"{host}:{self._server.server_port}"
         # Scrapes are rare, and the thread asleep between them: it takes nothing from the steps.
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
@@ -99,6 +97,24 @@ class Endpoint:
             self._target.withdraw()
         self._server.shutdown()
         self._server.server_close()
+
+
+def refuse_ports_in_use(host: str, ports: Iterable[int]) -> None:
+    """Refuses the spec's ports before anything starts, where a process of the training could not listen on one.
+
+    Raises:
+        UserError: one is in use.
+    """
+    for port in ports:
+        try:
+            socket.create_server((host, port)).close()
+        except OSError as error:
+            raise _cannot_listen(PLACE, host, port, error) from error
+
+
+def _cannot_listen(place: str, host: str, port: int, error: OSError) -> UserError:
+    told = os.strerror(error.errno) if error.errno else error
+    return UserError(f"{place}: cannot listen for Prometheus (got {host}:{port}: {told}); give a free port, or 0")
 
 
 def _guarded(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:

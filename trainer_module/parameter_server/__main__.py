@@ -86,10 +86,7 @@ def _monitored(job: TrainJob, number: int) -> TableMetrics | None:
         return None
     registry = new_registry()
     metrics = TableMetrics(registry)
-    cluster = job.ranker.cluster
-    # In pods each has one of its own.
-    in_pods = not job.monitoring.targets
-    port = job.monitoring.port if in_pods else job.monitoring.other_port(cluster, cluster.own_data_workers + 1 + number)
+    port = job.monitoring.server_port(job.ranker.cluster, number)
     target = job.monitoring.target(job.ranker.name, f"parameter-server-{number}")
     Endpoint(registry, host=job.monitoring.host, port=port, place=PLACE, target=target)
     return metrics

@@ -64,11 +64,13 @@ def test_processes_take_ports_of_their_own(tmp_path: Path) -> None:
     assert here
     assert pods
     assert [here.rank_port(rank) for rank in range(2)] == [9400, 9401]
-    assert [here.other_port(spec.cluster, number) for number in range(3)] == [9402, 9403, 9404]
+    assert here.ports(spec.cluster, 2) == (9400, 9401, 9402, 9403, 9404, 9405, 9406)
+    assert [here.pool_port(spec.cluster, number) for number in range(3)] == [9402, 9403, 9404]
+    assert [told.server_port(spec.cluster, 1) for told in (here, pods)] == [9406, 9400]
     assert (pods.rank_port(1), pods.targets, pods.target("a", "rank-0")) == (9401, "", None)
     any_free = loaded(tmp_path, {"monitoring": {}})
     free, fixed = on_this_machine(any_free.monitoring, tmp_path, "sangam-trainer"), in_pods(any_free.monitoring)
     assert free
     assert fixed
-    assert (free.rank_port(1), free.other_port(spec.cluster, 2)) == (0, 0)
+    assert (free.rank_port(1), free.pool_port(spec.cluster, 2), free.ports(spec.cluster, 2)) == (0, 0, ())
     assert fixed.port == POD_PORT
