@@ -2,9 +2,12 @@
 
 import os
 import signal
+from collections.abc import Callable
 
 
-def exit_on(*numbers: signal.Signals, code: int = 128 + signal.SIGTERM) -> None:
+def exit_on(
+    *numbers: signal.Signals, code: int = 128 + signal.SIGTERM, before: Callable[[], object] = lambda: None
+) -> None:
     """Makes signals end this process at once, until it sets handlers of its own.
 
     Entry points call it before their slow imports: the first process of a container ignores SIGTERM while it has no
@@ -13,6 +16,14 @@ def exit_on(*numbers: signal.Signals, code: int = 128 + signal.SIGTERM) -> None:
     Args:
         numbers: none: SIGTERM.
         code: exit code.
+        before: what is quickly done before, such as the removal of a file.
     """
+
+    def end(*_: object) -> None:
+        try:
+            before()
+        finally:
+            os._exit(code)
+
     for number in numbers or (signal.SIGTERM,):
-        signal.signal(number, lambda *_: os._exit(code))
+        signal.signal(number, end)

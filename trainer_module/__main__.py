@@ -8,17 +8,22 @@ if __name__ == "__main__":
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import tensorflow as tf
 
 from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.training_job import read_job
+from schemas.contracts.monitoring import PLACE
+from schemas.contracts.training_job import TrainJob, read_job
 from schemas.errors import UserError
 from schemas.parent_process import end_with_parent
 from trainer_module import collectives
 from trainer_module.loop.epoch import NotFiniteError
 from trainer_module.loop.training import train
+from trainer_module.monitoring.endpoint import Endpoint
+from trainer_module.monitoring.training import Metrics, TrainingMetrics
 from trainer_module.online.learning import learn
 from trainer_module.parameter_server.client import find_servers
 
@@ -44,16 +49,33 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
     _take_own_gpu()
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
     try:
-        if job.stream is not None:
-            learn(job, rank=rank, ranks=ranks)
-        else:
-            train(job, service, attempt, rank=rank, ranks=ranks, servers=servers)
+        with _monitored(job, rank) as metrics:
+            if job.stream is not None:
+                learn(job, rank=rank, ranks=ranks, metrics=metrics)
+            else:
+                train(job, service, attempt, rank=rank, ranks=ranks, servers=servers, metrics=metrics)
     except (UserError, NotFiniteError) as error:
         job.mistake_file(rank).write_text(str(error))
         _LOG.error("%s", error)
         return ExitCode.MISTAKE
     collectives.stop()
     return ExitCode.DONE
+
+
+@contextmanager
+def _monitored(job: TrainJob, rank: int) -> Iterator[Metrics | None]:
+    """Serves this rank's metrics while the body runs; None: nobody has asked for them."""
+    if job.monitoring is None:
+        yield None
+        return
+    metrics = TrainingMetrics(job.ranker.tasks)
+    target = job.monitoring.target(job.ranker.name, f"rank-{rank}")
+    port = job.monitoring.rank_port(collectives.local_rank())
+    endpoint = Endpoint(metrics.registry, host=job.monitoring.host, port=port, place=PLACE, target=target)
+    try:
+        yield metrics
+    finally:
+        endpoint.close()
 
 
 def _take_own_gpu() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from schemas.contracts.training_job import TrainJob
 from schemas.files import read_end
+from trainer_module.monitoring.training import Metrics
 
 _HEARTBEAT_EVERY_S = 1.0
 _PROGRESS_EVERY_S = 2.0
@@ -69,9 +70,11 @@ class Progress:
         rank: int,
         observer: StepObserver | None = None,
         *,
+        metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """Takes the job, this rank, and who else is told of steps."""
+        """Takes the job, this rank, and who else is told of steps; `metrics` for Prometheus."""
+        self.metrics = metrics or Metrics()
         self._heartbeat: Path = job.heartbeat_file(rank)
         self._file = job.progress_file if rank == 0 else None
         self._clock = clock
@@ -128,6 +131,7 @@ class Progress:
     def validated(self, epoch: int, results: Mapping[str, Mapping[str, float]]) -> None:
         """Adds the metrics of the validation split after an epoch, from 0: {task: {metric: value}}."""
         self._write({"epoch": epoch, "validation": results})
+        self.metrics.validated(results)
         if self.observer is not None:
             self.observer.validated(self.step, results)
 

@@ -23,6 +23,7 @@ class Options:
         grpc_port: 0: any free port.
         rest_port: 0: any free port.
         address_file: where to write the addresses as JSON when the server is ready.
+        metrics_target: where to write by what Prometheus finds /metrics while the server serves.
         threads: requests that run at once; 0: one for each core.
         threads_per_request: for one matrix product; rankers' products are too small for a second thread to pay off.
         poll_s: interval between checks of the folder.
@@ -43,6 +44,7 @@ class Options:
     grpc_port: int = GRPC_PORT
     rest_port: int = REST_PORT
     address_file: Path | None = None
+    metrics_target: Path | None = None
     threads: int = 0
     threads_per_request: int = 1
     poll_s: float = 2.0
@@ -105,6 +107,6 @@ def parse(arguments: Sequence[str]) -> Options:
         if isinstance(field.default, bool):
             parser.add_argument(flag(field.name), action="store_true")
         else:
-            kind = Path if field.name == "address_file" else type(field.default)
+            kind = Path if field.name in ("address_file", "metrics_target") else type(field.default)
             parser.add_argument(flag(field.name), type=kind, default=field.default)
     return Options(**vars(parser.parse_args(arguments)))

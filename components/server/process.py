@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from components.server.options import Options, flag
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.export import MODEL_FILE
+from schemas.contracts.monitoring import Target
 from schemas.early_sigterm import exit_on
 from schemas.errors import UserError
 from schemas.files import write_whole
@@ -68,6 +69,8 @@ def serve(options: Options) -> int:
             pass
         return ExitCode.DONE
     finally:
+        if target := _target(options, serving.name):
+            target.withdraw()
         serving.stop(options.grace_s)
 
 
@@ -87,6 +90,11 @@ def _announce(options: Options, serving: "Serving") -> None:
     addresses = {"grpc": options.address(serving.grpc.port), "rest": options.address(serving.rest.port)}
     if options.address_file:
         write_whole(options.address_file, json.dumps(addresses) + "\n")
+    if target := _target(options, serving.name):
+        try:
+            target.announce(addresses["rest"])
+        except OSError as error:
+            _LOG.warning("Prometheus is not told of this server: %s cannot be written (%s)", target.file, error)
     is_empty = not serving.versions.states()
     if options.as_json:
         print(json.dumps({"name": serving.name, **addresses, "has_version": not is_empty}), flush=True)
@@ -98,6 +106,14 @@ def _announce(options: Options, serving: "Serving") -> None:
             "refused and /readyz says 503 until one is pushed there",
             flush=True,
         )
+
+
+def _target(options: Options, name: str) -> Target | None:
+    """Returns by what Prometheus finds this server; None: by other means."""
+    if options.metrics_target is None:
+        return None
+    labels = {"job": "sangam-server", "ranker": name, "process": "server", "instance": options.metrics_target.stem}
+    return Target(options.metrics_target, labels)
 
 
 def _check_ports(options: Options) -> None:

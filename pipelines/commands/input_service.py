@@ -1,5 +1,6 @@
 """The commands `sangam input-service dispatcher` and `sangam input-service worker`."""
 
+import json
 import os
 import re
 import sys
@@ -10,6 +11,7 @@ import typer
 
 from pipelines.commands.options import JsonOption
 from pipelines.console import QUIET_ENVIRONMENT, say_error
+from schemas.contracts.monitoring import EVERYWHERE, LOOPBACK
 from schemas.errors import UserError
 from schemas.spec.addresses import is_host_port
 
@@ -32,6 +34,15 @@ _AllInterfacesOption = Annotated[
     ),
 ]
 
+_MetricsPortOption = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="Port of /metrics for Prometheus; 0: any free one. Left out: no metrics."),
+]
+_MetricsTargetOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="File by which Prometheus finds them, in a folder that its file_sd reads."),
+]
+
 
 @app.command(
     epilog=f"Example: sangam input-service dispatcher --work-dir service --port 5050\n\n{_ENDS}",
@@ -51,6 +62,8 @@ def dispatcher(
         ),
     ] = 30.0,
     all_interfaces: _AllInterfacesOption = False,
+    metrics_port: _MetricsPortOption = None,
+    metrics_target: _MetricsTargetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Hands the parts of each epoch to the workers. Trainings join it by `cluster.input_service` of their spec.
@@ -58,6 +71,7 @@ def dispatcher(
     It may be killed and started again on its work directory: trainings under way go on, and lose nothing.
     """
     arguments = ["--port", str(port), "--work-dir", str(work_dir.absolute()), "--lost-after-s", str(lost_after_s)]
+    arguments += _metrics("dispatcher", metrics_port, metrics_target, all_interfaces)
     _become("dispatcher", arguments, all_interfaces, as_json)
 
 
@@ -76,6 +90,8 @@ def worker(
     ] = "",
     patience_s: Annotated[float, typer.Option(min=0, help="Seconds to wait for the dispatcher.")] = 60.0,
     all_interfaces: _AllInterfacesOption = False,
+    metrics_port: _MetricsPortOption = None,
+    metrics_target: _MetricsTargetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Reads and transforms examples. It must see the files of the trainings under their paths.
@@ -90,6 +106,7 @@ def worker(
     arguments = ["--dispatcher", dispatcher, "--port", str(port), "--patience-s", str(patience_s)]
     if address := _advertised(advertise, all_interfaces):
         arguments += ["--advertise", address]
+    arguments += _metrics("worker", metrics_port, metrics_target, all_interfaces)
     _become("worker", arguments, all_interfaces, as_json)
 
 
@@ -110,6 +127,24 @@ def _advertised(address: str, all_interfaces: bool) -> str:
         return is_host_port(address) if address else ""
     except ValueError as error:
         raise UserError(f"--advertise: {error}, or a host alone (got {address!r})") from error
+
+
+def _metrics(role: str, port: int | None, target: Path | None, all_interfaces: bool) -> list[str]:
+    """Returns how the process is told to serve metrics.
+
+    Raises:
+        UserError: there is a file for Prometheus, and nothing to find.
+    """
+    if port is None:
+        if target is not None:
+            raise UserError(f"--metrics-target: has no effect (got {target}); give --metrics-port too")
+        return []
+    arguments = ["--metrics-port", str(port), "--metrics-host", EVERYWHERE if all_interfaces else LOOPBACK]
+    if target is not None:
+        # Its name tells it from others of its kind.
+        labels = {"job": "sangam-input", "process": role, "instance": target.stem}
+        arguments += ["--metrics-target", str(target.absolute()), "--metrics-labels", json.dumps(labels)]
+    return arguments
 
 
 def _become(role: str, arguments: list[str], all_interfaces: bool, as_json: bool) -> NoReturn:

@@ -27,6 +27,10 @@ def serve(
     address_file: Annotated[
         Path | None, typer.Option(help="File to write both addresses to, as JSON, once the server is ready.")
     ] = None,
+    metrics_target: Annotated[
+        Path | None,
+        typer.Option(help="File by which Prometheus finds /metrics while the server serves, for its file_sd."),
+    ] = None,
     threads: Annotated[int, typer.Option(help="Requests that run at once; 0: one per core.")] = Options.threads,
     threads_per_request: Annotated[
         int, typer.Option(help="Threads of one matrix product; more than 1 pays for large dense parts only.")

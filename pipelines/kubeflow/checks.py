@@ -37,7 +37,14 @@ def check(spec: Spec, target: Target) -> None:
     Raises:
         UserError: every reason, one per line.
     """
-    problems = [*_keep(spec), *_caching(spec), *_retries(spec), *_timeouts(spec, target), *_engines(spec, target)]
+    problems = [
+        *_keep(spec),
+        *_monitoring(spec),
+        *_caching(spec),
+        *_retries(spec),
+        *_timeouts(spec, target),
+        *_engines(spec, target),
+    ]
     problems += _kubeflow(spec, target) if target.flavour == "kubeflow" else _vertex(spec, target)
     if problems:
         raise UserError("\n".join(dict.fromkeys(problems)))
@@ -60,6 +67,15 @@ def _keep(spec: Spec) -> Iterator[str]:
     if spec.keep is not None:
         got = spec.keep.model_dump_json(exclude_none=True)
         yield f"keep: removes nothing here (got {got}); remove it: the backend has its own rules for its artifacts"
+
+
+def _monitoring(spec: Spec) -> Iterator[str]:
+    if spec.monitoring is not None and isinstance(spec.cluster.launcher, LocalLauncher):
+        got = spec.monitoring.model_dump_json()
+        yield (
+            f"monitoring: nobody reaches it here (got {got}, and cluster.launcher of kind local): all processes of the "
+            "training listen on loopback of the step's pod; declare a launcher of kind mpijob or jobset, or remove it"
+        )
 
 
 def _caching(spec: Spec) -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import Any
 from components.kfp_entrypoint.invocation import EXECUTORS, TFX_EXECUTORS
 from pipelines.kubeflow.target import Target
 from schemas.backoff import Backoff
+from schemas.contracts.monitoring import variables
 from schemas.derived.timeouts import timeout_s
 from schemas.quantities import parse_bytes
 from schemas.spec import Spec
@@ -27,7 +28,8 @@ def container(original: dict[str, Any], name: StepName, spec: Spec, target: Targ
     assert original["command"] == ["python", "-m", TFX_EXECUTORS]
     step = spec.cluster.step(name)
     resources = _resources(step)
-    environment = dict(sorted((step.env | ENVIRONMENT).items()))
+    told = variables(spec.monitoring) if name == "trainer" else {}
+    environment = dict(sorted((step.env | ENVIRONMENT | told).items()))
     return {
         **original,
         "image": step.image or (target.trainer_image if name == "trainer" else "") or target.image,

@@ -29,6 +29,7 @@ from pipelines.local.steps import Observer, Step
 from pipelines.local.watched import RunJournal
 from pipelines.provenance import code_folder, git_commit
 from pipelines.times import utc_now
+from schemas.contracts import monitoring
 from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
 from schemas.needless_imports import leave_out_needless_of_tfx
@@ -144,6 +145,7 @@ def _open_run(request: RunRequest, run_folder: Path) -> str | None:
     output.log_to_stderr()
     os.environ.update(QUIET_ENVIRONMENT)
     os.environ["SANGAM_LOG_DIR"] = str(logs)
+    monitoring.replace_variables(request.spec.monitoring)
     commit = git_commit(code_folder())
     _LOG.info("event=run_started run=%s spec_digest=%s git_commit=%s", run_folder.name, digest(request.spec), commit)
     return commit

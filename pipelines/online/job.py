@@ -7,6 +7,7 @@ from pipelines.online.base import OnlineBase
 from pipelines.online.request import OnlineRequest
 from schemas.contracts import segments
 from schemas.contracts.export import DESCRIPTION_FILE, read_description
+from schemas.contracts.monitoring import on_this_machine
 from schemas.contracts.training_job import Stream, TrainJob
 from schemas.errors import UserError
 from schemas.spec import RankerSpec, digest
@@ -42,6 +43,7 @@ def job_of(request: OnlineRequest, base: OnlineBase) -> TrainJob:
         checkpoint_dir=str(folder / "checkpoints"),
         base_checkpoint=str(Path(base.model.checkpoint_uri) / FOLDER),
         log_dir=str(folder / "logs"),
+        monitoring=on_this_machine(request.spec.monitoring, request.root.metrics, "sangam-online"),
         stream=Stream(
             segments=str(examples),
             first=first_segment(examples, base.learned_until),

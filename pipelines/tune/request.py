@@ -90,7 +90,7 @@ def run_of_examples(spec: Spec, date: str | None, data: Path, root: Path) -> Run
     """Returns the run of the steps that make examples, or says what is wrong with it."""
     # Trials train from nothing, so they need the examples of all days. A search sends no alerts and removes nothing.
     training = spec.training.model_copy(update={"mode": "full"})
-    changes = {"training": training, "alerts": None, "keep": None}
+    changes = {"training": training, "alerts": None, "keep": None, "monitoring": None}
     return check_request(spec.model_copy(update=changes), date, data, root)
 
 

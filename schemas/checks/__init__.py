@@ -9,6 +9,7 @@ from schemas.checks.data import data_problems
 from schemas.checks.features import feature_problems
 from schemas.checks.history import history_problems
 from schemas.checks.models import model_problems
+from schemas.checks.monitoring import monitoring_problems
 from schemas.checks.online import online_problems
 from schemas.checks.release import release_problems
 from schemas.checks.sources import source_problems
@@ -43,6 +44,7 @@ def find_problems(spec: Spec) -> list[Problem]:
         training_problems,
         sync_problems,
         online_problems,
+        monitoring_problems,
     ):
         problems.extend(check(spec))
     return problems

@@ -6,6 +6,7 @@ from pathlib import Path
 _ARTIFACTS, _METADATA, _RUNS, _BLESSED = "artifacts", "metadata.sqlite", "runs", "blessed"
 _CHECKPOINTS, _TRAINING, _INGESTION, _EXAMPLES = "checkpoints", "training", "ingestion", "examples"
 _BACKFILL, _SCHEDULE, _TUNE, _ONLINE = "backfill", "schedule", "tune", "online"
+_METRICS = "metrics"
 LOCK_FILE, _REMOVED = ".lock", ".removed"
 SUMMARY_FILE, RESULT_FILE, SPEC_FILE, PAGE_FILE = "summary.json", "result.json", "spec.json", "report.html"
 NAMES = frozenset(
@@ -22,7 +23,7 @@ NAMES = frozenset(
         _INGESTION,
         _EXAMPLES,
     }
-    | {_BACKFILL, _SCHEDULE, _TUNE, _ONLINE}
+    | {_BACKFILL, _SCHEDULE, _TUNE, _ONLINE, _METRICS}
 )
 """What Sangam itself keeps in a pipeline root, beside the pushed models."""
 
@@ -144,6 +145,11 @@ class Root:
     def tune(self, ranker: str) -> Path:
         """Returns the folder of a ranker's searches."""
         return self.path / _TUNE / ranker
+
+    @property
+    def metrics(self) -> Path:
+        """Folder of the files by which Prometheus finds the processes of trainings under way."""
+        return self.path / _METRICS
 
     def online(self, ranker: str) -> Path:
         """Returns the folder of a ranker's online training: joined examples, checkpoints, logs."""

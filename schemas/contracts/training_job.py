@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from schemas.contracts.formats import refuse_other_format
+from schemas.contracts.monitoring import Monitored
 from schemas.errors import UserError
 from schemas.files import write_whole
 from schemas.spec import RankerSpec
@@ -73,6 +74,7 @@ class TrainJob(FrozenModel):
         validation_days: of `validation_files`.
         log_dir: for logs, heartbeats and progress; kept when the job fails.
         stream: of an online training, which ends only when told to; None: a job that ends by itself.
+        monitoring: where its processes serve metrics; None: they do not. Changes no result.
     """
 
     format: Literal[1] = FORMAT
@@ -93,6 +95,7 @@ class TrainJob(FrozenModel):
     validation_days: tuple[str, ...] = ()
     log_dir: str
     stream: Stream | None = None
+    monitoring: Monitored | None = None
 
     @cached_property
     def digest(self) -> str:

@@ -26,6 +26,7 @@ from schemas.spec.features import (
 from schemas.spec.input import Input
 from schemas.spec.keep import Keep
 from schemas.spec.models import Model
+from schemas.spec.monitoring import Monitoring
 from schemas.spec.online import Online
 from schemas.spec.optimizers import RowOptimizer
 from schemas.spec.release import Evaluation, Gate, Push
@@ -126,6 +127,8 @@ class Spec(RankerSpec):
     """Prices, with which runs say what they cost. Not part of the digest: it changes no result."""
     keep: Keep | None = None
     """What stays in the pipeline root of local runs. Not part of the digest: it changes no result."""
+    monitoring: Monitoring | None = None
+    """Endpoints for Prometheus. Not part of the digest: they change no result."""
     alerts: Alerts | None = None
     online: Online | None = None
     """Training between the daily runs; `sangam online` needs it, and nothing else reads it."""
@@ -149,6 +152,8 @@ class Spec(RankerSpec):
 def digest(part: FrozenModel) -> str:
     """Returns the sha256 of a model's canonical JSON: equal for equal values, however the YAML was written."""
     canonical = json.dumps(
-        part.model_dump(mode="json", exclude={"beam", "cost", "keep"}), sort_keys=True, separators=(",", ":")
+        part.model_dump(mode="json", exclude={"beam", "cost", "keep", "monitoring"}),
+        sort_keys=True,
+        separators=(",", ":"),
     )
     return hashlib.sha256(canonical.encode()).hexdigest()

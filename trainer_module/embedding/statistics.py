@@ -51,6 +51,41 @@ def _by_norm(store: RowStore, tags: NDArray[Any], num_tags: int) -> NDArray[np.i
     return counts.reshape(bins, num_tags)
 
 
+class TableCounts:
+    """Rows of each table, and what became of keys, at the cost of reading a few counters."""
+
+    def __init__(self, stores: Mapping[str, RowStore]):
+        """Counts the rows once; reads all keys."""
+        self._stores = stores
+        self._before = {name: _rows_by_tag(store) - _change(store) for name, store in stores.items()}
+
+    def read(self) -> dict[str, dict[str, int]]:
+        """Returns `rows`, `admitted`, `rejected`, `evicted`, `expired` of the stores, by table."""
+        tables = {}
+        for name, store in self._stores.items():
+            counted = {key: store.counters[key].numpy() for key in ("admitted", "rejected", "evicted", "expired")}
+            rows = self._before[name] + counted["admitted"] - counted["evicted"] - counted["expired"]
+            for table, tag in store.group.tags.items():
+                tables[table] = {"rows": int(rows[tag]), **{key: int(each[tag]) for key, each in counted.items()}}
+        return tables
+
+
+def _rows_by_tag(store: RowStore) -> NDArray[np.int64]:
+    num_tags, end = max(store.group.tags.values()) + 1, store.num_rows + 1
+    counts = np.zeros(num_tags, np.int64)
+    for start in range(1, end, _AT_ONCE):
+        keys = tf.gather(store.keys, tf.range(start, min(start + _AT_ONCE, end), dtype=tf.int64)).numpy()
+        counts += np.bincount(keys >> ID_BITS, minlength=num_tags)
+    return counts
+
+
+def _change(store: RowStore) -> NDArray[np.int64]:
+    """Returns by how much the counters have changed the number of rows since the store was made, by tag."""
+    counters = store.counters
+    change: NDArray[np.int64] = (counters["admitted"] - counters["evicted"] - counters["expired"]).numpy()
+    return change
+
+
 def by_table(groups: Mapping[str, Group], counts: Mapping[str, NDArray[np.int64]]) -> dict[str, dict[str, Any]]:
     """Returns the statistics of each table.
 

@@ -20,13 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.monitoring import LOOPBACK, PLACE, Target
 from schemas.early_sigterm import exit_on
 from schemas.errors import UserError
 from schemas.files import write_whole
 from schemas.needless_imports import leave_out_needless
 from schemas.parent_process import end_with_parent
 from trainer_module.input.service_calls import ServiceError, workers_of
+from trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
 from trainer_module.launch.lost_workers import LostWorkers
+from trainer_module.monitoring.endpoint import Endpoint
 
 _HEARTBEAT_MS = 1000
 _POLL_S = 0.5
@@ -46,6 +49,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--parent-pid", type=int, help="process to end with")
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.add_argument("--address-file", type=Path, help="where to write the address")
+    parser.add_argument("--metrics-port", type=int, help="for Prometheus; 0 for any; none: no metrics")
+    parser.add_argument("--metrics-host", default=LOOPBACK, help="to listen on for Prometheus")
+    parser.add_argument("--metrics-target", type=Path, help="file by which Prometheus finds the metrics")
+    parser.add_argument("--metrics-labels", default="{}", help="of all metrics, for that file, as JSON")
     return parser.parse_args()
 
 
@@ -134,16 +141,38 @@ def _wait_for(dispatcher: str, patience_s: float) -> None:
         time.sleep(_POLL_S)
 
 
+def _monitored(arguments: argparse.Namespace) -> DispatcherMetrics | WorkerMetrics | None:
+    """Serves metrics; None: nobody has asked for them."""
+    if arguments.metrics_port is None:
+        return None
+    metrics = DispatcherMetrics() if arguments.role == "dispatcher" else WorkerMetrics()
+    target = None
+    if arguments.metrics_target is not None:
+        target = Target(arguments.metrics_target, json.loads(arguments.metrics_labels))
+        # A process that is killed leaves the file; whoever takes its place replaces it.
+        exit_on(before=target.withdraw)
+        exit_on(signal.SIGINT, code=ExitCode.INTERRUPTED, before=target.withdraw)
+    place = PLACE if arguments.parent_pid is not None else "--metrics-port"
+    Endpoint(metrics.registry, host=arguments.metrics_host, port=arguments.metrics_port, place=place, target=target)
+    return metrics
+
+
 def _run(arguments: argparse.Namespace) -> None:
     _check_port(arguments.port)
     held = _hold(arguments.work_dir) if arguments.work_dir else None
     if arguments.patience_s is not None:
         _wait_for(arguments.dispatcher, arguments.patience_s)
+    metrics = _monitored(arguments)
     server = _serve(arguments)
     if arguments.address_file:
         write_whole(arguments.address_file, server._address)
+    if isinstance(metrics, WorkerMetrics):
+        metrics.watch(server)
+    elif metrics is not None:
+        metrics.watch(server._address)
     if arguments.lost_after_s is not None:
-        LostWorkers(server._address, arguments.lost_after_s).begin()
+        lost = metrics.lost_tasks.inc if isinstance(metrics, DispatcherMetrics) else None
+        LostWorkers(server._address, arguments.lost_after_s, ended=lost).begin()
     address = arguments.advertise or server._address
     told = {"role": arguments.role, "address": address}
     print(json.dumps(told) if arguments.json else f"{arguments.role}: serving at {address}", flush=True)

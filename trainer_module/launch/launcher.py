@@ -15,6 +15,7 @@ import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
+from schemas.contracts.monitoring import withdraw_all
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.derived.plan import refuse_unfit
 from schemas.parent_process import end_with_parent
@@ -28,12 +29,16 @@ from trainer_module.launch.pool import Pool
 from trainer_module.launch.processes import stop_on_sigterm
 from trainer_module.launch.rank_group import RankGroup
 from trainer_module.launch.rendezvous import Rendezvous
+from trainer_module.monitoring.endpoint import refuse_ports_in_use
 
 _LOG = logging.getLogger("trainer_module.launch.launcher")
 
 
 def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline) -> None:
     refuse_unfit(job.ranker, available_bytes())
+    if job.monitoring is not None:
+        ports = job.monitoring.ports(job.ranker.cluster, job.ranker.num_parameter_servers)
+        refuse_ports_in_use(job.monitoring.host, ports)
     ranks = job.ranker.cluster.ranks
     with ExitStack() as stack:
         rendezvous = stack.enter_context(Rendezvous(ranks))
@@ -70,13 +75,23 @@ def main(job_file: str, parent_pid: str) -> int:
     losses = Losses(job)
     # A standing pool outlives this process, and serves other jobs: no other attempt may have the same name.
     incarnation = uuid.uuid4().hex[:12]
-    return conclude(
-        path,
-        job,
-        losses,
-        lambda attempt, deadline: _train(path, job, losses, f"{incarnation}-{attempt}", deadline),
-        leader="launcher",
-    )
+    _withdraw_targets(job)  # Of a launcher that was killed.
+    try:
+        return conclude(
+            path,
+            job,
+            losses,
+            lambda attempt, deadline: _train(path, job, losses, f"{incarnation}-{attempt}", deadline),
+            leader="launcher",
+        )
+    finally:
+        _withdraw_targets(job)
+
+
+def _withdraw_targets(job: TrainJob) -> None:
+    """Tells Prometheus that no process of the job serves metrics."""
+    if job.monitoring is not None and job.monitoring.targets:
+        withdraw_all(Path(job.monitoring.targets), job.monitoring.job, job.ranker.name)
 
 
 if __name__ == "__main__":

@@ -22,15 +22,24 @@ class LostWorkers:
     While none answers there is nobody to read what these held: their clients wait.
     """
 
-    def __init__(self, dispatcher: str, lost_after_s: float, *, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        dispatcher: str,
+        lost_after_s: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        ended: Callable[[int], object] | None = None,
+    ):
         """Takes what to look after; `begin` starts to.
 
         Args:
             dispatcher: host:port.
             lost_after_s: how long a worker may be silent.
             clock: seconds.
+            ended: is told how many tasks were ended.
         """
         self._dispatcher, self._lost_after_s, self._clock = dispatcher, lost_after_s, clock
+        self._ended = ended or (lambda number: None)
         self._silent_since: dict[str, float] = {}
         self._lost: set[str] = set()
 
@@ -59,6 +68,7 @@ class LostWorkers:
             # Of each request that came since the last look, too.
             if ended := end_tasks(self._dispatcher, worker):
                 _LOG.info("worker=%s tasks_ended=%d", worker, ended)
+                self._ended(ended)
 
     def _look_on(self) -> None:
         while True:

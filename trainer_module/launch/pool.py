@@ -71,8 +71,18 @@ class Pool:
     def _start(self, name: str, role: str, *more: str) -> None:
         file = self._address_file(name)
         file.unlink(missing_ok=True)
-        manners = ["--parent-pid", str(os.getpid()), "--address-file", str(file)]
+        manners = ["--parent-pid", str(os.getpid()), "--address-file", str(file), *self._monitored(name)]
         self._children[name] = Child(self._job, name, ["trainer_module.launch.data_service", role, *manners, *more])
+
+    def _monitored(self, name: str) -> list[str]:
+        """Returns how a process of the pool is told to serve metrics; empty: it does not."""
+        told, cluster = self._job.monitoring, self._job.ranker.cluster
+        if told is None:
+            return []
+        number = 0 if name == "dispatcher" else 1 + int(name.rpartition("-")[2])
+        target = told.target(self._job.ranker.name, name)
+        found = [] if target is None else ["--metrics-target", str(target.file), "--metrics-labels", target.labels_json]
+        return ["--metrics-port", str(told.pool_port(cluster, number)), *found]
 
     def _address_file(self, name: str) -> Path:
         return Path(self._job.log_dir) / f"{name}.address"

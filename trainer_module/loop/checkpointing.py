@@ -114,6 +114,7 @@ class Checkpointer:
         self.writer.finish()
         contents = self._contents()
         self.run.trainer.save_rows(target)
+        self.run.progress.metrics.began_checkpoint()
         self.writer.start(target, contents, is_needed=True)
         self.writer.finish()
 
@@ -131,13 +132,17 @@ class Checkpointer:
             run.trainer.save_rows(target)
         self.writer.start(target, contents, keep=self.settings.keep, is_needed=is_best)
         run.history.num_checkpoints += 1
-        run.history.blocked_s += time.monotonic() - started
+        blocked_s = time.monotonic() - started
+        run.history.blocked_s += blocked_s
+        run.progress.metrics.began_checkpoint()
+        run.progress.metrics.stood_still("checkpoint", blocked_s)
         return target
 
     def _note_given_up(self) -> None:
         if given_up := self.writer.take_given_up():
             self.run.history.num_checkpoints -= given_up
             self.run.history.num_given_up += given_up
+            self.run.progress.metrics.gave_up_checkpoints(given_up)
             self.run.progress.say(
                 f"a checkpoint could not be written to disk; the next one is due at step {self._next_step:,}"
             )

@@ -34,7 +34,7 @@ def train_epoch(
     """
     started = time.monotonic()
     yield from train_batches(trainer, batches, progress, report)
-    report.evict_s += trainer.evict(progress)
+    _add_eviction(report, trainer.evict(progress), progress)
     trainer.share(report)
     report.seconds += time.monotonic() - started
     waited_s = collectives.allreduce_sum(tf.constant(report.input_wait_s, tf.float64), name="input_wait")
@@ -45,7 +45,8 @@ def train_batches(
     trainer: Trainer, batches: Iterable[Batch], progress: Progress, report: EpochReport
 ) -> Iterator[EpochReport]:
     """Does the same without what ends an epoch: rows are removed only every `evict_every_steps`."""
-    for result in trainer.steps(_timed(batches, report)):
+    share, started = trainer.updates_a_step / trainer.ranks, time.monotonic()
+    for result in trainer.steps(_timed(batches, report, progress)):
         num_examples, losses = int(result.count), result.losses_T.numpy().tolist()
         if num_examples == 0:  # Others train on.
             progress.beat()
@@ -59,25 +60,41 @@ def train_batches(
                 _refuse_too_many_skipped(trainer, losses)
             report.step_examples.append(num_examples)
             report.step_losses.append(losses)
-            report.evict_s += trainer.evict_if_due(progress)
+            _add_eviction(report, trainer.evict_if_due(progress), progress)
         else:
             report.skipped += 1
             report.left_out += num_examples
             trainer.skipped_in_a_row += 1
             _refuse_too_many_skipped(trainer, losses)
         progress.stepped(num_examples, losses)
+        progress.metrics.stepped(
+            examples=num_examples * share,
+            losses=losses,
+            seconds=time.monotonic() - started,
+            is_finite=bool(result.is_finite),
+            facts=trainer.facts,
+        )
         yield report
+        started = time.monotonic()
 
 
-def _timed(batches: Iterable[Batch], report: EpochReport) -> Iterator[Batch]:
+def _add_eviction(report: EpochReport, seconds: float, progress: Progress) -> None:
+    report.evict_s += seconds
+    progress.metrics.stood_still("eviction", seconds)
+
+
+def _timed(batches: Iterable[Batch], report: EpochReport, progress: Progress) -> Iterator[Batch]:
     """Yields the batches; adds to the report how long they were waited for."""
     left = iter(batches)
     while True:
         started = time.monotonic()
         batch = next(left, None)
-        report.input_wait_s += time.monotonic() - started
+        waited_s = time.monotonic() - started
+        report.input_wait_s += waited_s
+        progress.metrics.stood_still("input", waited_s)
         if batch is None:
             return
+        progress.metrics.batch(batch)
         yield batch
 
 

@@ -13,10 +13,11 @@ from trainer_module.embedding.eviction import evict
 from trainer_module.embedding.persistence import restore, snapshot_of
 from trainer_module.embedding.row_store import stores_of
 from trainer_module.embedding.sharded_tables import Routed, ShardedTables
-from trainer_module.embedding.statistics import statistics
+from trainer_module.embedding.statistics import TableCounts, statistics
 from trainer_module.input.batch import Batch, ids_of, then_empty
 from trainer_module.loop.step import StepResult, StepState, event_minutes, local_step, of_all, update_dense
 from trainer_module.loop.trainer import Trainer
+from trainer_module.monitoring.training import Facts
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import RowsSnapshot, Snapshot, StoredSnapshot
@@ -88,6 +89,7 @@ class InStepTrainer(Trainer):
         self._route = tf.function(route, input_signature=[ids], autograph=False)
         outputs = self._route.get_concrete_function().structured_outputs
         routed = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), outputs)
+        self._counts: TableCounts | None = None
         step = functools.partial(one_step, self._state, self.tables)
         self._train_step = tf.function(step, input_signature=[batch, routed, ids], autograph=False)
 
@@ -126,6 +128,12 @@ class InStepTrainer(Trainer):
         """See `Trainer`."""
         return statistics(self.tables.stores, rank=self.rank, ranks=self.ranks)
 
+    def facts(self) -> Facts:
+        """See `Trainer`."""
+        if self._counts is None:
+            self._counts = TableCounts(self.tables.stores)
+        return Facts(self.learning_rates(), self._counts.read())
+
     def logits(self, batch: Batch) -> tf.Tensor:
         """See `Trainer`."""
         return self._logits(batch)
@@ -145,6 +153,7 @@ class InStepTrainer(Trainer):
         """See `Trainer`."""
         del directory, is_base
         self._restore_dense(snapshot)
+        self._counts = None
         for name, store in self.tables.stores.items():
             if name in snapshot.groups:
                 restore(store, snapshot.groups[name], rank=self.rank, ranks=self.ranks)

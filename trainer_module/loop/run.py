@@ -102,6 +102,7 @@ class Run:
 
     def validate(self, epoch: int) -> None:
         """Scores the validation split into the epoch's report, calibrations included. All ranks together."""
+        started = time.monotonic()
         for attempt in itertools.count():
             batches = self.source.validation(epoch, attempt)
             validated = validate(self.trainer, batches, self.progress, self.job.validation_days)
@@ -111,6 +112,7 @@ class Run:
         report, self.history.validated = self.history.report_of(epoch), validated.examples
         report.validation, report.calibrations = validated.metrics, validated.calibrations
         self.progress.validated(epoch, validated.metrics)
+        self.progress.metrics.stood_still("validation", time.monotonic() - started)
 
     def calibrate(self, epoch: int) -> None:
         """Has the model of an epoch predict as calibrated after it, from here to the export."""

@@ -20,6 +20,7 @@ from trainer_module.input.batch import Batch, ids_of
 from trainer_module.loop.served_step import ServedStep
 from trainer_module.loop.step import StepResult
 from trainer_module.loop.trainer import Trainer
+from trainer_module.monitoring.training import Facts
 from trainer_module.parameter_server.ahead import Ahead, Pushed
 from trainer_module.parameter_server.client import Answer, Servers
 from trainer_module.parameter_server.routing import Request
@@ -239,6 +240,10 @@ class ServedTrainer(Trainer):
     def statistics(self) -> dict[str, dict[str, Any]]:
         """See `Trainer`."""
         return self._tables.statistics()
+
+    def facts(self) -> Facts:
+        """See `Trainer`."""
+        return Facts(self.learning_rates(), staleness=dict(self._staleness), refused=self._refused)
 
     def take_refused(self) -> int:
         """See `Trainer`."""

@@ -15,8 +15,9 @@ from trainer_module.dense.optimizers import DenseState
 from trainer_module.input.batch import Batch, empty_batch
 from trainer_module.loop.history import EpochReport
 from trainer_module.loop.learning_rate import StepsOfSchedule
-from trainer_module.loop.step import StepResult, StepState
+from trainer_module.loop.step import StepResult, StepState, factor_at
 from trainer_module.losses import Balance
+from trainer_module.monitoring.training import Facts
 from trainer_module.progress import Progress
 from trainer_module.ranker import Ranker
 from trainer_module.snapshot import AVERAGE, WEIGHTS, Arrays, RowsSnapshot, Snapshot, StoredSnapshot
@@ -94,6 +95,17 @@ class Trainer(ABC):
     def newest_minute(self) -> int:
         """Newest event trained on by any rank, minutes since 1970; 0 without times. All ranks together."""
         return int(collectives.allreduce_max(self._newest.read_value(), name="newest_minute"))
+
+    def learning_rates(self) -> dict[str, float]:
+        """Returns those of the last step: `dense`, and `tables.<table>` of each table's rows."""
+        spec = self.ranker.spec
+        by = float(factor_at(self._state, tf.maximum(self._step.read_value(), 1)))
+        of_tables = {f"tables.{table}": by * spec.optimizer_of(table).learning_rate for table in spec.tables}
+        return {"dense": by * spec.training.dense_optimizer.learning_rate, **of_tables}
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """Returns what is known between two steps of this rank."""
 
     def begin_epoch(self, epoch: int, take_name: Callable[[], tuple[int, int] | None]) -> None:
         """Says which epoch follows, and what returns the name of the batch just read from it; None: it has none."""

@@ -17,6 +17,7 @@ from trainer_module.loop.report import write_report
 from trainer_module.loop.run import Run
 from trainer_module.loop.start import load
 from trainer_module.loop.trainer import Trainer
+from trainer_module.monitoring.training import Metrics
 from trainer_module.parameter_server.client import Servers
 from trainer_module.parameter_server.stay import take_place
 from trainer_module.progress import Progress
@@ -24,7 +25,16 @@ from trainer_module.progress import Progress
 _LOG = logging.getLogger("trainer_module.rank")
 
 
-def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int, servers: Servers | None = None) -> None:
+def train(
+    job: TrainJob,
+    service: str,
+    attempt: str,
+    *,
+    rank: int,
+    ranks: int,
+    servers: Servers | None = None,
+    metrics: Metrics | None = None,
+) -> None:
     """Trains a job to its end, from wherever it was left; writes the final checkpoint and the report.
 
     All ranks call it together.
@@ -36,8 +46,9 @@ def train(job: TrainJob, service: str, attempt: str, *, rank: int, ranks: int, s
         rank: this one.
         ranks: how many train together.
         servers: that hold the rows; None: the ranks do. Where ranks may be lost, this one waits for its place.
+        metrics: of this rank, for Prometheus; None: nobody asks for them.
     """
-    progress = Progress(job, rank, Events(job) if rank == 0 else None)
+    progress = Progress(job, rank, Events(job) if rank == 0 else None, metrics=metrics)
     trainer: Trainer | None = None
     if servers is not None:
         servers.while_waiting = progress.beat

@@ -11,6 +11,7 @@ from trainer_module.loop.epoch import train_batches
 from trainer_module.loop.history import EpochReport, History
 from trainer_module.loop.start import load_trainer
 from trainer_module.loop.trainer import Trainer
+from trainer_module.monitoring.training import Metrics
 from trainer_module.online.checkpointing import Checkpoints
 from trainer_module.online.director import Director, Skipped
 from trainer_module.online.full_version import request_full_version
@@ -25,9 +26,9 @@ _LOG = logging.getLogger("trainer_module.online")
 _SECONDS_A_MINUTE = 60
 
 
-def learn(job: TrainJob, *, rank: int, ranks: int) -> None:
+def learn(job: TrainJob, *, rank: int, ranks: int, metrics: Metrics | None = None) -> None:
     """Trains on segment after segment until the job's stop file is there. All ranks call it together."""
-    progress = Progress(job, rank)
+    progress = Progress(job, rank, metrics=metrics)
     with progress.beating():
         trainer, start, _ = load_trainer(job, None, rank=rank, ranks=ranks)
         online = Learner(job, trainer, start.history, progress)
@@ -51,6 +52,7 @@ def learn(job: TrainJob, *, rank: int, ranks: int) -> None:
                 turn = turn._replace(save=True, full=True)
             if turn.save:
                 online.note()
+                progress.metrics.began_checkpoint()
                 checkpoints.write(trainer, start.history, segment=online.segment)
             if turn.full:
                 request_full_version(job, trainer, start.history, checkpoints, online.publisher.number, online.segment)
@@ -135,7 +137,8 @@ class Learner:
         if self._trainer.rank != 0:
             return
         self._director.done(turn)
-        self._status.write(self._document, now_at_once=turn.stop)
+        if document := self._status.write(self._document, now_at_once=turn.stop):
+            self._progress.metrics.online(document)
 
     def _document(self) -> dict[str, Any]:
         newest = self._director.newest()

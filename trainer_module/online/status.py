@@ -19,8 +19,10 @@ class Status:
     def __init__(self, file: Path):
         self._file, self._next = file, 0.0
 
-    def write(self, document: Callable[[], Mapping[str, Any]], *, now_at_once: bool = False) -> None:
-        """Writes the document, unless the last one is too recent.
+    def write(
+        self, document: Callable[[], Mapping[str, Any]], *, now_at_once: bool = False
+    ) -> Mapping[str, Any] | None:
+        """Writes the document, and returns it; None: the last one is too recent.
 
         Args:
             document: returns JSON; a number that is not finite becomes null.
@@ -28,12 +30,14 @@ class Status:
         """
         now = time.monotonic()
         if now < self._next and not now_at_once:
-            return
+            return None
         self._next = now + _EVERY_S
-        content = json.dumps(_finite({**document(), "written": time.time()}), indent=2) + "\n"
+        told = document()
+        content = json.dumps(_finite({**told, "written": time.time()}), indent=2) + "\n"
         # Training does not depend on this file: a full disk must not end it.
         with contextlib.suppress(OSError):
             write_whole(self._file, content)
+        return told
 
 
 def _finite(value: Any) -> Any:

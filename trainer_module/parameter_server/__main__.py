@@ -18,11 +18,14 @@ import grpc
 import tensorflow as tf
 
 from schemas.contracts.exit_codes import ExitCode
-from schemas.contracts.training_job import read_job
+from schemas.contracts.monitoring import PLACE
+from schemas.contracts.training_job import TrainJob, read_job
 from schemas.errors import UserError
 from schemas.files import write_whole
 from schemas.parent_process import end_with_parent
 from schemas.spec.sync import Served
+from trainer_module.monitoring.endpoint import Endpoint, new_registry
+from trainer_module.monitoring.tables import TableMetrics
 from trainer_module.parameter_server import delay
 from trainer_module.parameter_server.service import Service, serve
 
@@ -68,10 +71,25 @@ def _serve(arguments: argparse.Namespace) -> None:
     _server, port = serve(handler, address=f"{arguments.host}:0", ranks=ranks, ahead=ahead)
     address = f"{arguments.host}:{port}"
     _LOG.info("start server=%d address=%s attempt=%s mode=%s", arguments.number, address, arguments.attempt, sync.kind)
+    metrics = _monitored(job, arguments.number)
     write_whole(job.server_file(arguments.number, arguments.attempt), address)
     while True:
         time.sleep(_LOOK_EVERY_S)
         service.look()
+        if metrics is not None:
+            metrics.set(service.table_counts())
+
+
+def _monitored(job: TrainJob, number: int) -> TableMetrics | None:
+    """Serves the metrics of this server's tables until the process ends; None: nobody has asked for them."""
+    if job.monitoring is None:
+        return None
+    registry = new_registry()
+    metrics = TableMetrics(registry)
+    port = job.monitoring.server_port(job.ranker.cluster, number)
+    target = job.monitoring.target(job.ranker.name, f"parameter-server-{number}")
+    Endpoint(registry, host=job.monitoring.host, port=port, place=PLACE, target=target)
+    return metrics
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from trainer_module.checkpoint.restore import own_rows
 from trainer_module.checkpoint.warm_start import warm_rows
 from trainer_module.checkpoint.writer import ServerWriter
 from trainer_module.embedding.persistence import restore
-from trainer_module.embedding.statistics import counted
+from trainer_module.embedding.statistics import TableCounts, counted
 from trainer_module.parameter_server.meetings import OPERATIONS, Meetings
 from trainer_module.parameter_server.members import LEADER, Members
 from trainer_module.parameter_server.reader import Reader, document, document_of, numbers_of
@@ -73,6 +73,7 @@ class Service(grpc.GenericRpcHandler):
         self._members_lock = threading.Lock()
         self._groups = list(self.shard.rows.stores)
         self._counting = [name for name in self._groups if self.shard.rows.stores[name].group.counts_occurrences]
+        self._table_counts: TableCounts | None = None
         self._writer = ServerWriter(server)
         self._begun = Window()
         self._seconds: dict[str, float] = {}
@@ -227,6 +228,10 @@ class Service(grpc.GenericRpcHandler):
                 _LOG.warning("rank %d has left; the others go on", rank)
                 self._let_go(rank)
 
+    def table_counts(self) -> dict[str, dict[str, int]]:
+        """Returns rows of each table and what became of keys, see `TableCounts`; nothing before training begins."""
+        return {} if self._table_counts is None else self._table_counts.read()
+
     def _let_go(self, rank: int) -> None:
         self._meetings.leave(rank)
         self.shard.leave(rank)
@@ -293,6 +298,8 @@ class Service(grpc.GenericRpcHandler):
         dense = dict(zip(asked["dense"], arrays[1:], strict=True))
         if self._begun.add(caller.sequence):
             self.shard.begin(asked["step"], asked["newest"], dense)
+            if self._job.monitoring is not None:
+                self._table_counts = TableCounts(self.shard.rows.stores)
         return []
 
     def _save(self, caller: Caller, arrays: list[NDArray[Any]]) -> Sequence[NDArray[Any]]:

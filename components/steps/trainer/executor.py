@@ -21,6 +21,7 @@ from components.steps.trainer.attempts import run_to_the_end
 from components.steps.trainer.kubernetes.launch import refuse_unshared, run_pods, write_shared_job
 from components.steps.trainer.kubernetes.run import TrainingRun, run_name
 from components.steps.trainer.unfinished import begin, checkpoint_dir, forget, longest_s
+from schemas.contracts import monitoring
 from schemas.contracts.root import Root
 from schemas.contracts.training_job import JOB_FILE, TrainJob, write_job
 from schemas.errors import UserError
@@ -83,11 +84,18 @@ def _run_processes(
     """Trains in processes of this machine, and returns the job."""
     log_dir = _log_dir()
     job = _job(ranker, report, input_dict, output_dict, exec_properties, log_dir)
+    job = job.model_copy(update={"monitoring": _monitored(exec_properties["pipeline_root"], log_dir)})
     begin(Path(job.checkpoint_dir), longest_s=longest_s(ranker))
     job_file = log_dir / JOB_FILE
     write_job(job_file, job)
     run_to_the_end(job_file, log_dir)
     return job
+
+
+def _monitored(root: str, log_dir: Path) -> monitoring.Monitored | None:
+    """Returns where the processes of this machine serve metrics; a parameter of the step would train again."""
+    targets = log_dir if "://" in root else Root(_local(root)).metrics
+    return monitoring.on_this_machine(monitoring.from_variables(os.environ), targets, "sangam-trainer")
 
 
 def _run_pods(
@@ -104,7 +112,8 @@ def _run_pods(
     # The same training has the same checkpoints, logs and pod names in every try of the step.
     identity = Path(job.checkpoint_dir).name
     log_dir = Root(root).training(ranker.name, identity)
-    job = job.model_copy(update={"log_dir": str(log_dir)})
+    told = monitoring.in_pods(monitoring.from_variables(os.environ))
+    job = job.model_copy(update={"log_dir": str(log_dir), "monitoring": told})
     refuse_unshared(launch, job)
     log_dir.mkdir(parents=True, exist_ok=True)
     begin(Path(job.checkpoint_dir), longest_s=longest_s(ranker))
@@ -114,6 +123,8 @@ def _run_pods(
         ranker.cluster,
         str(write_shared_job(log_dir, job)),
         servers=ranker.num_parameter_servers,
+        ranker=ranker.name,
+        metrics_port=None if told is None else told.port,
     )
     run_pods(run, log_dir)
     return job

@@ -64,6 +64,15 @@ def test_a_wrong_address_is_told(options: list[str], place: str, value: str) -> 
     assert tells(_refusal("worker", *options), place, value)
 
 
+def test_a_port_of_metrics_in_use_is_told(tmp_path: Path) -> None:
+    own = ["--work-dir", str(tmp_path / "work"), "--port", "0"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = _refusal("dispatcher", *own, "--metrics-port", port)
+    assert tells(told, "--metrics-port", f"(got 127.0.0.1:{port}: Address already in use)")
+    assert tells(_refusal("dispatcher", *own, "--metrics-target", "m.json"), "--metrics-target", "(got m.json)")
+
+
 def test_whoever_listens_to_other_machines_is_warned(tmp_path: Path) -> None:
     with socket.create_server(("", 0)) as taken:
         port = str(taken.getsockname()[1])

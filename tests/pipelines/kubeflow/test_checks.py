@@ -48,6 +48,13 @@ def test_what_stays_of_local_runs_is_refused_where_it_has_no_effect(tmp_path: Pa
     assert tells(refused(tmp_path, {}, keep={"runs": 3}), "keep", '(got {"runs":3})')
 
 
+def test_metrics_that_nobody_can_read_are_refused(tmp_path: Path) -> None:
+    text = refused(tmp_path, {"launcher": None}, monitoring={"port": 9400})
+    assert tells(text, "monitoring", '(got {"port":9400}, and cluster.launcher of kind local)')
+    pods = {"launcher": {"kind": "jobset"}}
+    check(changed_spec(tmp_path, "short_video", {"cluster": pods, "monitoring": {"port": 9400}}), TARGET)
+
+
 @pytest.mark.parametrize(
     ("cluster", "place", "value"),
     [

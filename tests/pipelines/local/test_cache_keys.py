@@ -1,4 +1,4 @@
-"""What TFX's cache compares of a step: nothing of where its Beam pipelines run."""
+"""What TFX's cache compares of a step: nothing of where its Beam pipelines run, nor of who reads its metrics."""
 
 from pathlib import Path
 from typing import Any
@@ -9,19 +9,20 @@ from pipelines.beam import step_args
 from pipelines.local.runner import _without_beam_args
 from schemas.loading import load_spec
 from schemas.spec.beam import AnyBeam, FlinkBeam, LocalBeam
+from schemas.spec.monitoring import Monitoring
 from tests.paths import SPECS
 
 pytestmark = pytest.mark.slow
 
 
-def counted(beam: AnyBeam, root: Path) -> tuple[dict[str, bytes], dict[str, list[str]]]:
+def counted(beam: AnyBeam, root: Path, **changes: Any) -> tuple[dict[str, bytes], dict[str, list[str]]]:
     """Returns of each step what the cache key has of it, and the arguments that it runs with."""
     from tfx.dsl.compiler import compiler
     from tfx.orchestration.local import runner_utils
 
     from pipelines.pipeline import Placement, build
 
-    spec = load_spec(SPECS / "short_video.yaml").model_copy(update={"beam": beam})
+    spec = load_spec(SPECS / "short_video.yaml").model_copy(update={"beam": beam, **changes})
     pipeline = build(spec, Placement("2024-03-07", str(root / "logs"), str(root)), step_args(spec.beam))
     ir: Any = compiler.Compiler().compile(pipeline)
     deployment = runner_utils.extract_local_deployment_config(ir)
@@ -43,3 +44,9 @@ def test_a_step_that_moves_to_an_engine_comes_from_the_cache(tmp_path: Path) -> 
     assert flink["trainer"] == []
     assert len(here) == 9
     assert here == there
+
+
+def test_a_spec_whose_metrics_are_read_from_now_on_runs_nothing_again(tmp_path: Path) -> None:
+    plain, _ = counted(LocalBeam(), tmp_path)
+    read, _ = counted(LocalBeam(), tmp_path, monitoring=Monitoring(port=9400))
+    assert plain == read

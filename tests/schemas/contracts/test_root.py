@@ -15,6 +15,7 @@ def test_everything_lies_where_it_always_has() -> None:
         str(path.relative_to("/srv"))
         for path in (root.digests, root.backfill("a"), root.schedule("a"), root.tune("a"), Path(root.blessed("a")))
     } == {"ingestion/digests.json", "backfill/a", "schedule/a", "tune/a", "blessed/a"}
+    assert (root.metrics, root.online("a")) == (Path("/srv/metrics"), Path("/srv/online/a"))
     run = RunFolder(root.runs / "r")
     assert (run.summary, run.logs) == (Path("/srv/runs/r/summary.json"), Path("/srv/runs/r/logs"))
 
@@ -25,7 +26,15 @@ def test_blessings_lie_in_a_store_too() -> None:
 
 def test_no_model_is_pushed_over_what_a_root_keeps() -> None:
     root = Root("/srv")
-    places = (root.artifacts, root.metadata, root.runs, root.digests, root.tune("a"), Path(root.blessed("a")))
+    places = (
+        root.artifacts,
+        root.metadata,
+        root.runs,
+        root.digests,
+        root.tune("a"),
+        root.metrics,
+        Path(root.blessed("a")),
+    )
     assert {path.relative_to("/srv").parts[0] for path in places} < NAMES
 
 

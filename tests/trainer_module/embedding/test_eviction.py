@@ -152,3 +152,24 @@ def test_a_table_is_never_over_its_capacity_after_an_eviction_whatever_came() ->
         np.testing.assert_array_equal(
             store.find(tf.constant(store.contents()[0])).numpy(), np.arange(1, store.num_rows + 1)
         )
+
+
+def test_rows_of_each_table_follow_from_counters_once_they_were_counted() -> None:
+    from tests.trainer_module.embedding.sample_tables import Steps, group, ids_of, keys, table
+    from trainer_module.embedding.eviction import evict
+    from trainer_module.embedding.row_store import RowStore
+    from trainer_module.embedding.statistics import TableCounts
+
+    store = RowStore(group(users=table(capacity={"rows": 3}, expire_after_days=9), posts=table()), seed=1)
+    before = [(np.concatenate([keys(90, 91), keys(7, tag=2)]), np.zeros([3, store.group.width], np.float32))]
+    store.fill(before, 3)  # Of a checkpoint: the counters know nothing of these.
+    counts, step = TableCounts({"group": store}), Steps(store)
+    step(keys(1, 2, 3, 4), minute=5 * DAY)
+    step(keys(8, 9, tag=2), minute=5 * DAY)
+    evict(store, now=20 * DAY, rank=0, ranks=1)
+    step(keys(5), minute=20 * DAY)
+    told = counts.read()
+    assert ids_of(store) == {7, 8, 9, 5}
+    assert (told["users"]["rows"], told["posts"]["rows"]) == (1, 3)
+    assert (told["users"]["admitted"], told["users"]["expired"], told["posts"]["admitted"]) == (5, 6, 2)
+    assert TableCounts({"group": store}).read() == told

@@ -3,11 +3,17 @@
 import contextlib
 import json
 import signal
+import socket
 from pathlib import Path
 
 import psutil
 import pytest
 
+from schemas.contracts.exit_codes import ExitCode
+from schemas.contracts.monitoring import on_this_machine
+from schemas.contracts.training_job import read_job
+from schemas.contracts.training_job import write_job as write_job_file
+from schemas.spec.monitoring import Monitoring
 from tests.errors import tells
 from tests.trainer_module.launch.launched_job import failure, group_of, launch, process_with, rank_process, wait_until
 from tests.trainer_module.sample_job import NUM_EXAMPLES, declared, write_examples, write_job
@@ -19,6 +25,14 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return write_examples(tmp_path_factory.mktemp("data"))
+
+
+def _monitored(job_file: Path, port: int = 0) -> Path:
+    """Has the job's processes serve metrics; returns the folder of their files."""
+    targets = job_file.parent / "metrics"
+    told = on_this_machine(Monitoring(port=port), targets, "sangam-trainer")
+    write_job_file(job_file, read_job(job_file).model_copy(update={"monitoring": told}))
+    return targets
 
 
 def _wait_for_training(job_file: Path) -> None:
@@ -45,6 +59,7 @@ def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
 ) -> None:
     """Ranks listen while they find each other: they are looked at from their start on."""
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=2, epochs=100_000), files)
+    targets = _monitored(job_file)
     launched = launch(job_file)
     listening: dict[str, set[str]] = {}
     started_before_the_dispatcher_served: set[str] = set()
@@ -62,10 +77,11 @@ def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
 
     wait_until(look, 180, "training has started")
     loaded = {_name(process): _packages_mapped_by(process) for process in group_of(launched.pid)}
-    assert len(group_of(launched.pid)) == 6
+    assert len(group_of(launched.pid)) == len(list(targets.iterdir())) + 1 == 6
     launched.terminate()
     assert launched.wait(30) == 143
     assert group_of(launched.pid) == []
+    assert list(targets.iterdir()) == []
     assert {"trainer_module.launch.launcher", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
     assert set().union(*listening.values()) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}, listening
     assert "listens to other machines" not in (tmp_path / "launch.log").read_text()
@@ -85,6 +101,18 @@ def _name(process: psutil.Process) -> str:
     words = process.cmdline() or [""]  # Without words it is about to begin, or to end.
     file = next((Path(word) for word in words if word.endswith(".address")), None)
     return file.stem if file else words[words.index("-m") + 1] if "-m" in words else words[0]
+
+
+def test_a_port_of_metrics_in_use_ends_a_job_before_it_starts_anything(tmp_path: Path, files: tuple[str, ...]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        job_file = write_job(tmp_path, declared(ranks=2, data_workers=0), files)
+        _monitored(job_file, port - 1)
+        launched = launch(job_file)
+        assert launched.wait(60) == ExitCode.MISTAKE
+    assert tells(failure(job_file), "monitoring.port", f"(got 127.0.0.1:{port}: Address already in use)")
+    assert "Traceback" not in (tmp_path / "launch.log").read_text()
+    assert not list((tmp_path / "logs").glob("rank-*"))
 
 
 def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, ...]) -> None:

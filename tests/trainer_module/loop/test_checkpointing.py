@@ -15,6 +15,7 @@ import pytest
 from schemas.backoff import Backoff
 from tests.errors import mentions
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, contents
+from trainer_module.monitoring.training import Metrics
 from trainer_module.snapshot import Snapshot
 
 pytestmark = pytest.mark.slow
@@ -62,6 +63,7 @@ class CountingProgress:
     examples: int = 0
     is_beating: bool = False
     said: list[str] = field(default_factory=list)
+    metrics: Metrics = field(default_factory=Metrics)
 
     def say(self, sentence: str) -> None:
         self.said.append(sentence)

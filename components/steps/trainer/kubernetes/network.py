@@ -13,6 +13,7 @@ from lightkube.resources.core_v1 import Service
 from lightkube.resources.networking_v1 import NetworkPolicy
 
 from components.steps.trainer.kubernetes.run import (
+    CLIENT_LABEL,
     COORDINATOR_PORT,
     DATA_WORKER_PORT,
     DISPATCHER_PORT,
@@ -49,6 +50,8 @@ def _service(run: TrainingRun, component: Component, port: int) -> Service:
 def network_policy(run: TrainingRun) -> NetworkPolicy:
     """Returns a policy that allows only traffic between pods of the run, to a standing input service, and DNS.
 
+    Where the spec has `monitoring`, clients may come in by the ports of the metrics, and by no others.
+
     Data and checkpoints are on volumes, which the node mounts, so storage needs no rule. DNS is allowed to any address:
     no selector matches a cache on the node (NodeLocal DNSCache).
     """
@@ -63,8 +66,24 @@ def network_policy(run: TrainingRun) -> NetworkPolicy:
         metadata=ObjectMeta(name=run.name, labels=run.selector),
         spec=NetworkPolicySpec(
             egress=[NetworkPolicyEgressRule(to=same_run + joined), NetworkPolicyEgressRule(ports=dns)],
-            ingress=[NetworkPolicyIngressRule(from_=same_run)],
+            ingress=[NetworkPolicyIngressRule(from_=same_run), *_scraping(run)],
             podSelector=LabelSelector(matchLabels=run.selector),
             policyTypes=["Ingress", "Egress"],
         ),
     )
+
+
+def _scraping(run: TrainingRun) -> list[NetworkPolicyIngressRule]:
+    """Returns what lets Prometheus in: pods with the label of clients, here or in a namespace with that label."""
+    ports = run.metrics_ports("host")
+    if not ports:
+        return []
+    labelled = LabelSelector(matchLabels={CLIENT_LABEL: "true"})
+    clients = [
+        NetworkPolicyPeer(podSelector=labelled),
+        NetworkPolicyPeer(namespaceSelector=labelled, podSelector=labelled),
+    ]
+    last = ports[-1] if len(ports) > 1 else None
+    return [
+        NetworkPolicyIngressRule(from_=clients, ports=[NetworkPolicyPort(port=ports[0], endPort=last, protocol="TCP")])
+    ]

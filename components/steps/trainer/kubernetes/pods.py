@@ -32,6 +32,7 @@ from components.steps.trainer.kubernetes.run import (
     COORDINATOR_PORT,
     DATA_WORKER_PORT,
     DISPATCHER_PORT,
+    RANKER_ANNOTATION,
     Component,
     TrainingRun,
 )
@@ -78,7 +79,7 @@ def pod_template(
         image=pod_spec.image or run.launch.image,
         command=["python", "-m", *arguments],
         env=[*env, *_environment(pod_spec)],
-        ports=[ContainerPort(name="main", containerPort=_PORTS[component])] if component in _PORTS else None,
+        ports=_ports(run, component),
         resources=_resources(pod_spec),
         securityContext=SecurityContext(
             allowPrivilegeEscalation=False, capabilities=Capabilities(drop=["ALL"]), readOnlyRootFilesystem=True
@@ -111,7 +112,26 @@ def pod_template(
         or None,
         volumes=volumes,
     )
-    return PodTemplateSpec(metadata=ObjectMeta(labels=run.labels(component) | _NO_SIDECAR), spec=template_spec)
+    return PodTemplateSpec(metadata=_metadata(run, component), spec=template_spec)
+
+
+def _ports(run: TrainingRun, component: Component) -> list[ContainerPort] | None:
+    ports = [ContainerPort(name="main", containerPort=_PORTS[component])] if component in _PORTS else []
+    # Named each: Prometheus makes a target of every port that a pod declares, and keeps those of these names.
+    ports += [
+        ContainerPort(name=f"metrics-{number}", containerPort=port)
+        for number, port in enumerate(run.metrics_ports(component))
+    ]
+    return ports or None
+
+
+def _metadata(run: TrainingRun, component: Component) -> ObjectMeta:
+    labels, ports = run.labels(component) | _NO_SIDECAR, run.metrics_ports(component)
+    if not ports:
+        return ObjectMeta(labels=labels)
+    # What usual configurations of Prometheus look for; they scrape one port of a pod.
+    scraped = {"prometheus.io/scrape": "true", "prometheus.io/port": str(ports[0]), "prometheus.io/path": "/metrics"}
+    return ObjectMeta(labels=labels, annotations={**scraped, RANKER_ANNOTATION: run.ranker})
 
 
 def from_field(name: str, path: str) -> EnvVar:

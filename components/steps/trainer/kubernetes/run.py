@@ -12,6 +12,9 @@ RUN_LABEL = "sangam.dev/run"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 INPUT_SERVICE_LABEL = "sangam.dev/input-service"
 """Of the pods of a standing tf.data service, which a training may join: its pods reach no others."""
+RANKER_ANNOTATION = "sangam.dev/ranker"
+CLIENT_LABEL = "sangam.dev/client"
+"""Of pods that may ask servers, and read metrics: Prometheus."""
 DIGEST_ANNOTATION = "sangam.dev/manifests"
 
 DISPATCHER_PORT = 5050
@@ -42,6 +45,8 @@ class TrainingRun:
         cluster: the spec's section.
         job_file: on a volume of all pods.
         servers: number of parameter servers.
+        ranker: name in the spec.
+        metrics_port: of the first process of each pod that serves metrics; None: none does.
     """
 
     name: str
@@ -49,6 +54,8 @@ class TrainingRun:
     cluster: Cluster
     job_file: str
     servers: int = 0
+    ranker: str = ""
+    metrics_port: int | None = None
 
     @property
     def num_hosts(self) -> int:
@@ -62,6 +69,13 @@ class TrainingRun:
         pool: dict[Component, int] = {"dispatcher": 1, "data-worker": workers} if workers else {}
         servers: dict[Component, int] = {"parameter-server": self.servers} if self.servers else {}
         return {"coordinator": 1, "host": self.num_hosts, **servers, **pool}
+
+    def metrics_ports(self, component: Component) -> tuple[int, ...]:
+        """Returns the ports at which the processes of one of these pods serve metrics."""
+        if self.metrics_port is None or component == "coordinator":
+            return ()
+        processes = self.launch.launcher.ranks_per_host if component == "host" else 1
+        return tuple(range(self.metrics_port, self.metrics_port + processes))
 
     @property
     def selector(self) -> dict[str, str]:

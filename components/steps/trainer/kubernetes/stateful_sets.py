@@ -11,6 +11,7 @@ from lightkube.resources.apps_v1 import StatefulSet
 from components.steps.trainer.kubernetes.pods import from_field, pod_template
 from components.steps.trainer.kubernetes.run import DATA_WORKER_PORT, DISPATCHER_PORT, Component, TrainingRun
 from components.steps.trainer.kubernetes.training_pods import parameter_server
+from schemas.contracts.monitoring import EVERYWHERE
 
 _MODULE = "trainer_module.launch.data_service"
 _JOURNAL = "/journal"
@@ -34,11 +35,12 @@ def service_pool(run: TrainingRun) -> list[StatefulSet]:
     workers = run.cluster.own_data_workers
     if not workers:
         return []
+    metrics = _metrics(run)
     # The journal outlives the container, so a restarted dispatcher continues; if its pod is lost, the attempt is.
-    dispatcher = [_MODULE, "dispatcher", "--port", str(DISPATCHER_PORT), "--work-dir", _JOURNAL]
+    dispatcher = [_MODULE, "dispatcher", "--port", str(DISPATCHER_PORT), "--work-dir", _JOURNAL, *metrics]
     advertised = f"$(POD_NAME).{run.service('data-worker')}:{DATA_WORKER_PORT}"
     worker = [_MODULE, "worker", "--dispatcher", run.dispatcher]
-    worker += ["--port", str(DATA_WORKER_PORT), "--advertise", advertised]
+    worker += ["--port", str(DATA_WORKER_PORT), "--advertise", advertised, *metrics]
     return [
         _stateful_set(run, "dispatcher", 1, pod_template(run, "dispatcher", dispatcher, scratch={"journal": _JOURNAL})),
         _stateful_set(
@@ -48,6 +50,12 @@ def service_pool(run: TrainingRun) -> list[StatefulSet]:
             pod_template(run, "data-worker", worker, env=[from_field("POD_NAME", "metadata.name")]),
         ),
     ]
+
+
+def _metrics(run: TrainingRun) -> list[str]:
+    if run.metrics_port is None:
+        return []
+    return ["--metrics-port", str(run.metrics_port), "--metrics-host", EVERYWHERE]
 
 
 def _stateful_set(run: TrainingRun, component: Component, replicas: int, template: PodTemplateSpec) -> StatefulSet:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from components.registry.base import Base
+from schemas.contracts.monitoring import variables
 from schemas.contracts.statistics import FILE_NAME, Statistics
 from schemas.contracts.training_job import TrainJob, read_job, write_job
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import digest
+from schemas.spec.monitoring import Monitoring
 from tests.components.examples.sample_files import write_examples
 from tests.components.steps.trainer.sample_artifacts import EXAMPLES, Artifacts, step_artifacts
 from tests.errors import place_and_value
@@ -139,3 +141,21 @@ def test_a_graph_or_a_base_that_was_changed_is_refused_before_anything_starts(tm
         file.write(" ")
     with pytest.raises(UserError, match=place_and_value("transform_graph", f"(got {FILE_NAME}")):
         _refuse_changed(report(None), inputs)
+
+
+def test_where_metrics_are_served_is_told_by_the_environment_and_decides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from components.steps.trainer.executor import _monitored
+
+    assert _monitored(str(tmp_path), tmp_path / "logs") is None
+    for name, value in variables(Monitoring(port=9400)).items():
+        monkeypatch.setenv(name, value)
+    told = _monitored(str(tmp_path), tmp_path / "logs")
+    assert told
+    assert (told.host, told.port, told.targets) == ("127.0.0.1", 9400, str(tmp_path / "metrics"))
+    in_store = _monitored("s3://bucket/root", tmp_path / "logs")
+    assert in_store
+    assert in_store.targets == str(tmp_path / "logs")
+    job, _, _ = job_of(tmp_path, None)
+    assert job.model_copy(update={"monitoring": told}).digest == job.digest

@@ -1,6 +1,7 @@
 """What a run is made of: valid strictly, as declared, and unprivileged."""
 
 import copy
+import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -68,16 +69,20 @@ def manifests_of(name: str, **cluster: Any) -> list[dict[str, Any]]:
     return [as_dict(each) for each in render(run_of(name, **cluster)).all]
 
 
-def pod_specs(manifests: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def pod_templates(manifests: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for manifest in manifests:
         spec = manifest["spec"]
         match manifest["kind"]:
             case "StatefulSet":
-                yield spec["template"]["spec"]
+                yield spec["template"]
             case "MPIJob":
-                yield from (role["template"]["spec"] for role in spec["mpiReplicaSpecs"].values())
+                yield from (role["template"] for role in spec["mpiReplicaSpecs"].values())
             case "JobSet":
-                yield from (each["template"]["spec"]["template"]["spec"] for each in spec["replicatedJobs"])
+                yield from (each["template"]["spec"]["template"] for each in spec["replicatedJobs"])
+
+
+def pod_specs(manifests: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    yield from (template["spec"] for template in pod_templates(manifests))
 
 
 BOTH = pytest.mark.parametrize("name", sorted(DECLARED))
@@ -238,3 +243,33 @@ def test_names_fit_wherever_they_are_written(ranker: str) -> None:
     assert name.endswith("-0123456789")
     assert "--0123456789" not in name
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+@BOTH
+def test_prometheus_finds_each_process_by_a_port_of_its_own_and_clients_alone_get_in(name: str) -> None:
+    run = dataclasses.replace(run_of(name), ranker=name, metrics_port=9464)
+    manifests = [as_dict(each) for each in render(run).all]
+    ranks = run.launch.launcher.ranks_per_host
+    seen: dict[str, list[int]] = {}
+    for template in pod_templates(manifests):
+        [container] = template["spec"]["containers"]
+        ports = {port["name"]: port["containerPort"] for port in container.get("ports", ())}
+        metrics = [port for label, port in ports.items() if label.startswith("metrics-")]
+        seen[container["name"]] = metrics
+        annotations = template["metadata"].get("annotations", {})
+        assert annotations.get("prometheus.io/port") == ("9464" if metrics else None)
+        assert annotations.get("sangam.dev/ranker") == (name if metrics else None)
+        told = "--metrics-port 9464 --metrics-host 0.0.0.0" in " ".join(container["command"])
+        assert told == (container["name"] in ("dispatcher", "data-worker"))
+    assert seen.pop("coordinator") == []
+    assert seen.pop("host") == list(range(9464, 9464 + ranks))
+    assert set(map(tuple, seen.values())) == {(9464,)}
+    [policy] = [each["spec"] for each in manifests if each["kind"] == "NetworkPolicy"]
+    [own, clients] = policy["ingress"]
+    [ports] = clients["ports"]
+    assert (ports["port"], ports.get("endPort", 9464)) == (9464, 9464 + ranks - 1)
+    assert all(peer["podSelector"]["matchLabels"] == {"sangam.dev/client": "true"} for peer in clients["from"])
+    assert "ports" not in own
+    for manifest in manifests:
+        if manifest["kind"] != "MPIJob" or manifest_schemas.MPIJOB_CRD.exists():
+            assert errors(manifest) == []

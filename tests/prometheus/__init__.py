@@ -1,0 +1,1 @@
+"""A real Prometheus that reads what processes of tests tell."""

@@ -1,0 +1,1 @@
+"""What Prometheus is told of a training: docs/monitoring.md has every metric by name."""
