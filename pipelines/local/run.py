@@ -25,6 +25,7 @@ from pipelines.local.request import RunRequest, run_id
 from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
 from pipelines.local.retention.after_run import clean_after_run
+from pipelines.local.step_log import StepLog
 from pipelines.local.steps import Observer, Step
 from pipelines.local.watched import RunJournal
 from pipelines.provenance import code_folder, git_commit
@@ -106,14 +107,15 @@ def run_locally(
         commit = _open_run(request, run_folder)
         journal.opened(run_folder, commit)
         record, progress = _StepRecord(logs, logs / RUN_LOG), TerminalProgress(console, logs)
-        disk = DiskWatch(request.root)
+        disk, step_log = DiskWatch(request.root), StepLog(run_folder)
         make_pipeline = functools.partial(build or _build_from_spec, request, commit)
         failure: BaseException | None = None
         try:
             if build is None:
                 with stop.raised(), progress.doing("resolving the days"):
                     check_logs(request, utc_now().date())
-            _run(request, run_folder.name, make_pipeline, [journal, disk, record, progress], stop, progress.doing)
+            observers: list[Observer] = [journal, disk, record, step_log, progress]
+            _run(request, run_folder.name, make_pipeline, observers, step_log, stop, progress.doing)
         except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
             # After a stop, other errors are its consequence.
             failure = stop.request or error
@@ -165,6 +167,7 @@ def _run(
     run: str,
     build: Callable[[], Any],
     observers: Sequence[Observer],
+    step_log: StepLog,
     stop: StopSignals,
     doing: Callable[[str], contextlib.AbstractContextManager[None]],
 ) -> None:
@@ -180,6 +183,7 @@ def _run(
             absl.logging.set_verbosity(absl.logging.INFO)
         with doing("building the pipeline"):
             pipeline = build()
+            step_log.planned(component.id for component in pipeline.components)
             recover(metadata_of(pipeline), request.layout.artifacts)
     try:
         with stop.raised():
