@@ -104,10 +104,11 @@ def run_locally(
         journal.opened(run_folder)
         write_spec(run_folder, request.spec)
         say(f"run {run_folder.name}, logs in {logs}", console)
-        commit = _open_run(request, run_folder)
+        commit, step_log = _open_run(request, run_folder), StepLog(run_folder)
+        step_log.began(str(request.date or ""))
         journal.opened(run_folder, commit)
         record, progress = _StepRecord(logs, logs / RUN_LOG), TerminalProgress(console, logs)
-        disk, step_log = DiskWatch(request.root), StepLog(run_folder)
+        disk = DiskWatch(request.root)
         make_pipeline = functools.partial(build or _build_from_spec, request, commit)
         failure: BaseException | None = None
         try:

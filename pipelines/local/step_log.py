@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -39,6 +39,10 @@ class StepLog:
     def __init__(self, run_folder: Path, clock: Callable[[], float] = time.time):
         self._file, self._clock = RunFolder(run_folder).steps, clock
 
+    def began(self, date: str) -> None:
+        """Notes what the run is for: YYYY-MM-DD, or empty."""
+        self._add({"date": date})
+
     def planned(self, nodes: Iterable[str]) -> None:
         """Notes the steps that are to come, in their order."""
         self._add({"planned": list(nodes)})
@@ -57,18 +61,33 @@ class StepLog:
             file.write(json.dumps(line) + "\n")
 
 
+def read_date(run: RunFolder) -> str:
+    """Returns what a run is for, YYYY-MM-DD; empty where the file does not say."""
+    return next((line["date"] for line in _lines(run) if isinstance(line.get("date"), str)), "")
+
+
 def read_steps(run: RunFolder) -> list[StepSoFar]:
     """Returns the steps of a run, in their order; none where the file is not there yet."""
+    steps: dict[str, StepSoFar] = {}
+    for line in _lines(run):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            steps |= _taken(line, steps)
+    return list(steps.values())
+
+
+def _lines(run: RunFolder) -> Iterator[dict[str, Any]]:
     try:
         # What follows the last line's end is still being written.
         lines = run.steps.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
     except OSError:
-        return []
-    steps: dict[str, StepSoFar] = {}
+        return
     for line in lines:
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            steps |= _taken(json.loads(line), steps)
-    return list(steps.values())
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(fields, dict):
+            yield fields
 
 
 def _taken(line: Mapping[str, Any], steps: Mapping[str, StepSoFar]) -> dict[str, StepSoFar]:

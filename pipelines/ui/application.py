@@ -123,8 +123,9 @@ def _allowed(access: Access, pages: Pages) -> Any:
             if not access.is_token(given):
                 _refuse(web.HTTPUnauthorized, "The token is wrong.", "Open the address that `sangam ui` has printed.")
             return _welcome(request, access, pages)
-        authorization, cookie = request.headers.get("Authorization"), request.cookies.get(COOKIE)
-        if not access.allows(authorization=authorization, cookie=cookie):
+        authorization, cookie = request.headers.get("Authorization"), request.cookies.get(_cookie_name(request))
+        # How pages look is no secret, and the page that refuses looks so too.
+        if not request.path.startswith("/static/") and not access.allows(authorization=authorization, cookie=cookie):
             _refuse(
                 web.HTTPUnauthorized,
                 "This server asks for a token.",
@@ -145,8 +146,15 @@ def _welcome(request: web.Request, access: Access, pages: Pages) -> web.Response
         content_type="text/html",
         headers={"Refresh": f"0; url={address}"},
     )
-    response.set_cookie(COOKIE, access.cookie, max_age=_COOKIE_S, httponly=True, samesite="Strict", path="/")
+    response.set_cookie(
+        _cookie_name(request), access.cookie, max_age=_COOKIE_S, httponly=True, samesite="Strict", path="/"
+    )
     return response
+
+
+def _cookie_name(request: web.Request) -> str:
+    # Browsers give a cookie to all ports of a host, where another root may be shown.
+    return f"{COOKIE}_{request.url.port}"
 
 
 def _refuse(kind: type[web.HTTPException], sentence: str, advice: str = "") -> NoReturn:

@@ -36,6 +36,11 @@ class BackfillSoFar:
         return sum(date in done for date in self.asked)
 
     @property
+    def metrics(self) -> dict[str, str]:
+        """The metric of each task that any date has."""
+        return {task: metric.metric for record in self.dates for task, metric in record.tasks.items()}
+
+    @property
     def charts(self) -> list[Markup]:
         """A chart for each task with a value."""
         tasks = dict.fromkeys(task for record in self.dates for task in record.tasks)

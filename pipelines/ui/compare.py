@@ -121,7 +121,7 @@ def data_rows(old: LocalRun, new: LocalRun) -> Iterator[DataRow]:
         return
     for split in dict.fromkeys((*first.days, *second.days)):
         before, after = first.days.get(split, []), second.days.get(split, [])
-        yield DataRow(f"{split} days", _span(before), _span(after), f"{len(after) - len(before):+d}" if before else "")
+        yield DataRow(f"{split} days", _span(before), _span(after), _signed(len(after) - len(before)))
         left, came = sorted({*before} - {*after}), sorted({*after} - {*before})
         if left or came:
             yield DataRow(f"{split} days in one run only", _few(left), _few(came))
@@ -139,7 +139,11 @@ def data_rows(old: LocalRun, new: LocalRun) -> Iterator[DataRow]:
 
 def _counted(what: str, old: int | None, new: int | None) -> DataRow:
     first, second = (f"{value:,}" if value is not None else "–" for value in (old, new))
-    return DataRow(what, first, second, f"{new - old:+,d}" if old is not None and new is not None else "")
+    return DataRow(what, first, second, _signed(new - old) if old is not None and new is not None else "")
+
+
+def _signed(difference: int) -> str:
+    return f"{difference:+,d}".replace("-", "−") if difference else ""
 
 
 def _span(days: Sequence[str]) -> str:

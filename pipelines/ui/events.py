@@ -13,7 +13,7 @@ from pipelines.history.runs import LocalRun
 from pipelines.ui.live import document, point, read_live, read_points, seconds_before, thinned
 
 MAX_LISTENERS = 32
-_EVERY_S = 1.0
+EVERY_S = 1.0
 _PAST_RUNS = 5
 _RETRY_MS = 2000
 
@@ -26,11 +26,11 @@ PastRuns = Callable[[LocalRun, int], list[LocalRun]]
 class Events:
     """All streams of a server. What a run has left is read once a second, however many listen."""
 
-    def __init__(self, find_run: FindRun, past_runs: PastRuns, every_s: float = _EVERY_S):
-        self._find_run, self._past_runs, self._every_s = find_run, past_runs, every_s
+    def __init__(self, find_run: FindRun, past_runs: PastRuns):
+        self._find_run, self._past_runs = find_run, past_runs
         self._num_listeners = 0
         self._known: dict[str, tuple[float, dict[str, Any]]] = {}
-        self._before: dict[str, dict[str, float]] = {}
+        self._before: tuple[str, dict[str, float]] = ("", {})
         self._reading = asyncio.Lock()
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
@@ -70,23 +70,23 @@ class Events:
             await response.write(_event("ended" if is_over else "progress", told))
             if is_over:
                 return
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(EVERY_S)
 
     async def current(self, name: str) -> dict[str, Any]:
         """Returns the document of a run, with the newest points of its curves; at most a second old."""
         async with self._reading:
             read_at, told = self._known.get(name, (-1e9, {}))
-            if time.monotonic() - read_at > 0.9 * self._every_s:
+            if time.monotonic() - read_at > 0.9 * EVERY_S:
                 told = await asyncio.to_thread(self._read, name)
-                self._known = {name: (time.monotonic(), told)} if len(self._known) > MAX_LISTENERS else self._known
-                self._known[name] = (time.monotonic(), told)
+                # Runs of a root are one at a time: the others have ended.
+                self._known = {name: (time.monotonic(), told)}
         return told
 
     def _read(self, name: str) -> dict[str, Any]:
         run = self._find_run(name)
-        if name not in self._before:
-            self._before[name] = seconds_before(self._past_runs(run, _PAST_RUNS))
-        return document(read_live(run, self._before[name]))
+        if name != self._before[0]:
+            self._before = (name, seconds_before(self._past_runs(run, _PAST_RUNS)))
+        return document(read_live(run, self._before[1]))
 
     def _all_points(self, name: str) -> list[dict[str, Any]]:
         return [point(each) for each in thinned(read_points(self._find_run(name)))]

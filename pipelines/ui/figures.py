@@ -38,20 +38,19 @@ def loss_of_two(task: str, old: Sequence[float], new: Sequence[float]) -> Markup
 
 def validation_of_two(what: str, old: Sequence[float | None], new: Sequence[float | None]) -> Markup:
     """Returns a metric of the validation split of both runs by epoch."""
-    chart = Chart(f"Validation {what} by epoch in both runs", x="epoch")
+    chart = Chart(f"Validation {what} by epoch in both runs", x="epoch", y=what.rpartition(" ")[2])
     with chart as axes:
         for values, color, name in ((old, FIRST, _OLD), (new, SECOND, _NEW)):
             known = [np.nan if value is None else value for value in values]
             axes.plot(range(1, len(known) + 1), known, color=color, marker="o", markersize=3, label=name)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        _values_inside(axes)
         _finish(axes, f"{what}: validation", "best")
     return chart.svg
 
 
 def trials(points: Sequence[tuple[int, float, str]], best: Sequence[tuple[int, float]], objective: str) -> Markup:
     """Returns the objective by trial, number, value and state each, and the best value so far."""
-    chart = Chart(f"{objective} by trial, and the best so far", x="trial", width=6.4, height=2.2)
+    chart = Chart(f"{objective} by trial, and the best so far", x="trial", y=objective, width=5.2, height=2.1)
     with chart as axes:
         for state, color, fill in (("done", FIRST, FIRST), ("pruned", MUTED, "none")):
             chosen = [(number, value) for number, value, its in points if its == state]
@@ -61,14 +60,13 @@ def trials(points: Sequence[tuple[int, float, str]], best: Sequence[tuple[int, f
             axes.step(*zip(*best, strict=True), where="post", color=GOOD, linewidth=1.4, label="best so far")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         axes.margins(y=0.15)
-        _values_inside(axes)
-        _finish(axes, objective, "lower right")
+        _finish(axes, "All trials", "lower right")
     return chart.svg
 
 
 def by_day(task: str, points: Sequence[tuple[str, float, bool]], metric: str) -> Markup:
     """Returns a task's metric by day, with whether the model was blessed."""
-    chart = Chart(f"{metric} of {task} by day", width=5.2, height=1.9)
+    chart = Chart(f"{metric} of {task} by day", y=metric, width=5.2, height=1.9)
     with chart as axes:
         axes.plot(range(len(points)), [value for _, value, _ in points], color=MUTED, linewidth=0.8)
         for at, (_, value, is_blessed) in enumerate(points):
@@ -77,17 +75,8 @@ def by_day(task: str, points: Sequence[tuple[str, float, bool]], metric: str) ->
         shown = range(0, len(points), max(1, len(points) // 6))
         axes.set_xticks(list(shown), [points[at][0][5:] for at in shown])
         axes.margins(y=0.25)
-        _values_inside(axes)
-        axes.set_title(f"{task}: {metric}", loc="left")
+        axes.set_title(task, loc="left")
     return chart.svg
-
-
-def _values_inside(axes: Axes) -> None:
-    """Writes the values of the y axis inside the chart, above their lines: a margin for them would be empty."""
-    axes.tick_params(axis="y", direction="in", pad=-2)
-    for label in axes.get_yticklabels():
-        label.set_horizontalalignment("left")
-        label.set_verticalalignment("bottom")
 
 
 def _finish(axes: Axes, title: str, place: str) -> None:

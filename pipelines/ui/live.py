@@ -81,13 +81,19 @@ def read_live(run: LocalRun, before: Mapping[str, float], now: float | None = No
         state=run.state,
         elapsed_s=now - run.started.timestamp() if run.started else None,
         now=now,
-        steps=read_steps(run.folder),
+        steps=read_steps(run.folder) or _ended_steps(run),
         points=read_points(run, newest_bytes=_NEWEST_BYTES),
         silent_s=silent_s,
         says=str(newest) if isinstance(newest, Event) else "",
         memory_bytes=tree_memory_bytes(pid) or None if pid is not None else None,
         before=before,
     )
+
+
+def _ended_steps(run: LocalRun) -> list[StepSoFar]:
+    """Returns the steps of a run of an earlier version, from its summary."""
+    steps = run.summary.steps.items() if run.summary else ()
+    return [StepSoFar(name, step.state, None, step.seconds, step.peak_memory_bytes) for name, step in steps]
 
 
 def read_points(run: LocalRun, *, newest_bytes: int | None = None) -> list[TrainingProgress]:
@@ -129,7 +135,8 @@ def left_s(steps: Sequence[StepSoFar], before: Mapping[str, float], now: float, 
             # What follows the last step of a training, such as the export, is not in its rate.
             total += training_s
         elif step.state == "running":
-            total += max(0.0, before.get(step.name, math.nan) - (now - (step.started_at or now)))
+            # In this order: of a number and NaN, max() returns the first.
+            total += max(before.get(step.name, math.nan) - (now - (step.started_at or now)), 0.0)
         elif step.state == "waiting":
             total += before.get(step.name, math.nan)
     return total if steps else math.nan

@@ -23,7 +23,7 @@ from pipelines.ui.backfills import read_backfills
 from pipelines.ui.compare import compare, read_facts
 from pipelines.ui.live import document, read_live, seconds_before
 from pipelines.ui.runs import TONES, has_page, rows_of, run_before
-from pipelines.ui.searches import read_searches
+from pipelines.ui.searches import columns_of, read_searches
 from schemas.contracts.root import PAGE_FILE, Root, RunFolder
 from schemas.errors import UserError
 
@@ -49,6 +49,13 @@ class Shown:
     address: str = ""
 
 
+def figure(value: float | None, digits: int | None = None) -> str:
+    """Returns a number for a column of them: counts in thousands, all else with four digits, or so many."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if digits is None and abs(value) >= 100 else f"{value:.{4 if digits is None else digits}f}"
+
+
 class Pages:
     """The pages of one root."""
 
@@ -69,7 +76,7 @@ class Pages:
     def _templates(self) -> Environment:
         made = environment()
         made.loader = ChoiceLoader([PackageLoader("pipelines.ui"), PackageLoader("components.reports.page")])
-        made.filters.update(duration=duration)
+        made.filters.update(duration=duration, figure=figure)
         return made
 
     def _render(self, template: str, place: str, **context: Any) -> str:
@@ -159,10 +166,8 @@ class Pages:
         if len(chosen) == 2:
             return Shown(address=f"/compare?a={chosen[0]}&b={chosen[1]}")
         names = query.get("a", chosen[0] if chosen else ""), query.get("b", "")
-        runs = self._all()
-        found = [self.find(name) if name else None for name in names]
-        old, new = found
-        compared = None
+        runs, compared = self._all(), None
+        old, new = (self.find(name) if name else None for name in names)
         if old and new:
             facts, lacks = (Facts(), Facts()), ""
             try:
@@ -170,13 +175,13 @@ class Pages:
             except UserError as error:
                 lacks = str(error)
             compared = compare(old, new, facts, lacks)
-        rows = rows_of(runs, utc_now())[:MOST]
-        by_id = {row.id: row for row in rows_of(runs, utc_now())}
+        rows = rows_of(runs, utc_now())
+        by_id = {row.id: row for row in rows}
         return Shown(
             self._render(
                 "compare.html",
                 "/compare",
-                rows=rows,
+                rows=rows[:MOST],
                 old=by_id.get(names[0]),
                 new=by_id.get(names[1]),
                 compared=compared,
@@ -214,14 +219,16 @@ class Pages:
             raise KeyError(f"There is no search {search} for {ranker} in this root.")
         points = [(trial.number, trial.objective, trial.state) for trial in found.trials if trial.objective is not None]
         chart = figures.trials(points, found.best_so_far, found.objective) if points else None
-        paths = list(dict.fromkeys(path for trial in found.trials for path in trial.values))
+        columns = columns_of(found.trials)
         order = {"running": 0, "done": 1, "pruned": 2, "failed": 3}
         sign = -1.0 if found.is_larger_better else 1.0
         trials = sorted(
             found.trials,
             key=lambda trial: (order.get(trial.state, 4), sign * (trial.objective or 0.0), trial.number),
         )
-        return Shown(self._render("search.html", "/searches", search=found, trials=trials, paths=paths, chart=chart))
+        return Shown(
+            self._render("search.html", "/searches", search=found, trials=trials, columns=columns, chart=chart)
+        )
 
     def backfills(self) -> Shown:
         """Returns all backfills."""

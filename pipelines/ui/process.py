@@ -18,6 +18,8 @@ from schemas.contracts.root import Root
 from schemas.errors import UserError
 
 _BACKLOG = 128
+_GRACE_S = 0.2
+"""Open streams of events never end by themselves. To aiohttp, 0 would mean to wait for them for ever."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -71,8 +73,7 @@ async def _serve(app: web.Application, listener: socket.socket, options: Options
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, stopped.set)
-    # Not 60 s of grace: open streams of events never end by themselves.
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_GRACE_S)
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()

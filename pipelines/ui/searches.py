@@ -3,7 +3,7 @@
 import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipelines.local.lock import is_locked
@@ -85,6 +85,36 @@ class SearchSoFar:
         return sum(trial.state == state for trial in self.trials)
 
 
+@dataclass(frozen=True)
+class Column:
+    """A setting that trials have: its path in the spec, the shortest end of it that no other has, and its kind."""
+
+    path: str
+    short: str
+    is_number: bool
+
+
+def columns_of(trials: Sequence[TrialRow]) -> list[Column]:
+    """Returns the settings of trials, in their order."""
+    paths = list(dict.fromkeys(path for trial in trials for path in trial.values))
+    columns = []
+    for path in paths:
+        parts, words = path.split("."), 1
+        while words < len(parts) and sum(other.split(".")[-words:] == parts[-words:] for other in paths) > 1:
+            words += 1
+        values = [trial.values[path] for trial in trials if path in trial.values]
+        columns.append(Column(path, ".".join(parts[-words:]), all(map(_is_number, values))))
+    return columns
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def read_searches(root: Root) -> list[SearchSoFar]:
     """Returns the searches of a root, the one changed last first."""
     found = [_read(folder) for folder in root.tune("").glob("*/*") if folder.is_dir()]
@@ -94,15 +124,17 @@ def read_searches(root: Root) -> list[SearchSoFar]:
 def _read(folder: Path) -> SearchSoFar:
     is_running, table, best = is_locked(folder), folder / _TABLE_FILE, folder / _BEST_FILE
     objective, trials = _table(table)
-    known = {trial.number for trial in trials if trial.state != "unfinished"}
-    trials = [trial for trial in trials if trial.number in known]
-    trials += [trial for trial in _unfinished(folder, is_running=is_running) if trial.number not in known]
+    by_number = {trial.number: trial for trial in trials}
+    for trial in _unfinished(folder, is_running=is_running):
+        known = by_number.get(trial.number)
+        if known is None or known.state == "unfinished":
+            by_number[trial.number] = replace(trial, values=known.values if known else {})
     changed = [path.stat().st_mtime for path in (folder, table) if path.exists()]
     return SearchSoFar(
         folder.parent.name,
         folder.name,
         objective,
-        tuple(sorted(trials, key=lambda trial: trial.number)),
+        tuple(sorted(by_number.values(), key=lambda trial: trial.number)),
         is_running,
         max(changed),
         best if best.is_file() else None,

@@ -5,7 +5,7 @@
   const main = document.querySelector("main[data-events]");
   const TONES = { ran: "good", cached: "good", running: "live", failed: "bad" };
   const SVG = "http://www.w3.org/2000/svg";
-  const WIDTH = 320, HEIGHT = 150, LEFT = 4, TOP = 8, BOTTOM = 18, MOST_POINTS = 600;
+  const WIDTH = 320, HEIGHT = 150, LEFT = 4, TOP = 18, BOTTOM = 20, MOST_POINTS = 600;
   const notice = document.getElementById("notice");
   let points = [];
 

@@ -169,6 +169,7 @@ def write_running(root: Root, run: str, *, now: float, num_points: int = 60) -> 
     (folder / "spec.json").write_text(json.dumps({"name": RANKER}))
     clock = iter([now - 90, now - 60, now - 30, now - 20.0])
     log = StepLog(folder, clock=lambda: next(clock))
+    log.began("2024-03-09")
     log.planned(STEPS)
     from pipelines.local.steps import Step
 
