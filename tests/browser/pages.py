@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -43,25 +44,62 @@ def look_at(path: Path, *words: str) -> None:
     """Fails unless a file is a page that anybody can read, with these words in it, and asks for nothing outside."""
     assert path.stat().st_size < MOST_BYTES
     with chromium() as browser:
-        for viewport in (_DESK, _PHONE):
-            for scheme in ("light", "dark"):
-                context = browser.new_context(viewport=viewport, color_scheme=scheme)
-                page = context.new_page()
-                told, asked = _listened(page)
-                page.goto(path.as_uri())
-                assert (told, asked) == ([], [path.as_uri()])
-                _check(page, f"{path.name}, {scheme}, {viewport['width']} wide")
-                context.close()
+        look_in_every_way(browser, path.as_uri(), *words)
         page = browser.new_page(viewport=_DESK)
         page.goto(path.as_uri())
-        text = page.inner_text("body")
-        assert not [word for word in words if word not in text], text[:2000]
         _check_keyboard(page)
         took = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
         assert took < _LOAD_MS
 
 
-def _listened(page: Page) -> tuple[list[str], list[str]]:
+def look_in_every_way(browser: Browser, address: str, *words: str, shows: str = "main") -> None:
+    """Fails unless a page is readable by day and night, on a desk and a phone, and asks for nothing outside.
+
+    Args:
+        browser: that is open.
+        address: of a file, or on a server of ours.
+        words: that must be in it.
+        shows: selector of what must be there before it is looked at.
+    """
+    for viewport in (_DESK, _PHONE):
+        for scheme in ("light", "dark"):
+            context = browser.new_context(viewport=viewport, color_scheme=scheme)
+            page = context.new_page()
+            told, asked = listened(page)
+            page.goto(address)
+            page.wait_for_selector(shows)
+            check(page, f"{address}, {scheme}, {viewport['width']} wide")
+            text = page.inner_text("body")
+            assert not [word for word in words if word not in text], text[:2000]
+            assert told == []
+            assert [each for each in asked if not _is_own(each, address)] == []
+            context.close()
+
+
+def _is_own(asked: str, address: str) -> bool:
+    """Says whether a request is for the page itself, or for the server that it is on."""
+    if address.startswith("file:"):
+        return asked == address
+    place = urlsplit(address)
+    return asked.startswith(f"{place.scheme}://{place.netloc}/")
+
+
+def tab_to(page: Page, element: str, most: int = 40) -> None:
+    """Presses Tab until an element, given by its id, has the focus; each stop on the way must be seen."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        found = page.evaluate(
+            "(() => { const at = document.activeElement, box = at.getBoundingClientRect();"
+            " return [at.id, box.width > 0 && box.height > 0, getComputedStyle(at).outlineStyle]; })()"
+        )
+        assert found[1], f"{found[0]} has the focus and no size"
+        assert found[2] != "none", f"{found[0]} does not show that it has the focus"
+        if found[0] == element:
+            return
+    raise AssertionError(f"no way to {element} by the keyboard")
+
+
+def listened(page: Page) -> tuple[list[str], list[str]]:
     """Returns the lists that fill with what the page says on its console and asks for."""
     told: list[str] = []
     asked: list[str] = []
@@ -71,7 +109,8 @@ def _listened(page: Page) -> tuple[list[str], list[str]]:
     return told, asked
 
 
-def _check(page: Page, what: str) -> None:
+def check(page: Page, what: str) -> None:
+    """Fails if a page, with all its details open, is wider than the window, or axe finds something."""
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0, what
     found = Axe().run(page)

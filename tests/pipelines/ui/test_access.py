@@ -13,8 +13,16 @@ TOKEN = "a-token-of-enough-characters"
 
 @pytest.mark.parametrize(
     ("host", "is_own"),
-    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.8.8.8", True), ("0.0.0.0", False), ("::", False)]
-    + [("192.168.1.5", False), ("localhost.example.com", False)],
+    [
+        ("127.0.0.1", True),
+        ("localhost", True),
+        ("::1", True),
+        ("127.8.8.8", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.5", False),
+        ("localhost.example.com", False),
+    ],
 )
 def test_an_address_is_of_this_machine_alone_or_not(host: str, is_own: bool) -> None:
     assert is_loopback(host) is is_own
@@ -22,8 +30,16 @@ def test_an_address_is_of_this_machine_alone_or_not(host: str, is_own: bool) -> 
 
 @pytest.mark.parametrize(
     ("header", "is_known"),
-    [("localhost:8088", True), ("127.0.0.1", True), ("[::1]:80", True), ("LOCALHOST", True)]
-    + [("evil.example", False), ("127.0.0.1.evil.example", False), ("[::1]evil", False), ("", False)],
+    [
+        ("localhost:8088", True),
+        ("127.0.0.1", True),
+        ("[::1]:80", True),
+        ("LOCALHOST", True),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("[::1]evil", False),
+        ("", False),
+    ],
 )
 def test_a_name_that_leads_here_from_elsewhere_is_not_answered_to(header: str, is_known: bool) -> None:
     assert Access(None, any_host=False).knows_host(header) is is_known

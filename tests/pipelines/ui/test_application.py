@@ -123,9 +123,20 @@ def test_two_ticked_runs_are_compared_the_earlier_one_first(root: Root) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/nope", "/runs/nope", "/runs/20200101T000000-1a2b3c4d", f"/searches/small/{'0' * 8}", "/?name=nobody"]
-    + ["/runs/latest", "/runs/..%2f..%2fsummary.json", "/static/..%2fapplication.py", "/static/ui.html"]
-    + ["/compare?a=../../etc&b=..", "/searches/..%2f..%2f/x", "/runs/20240305T020000-1a2b"],
+    [
+        "/nope",
+        "/runs/nope",
+        "/runs/20200101T000000-1a2b3c4d",
+        f"/searches/small/{'0' * 8}",
+        "/?name=nobody",
+        "/runs/latest",
+        "/runs/..%2f..%2fsummary.json",
+        "/static/..%2fapplication.py",
+        "/static/ui.html",
+        "/compare?a=../../etc&b=..",
+        "/searches/..%2f..%2f/x",
+        "/runs/20240305T020000-1a2b",
+    ],
 )
 def test_what_is_not_there_is_a_page_in_the_same_design(root: Root, path: str) -> None:
     [(status, text, headers)] = answers(root, path)

@@ -137,7 +137,8 @@ def test_a_run_under_way_is_read_with_its_memory(tmp_path: Path) -> None:
         os.utime(root.run(RUNNING).logs / "progress.jsonl", (1000.0, 1000.0))
         run = find_run(root.run(RUNNING).path)
         found = read_live(run, seconds_before([find_run(root.run(run_id(NEW)).path)]), now=1001.0)
-        assert found.memory_bytes and found.memory_bytes > 10**6
+        assert found.memory_bytes
+        assert found.memory_bytes > 10**6
     told = document(found)
     assert (run.date, run.state) == ("2024-03-09", "running")
     # Of the cached step there is no usual time.

@@ -82,7 +82,8 @@ def test_a_search_has_its_trials_so_far_and_the_one_under_way(tmp_path: Path) ->
         [found] = read_searches(root)
     assert (found.ranker, found.objective, found.is_running) == ("small", "like auc", True)
     assert [trial.state for trial in found.trials] == ["done", "done", "pruned", "failed", "done", "running"]
-    assert found.best and (found.best.number, found.best.objective) == (1, 0.724)
+    assert found.best
+    assert (found.best.number, found.best.objective) == (1, 0.724)
     assert found.best_so_far == [(0, 0.71), (1, 0.724), (4, 0.724)]
     assert found.trials[5].note.startswith("40 %  4,040 examples/s")
     assert found.trials[5].values["tables.users.dim"] == "32"
