@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from pipelines.commands.options import JsonOption
+
 EPILOG = (
     "Example: sangam ui runs\n\n"
     "Exit codes: 0 it was ended by Ctrl-C or SIGTERM; 2 the root or an option is wrong, or the port is taken."
@@ -26,6 +28,7 @@ def ui(
             "which is printed]",
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Shows a root in the browser: runs and their reports, two runs side by side, the running one live, searches and
     backfills as they go.
@@ -35,4 +38,4 @@ def ui(
     from pipelines.ui.access import read_token
     from pipelines.ui.process import Options, serve
 
-    raise typer.Exit(serve(Options(root, host, port, read_token(token_file, os.environ))))
+    raise typer.Exit(serve(Options(root, host, port, read_token(token_file, os.environ), as_json)))

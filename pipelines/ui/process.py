@@ -1,6 +1,7 @@
 """The server's life: listen, say where, serve until a signal."""
 
 import asyncio
+import json
 import logging
 import secrets
 import signal
@@ -32,12 +33,14 @@ class Options:
         host: address to listen on.
         port: 0: any free one.
         token: that must be shown; None: none on loopback, a new one elsewhere.
+        as_json: what is printed is JSON.
     """
 
     root: Path
     host: str
     port: int
     token: str | None = None
+    as_json: bool = False
 
 
 def serve(options: Options) -> int:
@@ -77,14 +80,20 @@ async def _serve(app: web.Application, listener: socket.socket, options: Options
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
-        address = f"http://{_address(options.host, listener.getsockname()[1])}/"
         # A token that was given is known to whoever gave it: it goes onto no terminal and into no log.
         made = access.token if options.token is None else None
-        say(f"{options.root} is shown at {address}{f'?{TOKEN_FIELD}={made}' if made else ''}")
-        say("Ctrl-C ends it")
+        _announce(options, f"http://{_address(options.host, listener.getsockname()[1])}/", made)
         await stopped.wait()
     finally:
         await runner.cleanup()
+
+
+def _announce(options: Options, address: str, token: str | None) -> None:
+    if options.as_json:
+        print(json.dumps({"root": str(options.root), "address": address, "token": token}), flush=True)
+        return
+    say(f"{options.root} is shown at {address}{f'?{TOKEN_FIELD}={token}' if token else ''}")
+    say("Ctrl-C ends it")
 
 
 def _address(host: str, port: int) -> str:

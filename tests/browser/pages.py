@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +14,9 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 MOST_BYTES = 1_500_000
 _PHONE, _DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 _LOAD_MS = 1000
+_EVERY_WAY = tuple((viewport, scheme) for viewport in (_DESK, _PHONE) for scheme in ("light", "dark"))
+TWO_WAYS = ((_DESK, "light"), (_PHONE, "dark"))
+"""Colors do not depend on the width, nor does what fits depend on the colors."""
 
 
 def lacking() -> str:
@@ -44,7 +47,7 @@ def look_at(path: Path, *words: str) -> None:
     """Fails unless a file is a page that anybody can read, with these words in it, and asks for nothing outside."""
     assert path.stat().st_size < MOST_BYTES
     with chromium() as browser:
-        look_in_every_way(browser, path.as_uri(), *words)
+        look_in_ways(browser, path.as_uri(), *words, ways=_EVERY_WAY)
         page = browser.new_page(viewport=_DESK)
         page.goto(path.as_uri())
         _check_keyboard(page)
@@ -52,7 +55,13 @@ def look_at(path: Path, *words: str) -> None:
         assert took < _LOAD_MS
 
 
-def look_in_every_way(browser: Browser, address: str, *words: str, shows: str = "main") -> None:
+def look_in_ways(
+    browser: Browser,
+    address: str,
+    *words: str,
+    shows: str = "main",
+    ways: Sequence[tuple[ViewportSize, str]] = TWO_WAYS,
+) -> None:
     """Fails unless a page is readable by day and night, on a desk and a phone, and asks for nothing outside.
 
     Args:
@@ -60,20 +69,20 @@ def look_in_every_way(browser: Browser, address: str, *words: str, shows: str = 
         address: of a file, or on a server of ours.
         words: that must be in it.
         shows: selector of what must be there before it is looked at.
+        ways: windows, and the color scheme of each.
     """
-    for viewport in (_DESK, _PHONE):
-        for scheme in ("light", "dark"):
-            context = browser.new_context(viewport=viewport, color_scheme=scheme)
-            page = context.new_page()
-            told, asked = listened(page)
-            page.goto(address)
-            page.wait_for_selector(shows)
-            check(page, f"{address}, {scheme}, {viewport['width']} wide")
-            text = page.inner_text("body")
-            assert not [word for word in words if word not in text], text[:2000]
-            assert told == []
-            assert [each for each in asked if not _is_own(each, address)] == []
-            context.close()
+    for viewport, scheme in ways:
+        context = browser.new_context(viewport=viewport, color_scheme=scheme)
+        page = context.new_page()
+        told, asked = listened(page)
+        page.goto(address)
+        page.wait_for_selector(shows)
+        check(page, f"{address}, {scheme}, {viewport['width']} wide")
+        text = page.inner_text("body")
+        assert not [word for word in words if word not in text], text[:2000]
+        assert told == []
+        assert [each for each in asked if not _is_own(each, address)] == []
+        context.close()
 
 
 def _is_own(asked: str, address: str) -> bool:

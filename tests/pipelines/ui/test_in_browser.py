@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.pages import check, chromium, listened, look_in_every_way, tab_to
+from tests.browser.pages import check, chromium, listened, look_in_ways, tab_to
 from tests.paths import REPOSITORY
 from tests.pipelines.ui.sample_root import (
     FAILED,
@@ -54,13 +54,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ids=["runs", "compare", "search", "backfills", "failed", "report"],
 )
 def test_anybody_can_read_a_page(browser: Browser, address: str, path: str, words: tuple[str, ...]) -> None:
-    look_in_every_way(browser, address + path, *words)
+    look_in_ways(browser, address + path, *words)
 
 
 def test_empty_pages_can_be_read(browser: Browser, tmp_path: Path) -> None:
     with sangam_ui(tmp_path) as (empty, _):
         for path in ("", "backfills"):
-            look_in_every_way(browser, empty + path, f"--root {tmp_path}")
+            look_in_ways(browser, empty + path, f"--root {tmp_path}")
 
 
 def test_two_runs_are_compared_by_the_keyboard_alone(browser: Browser, address: str) -> None:
@@ -117,7 +117,7 @@ def test_a_real_run_is_watched_to_its_end(browser: Browser, tmp_path: Path) -> N
             before = page.locator("[data-live=step]").inner_text()
             expect(page.locator("[data-live=step]")).not_to_have_text(before, timeout=10_000)
             check(page, "live")
-            look_in_every_way(browser, page.url, "2024-03-07", "examples/s", "step", shows="#charts svg polyline")
+            look_in_ways(browser, page.url, "2024-03-07", "examples/s", "step", shows="#charts svg polyline")
             go.touch()
             expect(page.locator("#notice")).to_contain_text("The run has ended", timeout=60_000)
             expect(page.locator("#step-rows .state")).to_have_text(["ran", "ran"])

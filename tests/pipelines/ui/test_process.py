@@ -51,6 +51,15 @@ def test_bound_elsewhere_it_makes_a_token_and_prints_it_once(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_a_program_gets_the_address_as_json(tmp_path: Path) -> None:
+    with sangam_ui(tmp_path, "--json", reads=json.loads) as (told, _):
+        assert set(told) == {"root", "address", "token"}
+        assert told["token"] is None
+        with urllib.request.urlopen(told["address"]) as answer:
+            assert answer.status == 200
+
+
+@pytest.mark.slow
 def test_a_token_that_was_given_is_not_printed(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("a-token-of-enough-characters")
     with sangam_ui(tmp_path, "--token-file", str(tmp_path / "token")) as (address, _):
