@@ -13,23 +13,29 @@ from pipelines.history.difference import Change, changes
 from pipelines.history.runs import LocalRun
 from pipelines.local.outputs import read_outputs
 from pipelines.ui import figures
-from schemas.spec.metrics import direction
+from schemas.spec.metrics import UNCALIBRATED_METRIC, Direction, direction
 
 _SHOWN_DAYS = 4
-_DATA = ("data", "rows")
+_FIRST = ("auc", "rmse")
 _REST = {"code": "Code", "tables": "Rows of the tables", "seconds": "Seconds"}
 _CURVES_OF = {"training": ("trainer", "training"), "evaluation": ("evaluator", "evaluation")}
 
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A metric of a task in both runs; `tone` says whether the second run is better, worse, or neither."""
+    """A metric of a task in both runs.
+
+    Attributes:
+        tone: the second run is better, worse, or neither.
+        is_judged: some of its values are better than others; not of counts and means.
+    """
 
     task: str
     metric: str
     old: float | None
     new: float | None
     tone: Literal["good", "bad", ""]
+    is_judged: bool = True
 
     @property
     def difference(self) -> float | None:
@@ -90,11 +96,14 @@ def compare(old: LocalRun, new: LocalRun, facts: tuple[Facts, Facts], lacks: str
 
 
 def metric_rows(old: LocalRun, new: LocalRun) -> Iterator[MetricRow]:
-    """Yields every metric that either run has."""
+    """Yields every metric that either run has, by task, the one that models are known by first."""
     before, after = _metrics(old), _metrics(new)
-    for task, metric in dict.fromkeys((*before, *after)):
+    tasks = list(dict.fromkeys(task for task, _ in (*before, *after)))
+    known = dict.fromkeys((*before, *after))
+    for task, metric in sorted(known, key=lambda each: (tasks.index(each[0]), each[1] not in _FIRST)):
         values = before.get((task, metric)), after.get((task, metric))
-        yield MetricRow(task, metric, *values, tone=_tone(metric, *values))
+        better = _direction(metric)
+        yield MetricRow(task, metric, *values, tone=_tone(better, *values), is_judged=better is not None)
 
 
 def _metrics(run: LocalRun) -> dict[tuple[str, str], float | None]:
@@ -102,13 +111,16 @@ def _metrics(run: LocalRun) -> dict[tuple[str, str], float | None]:
     return {(name, metric): value for name, task in tasks.items() for metric, value in task.metrics.items()}
 
 
-def _tone(metric: str, old: float | None, new: float | None) -> Literal["good", "bad", ""]:
-    if old is None or new is None or old == new:
-        return ""
+def _direction(metric: str) -> Direction | None:
     try:
-        better = direction(metric)
+        return direction(metric.removeprefix(UNCALIBRATED_METRIC))
     except KeyError:
-        return ""  # A count, or a mean: neither is better.
+        return None
+
+
+def _tone(better: Direction | None, old: float | None, new: float | None) -> Literal["good", "bad", ""]:
+    if better is None or old is None or new is None or old == new:
+        return ""
     if better == "target":
         return "good" if abs(new - 1) < abs(old - 1) else "bad"
     return "good" if (new > old) == (better == "higher") else "bad"

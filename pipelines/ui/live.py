@@ -145,11 +145,14 @@ def left_s(steps: Sequence[StepSoFar], before: Mapping[str, float], now: float, 
 def document(live: Live) -> dict[str, Any]:
     """Returns what a page shows of a run, in words: one place says how numbers are written."""
     training, is_training = live.training, live.is_training
-    training_s = training.left_s if training and is_training else None
+    # A sentence after the numbers says that they hold no longer, as after a lost rank, or while a model is exported.
+    is_current = is_training and not live.says
+    training_s = training.left_s if training and is_current else None
     run_s = left_s(live.steps, live.before, live.now, training_s)
     left, of = (run_s, "of the run") if math.isfinite(run_s) else (training_s, "of the training")
+    is_known = left is not None and live.state == "running"
     is_silent = is_training and live.silent_s > _SILENT_S
-    rate = f"{training.examples_per_s:,.0f}" if training and is_training and not is_silent else _UNKNOWN
+    rate = f"{training.examples_per_s:,.0f}" if training and is_current and not is_silent else _UNKNOWN
     says = f"no step for {duration(live.silent_s)}" if is_silent and not live.says else live.says
     return {
         "state": live.state,
@@ -157,8 +160,8 @@ def document(live: Live) -> dict[str, Any]:
         "share": training.share if training and is_training else 1.0 if training else None,
         "shown": {
             "elapsed": duration(live.elapsed_s) if live.elapsed_s is not None else _UNKNOWN,
-            "left": duration(left) if left is not None and live.state == "running" else _UNKNOWN,
-            "left_of": of if left is not None else "not known yet",
+            "left": duration(left) if is_known and left is not None else _UNKNOWN,
+            "left_of": of if is_known else "not known yet",
             "rate": rate,
             "memory": shown_bytes(live.memory_bytes) if live.memory_bytes else _UNKNOWN,
             "percent": _percent(training, is_training=is_training),

@@ -53,7 +53,11 @@ def figure(value: float | None, digits: int | None = None) -> str:
     """Returns a number for a column of them: counts in thousands, all else with four digits, or so many."""
     if value is None:
         return "–"
-    return f"{value:,.0f}" if digits is None and abs(value) >= 100 else f"{value:.{4 if digits is None else digits}f}"
+    return (
+        f"{value:,.0f}"
+        if digits is None and (value == 0 or abs(value) >= 100)
+        else f"{value:.{4 if digits is None else digits}f}"
+    )
 
 
 class Pages:

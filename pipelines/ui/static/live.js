@@ -5,7 +5,7 @@
   const main = document.querySelector("main[data-events]");
   const TONES = { ran: "good", cached: "good", running: "live", failed: "bad" };
   const SVG = "http://www.w3.org/2000/svg";
-  const WIDTH = 320, HEIGHT = 150, LEFT = 4, TOP = 18, BOTTOM = 20, MOST_POINTS = 600;
+  const HEIGHT = 150, LEFT = 2, TOP = 20, BOTTOM = 24, MOST_POINTS = 600;
   const notice = document.getElementById("notice");
   let points = [];
 
@@ -72,6 +72,8 @@
 
   const draw = (figure, name, unit, known) => {
     const [caption, old] = figure.children;
+    // As many units as pixels, so that letters have their size on any screen.
+    const width = Math.max(caption.clientWidth, 160);
     const newest = known[known.length - 1];
     set(caption.firstElementChild, name);
     set(caption.lastElementChild, `${short(newest[1])}${unit}`);
@@ -79,17 +81,17 @@
     const first = Math.min(...steps), last = Math.max(...steps);
     let low = Math.min(...values), high = Math.max(...values);
     if (low === high) { low -= Math.abs(low) / 10 || 1; high += Math.abs(high) / 10 || 1; }
-    const x = (step) => LEFT + (WIDTH - 2 * LEFT) * (last > first ? (step - first) / (last - first) : 1);
+    const x = (step) => LEFT + (width - 2 * LEFT) * (last > first ? (step - first) / (last - first) : 1);
     const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - (value - low) / (high - low));
     const label = `${name} by step: ${short(newest[1])}${unit} at step ${newest[0].toLocaleString("en")}`;
-    const svg = made("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
-    for (const value of [high, (high + low) / 2, low]) {
-      svg.append(made("line", { x1: LEFT, x2: WIDTH - LEFT, y1: y(value), y2: y(value) }));
-      svg.append(made("text", { x: LEFT, y: y(value) - 3 }, short(value)));
-    }
-    svg.append(made("text", { x: LEFT, y: HEIGHT - 5 }, `step ${first.toLocaleString("en")}`));
-    svg.append(made("text", { x: WIDTH - LEFT, y: HEIGHT - 5, "text-anchor": "end" }, last.toLocaleString("en")));
+    const svg = made("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
     svg.append(made("polyline", { points: known.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`).join(" ") }));
+    for (const value of [high, (high + low) / 2, low]) {
+      svg.prepend(made("line", { x1: LEFT, x2: width - LEFT, y1: y(value), y2: y(value) }));
+      svg.append(made("text", { x: LEFT, y: y(value) - 4 }, short(value)));
+    }
+    svg.append(made("text", { x: LEFT, y: HEIGHT - 6 }, `step ${first.toLocaleString("en")}`));
+    svg.append(made("text", { x: width - LEFT, y: HEIGHT - 6, "text-anchor": "end" }, last.toLocaleString("en")));
     old.replaceWith(svg);
   };
 

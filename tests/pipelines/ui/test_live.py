@@ -93,6 +93,12 @@ def test_a_training_that_is_silent_says_so() -> None:
     assert (told["shown"]["says"], told["shown"]["rate"]) == ("no step for 17 s", "–")
 
 
+def test_a_sentence_after_the_numbers_says_that_they_hold_no_longer() -> None:
+    shown = document(live(says="exporting the model", before={}))["shown"]
+    assert (shown["says"], shown["rate"], shown["left"]) == ("exporting the model", "–", "–")
+    assert document(live(says="exporting the model"))["shown"]["left"] == "40 s"  # As long as it usually takes.
+
+
 def test_of_a_killed_run_nothing_runs() -> None:
     told = document(live(state="killed"))
     assert told["sentence"] == "The run is killed."
