@@ -1,6 +1,7 @@
 """The routes of `sangam ui`, what every answer has, and what an error looks like."""
 
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from importlib import resources
@@ -10,10 +11,11 @@ from aiohttp import web
 
 from pipelines.ui.access import COOKIE, TOKEN_FIELD, Access
 from pipelines.ui.events import Events
-from pipelines.ui.pages import Pages, Shown
+from pipelines.ui.pages import NotHere, Pages, Shown
 from schemas.contracts.root import Root
 from schemas.errors import UserError
 
+_LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 RUN = r"{run:[0-9]{8}T[0-9]{6}-[0-9A-Za-z]+}"
@@ -185,10 +187,19 @@ def _explained(pages: Pages) -> Any:
             sentence, _, advice = (told or _default(error.status, request)).partition("\n")
             headers = {name: error.headers[name] for name in ("Allow", "Retry-After") if name in error.headers}
             return _error(pages, error.status, sentence, advice, headers)
-        except KeyError as error:
-            return _error(pages, 404, str(error.args[0]), "It may have been removed. The list has what there is.", {})
+        except NotHere as error:
+            return _error(pages, 404, str(error), "It may have been removed. The list has what there is.", {})
         except UserError as error:
             return _error(pages, 500, str(error), "", {})
+        except Exception:  # noqa: BLE001 - one page that fails ends no server
+            _LOG.exception("event=page_failed path=%s", request.path)
+            return _error(
+                pages,
+                500,
+                "A file of the root is not as this version writes it.",
+                "The terminal of `sangam ui` has the error.",
+                {},
+            )
 
     return middleware
 

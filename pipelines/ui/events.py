@@ -10,15 +10,17 @@ from typing import Any
 from aiohttp import web
 
 from pipelines.history.runs import LocalRun
-from pipelines.ui.live import document, point, read_live, read_points, seconds_before, thinned
+from pipelines.ui.live import document, memory_of, point, read_live, read_points, seconds_before, thinned
 
 MAX_LISTENERS = 32
 EVERY_S = 1.0
+_MEMORY_EVERY_S = 5.0
+"""The kernel counts the pages of each process for it."""
 _PAST_RUNS = 5
 _RETRY_MS = 2000
 
 FindRun = Callable[[str], LocalRun]
-"""Returns a run of the root by its id; raises KeyError."""
+"""Returns a run of the root by its id; raises `NotHere`."""
 PastRuns = Callable[[LocalRun, int], list[LocalRun]]
 """Returns the runs of the same ranker before one, newest first, at most so many."""
 
@@ -31,6 +33,7 @@ class Events:
         self._num_listeners = 0
         self._known: dict[str, tuple[float, dict[str, Any]]] = {}
         self._before: tuple[str, dict[str, float]] = ("", {})
+        self._memory: tuple[float, int | None] = (-1e9, None)
         self._reading = asyncio.Lock()
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
@@ -86,7 +89,12 @@ class Events:
         run = self._find_run(name)
         if name != self._before[0]:
             self._before = (name, seconds_before(self._past_runs(run, _PAST_RUNS)))
-        return document(read_live(run, self._before[1]))
+        return document(read_live(run, self._before[1], memory=self._memory_of))
+
+    def _memory_of(self, run: LocalRun) -> int | None:
+        if time.monotonic() - self._memory[0] > _MEMORY_EVERY_S:
+            self._memory = (time.monotonic(), memory_of(run))
+        return self._memory[1]
 
     def _all_points(self, name: str) -> list[dict[str, Any]]:
         return [point(each) for each in thinned(read_points(self._find_run(name)))]

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,8 +67,19 @@ class Live:
         return self.training is not None and begun is not None and self.now - self.silent_s >= begun
 
 
-def read_live(run: LocalRun, before: Mapping[str, float], now: float | None = None) -> Live:
-    """Reads what a run has left so far; `before` as in `Live`."""
+def memory_of(run: LocalRun) -> int | None:
+    """Returns the bytes that all processes of a run use; None: it does not run, or not on this machine."""
+    pid = holder_here(run.root.path) if run.state == "running" else None
+    return tree_memory_bytes(pid) or None if pid is not None else None
+
+
+def read_live(
+    run: LocalRun,
+    before: Mapping[str, float],
+    now: float | None = None,
+    memory: Callable[[LocalRun], int | None] = memory_of,
+) -> Live:
+    """Reads what a run has left so far; `before` as in `Live`, `memory` says its memory."""
     now = time.time() if now is None else now
     file = run.folder.logs / PROGRESS_FILE
     newest = read_progress(file)
@@ -76,7 +87,6 @@ def read_live(run: LocalRun, before: Mapping[str, float], now: float | None = No
         silent_s = max(0.0, now - file.stat().st_mtime)
     except OSError:
         silent_s = 0.0
-    pid = holder_here(run.root.path) if run.state == "running" else None
     return Live(
         state=run.state,
         elapsed_s=now - run.started.timestamp() if run.started else None,
@@ -85,7 +95,7 @@ def read_live(run: LocalRun, before: Mapping[str, float], now: float | None = No
         points=read_points(run, newest_bytes=_NEWEST_BYTES),
         silent_s=silent_s,
         says=str(newest) if isinstance(newest, Event) else "",
-        memory_bytes=tree_memory_bytes(pid) or None if pid is not None else None,
+        memory_bytes=memory(run),
         before=before,
     )
 

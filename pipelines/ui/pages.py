@@ -34,6 +34,10 @@ _PAST_RUNS = 5
 _Argument = TypeVar("_Argument")
 
 
+class NotHere(Exception):
+    """What a request names is not in the root; the text says so."""
+
+
 @dataclass(frozen=True)
 class Shown:
     """What a request gets: a page, or where to look instead.
@@ -94,13 +98,13 @@ class Pages:
         """Returns a run by its id.
 
         Raises:
-            KeyError: there is none.
+            NotHere: there is none.
         """
         if self._root.run(name).path.is_dir():
             found = find_run(self._root.run(name).path)
             if found.id == name:
                 return found
-        raise KeyError(f"There is no run {name} in this root.")
+        raise NotHere(f"There is no run {name} in this root.")
 
     def before(self, run: LocalRun, most: int = _PAST_RUNS) -> list[LocalRun]:
         """Returns the runs of the same ranker before one, newest first."""
@@ -115,7 +119,7 @@ class Pages:
         rankers = sorted({run.ranker for run in found if run.ranker})
         ranker = query.get("name") or None
         if ranker is not None and ranker not in rankers:
-            raise KeyError(f"There is no run of {ranker} in this root.")
+            raise NotHere(f"There is no run of {ranker} in this root.")
         asked = query.get("last", "")
         last = min(max(int(asked), 1), MOST) if asked.isascii() and asked.isdigit() else LAST
         of_ranker = [run for run in found if ranker in (None, run.ranker)]
@@ -220,7 +224,7 @@ class Pages:
         """Returns one search."""
         found = next((each for each in read_searches(self._root) if (each.ranker, each.id) == (ranker, search)), None)
         if found is None:
-            raise KeyError(f"There is no search {search} for {ranker} in this root.")
+            raise NotHere(f"There is no search {search} for {ranker} in this root.")
         points = [(trial.number, trial.objective, trial.state) for trial in found.trials if trial.objective is not None]
         chart = figures.trials(points, found.best_so_far, found.objective) if points else None
         columns = columns_of(found.trials)

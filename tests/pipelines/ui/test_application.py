@@ -186,6 +186,14 @@ def test_the_token_is_asked_for_and_becomes_a_cookie(root: Root) -> None:
     served(root, work, Access(TOKEN, any_host=True))
 
 
+def test_a_file_of_another_version_is_an_error_and_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "backfill" / "small").mkdir(parents=True)
+    (tmp_path / "backfill" / "small" / "backfill.json").write_text("[]")
+    (damaged, text, _), (works, *_) = answers(Root(str(tmp_path)), "/backfills", "/searches")
+    assert (damaged, works) == (500, 200)
+    assert "is not a backfill record of this version" in text
+
+
 async def told(stream: Any) -> tuple[str, dict[str, Any]]:
     """Returns the next event: kind, document."""
     while not (line := (await stream.readline()).decode()).startswith("event: "):
