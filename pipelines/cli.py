@@ -31,6 +31,7 @@ from pipelines.commands import (
     show,
     status,
     tune,
+    ui,
     validate,
     version,
     why,
@@ -74,6 +75,7 @@ app.command(epilog=run.EPILOG)(run.run)
 app.command(epilog=backfill.EPILOG)(backfill.backfill)
 app.command(epilog=tune.EPILOG)(tune.tune)
 app.command(epilog=report.EPILOG)(report.report)
+app.command(epilog=ui.EPILOG)(ui.ui)
 app.command(epilog=runs.EPILOG)(runs.runs)
 app.command(epilog=show.EPILOG)(show.show)
 app.command(epilog=why.EPILOG)(why.why)

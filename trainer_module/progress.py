@@ -62,7 +62,13 @@ class StepObserver(Protocol):
 
 
 class Progress:
-    """Writes `heartbeat-<rank>` and, on rank 0, lines of `progress.jsonl`."""
+    """Writes `heartbeat-<rank>` and, on rank 0, lines of `progress.jsonl`.
+
+    Attributes:
+        step: of all ranks together, so far.
+        examples: trained on so far.
+        expected: examples at the end of the training, unless it stops early; 0: not known.
+    """
 
     def __init__(
         self,
@@ -81,8 +87,10 @@ class Progress:
         self.observer = observer
         self._started = self._next_line = self._next_beat = clock()
         self._resumed_examples = 0
+        self._tasks = tuple(job.ranker.tasks)
         self.examples = 0
         self.step = 0
+        self.expected = job.num_train_examples * job.ranker.training.epochs
 
     def resume(self, *, step: int, examples: int) -> None:
         """Sets what was done before; the rate counts what follows."""
@@ -126,7 +134,9 @@ class Progress:
         if self._file and now >= self._next_line:
             self._next_line = now + _PROGRESS_EVERY_S
             told = {"loss": sum(losses), "examples_per_s": round(rate, 1)}
-            self._write({"step": self.step, "examples": self.examples, **told})
+            by_task = dict(zip(self._tasks, losses, strict=True))
+            done = {"step": self.step, "examples": self.examples, "expected": self.expected}
+            self._write({**done, **told, "losses": by_task})
 
     def validated(self, epoch: int, results: Mapping[str, Mapping[str, float]]) -> None:
         """Adds the metrics of the validation split after an epoch, from 0: {task: {metric: value}}."""

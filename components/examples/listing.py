@@ -56,6 +56,10 @@ class Listing(_Closed):
         """Returns the files of a split in the order of the logs; none for a split that there is not."""
         return tuple(file for day in self.splits.get(split, ()) for file in day.files)
 
+    def rows(self, split: str) -> int:
+        """Returns the number of a split's examples."""
+        return sum(day.rows for day in self.splits.get(split, ()))
+
     def days(self) -> Iterator[DayExamples]:
         """Yields all days of splits; one that several have, once."""
         yield from {day.files: day for days in self.splits.values() for day in days}.values()

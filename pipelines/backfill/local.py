@@ -14,7 +14,15 @@ from components.processes.stopping import Stopped, StopSignals
 from components.steps.example_gen.files.local_files import LocalStorage
 from components.steps.example_gen.files.resolve import has_files
 from pipelines.backfill.dates import check_dates
-from pipelines.backfill.record import RECORD_FILE, DateRecord, MetricValue, identity_of, read_record, write_record
+from pipelines.backfill.record import (
+    RECORD_FILE,
+    DateRecord,
+    MetricValue,
+    identity_of,
+    read_record,
+    write_dates,
+    write_record,
+)
 from pipelines.console import say, table
 from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.local.request import RunRequest, check_request
@@ -75,6 +83,7 @@ def run_backfill(backfill: Backfill, console: Console, run_date: RunDate = run_c
     """Runs every date that is not done yet, prints a line for each and a table of all, and returns the exit code."""
     backfill.folder.mkdir(parents=True, exist_ok=True)
     record = read_record(backfill.folder, backfill.request.spec.name)
+    write_dates(backfill.folder, map(str, backfill.dates))
     first, last = backfill.dates[0], backfill.dates[-1]
     say(f"backfill {record.name} {first} to {last}, output in {backfill.folder}", console)
     # A copy: edits during the backfill must not change later dates.

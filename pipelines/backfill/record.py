@@ -1,5 +1,7 @@
 """The record of a backfill, `<root>/backfill/<name>/backfill.json`, rewritten after every date."""
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +14,7 @@ from schemas.files import write_whole
 from schemas.spec import digest
 
 RECORD_FILE = "backfill.json"
+_DATES_FILE = "dates.json"
 
 
 class _Record(BaseModel):
@@ -92,3 +95,16 @@ def write_record(folder: Path, record: Record) -> Path:
     path = folder / RECORD_FILE
     write_whole(path, record.model_dump_json(indent=2) + "\n")
     return path
+
+
+def write_dates(folder: Path, dates: Iterable[str]) -> None:
+    """Notes all dates of the command under way, for those who watch it."""
+    write_whole(folder / _DATES_FILE, json.dumps(list(dates)) + "\n")
+
+
+def read_dates(folder: Path) -> list[str]:
+    """Returns the dates of the last command; empty where an earlier version has left none."""
+    try:
+        return [str(date) for date in json.loads((folder / _DATES_FILE).read_bytes())]
+    except (OSError, ValueError, TypeError):
+        return []

@@ -9,6 +9,7 @@ from pipelines.local.lock import is_locked
 from pipelines.local.noted import noted
 from pipelines.local.result.summary import Summary
 from pipelines.local.retention.rule import started_at
+from pipelines.local.step_log import read_date
 from schemas.contracts.root import SUMMARY_FILE, Root, RunFolder
 from schemas.errors import UserError
 
@@ -49,7 +50,7 @@ class LocalRun:
     @property
     def date(self) -> str:
         """YYYY-MM-DD; empty where there is none."""
-        return (self.summary.date if self.summary else None) or ""
+        return (self.summary.date or "") if self.summary else read_date(self.folder)
 
     def seconds(self, now: datetime.datetime) -> float | None:
         """Returns how long it took, or has taken so far; None: not known."""

@@ -59,6 +59,15 @@ def is_locked(folder: Path) -> bool:
         os.close(fd)
 
 
+def holder_here(folder: Path) -> int | None:
+    """Returns the process that holds a root's lock, if it is one of this machine; None otherwise."""
+    try:
+        pid, _, host = (folder / LOCK_FILE).read_text(encoding="utf-8", errors="replace").strip().partition(" on ")
+    except OSError:
+        return None
+    return int(pid) if host == socket.gethostname() and pid.isdigit() and is_locked(folder) else None
+
+
 def _taken(fd: int, kind: int) -> bool:
     """Takes a lock, unless another process holds it for longer than `is_locked` does."""
     for _ in range(_TRIES):

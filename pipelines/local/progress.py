@@ -26,6 +26,7 @@ _STALE_S = 15.0
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _NODE_WIDTH = 18
 _STARTING = "starting"
+_BAR_WIDTH = 20
 _MARKS = {
     "ran": "[green]done[/]",
     "cached": "[cyan]cached[/]",
@@ -40,6 +41,13 @@ def step_line(step: Step) -> str:
         f"{escape(step.node):<{_NODE_WIDTH}} {step.seconds:8.1f} s {step.peak_memory_bytes / 2**20:8,.0f} MiB  "
         f"{_MARKS[step.state]}"
     )
+
+
+def bar(share: float, width: int = _BAR_WIDTH) -> Text:
+    """Returns a bar that is filled to a share, from 0 to 1, in half characters."""
+    halves = round(2 * width * min(max(share, 0.0), 1.0))
+    full = "━" * (halves // 2) + "╸" * (halves % 2)
+    return Text.assemble((full, "bar.complete"), ("━" * (width - len(full)), "bar.back"))
 
 
 class TerminalProgress:
@@ -97,8 +105,11 @@ class TerminalProgress:
         ) as live:
             for turn in itertools.count():
                 mark = _SPINNER[turn % len(_SPINNER)]
-                line = f"{node:<{_NODE_WIDTH}} {time.monotonic() - started:8.1f} s  {mark}  {self._detail()}"
-                live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+                detail, line = self._detail(), Text(no_wrap=True, overflow="ellipsis")
+                line.append(f"{node:<{_NODE_WIDTH}} {time.monotonic() - started:8.1f} s  {mark}  ")
+                if isinstance(detail, TrainingProgress) and detail.share is not None:
+                    line.append_text(bar(detail.share)).append("  ")
+                live.update(line.append(str(detail)), refresh=True)
                 if self._ended.wait(_REFRESH_S):
                     return
 
@@ -114,7 +125,7 @@ class TerminalProgress:
                 line = f"{node:<{_NODE_WIDTH}} {now - started:8.1f} s  running  {detail}"
                 say(line.rstrip(), self._console)
 
-    def _detail(self) -> Event | str:
+    def _detail(self) -> TrainingProgress | Event | str:
         if self._word:
             return self._word
         with contextlib.suppress(OSError):
@@ -132,4 +143,4 @@ class TerminalProgress:
         progress = read_progress(self._progress_file)
         if isinstance(progress, TrainingProgress) and (silent_s := time.time() - written_at) > _STALE_S:
             return f"step {progress.step:,}, no step for {silent_s:.0f} s"
-        return progress if isinstance(progress, Event) else str(progress or "")
+        return progress or ""

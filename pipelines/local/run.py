@@ -25,6 +25,7 @@ from pipelines.local.request import RunRequest, run_id
 from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.summary import Summary, exit_code, reserve, write_summary
 from pipelines.local.retention.after_run import clean_after_run
+from pipelines.local.step_log import StepLog
 from pipelines.local.steps import Observer, Step
 from pipelines.local.watched import RunJournal
 from pipelines.provenance import code_folder, git_commit
@@ -104,7 +105,8 @@ def run_locally(
         journal.opened(run_folder)
         write_spec(run_folder, request.spec)
         say(f"run {run_folder.name}, logs in {logs}", console)
-        commit = _open_run(request, run_folder)
+        commit, step_log = _open_run(request, run_folder), StepLog(run_folder)
+        step_log.began(str(request.date or ""))
         journal.opened(run_folder, commit)
         record, progress = _StepRecord(logs, logs / RUN_LOG), TerminalProgress(console, logs)
         disk = DiskWatch(request.root)
@@ -114,7 +116,8 @@ def run_locally(
             if build is None:
                 with stop.raised(), progress.doing("resolving the days"):
                     check_logs(request, utc_now().date())
-            _run(request, run_folder.name, make_pipeline, [journal, disk, record, progress], stop, progress.doing)
+            observers: list[Observer] = [journal, disk, record, step_log, progress]
+            _run(request, run_folder.name, make_pipeline, observers, step_log, stop, progress.doing)
         except (Stopped, Exception) as error:  # noqa: BLE001 - the run must leave its summary
             # After a stop, other errors are its consequence.
             failure = stop.request or error
@@ -167,6 +170,7 @@ def _run(
     run: str,
     build: Callable[[], Any],
     observers: Sequence[Observer],
+    step_log: StepLog,
     stop: StopSignals,
     doing: Callable[[str], contextlib.AbstractContextManager[None]],
 ) -> None:
@@ -182,6 +186,7 @@ def _run(
             absl.logging.set_verbosity(absl.logging.INFO)
         with doing("building the pipeline"):
             pipeline = build()
+            step_log.planned(component.id for component in pipeline.components)
             recover(metadata_of(pipeline), request.layout.artifacts)
     try:
         with stop.raised():

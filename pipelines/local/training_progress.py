@@ -1,22 +1,54 @@
 """Reads the progress of a training job."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from pipelines.times import duration
 from trainer_module.progress import newest_lines
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """The newest numbers of training."""
+    """The newest numbers of training.
+
+    Attributes:
+        step: of all ranks together.
+        loss: the sum over the tasks.
+        examples: so far.
+        examples_per_s: since this attempt began.
+        expected: examples at the end; 0: not known.
+        losses: by task; empty in lines of earlier versions.
+    """
 
     step: int
     loss: float
     examples: int
     examples_per_s: float
+    expected: int = 0
+    losses: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float | None:
+        """Part of the training that is done; None: not known."""
+        return min(self.examples / self.expected, 1.0) if self.expected > 0 else None
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until its end at the rate so far, unless it stops early; None: not known."""
+        if self.expected <= 0 or self.examples_per_s <= 0:
+            return None
+        return max(self.expected - self.examples, 0) / self.examples_per_s
 
     def __str__(self) -> str:
-        return f"step {self.step:,} loss {self.loss:.4f} {self.examples_per_s:,.0f} examples/s"
+        rate, where = f"{self.examples_per_s:,.0f} examples/s", f"step {self.step:,} loss {self.loss:.4f}"
+        if self.share is None:
+            return f"{where} {rate}"
+        # What a narrow terminal cuts off stands last.
+        left = f"{duration(self.left_s)} left  " if self.left_s is not None else ""
+        return f"{math.floor(100 * self.share):3d} %  {rate}  {left}{where}"
 
 
 @dataclass(frozen=True)
@@ -32,15 +64,23 @@ class Event:
 def read_progress(path: Path) -> TrainingProgress | Event | None:
     """Returns the newest progress or message; None while there is none."""
     for fields in newest_lines(path):
-        try:
-            if "says" in fields:
-                return Event(str(fields["says"]))
-            return TrainingProgress(
-                step=int(fields["step"]),
-                loss=float(fields["loss"]),
-                examples=int(fields["examples"]),
-                examples_per_s=float(fields["examples_per_s"]),
-            )
-        except (ValueError, KeyError, TypeError):
-            continue
+        if (found := parsed(fields)) is not None:
+            return found
     return None
+
+
+def parsed(fields: Mapping[str, Any]) -> TrainingProgress | Event | None:
+    """Returns what a line says; None for a line of another kind, as after a validation."""
+    try:
+        if "says" in fields:
+            return Event(str(fields["says"]))
+        return TrainingProgress(
+            step=int(fields["step"]),
+            loss=float(fields["loss"]),
+            examples=int(fields["examples"]),
+            examples_per_s=float(fields["examples_per_s"]),
+            expected=int(fields.get("expected", 0)),
+            losses={str(task): float(loss) for task, loss in fields.get("losses", {}).items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

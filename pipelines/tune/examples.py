@@ -125,6 +125,7 @@ def _examples_of(pipeline: Any, run: str) -> Examples:
         validation_files=tuple(map(os.path.abspath, listing.files(VALIDATION))),
         transform_graph=os.path.abspath(transform["transform_graph"].uri),
         days=tuple(report.days.get(TRAIN, ())),
+        num_train_examples=listing.rows(TRAIN),
     )
 
 

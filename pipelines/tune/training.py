@@ -28,6 +28,7 @@ class Examples(FrozenModel):
         validation_files: likewise.
         transform_graph: of Transform.
         days: that are trained on; empty for logs without days.
+        num_train_examples: in `train_files`; 0: not known.
     """
 
     run: str
@@ -35,6 +36,7 @@ class Examples(FrozenModel):
     validation_files: tuple[str, ...]
     transform_graph: str
     days: tuple[str, ...] = ()
+    num_train_examples: int = 0
 
 
 class TrialFailed(Exception):
@@ -140,6 +142,7 @@ def job_of(folder: Path, spec: Spec, examples: Examples) -> TrainJob:
         ranker=ranker,
         spec_digest=digest(ranker),
         train_files=examples.train_files,
+        num_train_examples=examples.num_train_examples,
         validation_files=examples.validation_files,
         transform_graph=examples.transform_graph,
         model_dir="",

@@ -59,6 +59,11 @@ class RunFolder:
         return self.path / "logs"
 
     @property
+    def steps(self) -> Path:
+        """What the run's steps have come to so far, a line each; for those who watch it."""
+        return self.logs / "steps.jsonl"
+
+    @property
     def failures(self) -> Path:
         """Folder of a run on Kubeflow: the reason of every failed step, in a file of the step's name."""
         return self.path / "failures"

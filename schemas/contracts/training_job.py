@@ -60,6 +60,7 @@ class TrainJob(FrozenModel):
         transform: `ahead`: the files of `train_files` hold Transform's examples; `in_pool`: examples of the logs, which
             pass the graph when they are read. What is learned is the same.
         train_files: blocks of examples, see `contracts.example_files`.
+        num_train_examples: in `train_files`, for those who wait; 0: not known.
         validation_files: the same, scored after every epoch; may be empty.
         check_files: blocks of examples of the logs; the ranks score a few, and the exported model must give the same
             scores.
@@ -82,6 +83,7 @@ class TrainJob(FrozenModel):
     spec_digest: str
     transform: Where = "ahead"
     train_files: tuple[str, ...]
+    num_train_examples: int = 0
     validation_files: tuple[str, ...] = ()
     check_files: tuple[str, ...] = ()
     transform_graph: str

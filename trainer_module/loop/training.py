@@ -138,6 +138,7 @@ def _refit(run: Run, checkpointer: Checkpointer, verdict: Verdict) -> None:
         history.refit_from = first
     days = tuple(sorted({*run.manifest.days, *job.refit_days}))
     run.manifest = run.manifest.model_copy(update={"days": days})
+    run.progress.expected = sum(report.examples for report in history.epochs) + passes * history.validated
     _LOG.info("refit passes=%d days=%s", passes, job.refit_days)
     for epoch in range(first, history.refit_from + passes):
         _train_epoch(run, checkpointer, epoch)

@@ -159,6 +159,7 @@ def _job(
         spec_digest=digest(ranker),
         transform="ahead" if transformed else "in_pool",
         train_files=train_files,
+        num_train_examples=files.rows(TRAIN),
         validation_files=_files(files, VALIDATION),
         check_files=_files(raw, EVAL),
         transform_graph=graph,

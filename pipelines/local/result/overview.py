@@ -2,6 +2,7 @@
 
 import datetime
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from components.alerts.refusal import refusal
@@ -11,6 +12,9 @@ from pipelines.local.result.summary import Summary, read_summaries
 from schemas.contracts.root import PAGE_FILE, Root, RunFolder
 from schemas.errors import UserError
 from schemas.files import write_whole
+
+PageOf = Callable[[RunFolder], str | None]
+"""Returns the address of a run's page for a link; None: it has none."""
 
 
 def write_overview(root: Root, output: Path, *, first: datetime.date, ranker: str | None) -> int:
@@ -25,19 +29,40 @@ def write_overview(root: Root, output: Path, *, first: datetime.date, ranker: st
     Raises:
         UserError: there is no such run.
     """
+
+    def page_of(folder: RunFolder) -> str | None:
+        page = folder.path / PAGE_FILE
+        return os.path.relpath(page, output.absolute().parent) if page.exists() else None
+
+    number, page = overview(root, page_of, first=first, ranker=ranker)
+    write_whole(output, page)
+    return number
+
+
+def overview(root: Root, page_of: PageOf, *, first: datetime.date, ranker: str | None) -> tuple[int, str]:
+    """Returns the number of the runs since a day, and their page.
+
+    Args:
+        root: with runs.
+        page_of: where each row leads.
+        first: as in `write_overview`.
+        ranker: likewise.
+
+    Raises:
+        UserError: there is no such run.
+    """
     runs: dict[str, list[OverviewRun]] = {}
     for folder, summary in read_summaries(root):
         day = _day(summary)
         if day >= str(first) and ranker in (None, summary.name):
-            runs.setdefault(summary.name, []).append(_run(folder, summary, day, output))
+            runs.setdefault(summary.name, []).append(_run(folder, summary, day, page_of))
     if not runs:
         which = f" of {ranker}" if ranker else ""
         raise UserError(
             f"{root.runs}: has no finished run{which} since {first}; give another --last, or run a spec first"
         )
     ordered = {name: sorted(runs[name], key=lambda run: (run.date, run.name)) for name in sorted(runs)}
-    write_whole(output, render_overview(ordered, since=str(first)))
-    return sum(map(len, ordered.values()))
+    return sum(map(len, ordered.values())), render_overview(ordered, since=str(first))
 
 
 def newest_day(root: Root) -> datetime.date | None:
@@ -50,8 +75,7 @@ def _day(summary: Summary) -> str:
     return summary.date or f"{started[:4]}-{started[4:6]}-{started[6:]}"
 
 
-def _run(folder: RunFolder, summary: Summary, day: str, output: Path) -> OverviewRun:
-    page = folder.path / PAGE_FILE
+def _run(folder: RunFolder, summary: Summary, day: str, page_of: PageOf) -> OverviewRun:
     withdrawn = None
     if summary.pushed:
         place = Path(summary.pushed.path)
@@ -79,7 +103,7 @@ def _run(folder: RunFolder, summary: Summary, day: str, output: Path) -> Overvie
         total_seconds=summary.total_seconds,
         cost=dict(summary.cost.by_step) if summary.cost else {},
         currency=summary.cost.currency if summary.cost else "",
-        page=os.path.relpath(page, output.absolute().parent) if page.exists() else None,
+        page=page_of(folder),
     )
 
 

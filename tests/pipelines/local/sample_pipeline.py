@@ -1,5 +1,6 @@
 """A pipeline of two quick steps; the second does what the environment's TINY_SECOND says."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import ModelRun
 
 from pipelines.local.request import RunRequest
+from schemas.contracts.training_job import PROGRESS_FILE
 from schemas.errors import UserError
 
 
@@ -36,6 +38,8 @@ def second(read: InputArtifact[ModelRun], written: OutputArtifact[ModelRun]) -> 
             hangs.with_suffix(".new").write_text(str(child.pid))
             hangs.with_suffix(".new").rename(hangs)
             time.sleep(600)
+        case "train":
+            _train(Path(os.environ["SANGAM_LOG_DIR"]) / PROGRESS_FILE, Path(os.environ["TINY_GO"]))
         case "fill":
             with (Path(written.uri) / "large.bin").open("wb") as file:
                 for _ in range(1000):
@@ -45,6 +49,18 @@ def second(read: InputArtifact[ModelRun], written: OutputArtifact[ModelRun]) -> 
         case "mistake":
             raise UserError("data: is wrong (got this); write that")
     (Path(written.uri) / "sum.txt").write_text(str(number + 1))
+
+
+def _train(progress: Path, go: Path) -> None:
+    """Writes what a training tells of itself until a file is there, at most for two minutes."""
+    for step in range(1, 600):
+        losses = {"like": 0.4 + 0.3 * 0.99**step, "share": 0.5 + 0.2 * 0.98**step}
+        done = {"step": step, "examples": 100 * step, "expected": 60_000, "loss": 1.0, "examples_per_s": 500.0}
+        with progress.open("a") as file:
+            file.write(json.dumps({**done, "losses": losses}) + "\n")
+        if go.exists():
+            return
+        time.sleep(0.2)
 
 
 def build_tiny(request: RunRequest, commit: str | None) -> Any:

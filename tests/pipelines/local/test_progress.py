@@ -27,6 +27,28 @@ def test_the_last_whole_line_is_the_progress(tmp_path: Path) -> None:
     assert str(found) == "step 20 loss 0.5000 1,234 examples/s"
 
 
+KNOWN = LINE.replace("}", ', "expected": 20480, "losses": {"like": 0.2, "share": 0.3}}')
+
+
+def test_where_its_end_is_known_a_training_says_how_far_it_is_and_how_long_it_takes(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text(KNOWN)
+    found = read_progress(path)
+    assert isinstance(found, TrainingProgress)
+    assert (found.losses, found.share) == ({"like": 0.2, "share": 0.3}, 0.5)
+    assert str(found) == " 50 %  1,234 examples/s  8 s left  step 20 loss 0.5000"
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"), [(-1.0, "━━━━"), (0.0, "━━━━"), (0.4, "━╸━━"), (0.5, "━━━━"), (1.0, "━━━━"), (2.0, "━━━━")]
+)
+def test_a_bar_is_filled_in_halves_of_a_character(share: float, drawn: str) -> None:
+    found = progress.bar(share, width=4)
+    assert found.plain == drawn
+    filled = sum(span.end - span.start for span in found.spans if span.style == "bar.complete")
+    assert filled == {-1.0: 0, 0.0: 0, 0.4: 2, 0.5: 2, 1.0: 4, 2.0: 4}[share]
+
+
 def test_there_is_no_progress_without_a_file_or_a_whole_line(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     assert read_progress(path) is None
@@ -125,6 +147,19 @@ def test_on_a_terminal_the_running_step_is_shown_and_replaced(tmp_path: Path, mo
         pass
     observer.step_ended(Step("trainer", "failed", 1.0, 0))
     assert "failed" in shown.getvalue().splitlines()[-1]
+
+
+def test_on_a_terminal_a_training_has_a_bar_and_the_time_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_REFRESH_S", 0.01)
+    shown = io.StringIO()
+    observer = TerminalProgress(Console(file=shown, force_terminal=True, width=100, color_system=None), tmp_path)
+    observer.step_started("trainer")
+    (tmp_path / "progress.jsonl").write_text(KNOWN)
+    deadline = time.monotonic() + 10
+    while "8 s left" not in shown.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    observer.step_ended(Step("trainer", "ran", 1.0, 0))
+    assert "━━━━━━━━━━━━━━━━━━━━   50 %  1,234 examples/s  8 s left  step 20" in shown.getvalue()
 
 
 def test_a_step_that_waits_for_logs_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

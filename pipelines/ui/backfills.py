@@ -1,0 +1,82 @@
+"""Backfills as they go, read from their records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from pipelines.backfill.record import RECORD_FILE, DateRecord, read_dates, read_record
+from pipelines.local.lock import is_locked
+from pipelines.ui import figures
+from schemas.contracts.root import Root
+
+_TONES = {"blessed": "good", "rejected": "warn", "skipped": "mute"}
+
+
+@dataclass(frozen=True)
+class BackfillSoFar:
+    """The backfills of a ranker.
+
+    Attributes:
+        ranker: name.
+        dates: that are done, in order.
+        asked: all dates of the last command; empty: not known.
+        current: the date under way; None: none is.
+    """
+
+    ranker: str
+    dates: tuple[DateRecord, ...]
+    asked: tuple[str, ...] = ()
+    current: str | None = None
+
+    @property
+    def num_done(self) -> int:
+        """Dates of the last command that are done."""
+        done = {record.date for record in self.dates}
+        return sum(date in done for date in self.asked)
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """The metric of each task that any date has."""
+        return {task: metric.metric for record in self.dates for task, metric in record.tasks.items()}
+
+    @property
+    def charts(self) -> list[Markup]:
+        """A chart for each task with a value."""
+        tasks = dict.fromkeys(task for record in self.dates for task in record.tasks)
+        return [chart for task in tasks if (chart := _chart(task, self.dates)) is not None]
+
+    @staticmethod
+    def tone(record: DateRecord) -> str:
+        """What the color of a date's verdict means."""
+        return _TONES[record.state]
+
+
+def read_backfills(root: Root) -> list[BackfillSoFar]:
+    """Returns the backfills of a root, by ranker.
+
+    Raises:
+        UserError: a record is of another version.
+    """
+    return [_read(root, folder.name) for folder in sorted(root.backfill("").glob("*")) if folder.is_dir()]
+
+
+def _read(root: Root, ranker: str) -> BackfillSoFar:
+    folder = root.backfill(ranker)
+    dates = tuple(read_record(folder, ranker).dates.values())
+    logs = sorted(folder.glob("*-*-*.log"), key=lambda path: path.stat().st_mtime)
+    record = folder / RECORD_FILE
+    # A date that has ended is noted after the last line of its log.
+    is_noted = not logs or (record.exists() and record.stat().st_mtime >= logs[-1].stat().st_mtime)
+    current = None if is_noted or not is_locked(root.path) else logs[-1].stem
+    return BackfillSoFar(ranker, dates, tuple(read_dates(folder)), current)
+
+
+def _chart(task: str, dates: Sequence[DateRecord]) -> Markup | None:
+    known = [
+        (record.date, metric.value, record.state == "blessed", metric.metric)
+        for record in dates
+        if (metric := record.tasks.get(task)) is not None and metric.value is not None
+    ]
+    points = [(date, value, is_blessed) for date, value, is_blessed, _ in known if value is not None]
+    return figures.by_day(task, points, known[0][3]) if points else None

@@ -1,0 +1,240 @@
+"""What is known of a run while it goes on: its steps, its training, its memory, and the time that is left."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.history.runs import LocalRun
+from pipelines.local.lock import holder_here
+from pipelines.local.memory import tree_memory_bytes
+from pipelines.local.step_log import StepSoFar, read_steps
+from pipelines.local.training_progress import Event, TrainingProgress, parsed, read_progress
+from pipelines.times import duration
+from schemas.contracts.training_job import PROGRESS_FILE
+from schemas.quantities import shown_bytes
+
+MAX_POINTS = 300
+"""Of the curves of a training that has gone on for long."""
+_SILENT_S = 15.0
+"""Ranks report every 2 s; an older rate is out of date."""
+_ENDED = ("ran", "cached", "failed", "stopped")
+_UNKNOWN = "–"
+_NEWEST_BYTES = 16_384
+
+
+@dataclass(frozen=True)
+class Live:
+    """A run at one moment.
+
+    Attributes:
+        state: as in `sangam runs`.
+        elapsed_s: since its start.
+        steps: in their order; empty until they are known.
+        points: newest numbers of the training, in their order; empty before the first.
+        silent_s: since they were written.
+        says: what the training or the step says in words; empty for nothing.
+        memory_bytes: of all processes of the run; None: they are not on this machine.
+        before: seconds of each step when it last ran, in earlier runs of the ranker.
+    """
+
+    state: str
+    elapsed_s: float | None
+    now: float
+    steps: Sequence[StepSoFar] = ()
+    points: Sequence[TrainingProgress] = ()
+    silent_s: float = 0.0
+    says: str = ""
+    memory_bytes: int | None = None
+    before: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def training(self) -> TrainingProgress | None:
+        """The newest numbers of the training."""
+        return self.points[-1] if self.points else None
+
+    @property
+    def running(self) -> StepSoFar | None:
+        """The step under way."""
+        return next((step for step in self.steps if step.state == "running"), None)
+
+    @property
+    def is_training(self) -> bool:
+        """The numbers of the training are of the step under way."""
+        begun = self.running.started_at if self.running else None
+        return self.training is not None and begun is not None and self.now - self.silent_s >= begun
+
+
+def memory_of(run: LocalRun) -> int | None:
+    """Returns the bytes that all processes of a run use; None: it does not run, or not on this machine."""
+    pid = holder_here(run.root.path) if run.state == "running" else None
+    return tree_memory_bytes(pid) or None if pid is not None else None
+
+
+def read_live(
+    run: LocalRun,
+    before: Mapping[str, float],
+    now: float | None = None,
+    memory: Callable[[LocalRun], int | None] = memory_of,
+) -> Live:
+    """Reads what a run has left so far; `before` as in `Live`, `memory` says its memory."""
+    now = time.time() if now is None else now
+    file = run.folder.logs / PROGRESS_FILE
+    newest = read_progress(file)
+    try:
+        silent_s = max(0.0, now - file.stat().st_mtime)
+    except OSError:
+        silent_s = 0.0
+    return Live(
+        state=run.state,
+        elapsed_s=now - run.started.timestamp() if run.started else None,
+        now=now,
+        steps=read_steps(run.folder) or _ended_steps(run),
+        points=read_points(run, newest_bytes=_NEWEST_BYTES),
+        silent_s=silent_s,
+        says=str(newest) if isinstance(newest, Event) else "",
+        memory_bytes=memory(run),
+        before=before,
+    )
+
+
+def _ended_steps(run: LocalRun) -> list[StepSoFar]:
+    """Returns the steps of a run of an earlier version, from its summary."""
+    steps = run.summary.steps.items() if run.summary else ()
+    return [StepSoFar(name, step.state, None, step.seconds, step.peak_memory_bytes) for name, step in steps]
+
+
+def read_points(run: LocalRun, *, newest_bytes: int | None = None) -> list[TrainingProgress]:
+    """Returns the numbers of a training in their order: all, or those in the last bytes of the file."""
+    try:
+        with (run.folder.logs / PROGRESS_FILE).open("rb") as file:
+            if newest_bytes is not None:
+                size = file.seek(0, 2)
+                file.seek(max(0, size - newest_bytes))
+            lines = file.read().decode(errors="replace").split("\n")[:-1]
+    except OSError:
+        return []
+    return list(_numbers(lines))
+
+
+def _numbers(lines: Iterable[str]) -> Iterator[TrainingProgress]:
+    for line in lines:
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            continue
+        found = parsed(fields) if isinstance(fields, dict) else None
+        if isinstance(found, TrainingProgress):
+            yield found
+
+
+def left_s(steps: Sequence[StepSoFar], before: Mapping[str, float], now: float, training_s: float | None) -> float:
+    """Returns the seconds until a run ends; NaN: nothing says.
+
+    Args:
+        steps: of the run.
+        before: seconds of each step when it last ran.
+        now: seconds since 1970.
+        training_s: what is left of the training, where that is the step under way.
+    """
+    total = 0.0
+    for step in steps:
+        if step.state == "running" and training_s is not None:
+            # What follows the last step of a training, such as the export, is not in its rate.
+            total += training_s
+        elif step.state == "running":
+            # In this order: of a number and NaN, max() returns the first.
+            total += max(before.get(step.name, math.nan) - (now - (step.started_at or now)), 0.0)
+        elif step.state == "waiting":
+            total += before.get(step.name, math.nan)
+    return total if steps else math.nan
+
+
+def document(live: Live) -> dict[str, Any]:
+    """Returns what a page shows of a run, in words: one place says how numbers are written."""
+    training, is_training = live.training, live.is_training
+    # A sentence after the numbers says that they hold no longer, as after a lost rank, or while a model is exported.
+    is_current = is_training and not live.says
+    training_s = training.left_s if training and is_current else None
+    run_s = left_s(live.steps, live.before, live.now, training_s)
+    left, of = (run_s, "of the run") if math.isfinite(run_s) else (training_s, "of the training")
+    is_known = left is not None and live.state == "running"
+    is_silent = is_training and live.silent_s > _SILENT_S
+    rate = f"{training.examples_per_s:,.0f}" if training and is_current and not is_silent else _UNKNOWN
+    says = f"no step for {duration(live.silent_s)}" if is_silent and not live.says else live.says
+    return {
+        "state": live.state,
+        "sentence": _sentence(live),
+        "share": training.share if training and is_training else 1.0 if training else None,
+        "shown": {
+            "elapsed": duration(live.elapsed_s) if live.elapsed_s is not None else _UNKNOWN,
+            "left": duration(left) if is_known and left is not None else _UNKNOWN,
+            "left_of": of if is_known else "not known yet",
+            "rate": rate,
+            "memory": shown_bytes(live.memory_bytes) if live.memory_bytes else _UNKNOWN,
+            "percent": _percent(training, is_training=is_training),
+            "step": f"step {training.step:,}" if training else "has not begun",
+            "says": says if live.state == "running" else "",
+        },
+        "steps": [_step(step, live) for step in live.steps],
+        "points": [point(each) for each in live.points],
+    }
+
+
+def _sentence(live: Live) -> str:
+    """Returns what a screen reader says; it changes with a step, not with every number."""
+    done = sum(step.state in _ENDED for step in live.steps)
+    if live.state != "running":
+        return f"The run is {live.state}."
+    if live.running is None:
+        return "The run is starting." if not done else f"{done} of {len(live.steps)} steps are done."
+    return f"{live.running.name} is running; {done} of {len(live.steps)} steps are done."
+
+
+def _percent(training: TrainingProgress | None, *, is_training: bool) -> str:
+    if training is None:
+        return _UNKNOWN
+    if not is_training:
+        return "done"
+    return f"{math.floor(100 * training.share)} %" if training.share is not None else _UNKNOWN
+
+
+def _step(step: StepSoFar, live: Live) -> dict[str, Any]:
+    state = step.state
+    if state == "running" and live.state != "running":
+        state = "stopped"  # Nobody was left to write its end.
+    seconds = step.seconds
+    if seconds is None and state == "running":
+        seconds = max(0.0, live.now - (step.started_at or live.now))
+    usual = live.before.get(step.name)
+    return {
+        "name": step.name,
+        "state": state,
+        "time": duration(seconds) if seconds is not None else "",
+        "usual": duration(usual) if usual is not None else "",
+        "memory": shown_bytes(step.peak_memory_bytes) if step.peak_memory_bytes else "",
+    }
+
+
+def point(progress: TrainingProgress) -> dict[str, Any]:
+    """Returns a point of the curves; what is not finite is left out."""
+    losses = {task: loss for task, loss in progress.losses.items() if math.isfinite(loss)}
+    return {"step": progress.step, "rate": progress.examples_per_s, "losses": losses}
+
+
+def thinned(points: Sequence[TrainingProgress], most: int = MAX_POINTS) -> list[TrainingProgress]:
+    """Returns at most so many points, evenly spaced, the newest among them."""
+    step = max(1, math.ceil(len(points) / most))
+    return list(points[::-1][::step][::-1])
+
+
+def seconds_before(runs: Iterable[LocalRun]) -> dict[str, float]:
+    """Returns the seconds of each step when it last ran in these runs, newest first; cached steps say nothing."""
+    found: dict[str, float] = {}
+    for run in runs:
+        for name, step in run.summary.steps.items() if run.summary else ():
+            if step.state == "ran":
+                found.setdefault(name, step.seconds)
+    return found

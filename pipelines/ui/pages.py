@@ -1,0 +1,243 @@
+"""The pages: each reads the root and fills a template."""
+
+import asyncio
+import datetime
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+from multidict import MultiMapping
+
+from components.reports.page.environment import environment
+from components.reports.page.facts import Facts
+from pipelines.history.runs import LocalRun, find_run, read_runs
+from pipelines.history.verdict import reason_of, verdict
+from pipelines.local.result.overview import newest_day, overview
+from pipelines.times import duration, utc_now
+from pipelines.ui import figures
+from pipelines.ui.backfills import read_backfills
+from pipelines.ui.compare import compare, read_facts
+from pipelines.ui.live import document, read_live, seconds_before
+from pipelines.ui.runs import TONES, has_page, rows_of, run_before
+from pipelines.ui.searches import columns_of, read_searches
+from schemas.contracts.root import PAGE_FILE, Root, RunFolder
+from schemas.errors import UserError
+
+LAST, MOST = 50, 1000
+"""Runs that the list has, and at most."""
+_OVERVIEW_DAYS = 30
+_PAST_RUNS = 5
+_Argument = TypeVar("_Argument")
+
+
+class NotHere(Exception):
+    """What a request names is not in the root; the text says so."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a request gets: a page, or where to look instead.
+
+    Attributes:
+        text: HTML.
+        is_report: a page that is a file too, with its style in it.
+        address: that the browser is sent to; empty: none.
+    """
+
+    text: str = ""
+    is_report: bool = False
+    address: str = ""
+
+
+def figure(value: float | None, digits: int | None = None) -> str:
+    """Returns a number for a column of them: counts in thousands, all else with four digits, or so many."""
+    if value is None:
+        return "–"
+    return (
+        f"{value:,.0f}"
+        if digits is None and (value == 0 or abs(value) >= 100)
+        else f"{value:.{4 if digits is None else digits}f}"
+    )
+
+
+class Pages:
+    """The pages of one root."""
+
+    def __init__(self, root: Root):
+        self._root = root
+        # One at a time: Matplotlib draws in one thread only.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="pages")
+
+    def close(self) -> None:
+        """Lets the last page be finished by nobody."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def work(self, make: Callable[[_Argument], Shown], argument: _Argument) -> Shown:
+        """Makes a page beside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, make, argument)
+
+    @cached_property
+    def _templates(self) -> Environment:
+        made = environment()
+        made.loader = ChoiceLoader([PackageLoader("pipelines.ui"), PackageLoader("components.reports.page")])
+        made.filters.update(duration=duration, figure=figure)
+        return made
+
+    def _render(self, template: str, place: str, **context: Any) -> str:
+        return self._templates.get_template(template).render(root=self._root.uri, place=place, **context)
+
+    def message(self, title: str, sentence: str, advice: str, link: tuple[str, str]) -> str:
+        """Returns a page that says one thing."""
+        return self._render("message.html", "", title=title, sentence=sentence, advice=advice, link=link)
+
+    def find(self, name: str) -> LocalRun:
+        """Returns a run by its id.
+
+        Raises:
+            NotHere: there is none.
+        """
+        if self._root.run(name).path.is_dir():
+            found = find_run(self._root.run(name).path)
+            if found.id == name:
+                return found
+        raise NotHere(f"There is no run {name} in this root.")
+
+    def before(self, run: LocalRun, most: int = _PAST_RUNS) -> list[LocalRun]:
+        """Returns the runs of the same ranker before one, newest first."""
+        return [other for other in self._all(run.ranker) if other.id < run.id][:most]
+
+    def _all(self, ranker: str | None = None, limit: int | None = None) -> list[LocalRun]:
+        return read_runs(self._root.path, ranker, limit) if self._root.runs.is_dir() else []
+
+    def runs(self, query: Mapping[str, str]) -> Shown:
+        """Returns the list of runs."""
+        found = self._all()
+        rankers = sorted({run.ranker for run in found if run.ranker})
+        ranker = query.get("name") or None
+        if ranker is not None and ranker not in rankers:
+            raise NotHere(f"There is no run of {ranker} in this root.")
+        asked = query.get("last", "")
+        last = min(max(int(asked), 1), MOST) if asked.isascii() and asked.isdigit() else LAST
+        of_ranker = [run for run in found if ranker in (None, run.ranker)]
+        rows = rows_of(of_ranker, utc_now())[:last]
+        running = next((run for run in found if run.state == "running"), None)
+        live = document(read_live(running, seconds_before(self.before(running)))) if running else None
+        return Shown(
+            self._render(
+                "runs.html",
+                "/",
+                rows=rows,
+                rankers=rankers,
+                ranker=ranker,
+                more=len(of_ranker) - len(rows),
+                last=last,
+                running=running,
+                live=live,
+            )
+        )
+
+    def run(self, name: str) -> Shown:
+        """Returns the report of a run; of one that has none, what is known of it."""
+        run = self.find(name)
+        if not has_page(run):
+            return self.live(name)
+        text = Path(run.folder.path, PAGE_FILE).read_text(encoding="utf-8")
+        before = run_before(run, self.before(run, 1))
+        return Shown(self._with_way_back(text, run, before), is_report=True)
+
+    def live(self, name: str) -> Shown:
+        """Returns the page of a run that goes on, or has left no report."""
+        run = self.find(name)
+        told = document(read_live(run, seconds_before(self.before(run))))
+        reason = None if run.state in ("running", "succeeded") else reason_of(run)
+        return Shown(
+            self._render(
+                "run.html",
+                "",
+                run=run,
+                tone=TONES[run.state],
+                tones=TONES,
+                live=told,
+                reason=reason,
+                verdict=verdict(run),
+                has_page=has_page(run),
+            )
+        )
+
+    def compare(self, query: MultiMapping[str]) -> Shown:
+        """Returns two runs side by side, or the choice of two."""
+        chosen = sorted(set(query.getall("run", [])))
+        if len(chosen) == 2:
+            return Shown(address=f"/compare?a={chosen[0]}&b={chosen[1]}")
+        names = query.get("a", chosen[0] if chosen else ""), query.get("b", "")
+        runs, compared = self._all(), None
+        old, new = (self.find(name) if name else None for name in names)
+        if old and new:
+            facts, lacks = (Facts(), Facts()), ""
+            try:
+                facts = read_facts(old, new)
+            except UserError as error:
+                lacks = str(error)
+            compared = compare(old, new, facts, lacks)
+        rows = rows_of(runs, utc_now())
+        by_id = {row.id: row for row in rows}
+        return Shown(
+            self._render(
+                "compare.html",
+                "/compare",
+                rows=rows[:MOST],
+                old=by_id.get(names[0]),
+                new=by_id.get(names[1]),
+                compared=compared,
+                num_chosen=len(chosen),
+            )
+        )
+
+    def overview(self) -> Shown:
+        """Returns what `sangam report` draws."""
+        newest = newest_day(self._root) if self._root.runs.is_dir() else None
+        if newest is None:
+            return Shown(self._render("overview_empty.html", "/overview"))
+        first = newest - datetime.timedelta(days=_OVERVIEW_DAYS - 1)
+
+        def page_of(folder: RunFolder) -> str:
+            return f"/runs/{folder.path.name}"
+
+        _, text = overview(self._root, page_of, first=first, ranker=None)
+        return Shown(self._with_way_back(text, None, None), is_report=True)
+
+    def _with_way_back(self, text: str, run: LocalRun | None, before: LocalRun | None) -> str:
+        """Returns a page that is a file too, with links to the others; without a script it stays."""
+        head, found, rest = text.partition("<header>")
+        links = self._render("way_back.html", "/overview" if run is None else "", run=run, before=before)
+        return f"{head}{links}{found}{rest}" if found else text
+
+    def searches(self) -> Shown:
+        """Returns the list of searches."""
+        return Shown(self._render("searches.html", "/searches", searches=read_searches(self._root)))
+
+    def search(self, ranker: str, search: str) -> Shown:
+        """Returns one search."""
+        found = next((each for each in read_searches(self._root) if (each.ranker, each.id) == (ranker, search)), None)
+        if found is None:
+            raise NotHere(f"There is no search {search} for {ranker} in this root.")
+        points = [(trial.number, trial.objective, trial.state) for trial in found.trials if trial.objective is not None]
+        chart = figures.trials(points, found.best_so_far, found.objective) if points else None
+        columns = columns_of(found.trials)
+        order = {"running": 0, "done": 1, "pruned": 2, "failed": 3}
+        sign = -1.0 if found.is_larger_better else 1.0
+        trials = sorted(
+            found.trials,
+            key=lambda trial: (order.get(trial.state, 4), sign * (trial.objective or 0.0), trial.number),
+        )
+        return Shown(
+            self._render("search.html", "/searches", search=found, trials=trials, columns=columns, chart=chart)
+        )
+
+    def backfills(self) -> Shown:
+        """Returns all backfills."""
+        return Shown(self._render("backfills.html", "/backfills", backfills=read_backfills(self._root)))

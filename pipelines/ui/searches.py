@@ -1,0 +1,173 @@
+"""Searches of `sangam tune` as they go, read from what a search writes after each trial."""
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pipelines.local.lock import is_locked
+from pipelines.local.training_progress import read_progress
+from schemas.contracts.root import Root
+from schemas.contracts.training_job import PROGRESS_FILE
+
+_TABLE_FILE, _TRIALS, _BEST_FILE = "trials.csv", "trials", "best.yaml"
+_BEFORE = ("trial", "state")
+_AFTER = ("epoch", "seconds", "starts")
+_METRICS = (".auc", ".rmse")
+_TONES = {"done": "good", "pruned": "mute", "failed": "bad", "running": "live", "unfinished": "mute"}
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One trial; numbers as the search has written them, and None where there are none."""
+
+    number: int
+    state: str
+    objective: float | None = None
+    epoch: str = ""
+    seconds: float | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def tone(self) -> str:
+        """What the color of its state means."""
+        return _TONES.get(self.state, "mute")
+
+
+@dataclass(frozen=True)
+class SearchSoFar:
+    """A search.
+
+    Attributes:
+        ranker: name.
+        id: of its folder.
+        objective: what trials are compared by; empty before the first has ended.
+        trials: in their order.
+        is_running: a process holds its lock.
+        changed_at: seconds since 1970.
+        best_spec: path of the best spec; None: there is none yet.
+    """
+
+    ranker: str
+    id: str
+    objective: str
+    trials: tuple[TrialRow, ...]
+    is_running: bool
+    changed_at: float
+    best_spec: Path | None = None
+
+    @property
+    def is_larger_better(self) -> bool:
+        """Whether the best trial has the largest value."""
+        return not self.objective.endswith("rmse")
+
+    @property
+    def best(self) -> TrialRow | None:
+        """The best trial that has ended by itself, the first of equals."""
+        done = [trial for trial in self.trials if trial.state == "done" and trial.objective is not None]
+        sign = -1.0 if self.is_larger_better else 1.0
+        return min(done, key=lambda trial: (sign * (trial.objective or 0.0), trial.number), default=None)
+
+    @property
+    def best_so_far(self) -> list[tuple[int, float]]:
+        """The best value after each trial that has ended by itself: number, value."""
+        better, found = max if self.is_larger_better else min, list[tuple[int, float]]()
+        for trial in self.trials:
+            if trial.state == "done" and trial.objective is not None:
+                before = found[-1][1] if found else trial.objective
+                found.append((trial.number, better(before, trial.objective)))
+        return found
+
+    def count(self, state: str) -> int:
+        """Returns the number of trials in a state."""
+        return sum(trial.state == state for trial in self.trials)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A setting that trials have: its path in the spec, the shortest end of it that no other has, and its kind."""
+
+    path: str
+    short: str
+    is_number: bool
+
+
+def columns_of(trials: Sequence[TrialRow]) -> list[Column]:
+    """Returns the settings of trials, in their order."""
+    paths = list(dict.fromkeys(path for trial in trials for path in trial.values))
+    columns = []
+    for path in paths:
+        parts, words = path.split("."), 1
+        while words < len(parts) and sum(other.split(".")[-words:] == parts[-words:] for other in paths) > 1:
+            words += 1
+        values = [trial.values[path] for trial in trials if path in trial.values]
+        columns.append(Column(path, ".".join(parts[-words:]), all(map(_is_number, values))))
+    return columns
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def read_searches(root: Root) -> list[SearchSoFar]:
+    """Returns the searches of a root, the one changed last first."""
+    found = [_read(folder) for folder in root.tune("").glob("*/*") if folder.is_dir()]
+    return sorted(found, key=lambda search: search.changed_at, reverse=True)
+
+
+def _read(folder: Path) -> SearchSoFar:
+    is_running, table, best = is_locked(folder), folder / _TABLE_FILE, folder / _BEST_FILE
+    objective, trials = _table(table)
+    by_number = {trial.number: trial for trial in trials}
+    for trial in _unfinished(folder, is_running=is_running):
+        known = by_number.get(trial.number)
+        if known is None or known.state == "unfinished":
+            by_number[trial.number] = replace(trial, values=known.values if known else {})
+    changed = [path.stat().st_mtime for path in (folder, table) if path.exists()]
+    return SearchSoFar(
+        folder.parent.name,
+        folder.name,
+        objective,
+        tuple(sorted(by_number.values(), key=lambda trial: trial.number)),
+        is_running,
+        max(changed),
+        best if best.is_file() else None,
+    )
+
+
+def _table(path: Path) -> tuple[str, list[TrialRow]]:
+    """Returns the objective and the trials of the table; nothing while it is not there."""
+    try:
+        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+    except OSError:
+        return "", []
+    head = rows[0] if rows else []
+    if tuple(head[:2]) != _BEFORE or tuple(head[3:6]) != _AFTER:
+        return "", []
+    return head[2], [_trial(head, row) for row in rows[1:] if len(row) == len(head)]
+
+
+def _trial(head: Sequence[str], row: Sequence[str]) -> TrialRow:
+    more = zip(head[6:-1], row[6:-1], strict=True)
+    values = {name: value for name, value in more if value and not name.endswith(_METRICS)}
+    seconds = _number(row[4])
+    return TrialRow(int(row[0]), row[1], _number(row[2]), row[3], seconds, values, row[-1])
+
+
+def _number(text: str) -> float | None:
+    value = float(text or "nan")
+    return value if math.isfinite(value) else None
+
+
+def _unfinished(folder: Path, *, is_running: bool) -> Iterator[TrialRow]:
+    """Yields the trials that have a folder: those the table does not have yet are under way, or were interrupted."""
+    for trial in (folder / _TRIALS).glob("[0-9]*"):
+        if trial.name.isdigit():
+            note = str(read_progress(trial / "logs" / PROGRESS_FILE) or "")
+            yield TrialRow(int(trial.name), "running" if is_running else "unfinished", note=note.strip())
