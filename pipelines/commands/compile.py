@@ -47,17 +47,14 @@ def compile_(
 
     A setting of `cluster` that the backend does not support is an error.
     """
-    from pipelines.kubeflow.target import Target, check_image, image_warning
+    from pipelines.kubeflow.target import Target
     from pipelines.local.request import check_date
     from schemas.loading import load_spec
 
     loaded = load_spec(spec)
     if date:
         check_date(loaded, date)
-    for option, name in (("--image", image), ("--trainer-image", trainer_image)):
-        check_image(option, name)
-        if warning := image_warning(option, name):
-            say_error(warning)
+    _check_images(image, trainer_image)
     quieten()
     from pipelines.kubeflow.checks import alerts_note
     from pipelines.kubeflow.compile import compile_pipeline
@@ -81,3 +78,13 @@ def compile_(
         print_json(document | {"note": note})
     else:
         say("\n".join(filter(None, (note, f"wrote {output}"))))
+
+
+def _check_images(image: str, trainer_image: str) -> None:
+    """Refuses what is no image, and warns of one that may be another tomorrow."""
+    from pipelines.kubeflow.target import check_image, image_warning
+
+    for option, name in (("--image", image), ("--trainer-image", trainer_image)):
+        check_image(option, name)
+        if warning := image_warning(option, name):
+            say_error(warning)
