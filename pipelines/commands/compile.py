@@ -7,6 +7,7 @@ import typer
 
 from pipelines.commands.options import JsonOption, SpecArgument
 from pipelines.console import print_json, quieten, say, say_error
+from schemas.spec import Spec, digest
 
 EPILOG = (
     "Example: sangam compile pipelines/specs/short_video.yaml --image registry.example/sangam:1 "
@@ -60,7 +61,6 @@ def compile_(
     from pipelines.kubeflow.compile import compile_pipeline
     from pipelines.kubeflow.writing import write_compiled
     from pipelines.provenance import code_folder, git_commit
-    from schemas.spec import digest
 
     target = Target(
         image=image,
@@ -72,9 +72,12 @@ def compile_(
         flavour=flavour,
     )
     write_compiled(compile_pipeline(loaded, target), output)
-    note = alerts_note(loaded)
+    _tell(loaded, alerts_note(loaded), flavour, output, as_json=as_json)
+
+
+def _tell(spec: Spec, note: str | None, flavour: str, output: Path, *, as_json: bool) -> None:
     if as_json:
-        document = {"name": loaded.name, "spec_digest": digest(loaded), "flavour": flavour, "output": str(output)}
+        document = {"name": spec.name, "spec_digest": digest(spec), "flavour": flavour, "output": str(output)}
         print_json(document | {"note": note})
     else:
         say("\n".join(filter(None, (note, f"wrote {output}"))))
