@@ -14,6 +14,8 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from pipelines.local.step_log import read_date, read_steps
+from schemas.contracts.root import RunFolder
 from tests import outside
 from tests.browser.pages import look_at
 from tests.e2e.user_run import DATE, ONE_RANK, STEPS, World, environment, sangam, start, states, wait_until
@@ -101,6 +103,16 @@ def test_the_page_of_a_pushed_run_says_so_to_everybody(world: World, first_run: 
     page = Path(first_run[1]["path"]) / "report.html"
     assert f"report: {page}" in first_run[0].stdout
     look_at(page, "Pushed", "Version 20260305001 was pushed", "long_watch", "Precision and recall", "learning rate")
+
+
+def test_whoever_watches_is_told_each_step_and_the_examples_at_the_end(first_run: Any) -> None:
+    run = RunFolder(Path(first_run[1]["path"]))
+    assert {step.name: step.state for step in read_steps(run)} == states(first_run[1])
+    assert read_date(run) == DATE
+    lines = [json.loads(line) for line in (run.logs / "progress.jsonl").read_text().splitlines()]
+    told = [line for line in lines if "step" in line]
+    assert {line["expected"] for line in told} == {first_run[1]["training"]["examples"]}
+    assert list(told[-1]["losses"]) == TASKS
 
 
 def test_tensorboard_shows_the_run_from_its_first_loss_to_its_evaluation(first_run: Any) -> None:
