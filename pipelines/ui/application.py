@@ -141,7 +141,8 @@ def _allowed(access: Access, pages: Pages) -> Any:
 def _welcome(request: web.Request, access: Access, pages: Pages) -> web.Response:
     """Keeps the token out of the address from here on: the browser has a cookie instead."""
     left = {name: value for name, value in request.query.items() if name != TOKEN_FIELD}
-    address = str(request.rel_url.with_query(left))
+    # One slash: a browser would take `//name/` for another host.
+    address = "/" + str(request.rel_url.with_query(left)).lstrip("/")
     # Not a redirect: after a link from elsewhere a browser would not send a strict cookie along with it.
     response = web.Response(
         text=pages.message("Welcome", "You may look now.", "", link=(address, "Go on")),

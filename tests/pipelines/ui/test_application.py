@@ -179,6 +179,8 @@ def test_the_token_is_asked_for_and_becomes_a_cookie(root: Root) -> None:
             assert TOKEN not in await welcomed.text()
             [cookie] = welcomed.cookies.values()
             assert (cookie["httponly"], cookie["samesite"], TOKEN in cookie.value) == (True, "Strict", False)
+        async with client.get(f"/?token={TOKEN}") as answer:
+            assert answer.headers["Refresh"] == "0; url=/"
         cookies = {"Cookie": f"{cookie.key}={cookie.value}"}
         async with client.get("/searches", headers=cookies) as answer:
             assert answer.status == 200
