@@ -45,6 +45,9 @@ def test_bound_elsewhere_it_makes_a_token_and_prints_it_once(tmp_path: Path) -> 
         assert len(token) >= 32
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(place)
+        connection = http.client.HTTPConnection(place.removeprefix("http://").rstrip("/"))
+        connection.request("GET", f"//evil.example/?token={token}")
+        assert connection.getresponse().headers["Refresh"] in ("0; url=/", "0; url=/evil.example/")
         asked = urllib.request.Request(place, headers={"Authorization": f"Bearer {token}"})
         with urllib.request.urlopen(asked) as answer:
             assert answer.status == 200
