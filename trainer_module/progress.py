@@ -68,6 +68,7 @@ class Progress:
         step: of all ranks together, so far.
         examples: trained on so far.
         expected: examples at the end of the training, unless it stops early; 0: not known.
+        waited_s: seconds that this process has waited for batches.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Progress:
         self._tasks = tuple(job.ranker.tasks)
         self.examples = 0
         self.step = 0
+        self.waited_s = 0.0
         self.expected = job.num_train_examples * job.ranker.training.epochs
 
     def resume(self, *, step: int, examples: int) -> None:

@@ -91,6 +91,7 @@ def _timed(batches: Iterable[Batch], report: EpochReport, progress: Progress) ->
         batch = next(left, None)
         waited_s = time.monotonic() - started
         report.input_wait_s += waited_s
+        progress.waited_s += waited_s
         progress.metrics.stood_still("input", waited_s)
         if batch is None:
             return

@@ -2,14 +2,17 @@
 
 import json
 import math
+import resource
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from schemas.contracts.training_job import TrainJob
 from schemas.files import write_whole
+from trainer_module import collectives
 from trainer_module.embedding.statistics import NORM_EDGES
 from trainer_module.loop.early_stopping import judge
 from trainer_module.loop.history import EpochReport
@@ -20,13 +23,36 @@ _POINTS = 100
 """Steps whose learning rates are told."""
 
 
-def write_report(run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str, Any]) -> None:
+def by_rank(run: Run) -> list[dict[str, float]]:
+    """Returns what differs between ranks, of each one's process, in their order. All ranks together.
+
+    `seconds` since it began to train, `input_wait` as a share of them, and `peak_memory_bytes`. Of a rank that was lost
+    all are 0.
+    """
+    rank, ranks = run.trainer.rank, run.trainer.ranks
+    own = np.zeros((ranks, 3))
+    own[rank] = run.seconds, run.progress.waited_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    of_all = collectives.allreduce_sum(tf.constant(own), name="by_rank").numpy()
+    return [
+        {
+            "seconds": round(seconds, 3),
+            "input_wait": round(waited_s / seconds, 4) if seconds else 0.0,
+            "peak_memory_bytes": int(peak),
+        }
+        for seconds, waited_s, peak in of_all.tolist()
+    ]
+
+
+def write_report(
+    run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str, Any], ranks: list[dict[str, float]]
+) -> None:
     """Writes both files, training.json last and atomically.
 
     Args:
         run: at its end.
         tables: `Trainer.statistics`.
         exchange: `Trainer.exchange_report`.
+        ranks: `by_rank`.
     """
     job, trainer, history = run.job, run.trainer, run.history
     seconds = history.seconds + run.seconds
@@ -42,6 +68,7 @@ def write_report(run: Run, tables: dict[str, dict[str, Any]], exchange: dict[str
         "seconds": round(seconds, 3),
         "examples_per_s": round(examples / seconds, 1),
         "input_wait": _input_wait(history.reports),
+        "by_rank": ranks,
         "learning_rates": _learning_rates(run),
         "skipped_steps": sum(report.skipped for report in history.reports),
         "tables": tables,

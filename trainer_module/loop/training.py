@@ -13,7 +13,7 @@ from trainer_module.checkpoint.writer import Writer
 from trainer_module.loop.checkpointing import Checkpointer, ReplacementWaitsError
 from trainer_module.loop.early_stopping import Verdict, judge
 from trainer_module.loop.events import Events
-from trainer_module.loop.report import write_report
+from trainer_module.loop.report import by_rank, write_report
 from trainer_module.loop.run import Run
 from trainer_module.loop.start import load
 from trainer_module.loop.trainer import Trainer
@@ -97,11 +97,11 @@ def _train(run: Run, checkpointer: Checkpointer) -> None:
     # Save: the final checkpoint, scores that the exported model must reproduce, and the report.
     with progress.beating():
         checkpointer.write_final(Path(job.final_checkpoint))
-        tables, exchange = run.trainer.statistics(), run.trainer.exchange_report()
+        tables, exchange, ranks = run.trainer.statistics(), run.trainer.exchange_report(), by_rank(run)
         write_check(job, run.trainer.rank, run.trainer.predict)
         collectives.barrier(name="all_written")
     if run.trainer.rank == 0:
-        write_report(run, tables, exchange)
+        write_report(run, tables, exchange, ranks)
 
 
 def _refuse_missing_validation(job: TrainJob) -> None:

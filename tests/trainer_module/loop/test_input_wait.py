@@ -86,7 +86,7 @@ def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
     run = SimpleNamespace(
         job=written, trainer=trained, history=history, seconds=75.0, manifest=manifest, progress=unseen
     )
-    write_report(run, {}, {})
+    write_report(run, {}, {}, [])
     told = json.loads(written.report_file.read_text())
     assert [each["input_wait"] for each in told["epochs"]] == [0.25, 0.9, 0.0]
     assert told["input_wait"] == round(50 / 75, 4)

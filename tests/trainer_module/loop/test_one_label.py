@@ -55,7 +55,7 @@ def test_labels_of_one_class_give_finite_losses_and_an_undefined_auc(
     report.validation = validate(trainer, batches, progress).metrics
     unread: Any = None
     run = Run(made, trainer, unread, history, progress, manifest(ranks=1), InStepTrainer, 0)
-    write_report(run, tables={}, exchange={})
+    write_report(run, tables={}, exchange={}, ranks=[])
 
     def refused(constant: str) -> None:
         raise ValueError(f"training.json: no JSON has {constant}")

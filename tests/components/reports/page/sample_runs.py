@@ -15,6 +15,7 @@ TRAINING: dict[str, Any] = {
     "examples_per_s": 500.0,
     "seconds": 4.0,
     "input_wait": 0.1,
+    "by_rank": [{"seconds": 3.0, "input_wait": 0.1, "peak_memory_bytes": 800 * 2**20}],
     "skipped_steps": 0,
     "resumed_from_step": [],
     "best_epoch": None,
