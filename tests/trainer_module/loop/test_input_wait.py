@@ -34,6 +34,11 @@ class Trainer:
         self.ranker, self.rank, self.ranks, self.step = SimpleNamespace(spec=declared()), 0, 1, 0
         self._clock, self._step_s = clock, step_s
 
+    updates_a_step = 1
+
+    def facts(self) -> Any:
+        """Nobody asks."""
+
     def steps(self, batches: Iterable[int]) -> Iterator[Any]:
         """Yields a result after each step."""
         for _ in batches:
@@ -68,13 +73,15 @@ def test_slow_input_is_told_as_the_share_of_the_time_that_training_waited(
     from trainer_module.loop import epoch
     from trainer_module.loop.history import History
     from trainer_module.loop.report import write_report
+    from trainer_module.monitoring.training import Metrics
 
     collectives.start()
     clock, history = Clock(), History()
     monkeypatch.setattr(epoch, "time", clock)
     for number, (read_s, step_s) in enumerate([(1.0, 3.0), (9.0, 1.0), (0.0, 1.0)]):
         report = history.report_of(number)
-        trainer, progress = Trainer(clock, step_s), SimpleNamespace(stepped=lambda examples, losses: None)
+        trainer = Trainer(clock, step_s)
+        progress = SimpleNamespace(stepped=lambda examples, losses: None, metrics=Metrics())
         deque(epoch.train_epoch(trainer, _batches(clock, read_s), progress, report))
         assert (report.input_wait_s, report.seconds) == (BATCHES * read_s, BATCHES * (read_s + step_s))
     ranker = SimpleNamespace(tasks=("like", "watch"), weights=SimpleNamespace(size=1))
