@@ -40,7 +40,7 @@ def root(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with spec.open("w") as file:
         yaml.dump(document, file)
     days = ("--from", FIRST, "--to", LAST)
-    done = sangam("backfill", str(spec), *days, "--data", str(lines), "--root", str(folder / "root"))
+    done = sangam("backfill", str(spec), *days, "--data", str(lines), "--root", str(folder / "root"), timeout_s=1000)
     assert done.returncode in (0, 3), done.stdout + done.stderr
     return folder / "root"
 

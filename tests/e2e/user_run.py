@@ -104,10 +104,10 @@ class World:
         return sorted(path.name for path in folder.iterdir() if path.name.isdigit()) if folder.exists() else []
 
 
-def sangam(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def sangam(*arguments: str, timeout_s: float = _TIMEOUT_S) -> "subprocess.CompletedProcess[str]":
     """Runs a command to its end."""
     command = [sys.executable, "-m", "pipelines.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment())
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment())
 
 
 def start(arguments: list[str], log: Path, variables: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
