@@ -126,7 +126,7 @@ def resume_command(run: LocalRun, summary: Summary | None) -> str:
     """Returns the command that runs the same again; what is not known stands in capitals."""
     spec = str(run.folder.spec) if run.folder.spec.is_file() else None
     options: Mapping[str, str | None] = {
-        "--date": summary.date if summary else "YYYY-MM-DD",
+        "--date": summary.date if summary else run.date or "YYYY-MM-DD",
         "--data": (summary.data if summary else None) or "DATA",
         "--root": run.root.uri,
     }
