@@ -217,7 +217,8 @@ def test_gradients_of_two_ranks_update_a_row_as_those_of_one_with_both_batches(o
     other_keys, other_rows = alone.stores[alone.group].contents()
     order, other_order = np.argsort(keys), np.argsort(other_keys)
     np.testing.assert_array_equal(keys[order], other_keys[other_order])
-    np.testing.assert_array_equal(rows[order][:, :-2], other_rows[other_order][:, :-2])
+    # Not to the bit: a processor may take the root of what fills its registers otherwise than of the rest.
+    np.testing.assert_allclose(rows[order][:, :-2], other_rows[other_order][:, :-2], rtol=1e-6, atol=1e-7)
     # Newest minutes and counts; one pull counted a key of both ranks once.
     counts, other_counts = (each[:, -1].copy().view(np.int32) for each in (rows[order], other_rows[other_order]))
     assert (counts >= other_counts).all()
