@@ -192,7 +192,7 @@ def test_generate_writes_a_folder_per_day(tmp_path: Path) -> None:
 
 
 def test_generate_tells_programs_its_folders(tmp_path: Path) -> None:
-    done = here("generate", "--output", str(tmp_path / "logs"), "--days", "2", "--rows-per-day", "50", "--json")
+    done = sangam("generate", "--output", str(tmp_path / "logs"), "--days", "2", "--rows-per-day", "50", "--json")
     folders = [str(tmp_path / "logs" / f"2024-03-0{day}") for day in (1, 2)]
     assert json.loads(done.stdout) == {"folders": folders, "rows_per_day": 50}
 
