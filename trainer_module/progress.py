@@ -133,7 +133,8 @@ class Progress:
         rate = (self.examples - self._resumed_examples) / max(now - self._started, 1e-9)
         if self.observer is not None:
             self.observer.stepped(self.step, losses, rate)
-        if self._file and now >= self._next_line:
+        is_last = self.examples - examples < self.expected <= self.examples
+        if self._file and (now >= self._next_line or is_last):
             self._next_line = now + _PROGRESS_EVERY_S
             told = {"loss": sum(losses), "examples_per_s": round(rate, 1)}
             by_task = dict(zip(self._tasks, losses, strict=True))
