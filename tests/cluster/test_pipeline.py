@@ -36,7 +36,7 @@ def test_the_run_ends_with_a_pushed_model_and_the_metrics_of_a_run_on_this_machi
 
 
 def test_the_page_of_the_run_lies_in_its_folder(demo: Demo) -> None:
-    page = (demo.root / "runs" / "demo" / "report.html").read_text()
+    page = (demo.team.root / "runs" / "demo" / "report.html").read_text()
     assert "Pushed" in page
     assert demo.produced["pusher"]["pushed_model"]["metadata"]["version"] in page
 
