@@ -47,7 +47,10 @@ def _draw(given: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--draw":
-        print(_draw(sys.argv[2]))
-    else:
-        main(sys.argv[1])
+    match sys.argv[1:]:
+        case ["--draw", run]:
+            print(_draw(run))
+        case [run]:
+            main(run)
+        case _:
+            sys.exit(__doc__)
