@@ -1,8 +1,13 @@
 """Small local files: atomic writes, and the end of a log for an error message."""
 
+import contextlib
+import json
 import os
 import secrets
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 _TAIL_BYTES = 16_384
 
@@ -64,6 +69,31 @@ def read_end(path: Path, max_bytes: int, *, start: int = 0) -> str:
             return file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
+
+
+def add_json_line(file: Path, fields: Mapping[str, Any]) -> None:
+    """Adds a line to a file that others follow. What writes it does not depend on it: a full disk changes nothing."""
+    with contextlib.suppress(OSError), file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(fields) + "\n")
+
+
+def json_lines(file: Path, max_bytes: int = sys.maxsize) -> list[dict[str, Any]]:
+    """Returns the complete lines that are JSON objects, in their order; none where there is no file.
+
+    Args:
+        file: that may be written meanwhile, and may hold what a killed process has left.
+        max_bytes: of its end.
+    """
+    found = []
+    try:
+        # What follows the last line's end is still being written.
+        lines = read_end(file, max_bytes).split("\n")[:-1]
+    except OSError:
+        return []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return [fields for fields in found if isinstance(fields, dict)]
 
 
 def tail(log: Path, lines: int) -> str:

@@ -3,8 +3,6 @@
 A line is a JSON object: numbers of training (`step`, ...), results of a validation, or a sentence (`says`).
 """
 
-import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.contracts.training_job import TrainJob
-from schemas.files import read_end
+from schemas.files import add_json_line, json_lines
 from trainer_module.monitoring.training import Metrics
 
 _HEARTBEAT_EVERY_S = 1.0
@@ -29,28 +27,12 @@ def say(file: Path, sentence: str, **more: object) -> None:
         sentence: for people.
         more: fields for programs.
     """
-    _add(file, {"says": sentence, **more})
-
-
-def _add(file: Path, line: Mapping[str, Any]) -> None:
-    # Training does not depend on this file: a full disk must not end it.
-    with contextlib.suppress(OSError), file.open("a") as lines:
-        lines.write(json.dumps(line) + "\n")
+    add_json_line(file, {"says": sentence, **more})
 
 
 def newest_lines(file: Path) -> Iterator[dict[str, Any]]:
     """Yields the last complete lines of progress, newest first; none where there is no file."""
-    try:
-        newest = read_end(file, _TAIL_BYTES).split("\n")[:-1]
-    except OSError:
-        return
-    for line in reversed(newest):
-        try:
-            fields = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(fields, dict):
-            yield fields
+    yield from reversed(json_lines(file, _TAIL_BYTES))
 
 
 class StepObserver(Protocol):
@@ -155,4 +137,4 @@ class Progress:
 
     def _write(self, line: Mapping[str, Any]) -> None:
         if self._file:
-            _add(self._file, line)
+            add_json_line(self._file, line)

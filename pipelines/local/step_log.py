@@ -1,15 +1,15 @@
 """The steps of a run as they go, in a file that others read: `<root>/runs/<run>/logs/steps.jsonl`."""
 
 import contextlib
-import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.local.steps import Step, StepState
 from schemas.contracts.root import RunFolder
+from schemas.files import add_json_line, json_lines
 
 State = StepState | Literal["waiting", "running"]
 
@@ -41,53 +41,36 @@ class StepLog:
 
     def began(self, date: str) -> None:
         """Notes what the run is for: YYYY-MM-DD, or empty."""
-        self._add({"date": date})
+        add_json_line(self._file, {"date": date})
 
     def planned(self, nodes: Iterable[str]) -> None:
         """Notes the steps that are to come, in their order."""
-        self._add({"planned": list(nodes)})
+        add_json_line(self._file, {"planned": list(nodes)})
 
     def step_started(self, node: str) -> None:
         """Notes the start."""
-        self._add({"started": node, "at": round(self._clock(), 3)})
+        add_json_line(self._file, {"started": node, "at": round(self._clock(), 3)})
 
     def step_ended(self, step: Step) -> None:
         """Notes the end."""
         seconds, memory = round(step.seconds, 3), step.peak_memory_bytes
-        self._add({"ended": step.node, "state": step.state, "seconds": seconds, "peak_memory_bytes": memory})
-
-    def _add(self, line: Mapping[str, Any]) -> None:
-        with contextlib.suppress(OSError), self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        add_json_line(
+            self._file, {"ended": step.node, "state": step.state, "seconds": seconds, "peak_memory_bytes": memory}
+        )
 
 
 def read_date(run: RunFolder) -> str:
     """Returns what a run is for, YYYY-MM-DD; empty where the file does not say."""
-    return next((line["date"] for line in _lines(run) if isinstance(line.get("date"), str)), "")
+    return next((line["date"] for line in json_lines(run.steps) if isinstance(line.get("date"), str)), "")
 
 
 def read_steps(run: RunFolder) -> list[StepSoFar]:
     """Returns the steps of a run, in their order; none where the file is not there yet."""
     steps: dict[str, StepSoFar] = {}
-    for line in _lines(run):
+    for line in json_lines(run.steps):
         with contextlib.suppress(ValueError, KeyError, TypeError):
             steps |= _taken(line, steps)
     return list(steps.values())
-
-
-def _lines(run: RunFolder) -> Iterator[dict[str, Any]]:
-    try:
-        # What follows the last line's end is still being written.
-        lines = run.steps.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-    except OSError:
-        return
-    for line in lines:
-        try:
-            fields = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(fields, dict):
-            yield fields
 
 
 def _taken(line: Mapping[str, Any], steps: Mapping[str, StepSoFar]) -> dict[str, StepSoFar]:

@@ -1,9 +1,9 @@
 """What is known of a run while it goes on: its steps, its training, its memory, and the time that is left."""
 
-import json
 import math
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from pipelines.local.step_log import StepSoFar, read_steps
 from pipelines.local.training_progress import Event, TrainingProgress, parsed, read_progress
 from pipelines.times import duration
 from schemas.contracts.training_job import PROGRESS_FILE
+from schemas.files import json_lines
 from schemas.quantities import shown_bytes
 
 MAX_POINTS = 300
@@ -106,28 +107,10 @@ def _ended_steps(run: LocalRun) -> list[StepSoFar]:
     return [StepSoFar(name, step.state, None, step.seconds, step.peak_memory_bytes) for name, step in steps]
 
 
-def read_points(run: LocalRun, *, newest_bytes: int | None = None) -> list[TrainingProgress]:
+def read_points(run: LocalRun, *, newest_bytes: int = sys.maxsize) -> list[TrainingProgress]:
     """Returns the numbers of a training in their order: all, or those in the last bytes of the file."""
-    try:
-        with (run.folder.logs / PROGRESS_FILE).open("rb") as file:
-            if newest_bytes is not None:
-                size = file.seek(0, 2)
-                file.seek(max(0, size - newest_bytes))
-            lines = file.read().decode(errors="replace").split("\n")[:-1]
-    except OSError:
-        return []
-    return list(_numbers(lines))
-
-
-def _numbers(lines: Iterable[str]) -> Iterator[TrainingProgress]:
-    for line in lines:
-        try:
-            fields = json.loads(line)
-        except ValueError:
-            continue
-        found = parsed(fields) if isinstance(fields, dict) else None
-        if isinstance(found, TrainingProgress):
-            yield found
+    lines = json_lines(run.folder.logs / PROGRESS_FILE, newest_bytes)
+    return [found for fields in lines if isinstance(found := parsed(fields), TrainingProgress)]
 
 
 def left_s(steps: Sequence[StepSoFar], before: Mapping[str, float], now: float, training_s: float | None) -> float:

@@ -133,7 +133,10 @@ def test_steps_are_read_as_far_as_they_are_written(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_no_run(tmp_path: Path) -> None:
-    StepLog(tmp_path / "no" / "folder").step_started("a")
+    folder = tmp_path / "no" / "folder"
+    StepLog(folder).step_started("a")
+    assert not folder.exists()
+    assert read_steps(RunFolder(folder)) == []
 
 
 def test_a_run_under_way_is_read_with_its_memory(tmp_path: Path) -> None:
