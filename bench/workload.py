@@ -43,7 +43,8 @@ def ranker(**training: object) -> RankerSpec:
     features: dict[str, object] = {
         f"id_{n:02}": {"kind": "id", "type": "int", "table": f"table_{n:02}"} for n in range(NUM_IDS)
     }
-    features |= {f"x_{n:02}": {"kind": "numeric"} for n in range(NUM_FLOATS)}
+    # The number itself, as the rivals take it: the default encoding would make our model a quarter larger.
+    features |= {f"x_{n:02}": {"kind": "numeric", "encoding": {"kind": "standard"}} for n in range(NUM_FLOATS)}
     document = {
         "name": "bench",
         "tables": {f"table_{n:02}": {"dim": DIM} for n in range(NUM_IDS)},
