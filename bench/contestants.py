@@ -14,6 +14,7 @@ class Contestant:
         label: in the printed table.
         kind: what it is made of.
         bfloat16: of the dense part; all weights and optimizers are float32.
+        shares_memory: ranks send their messages through memory, not by Horovod.
         rows: of the table: room made beforehand for TFRA, all there ever are for Keras.
         most_repeats: how often it is run at most, where its ratio decides nothing.
         most_batches: how many batches it is given at most, where a step takes long.
@@ -22,6 +23,7 @@ class Contestant:
     label: str
     kind: Kind
     bfloat16: bool = False
+    shares_memory: bool = False
     rows: int = 0
     most_repeats: int = 99
     most_batches: int = 99
@@ -30,6 +32,7 @@ class Contestant:
 CONTESTANTS = {
     "sangam": Contestant("Sangam, float32", "sangam"),
     "sangam_bf16": Contestant("Sangam, dense part in bfloat16", "sangam", True),
+    "sangam_shm": Contestant("Sangam, float32, shared memory", "sangam", shares_memory=True),
     "tfra": Contestant("TFRA, all features in one table, float32", "tfra_one_table", rows=1 << 21),
     "tfra_bf16": Contestant(
         "TFRA, all features in one table, dense part in bfloat16", "tfra_one_table", True, rows=1 << 21, most_repeats=1

@@ -25,6 +25,8 @@ def main(name: str, num_batches: str, output: str, trace: str) -> None:
     # A core each: otherwise the threads that only wait would run on the core of the other rank.
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
     contestant, batches = CONTESTANTS[name], int(num_batches)
+    if contestant.shares_memory:
+        collectives.share_memory()
     step = _step(contestant, batches, rank, ranks)
     for _ in range(batches):
         loss = step()

@@ -4,7 +4,7 @@ One exchange a step each way, whatever the number of features and tables: keys o
 out. Keys are deduplicated before the exchange and again on the owner: a row is read once and written once a step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -63,6 +63,26 @@ class Routed(NamedTuple):
     route: _Route
 
 
+class SentKeys(NamedTuple):
+    """A batch's keys on their way to their owners; see `Routed`.
+
+    Attributes:
+        index_n: see `Routed`.
+        asked: see `Routed`.
+        uniques: this rank's unique keys, as `_Owned`.
+        orders: of each group's unique keys, by owner.
+        sent_RG: how many of them each rank owns.
+        received: returns the message of keys that this rank owns; None where there is only one rank.
+    """
+
+    index_n: dict[str, tf.Tensor]
+    asked: dict[str, tuple[tf.Tensor, tf.Tensor]]
+    uniques: _Owned
+    orders: dict[str, tf.Tensor]
+    sent_RG: tf.Tensor
+    received: Callable[[], collectives.Received] | None
+
+
 class Unique(NamedTuple):
     """Embeddings of a group's unique keys [u, dim], and the index of each key asked for among them [n]."""
 
@@ -88,8 +108,8 @@ class ShardedTables:
         self._num_ranks = num_ranks
         self._groups: dict[str, Group] = {name: store.group for name, store in stores.items()}
 
-    def route(self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor] | None, use: str) -> Routed:
-        """Sends keys to their owners. All ranks together.
+    def send_keys(self, keys: Mapping[str, tf.Tensor], minutes: Mapping[str, tf.Tensor] | None, use: str) -> SentKeys:
+        """Sends keys to their owners; `routed` receives them. All ranks together.
 
         Nothing is looked up or made, so a batch's keys can travel while another batch is trained on.
 
@@ -110,11 +130,16 @@ class ShardedTables:
                         newest_u = _newest(minutes.get(name), index_n[name], occurrences_u)
                         uniques.observed_o[name] = Observed(occurrences_u, newest_u)
         if self._num_ranks == 1 or not self._groups:
-            none = tf.zeros([1, len(self._groups)], tf.int32)
-            return Routed(index_n, asked, uniques, _Route({}, none, none))
+            return SentKeys(index_n, asked, uniques, {}, tf.zeros([1, len(self._groups)], tf.int32), None)
         with tf.name_scope("exchange"):
-            owned, route = self._to_owners(uniques, use)
-        return Routed(index_n, asked, owned, route)
+            return SentKeys(index_n, asked, uniques, *self._to_owners(uniques, use))
+
+    def routed(self, sent: SentKeys) -> Routed:
+        """Receives the keys that this rank owns. All ranks together."""
+        if sent.received is None:
+            return Routed(sent.index_n, sent.asked, sent.uniques, _Route({}, sent.sent_RG, sent.sent_RG))
+        with tf.name_scope("exchange"):
+            return Routed(sent.index_n, sent.asked, *self._of_owners(sent, *sent.received()))
 
     def pull(self, routed: Routed, step: tf.Tensor) -> Pulled:
         """Fetches the rows of a training batch, making those of admitted new keys. All ranks together.
@@ -136,7 +161,7 @@ class ShardedTables:
 
     def read(self, keys: Mapping[str, tf.Tensor]) -> dict[str, Unique]:
         """Fetches embeddings without making any; unknown keys read as their table's default. All ranks together."""
-        routed = self.route(keys, None, "read")
+        routed = self.routed(self.send_keys(keys, None, "read"))
         numbers = {name: store.find(routed.owned.keys_o[name]) for name, store in self.stores.items()}
         rows = {name: store.read(numbers[name]) for name, store in self.stores.items()}
         embeddings = self._answer(routed, numbers, rows, "read")
@@ -159,26 +184,38 @@ class ShardedTables:
         route = routed.route
         with tf.name_scope("exchange"):
             answers = {name: tf.gather(w_oD, route.sent[name].owned_of_received_r) for name, w_oD in embeddings.items()}
-            received = self._exchange(answers, route.received_RG, route.sent_RG, name=f"{use}_embeddings")
+            received = self._exchange(answers, route.received_RG, route.sent_RG, name=f"{use}_embeddings")()
             return {
                 name: tf.gather(received[name], tf.math.invert_permutation(route.sent[name].owner_order_u))
                 for name in self._groups
             }
 
-    def send_gradients(self, pulled: Pulled, gradients_uD: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
-        """Returns the gradients of the keys this rank owns, summed over the ranks: {group: [o, dim]}. All together."""
+    def send_gradients(
+        self, pulled: Pulled, gradients_uD: Mapping[str, tf.Tensor]
+    ) -> Callable[[], Mapping[str, tf.Tensor]]:
+        """Sends gradients to the owners of their rows. All ranks together.
+
+        Returns:
+            What returns the gradients of the keys this rank owns, summed over the ranks: {group: [o, dim]}.
+        """
         if self._num_ranks == 1 or not self._groups:
-            return gradients_uD
+            return lambda: gradients_uD
+        route = pulled.routed.route
         with tf.name_scope("exchange"):
-            route = pulled.routed.route
             ordered = {name: tf.gather(gradients_uD[name], route.sent[name].owner_order_u) for name in self._groups}
             received = self._exchange(ordered, route.sent_RG, route.received_RG, name="gradients")
-            return {
-                name: tf.math.unsorted_segment_sum(
-                    received[name], route.sent[name].owned_of_received_r, tf.size(pulled.numbers_o[name])
-                )
-                for name in self._groups
-            }
+
+        def summed() -> Mapping[str, tf.Tensor]:
+            with tf.name_scope("exchange"):
+                gradients = received()
+                return {
+                    name: tf.math.unsorted_segment_sum(
+                        gradients[name], route.sent[name].owned_of_received_r, tf.size(pulled.numbers_o[name])
+                    )
+                    for name in self._groups
+                }
+
+        return summed
 
     def apply(
         self, pulled: Pulled, gradients_oD: Mapping[str, tf.Tensor], scale: tf.Tensor, context: StepContext
@@ -189,7 +226,10 @@ class ShardedTables:
             numbers_o, rows_oW, gradient_oD = pulled.numbers_o[name], pulled.rows_oW[name], gradients_oD[name] * scale
             store.apply(keys_o[name], numbers_o, rows_oW, gradient_oD, observed_o.get(name), context)
 
-    def _to_owners(self, uniques: _Owned, use: str) -> tuple[_Owned, _Route]:
+    def _to_owners(
+        self, uniques: _Owned, use: str
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor, Callable[[], collectives.Received]]:
+        """Returns `orders`, `sent_RG` and `received` of `SentKeys`."""
         ranks, groups = self._num_ranks, len(self._groups)
         orders, counts, parts, part_groups = {}, [], [], []
         for group_index, (name, keys_u) in enumerate(uniques.keys_o.items()):
@@ -208,38 +248,52 @@ class ShardedTables:
         header_1 = tf.fill([ranks, 1], groups)
         sizes_RP = tf.concat([header_1, tf.gather(sent_RG, part_groups, axis=1)], axis=1)
         packed = pack([tf.reshape(tf.cast(sent_RG, tf.int64), [-1]), *parts], sizes_RP)
-        received, lengths_R = collectives.alltoall(packed, tf.reduce_sum(sizes_RP, axis=1), name=f"{use}_keys")
+        return orders, sent_RG, collectives.send(packed, tf.reduce_sum(sizes_RP, axis=1), name=f"{use}_keys")
+
+    def _of_owners(self, sent: SentKeys, received: tf.Tensor, lengths_R: tf.Tensor) -> tuple[_Owned, _Route]:
+        """Reads the message that `_to_owners` of all ranks have sent."""
+        ranks, groups = self._num_ranks, len(self._groups)
+        part_groups = [
+            index
+            for index, name in enumerate(sent.uniques.keys_o)
+            for _ in range(2 if name in sent.uniques.observed_o else 1)
+        ]
+        header_1 = tf.fill([ranks, 1], groups)
         starts_R = tf.cumsum(lengths_R, exclusive=True)
         received_RG = tf.cast(tf.gather(received, starts_R[:, None] + tf.range(groups)[None, :]), tf.int32)
         received_RG = tf.ensure_shape(received_RG, [ranks, groups])
         sizes_RP = tf.concat([header_1, tf.gather(received_RG, part_groups, axis=1)], axis=1)
         _, *received_parts = unpack(received, sizes_RP)
-        owned, sent = _Owned({}, {}), {}
-        for name in uniques.keys_o:
+        owned, ways = _Owned({}, {}), {}
+        for name in sent.uniques.keys_o:
             keys_o, owned_of_received_r = tf.unique(received_parts.pop(0))
             owned.keys_o[name] = keys_o
-            if name in uniques.observed_o:
+            if name in sent.uniques.observed_o:
                 both_r2 = tf.bitcast(received_parts.pop(0), tf.int32)
                 owned.observed_o[name] = Observed(
                     tf.math.unsorted_segment_sum(both_r2[:, 0], owned_of_received_r, tf.size(keys_o)),
                     tf.math.unsorted_segment_max(both_r2[:, 1], owned_of_received_r, tf.size(keys_o)),
                 )
-            sent[name] = _Sent(orders[name], owned_of_received_r)
-        return owned, _Route(sent, sent_RG, received_RG)
+            ways[name] = _Sent(sent.orders[name], owned_of_received_r)
+        return owned, _Route(ways, sent.sent_RG, received_RG)
 
     def _exchange(
         self, rows: Mapping[str, tf.Tensor], sent_RG: tf.Tensor, received_RG: tf.Tensor, *, name: str
-    ) -> dict[str, tf.Tensor]:
-        """Sends rows of every group, ordered by rank, in one message to each rank: {group: [rows, dim]}."""
+    ) -> Callable[[], dict[str, tf.Tensor]]:
+        """Sends rows of every group, ordered by rank, in one message to each rank: returns {group: [rows, dim]}."""
         dims_G = tf.constant([group.dim for group in self._groups.values()], tf.int32)
         sent_floats_RG, received_floats_RG = sent_RG * dims_G, received_RG * dims_G
         packed = pack([tf.reshape(rows[group], [-1]) for group in self._groups], sent_floats_RG)
-        received, _ = collectives.alltoall(packed, tf.reduce_sum(sent_floats_RG, axis=1), name=name)
-        flats = unpack(received, received_floats_RG)
-        return {
-            name: tf.reshape(flat, [-1, group.dim])
-            for (name, group), flat in zip(self._groups.items(), flats, strict=True)
-        }
+        sent = collectives.send(packed, tf.reduce_sum(sent_floats_RG, axis=1), name=name)
+
+        def received() -> dict[str, tf.Tensor]:
+            flats = unpack(sent()[0], received_floats_RG)
+            return {
+                name: tf.reshape(flat, [-1, group.dim])
+                for (name, group), flat in zip(self._groups.items(), flats, strict=True)
+            }
+
+        return received
 
 
 def _newest(minutes_n: tf.Tensor | None, index_n: tf.Tensor, occurrences_u: tf.Tensor) -> tf.Tensor:

@@ -12,7 +12,7 @@ from trainer_module import collectives
 from trainer_module.embedding.eviction import evict
 from trainer_module.embedding.persistence import restore, snapshot_of
 from trainer_module.embedding.row_store import stores_of
-from trainer_module.embedding.sharded_tables import Routed, ShardedTables
+from trainer_module.embedding.sharded_tables import Routed, SentKeys, ShardedTables
 from trainer_module.embedding.statistics import TableCounts, statistics
 from trainer_module.input.batch import Batch, ids_of, then_empty
 from trainer_module.loop.step import StepResult, StepState, event_minutes, local_step, of_all, update_dense
@@ -23,9 +23,14 @@ from trainer_module.ranker import Ranker
 from trainer_module.snapshot import RowsSnapshot, Snapshot, StoredSnapshot
 
 
-def route_keys(state: StepState, tables: ShardedTables, batch: Batch) -> Routed:
+def send_keys(state: StepState, tables: ShardedTables, batch: Batch) -> SentKeys:
     """Sends a batch's keys to the ranks that own them. All ranks together."""
-    return tables.route(state.ranker.keys(batch), event_minutes(state, batch), "train")
+    return tables.send_keys(state.ranker.keys(batch), event_minutes(state, batch), "train")
+
+
+def route_keys(state: StepState, tables: ShardedTables, batch: Batch) -> Routed:
+    """Sends a batch's keys and receives those that this rank owns. All ranks together."""
+    return tables.routed(send_keys(state, tables, batch))
 
 
 def one_step(
@@ -43,11 +48,14 @@ def one_step(
     pulled = tables.pull(routed, state.step + 1)
     # After this batch's rows, not before them: messages are served in order, and the dense part hides this one.
     with tf.control_dependencies([of_group.embeddings_uD for of_group in pulled.unique.values()]):
-        next_routed = route_keys(state, tables, following)
+        next_keys = send_keys(state, tables, following)
     local = local_step(state, batch, pulled.unique)
+    # All is sent before anything is waited for.
+    sent_rows, sent_dense = tables.send_gradients(pulled, local.rows), collectives.send_sum(local.message, name="dense")
+    row_gradients = sent_rows()
     with tf.name_scope("exchange"):
-        summed = of_all(state, collectives.allreduce_sum(local.message, name="dense"))
-    row_gradients = tables.send_gradients(pulled, local.rows)
+        summed = of_all(state, sent_dense())
+    next_routed = tables.routed(next_keys)
 
     def update() -> tf.Tensor:
         context = update_dense(state, summed)

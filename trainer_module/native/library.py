@@ -1,0 +1,89 @@
+"""Compiles and loads the operations of this package: `python -m trainer_module.native.library`.
+
+Compiled once, in two seconds, into Python's own folder: when an image is built, or when it is first needed.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import UserError
+
+_FOLDER = Path(__file__).parent
+_OPTIONS = ("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden")
+"""Without contraction a * b + c is rounded as TensorFlow's operations round it."""
+_COMPILE_S = 120.0
+
+
+def library() -> Path:
+    """Returns the compiled library.
+
+    Raises:
+        UserError: it is missing and cannot be compiled.
+    """
+    sources = sorted(_FOLDER.glob("*.cc"))
+    content = [path.read_bytes() for path in (*sources, *sorted(_FOLDER.glob("*.h")))]
+    made_of = [*content, " ".join(_OPTIONS).encode(), version("tensorflow").encode()]
+    path = Path(sys.prefix, "lib", f"sangam-native-{hashlib.sha256(b'/'.join(made_of)).hexdigest()[:12]}.so")
+    if path.exists():
+        return path
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        raise UserError(f"{path}: missing, and no C++ compiler to build it (got neither g++ nor c++); install g++")
+    new = path.with_suffix(f".{os.getpid()}")
+    tensorflow = _folder_of_tensorflow()
+    places = ["-I", str(_FOLDER.parent.parent), "-I", str(tensorflow / "include"), f"-L{tensorflow}"]
+    command = [compiler, *_OPTIONS, "-shared", "-fPIC", *places, "-o", str(new), *map(str, sources)]
+    try:
+        subprocess.run(
+            [*command, "-l:libtensorflow_framework.so.2"],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_S,
+        )
+        new.rename(path)
+    except (OSError, subprocess.SubprocessError) as error:
+        told = getattr(error, "stderr", None) or error
+        raise UserError(
+            f"{path}: cannot be compiled (got: {told}); fix {compiler}, or the permissions of that folder"
+        ) from error
+    return path
+
+
+@functools.cache
+def operations() -> Any:
+    """Returns the module of operations.
+
+    Raises:
+        UserError: see `library`.
+    """
+    import tensorflow as tf  # Not to compile.
+
+    return tf.load_op_library(str(library()))
+
+
+@functools.cache
+def functions() -> ctypes.CDLL:
+    """Returns the functions that are no operations; they share their state with these."""
+    operations()
+    return ctypes.CDLL(str(library()))
+
+
+def _folder_of_tensorflow() -> Path:
+    spec = find_spec("tensorflow")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+if __name__ == "__main__":
+    print(library())
