@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer_module.dense import fused
 from trainer_module.dense.members import Bias, Factors
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Axis, Weight, Weights, blocks_of, width_of
@@ -26,10 +27,10 @@ class Linear:
         columns: int = 1,
         matmul: Callable[..., tf.Tensor] = tf.matmul,
     ):
-        self.matrix, self._matmul = f"{name}/w", matmul
+        self.matrix, self.bias, self._matmul = f"{name}/w", f"{name}/b", matmul
         shape = (width_of(inputs), width_of(outputs))
         self._factors = Factors(self.matrix, inputs, outputs, members)
-        self._bias = Bias(f"{name}/b", outputs, members)
+        self._bias = Bias(self.bias, outputs, members)
         self.weights = (
             Weight(self.matrix, shape, columns=columns, blocks=blocks_of(inputs, outputs)),
             *self._factors.weights,
@@ -129,7 +130,7 @@ class ParallelMlps:
             members: of an ensemble.
         """
         names = [str(number) for number in range(networks)] if isinstance(networks, int) else list(networks)
-        self._name, self._dropout, self._num_networks = name, dropout, len(names)
+        self._name, self._dropout, self._num_networks, self._members = name, dropout, len(names), members
         width = len(names) * units[0]
         columns: Axis = width if isinstance(networks, int) else tuple((network, units[0]) for network in names)
         self._first = Linear(f"{name}/first", inputs, columns, members, columns=len(names), matmul=matmul_of_inputs)
@@ -144,9 +145,22 @@ class ParallelMlps:
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> list[tf.Tensor]:
         """Returns each network's output: [batch, last width]."""
+        return [rest(weights, x_BH, noise) for rest, x_BH in zip(self._rest, self._inputs(weights, x_BI, noise), strict=True)]
+
+    def _inputs(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None) -> list[tf.Tensor]:
+        """Returns the output of each network's first layer."""
+        if noise is None and self._members == 1 and fused.applies_to(x_BI):
+            w, b = weights[self._first.matrix], weights[self._first.bias]
+            return fused.relu_of_networks(x_BI, w, b, self._num_networks)
         first = _relu(self._first(weights, x_BI), self._dropout, noise, f"{self._name}/first")
-        inputs = tf.split(first, self._num_networks, axis=1)
-        return [rest(weights, x_BH, noise) for rest, x_BH in zip(self._rest, inputs, strict=True)]
+        return tf.split(first, self._num_networks, axis=1)
+
+
+def mixtures(gates_BTE: tf.Tensor, experts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns each task's mixture of experts: [batch, width], given the experts' outputs and softmaxed gates."""
+    if fused.applies_to(gates_BTE):
+        return fused.mixtures(gates_BTE, experts)
+    return tf.unstack(tf.matmul(gates_BTE, tf.stack(experts, axis=1)), axis=1)
 
 
 class Heads:

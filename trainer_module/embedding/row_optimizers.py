@@ -11,6 +11,7 @@ from typing_extensions import assert_never
 
 from schemas.derived.groups import Group
 from schemas.spec.optimizers import Adagrad, Adam, Ftrl, RowwiseAdagrad, Sgd
+from trainer_module.dense import fused
 from trainer_module.embedding.per_table import PerTable
 
 Number = Any
@@ -138,6 +139,15 @@ class AdamUpdate:
         rate = context.factor * self._rate(keys)
         return adam(w, m, v, g, context.step, rate=rate, betas=betas, epsilon=self._epsilon(keys))
 
+    def of_rows(self, rows: tf.Tensor, g: tf.Tensor, context: StepContext) -> tf.Tensor | None:
+        """Returns [w | m | v] of whole rows by one operation; None where their tables have different settings."""
+        settings = [each.same for each in (self._rate, self._beta1, self._beta2, self._epsilon)]
+        if None in settings:
+            return None
+        rate, beta1, beta2, epsilon = settings
+        corrected = adam_rate(context.step, rate=context.factor * rate, betas=(beta1, beta2))
+        return fused.adam_rows(rows, g, corrected, (beta1, beta2), epsilon)
+
 
 def adam(
     w: tf.Tensor,
@@ -162,11 +172,16 @@ def adam(
     >>> round(float(w[0]), 4)
     0.75
     """
-    t, (beta1, beta2) = tf.cast(step, tf.float32), betas
+    beta1, beta2 = betas
     m = beta1 * m + (1.0 - beta1) * g
     v = beta2 * v + (1.0 - beta2) * tf.square(g)
-    corrected = rate * tf.sqrt(1.0 - tf.pow(beta2, t)) / (1.0 - tf.pow(beta1, t))
-    return w - corrected * m / (tf.sqrt(v) + epsilon), m, v
+    return w - adam_rate(step, rate=rate, betas=betas) * m / (tf.sqrt(v) + epsilon), m, v
+
+
+def adam_rate(step: tf.Tensor, *, rate: Number, betas: tuple[Number, Number]) -> tf.Tensor:
+    """Returns lr_t of `adam`."""
+    t, (beta1, beta2) = tf.cast(step, tf.float32), betas
+    return rate * tf.sqrt(1.0 - tf.pow(beta2, t)) / (1.0 - tf.pow(beta1, t))
 
 
 class FtrlUpdate:
@@ -229,6 +244,18 @@ class DecayedUpdate:
 
 def _hyperparameter(group: Group, name: str) -> PerTable:
     return PerTable(group.tags, lambda table: getattr(group.optimizers[table], name))
+
+
+def moved_at_once(update: RowUpdate, rows: tf.Tensor, g: tf.Tensor, context: StepContext) -> tf.Tensor | None:
+    """Returns what the update makes of whole rows, [n, dim + slot floats], by one operation; None where there is none.
+
+    Args:
+        update: of the rows.
+        rows: [n, at least dim + slot floats].
+        g: [n, dim].
+        context: see `RowUpdate`.
+    """
+    return update.of_rows(rows, g, context) if isinstance(update, AdamUpdate) and fused.is_possible() else None
 
 
 def row_update(group: Group) -> RowUpdate:

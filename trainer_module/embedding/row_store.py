@@ -19,7 +19,7 @@ from trainer_module.embedding.bookkeeping import merged_books, new_books
 from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.removed_keys import RemovedKeys
-from trainer_module.embedding.row_optimizers import StepContext, row_update
+from trainer_module.embedding.row_optimizers import StepContext, moved_at_once, row_update
 from trainer_module.snapshot import KeysAndRows
 from trainer_module.transforms.keys import NO_ID, tags_of
 
@@ -233,7 +233,8 @@ class RowStore(tf.Module):
         w, kept = rows[:, :dim], rows[:, dim : dim + slots]
         if self._l2.same != 0.0:
             gradients += self._l2(keys) * w
-        parts = list(self._update(keys, w, kept, gradients, context))
+        moved = moved_at_once(self._update, rows, gradients, context)
+        parts = [moved] if moved is not None else list(self._update(keys, w, kept, gradients, context))
         if self.group.tracks_usage:
             assert observed is not None
             parts.append(merged_books(rows[:, dim + slots :], observed.newest, observed.occurrences))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from trainer_module.dense import fused
 from trainer_module.dense.average import Average
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.optimizers import DenseState, clipped
@@ -109,7 +110,7 @@ class Summed(NamedTuple):
 def local_step(state: StepState, batch: Batch, unique: dict[str, Unique]) -> Local:
     """Computes losses and gradients of a rank's batch; updates nothing but the newest minute."""
     state.newest_minute.assign(tf.maximum(state.newest_minute, newest_minute(state, batch)))
-    with tf.name_scope("dense"):
+    with tf.name_scope("dense"), fused.in_training():
         gradients, losses_T = _gradients(state, batch, unique)
     mine = tf.cast(state.ranker.batch_size(batch), tf.float32)
     rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in gradients.rows.values()]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from schemas.spec.models import Mmoe
-from trainer_module.dense.layers import Dense, ParallelMlps, Towers
+from trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Blocks, Weights
 from trainer_module.models.ranking_model import NoAuxiliary
@@ -34,12 +34,11 @@ class MmoeModel(NoAuxiliary):
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
-        experts_BEH = tf.stack(self._experts(weights, x_BI, noise), axis=1)
+        experts = self._experts(weights, x_BI, noise)
         gates_BTE = tf.reshape(self._expert_gates(weights, x_BI), [-1, self._num_tasks, self._num_experts])
         if self._top_k is not None:
             gates_BTE = keep_top(gates_BTE, self._top_k)
-        mixed_BTH = tf.matmul(tf.nn.softmax(gates_BTE), experts_BEH)
-        return self._towers(weights, tf.unstack(mixed_BTH, axis=1), noise)
+        return self._towers(weights, mixtures(tf.nn.softmax(gates_BTE), experts), noise)
 
 
 def keep_top(gates: tf.Tensor, k: int) -> tf.Tensor:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from schemas.spec.models import Ple
-from trainer_module.dense.layers import Dense, ParallelMlps, Towers
+from trainer_module.dense.layers import Dense, ParallelMlps, Towers, mixtures
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import Axis, Blocks, Layer, Weights, width_of
 from trainer_module.models.ranking_model import NoAuxiliary
@@ -125,6 +125,5 @@ def _mixed(
     mixed = []
     for chosen, gates_BE in zip(choices.values(), gates, strict=True):
         experts = [output_BH for group, _ in chosen for output_BH in outputs[group]]
-        mixed_B1H = tf.matmul(tf.nn.softmax(gates_BE)[:, None], tf.stack(experts, axis=1))
-        mixed.append(mixed_B1H[:, 0])
+        mixed += mixtures(tf.nn.softmax(gates_BE)[:, None], experts)
     return mixed

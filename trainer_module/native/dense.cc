@@ -122,7 +122,7 @@ void relu_gradient(const std::vector<const float*>& outputs, const std::vector<c
       float* __restrict to = of_inputs + b * row + n * width;
       float* __restrict sum = of_bias + n * width;
       for (int64_t h = 0; h < width; ++h) {
-        float kept = y[h] > 0.0f ? g[h] : 0.0f;
+        float gradient = g[h], kept = y[h] > 0.0f ? gradient : 0.0f;
         to[h] = kept;
         sum[h] += kept;
       }

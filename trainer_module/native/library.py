@@ -18,8 +18,10 @@ from typing import Any
 from schemas.errors import UserError
 
 _FOLDER = Path(__file__).parent
-_OPTIONS = ("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden")
-"""Without contraction a * b + c is rounded as TensorFlow's operations round it."""
+_OPTIONS = (
+    *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fvisibility=hidden"),
+    "-ffp-contract=off",  # a * b + c is rounded as TensorFlow's operations round it.
+)
 _COMPILE_S = 120.0
 
 

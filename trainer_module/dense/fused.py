@@ -1,0 +1,101 @@
+"""Parts of the dense layers that a training step on one thread computes in one pass over memory: `native/dense.cc`.
+
+They compute what TensorFlow's operations do, to the last bits of a sum. Models that are exported, or trained on several
+threads, on a GPU or in bfloat16, have TensorFlow's.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import tensorflow as tf
+
+from trainer_module.native.library import operations
+
+# Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
+
+_IN_TRAINING: ContextVar[bool] = ContextVar("in_training", default=False)
+
+
+@contextmanager
+def in_training() -> Iterator[None]:
+    """Has what is traced meanwhile use these operations where they can be."""
+    before = _IN_TRAINING.set(is_possible())
+    try:
+        yield
+    finally:
+        _IN_TRAINING.reset(before)
+
+
+def is_possible() -> bool:
+    """Returns whether this process computes on one thread of a CPU."""
+    return tf.config.threading.get_intra_op_parallelism_threads() == 1 and not tf.config.get_visible_devices("GPU")
+
+
+def applies_to(x: tf.Tensor) -> bool:
+    """Returns whether a tensor is computed with these operations."""
+    return _IN_TRAINING.get() and x.dtype == tf.float32
+
+
+def relu_of_networks(x_BI: tf.Tensor, w: tf.Tensor, b: tf.Tensor, networks: int) -> list[tf.Tensor]:
+    """Returns relu(x W_n + b_n) of each network: [B, H].
+
+    Forward, each network's product is one of its own, whose output nothing has to split; backward, one product of all
+    networks is faster, and reads the gradients that one pass has put side by side.
+
+    Args:
+        x_BI: input of all.
+        w: their matrices side by side: [I, N * H].
+        b: [N * H].
+        networks: N.
+    """
+
+    @tf.custom_gradient
+    def call(x_BI: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., Any]]:
+        parts = zip(tf.split(w, networks, axis=1), tf.split(b, networks), strict=True)
+        outputs = [tf.nn.relu(tf.nn.bias_add(tf.matmul(x_BI, w_n), b_n)) for w_n, b_n in parts]
+
+        def gradient(*gradients: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            of_sums, of_bias = operations().sangam_relu_gradient(outputs, gradients)
+            of_sums = tf.ensure_shape(of_sums, [None, w.shape[1]])
+            of_x = tf.matmul(of_sums, w, transpose_b=True)
+            # As in `layers.matmul_of_inputs`.
+            with tf.control_dependencies([of_x]):
+                return of_x, tf.matmul(x_BI, of_sums, transpose_a=True), of_bias
+
+        return outputs, gradient
+
+    return list(call(x_BI, w, b))
+
+
+def mixtures(gates_BTE: tf.Tensor, experts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns sum_e gates_te x_e of each task: [B, H], given each expert's output x_e: [B, H]."""
+    tasks = gates_BTE.shape[1]
+
+    @tf.custom_gradient
+    def call(gates_BTE: tf.Tensor, *experts: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., Any]]:
+        def gradient(*gradients: tf.Tensor) -> list[tf.Tensor]:
+            found = operations().sangam_mix_gradient(gates_BTE, experts, gradients)
+            return [found.of_gates, *found.of_experts]
+
+        return operations().sangam_mix(gates_BTE, experts, T=tasks), gradient
+
+    mixed = call(gates_BTE, *experts)
+    return [tf.ensure_shape(task_BH, experts[0].shape) for task_BH in mixed]
+
+
+def adam_rows(
+    rows: tf.Tensor, gradients: tf.Tensor, corrected: tf.Tensor, betas: tuple[float, float], epsilon: float
+) -> tf.Tensor:
+    """Returns [w | m | v] after Adam: [n, 3 dim].
+
+    Args:
+        rows: [n, at least 3 dim], [w | m | v | anything].
+        gradients: [n, dim].
+        corrected: rate times the correction of the step, see `embedding.row_optimizers.adam`.
+        betas: decays.
+        epsilon: of the denominator.
+    """
+    numbers = tf.stack([tf.cast(corrected, tf.float32), *betas, epsilon])
+    return tf.ensure_shape(operations().sangam_adam_rows(rows, gradients, numbers), [None, 3 * gradients.shape[1]])
