@@ -19,6 +19,7 @@ from schemas.contracts.monitoring import PLACE
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.errors import UserError
 from schemas.parent_process import end_with_parent
+from schemas.spec.sync import InStep
 from trainer_module import collectives
 from trainer_module.loop.epoch import NotFiniteError
 from trainer_module.loop.training import train
@@ -46,9 +47,11 @@ def main(job_file: str, parent_pid: str, service: str, attempt: str) -> int:
         collectives.start_over(servers)
     else:
         rank, ranks = collectives.start()
-    _take_own_gpu()
     _LOG.info("start rank=%d ranks=%d spec_digest=%s", rank, ranks, job.spec_digest)
     try:
+        if isinstance(job.ranker.training.sync, InStep) and job.ranker.training.sync.transport == "shared_memory":
+            collectives.share_memory()
+        _take_own_gpu()
         with _monitored(job, rank) as metrics:
             if job.stream is not None:
                 learn(job, rank=rank, ranks=ranks, metrics=metrics)

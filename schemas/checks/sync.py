@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from schemas.problems import Loc, Problem
 from schemas.spec import Spec
+from schemas.spec.cluster import PodsLauncher, SpecCluster
 from schemas.spec.sync import Async, InStep, Served, Shadow, Stale
 from schemas.spec.training import GradNormBalance
 
@@ -20,6 +21,8 @@ def sync_problems(spec: Spec) -> Iterator[Problem]:
                 f"has no effect: with training.sync of kind sync the ranks hold the rows (got {servers})",
                 "remove it, or declare training.sync: {kind: stale}, shadow or async",
             )
+        if sync.transport == "shared_memory":
+            yield from _sharing_memory(spec.cluster)
         return
     if not spec.table_tags():
         yield from _without_rows(sync)
@@ -45,6 +48,22 @@ def sync_problems(spec: Spec) -> Iterator[Problem]:
         )
     if isinstance(sync, Shadow):
         yield from _averaging(sync, spec.cluster.ranks)
+
+
+def _sharing_memory(cluster: SpecCluster) -> Iterator[Problem]:
+    if cluster.ranks == 1:
+        yield Problem(
+            (*_SYNC, "transport"),
+            "has no effect: there is one rank (got shared_memory)",
+            "remove it, or raise cluster.ranks",
+        )
+    if isinstance(cluster.launcher, PodsLauncher) and cluster.launcher.ranks_per_host < cluster.ranks:
+        yield Problem(
+            (*_SYNC, "transport"),
+            f"needs all ranks on one machine (got shared_memory, and {cluster.launcher.ranks_per_host} of "
+            f"{cluster.ranks} ranks on each host)",
+            "use horovod, or set cluster.launcher.ranks_per_host to cluster.ranks",
+        )
 
 
 def _without_rows(sync: Served) -> Iterator[Problem]:

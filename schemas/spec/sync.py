@@ -16,6 +16,9 @@ class InStep(FrozenModel):
     """Every rank owns a share of the rows; rows and dense gradients are exchanged in every step."""
 
     kind: Literal["sync"]
+    transport: Literal["horovod", "shared_memory"] = "horovod"
+    """Between the ranks. `shared_memory`: through the memory of the one machine that all are on, without rounds of
+    negotiation; docs/performance.md has what it gives."""
 
 
 class _Served(FrozenModel):

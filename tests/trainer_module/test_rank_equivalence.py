@@ -44,6 +44,8 @@ TRAINING: dict[str, dict[str, Any]] = {
     },
 }
 MASKED = ("adagrad", "rowwise_adagrad")
+SHARED = ("adagrad", "ftrl")
+"""Trained once more with `transport: shared_memory`; the last one is also validated by both."""
 TOLERANCE = 1e-5
 
 
@@ -88,11 +90,7 @@ def train(rank: int, ranks: int, directory: Path) -> None:
         if optimizer in MASKED:
             batches = map(_masked, batches)
         report = train_on(trainer, batches, Progress(job(directory, ranker, files), rank))
-        snapshot = trainer.snapshot()
-        arrays = {f"dense/{name}": array for name, array in {**snapshot.dense, **snapshot.extra}.items()}
-        for group, rows in snapshot.groups.items():
-            arrays |= {f"keys/{group}": rows.keys, f"rows/{group}": rows.rows}
-        np.savez(directory / f"{optimizer}-{rank}.npz", losses=np.array(report.step_losses), **arrays)
+        _write(trainer, report.step_losses, directory / f"{optimizer}-{rank}.npz")
         (directory / f"{optimizer}-{rank}.json").write_text(json.dumps(trainer.statistics()))
     read = list(validation_batches(ranker, files, rank=rank, ranks=ranks))
     validated = validate(trainer, read, Progress(job(directory, ranker, files), rank))
@@ -102,6 +100,38 @@ def train(rank: int, ranks: int, directory: Path) -> None:
     (directory / f"validated-{rank}.json").write_text(json.dumps(told))
     if ranks == 2:
         _end_early(rank, ranks, directory / "ended", files)
+    if ranks > 1:
+        _share_memory(rank, ranks, directory, files)
+
+
+def _share_memory(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -> None:
+    """Trains as `train` does, and validates, once the ranks meet through memory."""
+    from trainer_module import collectives
+    from trainer_module.input.local_reader import own_batches, validation_batches
+    from trainer_module.loop.in_step import InStepTrainer
+    from trainer_module.loop.validation import validate
+    from trainer_module.progress import Progress
+    from trainer_module.ranker import Ranker
+
+    collectives.share_memory()
+    for optimizer in SHARED:
+        ranker = _declared(optimizer, ranks)
+        progress = Progress(job(directory, ranker, files), rank)
+        trainer = InStepTrainer(Ranker(ranker), rank=rank, ranks=ranks)
+        batches = own_batches(ranker, files, epoch=0, rank=rank, ranks=ranks)
+        report = train_on(trainer, map(_masked, batches) if optimizer in MASKED else batches, progress)
+        _write(trainer, report.step_losses, directory / f"shared-{optimizer}-{rank}.npz")
+        (directory / f"shared-{optimizer}-{rank}.json").write_text(json.dumps(trainer.statistics()))
+    validated = validate(trainer, list(validation_batches(ranker, files, rank=rank, ranks=ranks)), progress)
+    (directory / f"shared-validated-{rank}.json").write_text(json.dumps(validated.metrics))
+
+
+def _write(trainer: Any, losses: Any, file: Path) -> None:
+    snapshot = trainer.snapshot()
+    arrays = {f"dense/{name}": array for name, array in {**snapshot.dense, **snapshot.extra}.items()}
+    for group, rows in snapshot.groups.items():
+        arrays |= {f"keys/{group}": rows.keys, f"rows/{group}": rows.rows}
+    np.savez(file, losses=np.array(losses), **arrays)
 
 
 def _end_early(rank: int, ranks: int, directory: Path, files: tuple[str, ...]) -> None:
@@ -157,6 +187,32 @@ def test_ranks_equal_one_process_on_the_same_global_batches(runs: Path, optimize
             np.testing.assert_array_equal(together[name], expected, err_msg=name)
         else:
             np.testing.assert_allclose(together[name], expected, atol=TOLERANCE, rtol=TOLERANCE, err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", SHARED)
+def test_two_ranks_learn_the_same_bits_through_memory_as_by_horovod(runs: Path, optimizer: str) -> None:
+    for rank in range(2):
+        by_horovod, shared = (np.load(runs / "2" / f"{name}-{rank}.npz") for name in (optimizer, f"shared-{optimizer}"))
+        assert by_horovod.files == shared.files
+        for name in by_horovod.files:
+            np.testing.assert_array_equal(shared[name], by_horovod[name], err_msg=name)
+        told = [(runs / "2" / f"{name}-{rank}.json").read_text() for name in (optimizer, f"shared-{optimizer}")]
+        assert told[0] == told[1]
+    validated = json.loads((runs / "2" / "shared-validated-0.json").read_text())
+    assert validated == json.loads((runs / "2" / "validated-0.json").read_text())["metrics"]
+
+
+@pytest.mark.parametrize("optimizer", SHARED)
+def test_three_ranks_learn_through_memory_what_they_learn_by_horovod(runs: Path, optimizer: str) -> None:
+    # Three numbers have several sums; all ranks take the same one.
+    alone = _read(runs / "3", optimizer, 3)
+    together = _read(runs / "3", f"shared-{optimizer}", 3)
+    for name, expected in alone.items():
+        np.testing.assert_allclose(together[name], expected, atol=TOLERANCE, rtol=TOLERANCE, err_msg=name)
+    first, *others = (np.load(runs / "3" / f"shared-{optimizer}-{rank}.npz") for rank in range(3))
+    for other in others:
+        for name in (name for name in first.files if name.startswith("dense/")):
+            np.testing.assert_array_equal(other[name], first[name], err_msg=name)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

@@ -97,5 +97,6 @@ def adam_rows(
         betas: decays.
         epsilon: of the denominator.
     """
-    numbers = tf.stack([tf.cast(corrected, tf.float32), *betas, epsilon])
+    beta1, beta2 = betas
+    numbers = tf.stack([tf.cast(corrected, tf.float32), beta1, 1.0 - beta1, beta2, 1.0 - beta2, epsilon])
     return tf.ensure_shape(operations().sangam_adam_rows(rows, gradients, numbers), [None, 3 * gradients.shape[1]])

@@ -145,7 +145,10 @@ class ParallelMlps:
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> list[tf.Tensor]:
         """Returns each network's output: [batch, last width]."""
-        return [rest(weights, x_BH, noise) for rest, x_BH in zip(self._rest, self._inputs(weights, x_BI, noise), strict=True)]
+        return [
+            rest(weights, x_BH, noise)
+            for rest, x_BH in zip(self._rest, self._inputs(weights, x_BI, noise), strict=True)
+        ]
 
     def _inputs(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None) -> list[tf.Tensor]:
         """Returns the output of each network's first layer."""

@@ -147,8 +147,8 @@ void relu_gradient_kernel(void* state, TF_OpKernelContext* context) {
 // The formula, and the order of its operations, of `embedding.row_optimizers.adam`; rows are [w | m | v | anything].
 FOR_EACH_PROCESSOR
 void adam(const float* rows, const float* gradients, float* moved, int64_t count, int64_t width, int64_t dim,
-          float corrected, float beta1, float beta2, float epsilon) {
-  float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
+          const float* numbers) {
+  auto [corrected, beta1, rest1, beta2, rest2, epsilon] = *reinterpret_cast<const float(*)[6]>(numbers);
   for (int64_t row = 0; row < count; ++row) {
     const float* __restrict w = rows + row * width;
     const float* __restrict g = gradients + row * dim;
@@ -170,9 +170,8 @@ void adam_kernel(void*, TF_OpKernelContext* context) {
   int64_t count = rows.dim(0), dim = gradients.dim(1);
   Tensor moved = call.output(0, TF_FLOAT, {count, 3 * dim});
   if (!call.ok()) return;
-  const float* number = numbers.data<float>();
-  adam(rows.data<float>(), gradients.data<float>(), moved.data<float>(), count, rows.dim(1), dim, number[0], number[1],
-       number[2], number[3]);
+  adam(rows.data<float>(), gradients.data<float>(), moved.data<float>(), count, rows.dim(1), dim,
+       numbers.data<float>());
 }
 
 [[maybe_unused]] const bool registered =

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <immintrin.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <ctime>
 
 #include "trainer_module/native/kernel.h"
@@ -61,6 +63,7 @@ struct Job {
   int control_file = -1;
   int64_t files_made = 0;
   pid_t processes[kMaxRanks];
+  int watches[kMaxRanks];  // Of the processes (pidfd); -1 before Linux 5.3.
   Control* controls[kMaxRanks];
   Mapping mappings[kMaxRanks][kChannels][kSlots];
 };
@@ -96,6 +99,13 @@ void publish(std::atomic<uint32_t>& word, uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+bool has_ended(int rank) {
+  if (job.controls[rank]->has_left.load(std::memory_order_acquire)) return true;
+  pollfd watch{job.watches[rank], POLLIN, 0};
+  if (watch.fd >= 0) return poll(&watch, 1, 0) > 0;
+  return kill(job.processes[rank], 0) != 0 && errno == ESRCH;
+}
+
 // Waits until a rank's counter has come to a number; returns what is wrong, or nothing.
 std::string wait_for(int rank, std::atomic<uint32_t>& word, uint32_t number) {
   for (int spin = 0;; ++spin) {
@@ -105,10 +115,7 @@ std::string wait_for(int rank, std::atomic<uint32_t>& word, uint32_t number) {
       _mm_pause();
       continue;
     }
-    if (job.controls[rank]->has_left.load(std::memory_order_acquire) ||
-        (kill(job.processes[rank], 0) != 0 && errno == ESRCH)) {
-      return "rank " + std::to_string(rank) + " has left the job";
-    }
+    if (has_ended(rank)) return "rank " + std::to_string(rank) + " has left the job";
     sleep_while(word, value);
   }
 }
@@ -311,6 +318,7 @@ int sangam_join(int rank, int ranks, const int* processes, const int* files) {
     close(file);
     if (control == nullptr || control->format != kFormat) return other;
     job.processes[other] = processes[other];
+    job.watches[other] = static_cast<int>(syscall(SYS_pidfd_open, processes[other], 0));
     job.controls[other] = control;
   }
   cpu_set_t cores;
@@ -345,7 +353,10 @@ void sangam_leave() {
       if (slot.serial != 0) close(slot.file);
     }
   }
-  for (int rank = 0; rank < job.ranks; ++rank) munmap(job.controls[rank], sizeof(Control));
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    munmap(job.controls[rank], sizeof(Control));
+    if (job.watches[rank] >= 0) close(job.watches[rank]);
+  }
   close(job.control_file);
   job = Job{};
 }

@@ -14,6 +14,8 @@ GRADNORM = {"training.loss_balance": {"kind": "gradnorm"}}
 FLOATS = {"features": {"age": {"kind": "numeric", "normalize": "zscore"}}, "tables": {}, "evaluation": {"slices": []}}
 EMA = {"training.average": {"kind": "ema"}}
 ONE_RANK = {"cluster": {"ranks": 1}}
+ROOT = {"root": {"claim": "sangam", "path": "/sangam"}}
+ON_TWO_HOSTS = {"cluster": {"ranks": 2, "launcher": {"kind": "jobset"}, "volumes": ROOT}}
 
 
 def mode(kind: str, **settings: Any) -> dict[str, Any]:
@@ -35,6 +37,12 @@ def mode(kind: str, **settings: Any) -> dict[str, Any]:
         (mode("async") | EMA, "training.average", "(got training.sync async, ... stale"),
         (mode("shadow") | ONE_RANK, "training.sync.kind", "(got shadow, and cluster.ranks 1)"),
         (mode("stale", compare_every_steps=1000) | ONE_RANK, "training.sync.compare_every_steps", "(got 1000)"),
+        (mode("sync", transport="shared_memory") | ONE_RANK, "training.sync.transport", "(got shared_memory)"),
+        (
+            mode("sync", transport="shared_memory") | ON_TWO_HOSTS,
+            "training.sync.transport",
+            "(got shared_memory, and 1 of 2 ranks on each host)",
+        ),
         (mode("shadow", block_momentum=0.9), "training.sync.block_momentum", "easgd (got 0.9)"),
         (mode("shadow", algorithm="ma", block_momentum=0.5), "training.sync.block_momentum", "ma (got 0.5)"),
         (
@@ -55,6 +63,9 @@ def test_what_cannot_work_is_refused(tmp_path: Path, changes: dict[str, Any], pl
     "changes",
     [
         mode("sync") | GRADNORM,
+        mode("sync", transport="shared_memory") | {"cluster": {"ranks": 2}},
+        mode("sync", transport="shared_memory")
+        | {"cluster": {"ranks": 2, "launcher": {"kind": "jobset", "ranks_per_host": 2}, "volumes": ROOT}},
         *(mode(kind) | {"cluster": {"parameter_servers": 3}} for kind in ("stale", "shadow", "async")),
         mode("stale", staleness=0, compare_every_steps=1) | GRADNORM,
         mode("stale") | ONE_RANK,

@@ -1,0 +1,102 @@
+"""What one pass computes is what TensorFlow's operations compute, gradients included."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.errors import UserError
+from tests.errors import mentions
+
+pytestmark = pytest.mark.slow
+tf = pytest.importorskip("tensorflow")
+
+B, INPUTS, H, N, T = 37, 11, 20, 4, 3
+
+
+def _random(*shape: int) -> Any:
+    return tf.constant(np.random.default_rng(len(shape)).normal(size=shape), tf.float32)
+
+
+def _with_gradients(compute: Any, arguments: list[Any]) -> list[Any]:
+    """Returns outputs, and gradients of a sum in which every output counts differently."""
+    with tf.GradientTape() as tape:
+        tape.watch(arguments)
+        outputs = compute(*arguments)
+        total = tf.add_n([tf.reduce_sum(output * _random(*output.shape) * (n + 1)) for n, output in enumerate(outputs)])
+    return [*outputs, *tape.gradient(total, arguments)]
+
+
+def _equal(found: list[Any], expected: list[Any]) -> None:
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=3e-5, rtol=1e-5)
+
+
+def test_networks_with_relu_equal_one_product_split() -> None:
+    from trainer_module.dense.fused import relu_of_networks
+
+    arguments = [_random(B, INPUTS), _random(INPUTS, N * H), _random(N * H)]
+    expected = _with_gradients(lambda x, w, b: tf.split(tf.nn.relu(x @ w + b), N, axis=1), arguments)
+    _equal(_with_gradients(lambda x, w, b: relu_of_networks(x, w, b, N), arguments), expected)
+
+
+@pytest.mark.parametrize("tasks", [1, T])
+def test_mixtures_equal_a_product_of_stacked_experts(tasks: int) -> None:
+    from trainer_module.dense.fused import mixtures
+
+    arguments = [_random(B, tasks, N), *(_random(B, H) * (n + 1) for n in range(N))]
+    expected = _with_gradients(
+        lambda gates, *experts: tf.unstack(tf.matmul(gates, tf.stack(experts, 1)), axis=1), arguments
+    )
+    _equal(_with_gradients(lambda gates, *experts: mixtures(gates, experts), arguments), expected)
+
+
+@pytest.mark.parametrize("more", [0, 2], ids=["rows of Adam alone", "rows with books"])
+def test_adam_of_rows_is_the_formula_of_all_optimizers_bit_by_bit(more: int) -> None:
+    from trainer_module.dense.fused import adam_rows
+    from trainer_module.embedding.row_optimizers import adam, adam_rate
+
+    rows, g, step = _random(B, 3 * H + more), _random(B, H), tf.constant(7, tf.int64)
+    rows = tf.concat([rows[:, : 2 * H], tf.square(rows[:, 2 * H :])], 1)
+    w, m, v = rows[:, :H], rows[:, H : 2 * H], rows[:, 2 * H : 3 * H]
+    settings: Any = {"rate": 0.01, "betas": (0.9, 0.999)}
+    expected = tf.concat(adam(w, m, v, g, step, **settings, epsilon=1e-7), 1)
+    found = adam_rows(rows, g, adam_rate(step, **settings), settings["betas"], 1e-7)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["mmoe", "ple"])
+def test_a_training_step_computes_what_predictions_compute(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.workload import ranker as declared
+    from trainer_module.dense import fused
+    from trainer_module.ranker import Ranker
+
+    spec = declared()
+    if kind == "ple":
+        ple = {"kind": "ple", "task_experts": 2, "shared_experts": 2, "expert_units": [8, 4], "tower_units": [4]}
+        document = spec.model_dump(mode="json", exclude_unset=True) | {"model": ple}
+        spec = type(spec).model_validate_json(json.dumps(document))
+    ranker = Ranker(spec)
+    flat, x = tf.constant(ranker.weights.initial(seed=1)), _random(B, ranker.inputs.width)
+
+    def logits(flat: Any, x: Any) -> list[Any]:
+        return [ranker.logits_of_inputs(ranker.weights.unpack(flat), x)]
+
+    expected = _with_gradients(logits, [flat, x])
+    monkeypatch.setattr(fused, "is_possible", lambda: True)
+    with fused.in_training():
+        _equal(_with_gradients(logits, [flat, x]), expected)
+
+
+def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainer_module.native import library
+
+    monkeypatch.setattr(library.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(UserError) as caught:
+        library.library()
+    assert mentions(str(caught.value), "sangam-native ... (got neither g++ nor c++); install g++")
