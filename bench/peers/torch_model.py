@@ -20,6 +20,8 @@ class Mmoe(nn.Module):
         self.gates = nn.Linear(inputs, NUM_TASKS * NUM_EXPERTS)
         self.towers = nn.ModuleList(nn.Linear(second, tower) for _ in range(NUM_TASKS))
         self.heads = nn.ModuleList(nn.Linear(tower, 1) for _ in range(NUM_TASKS))
+        for weight in self.parameters():  # As Keras and the engine begin.
+            nn.init.xavier_uniform_(weight) if weight.dim() > 1 else nn.init.zeros_(weight)
         # Sums, activations and gates become few loops: 5 % faster in float32, 25 % in bfloat16.
         self.compile(dynamic=False)
         assert sum(weight.numel() for weight in self.parameters()) == dense_weights()
