@@ -22,7 +22,7 @@ class Mmoe(nn.Module):
         self.heads = nn.ModuleList(nn.Linear(tower, 1) for _ in range(NUM_TASKS))
         for weight in self.parameters():  # As Keras and the engine begin.
             nn.init.xavier_uniform_(weight) if weight.dim() > 1 else nn.init.zeros_(weight)
-        # Sums, activations and gates become few loops: 5 % faster in float32, 25 % in bfloat16.
+        # Sums, activations and gates become few loops: the dense part takes 105 ms and not 111, in bfloat16 28 and not 40.
         self.compile(dynamic=False)
         assert sum(weight.numel() for weight in self.parameters()) == dense_weights()
 
@@ -34,7 +34,8 @@ class Mmoe(nn.Module):
         gates_BTE = functional.softmax(self.gates(x).view(-1, NUM_TASKS, NUM_EXPERTS), dim=2).to(experts[0].dtype)
         logits = []
         for task, (tower, head) in enumerate(zip(self.towers, self.heads, strict=True)):
-            # Terms one by one, which the compiler makes one loop of: a third faster than a product for each example.
+            # Term by term, which the compiler makes one loop of: than with a product for each example the dense part
+            # takes 105 ms and not 136, in bfloat16 28 and not 57.
             mixed_BH = sum(gates_BTE[:, task, n : n + 1] * expert_BH for n, expert_BH in enumerate(experts))
             logits.append(head(functional.relu(tower(mixed_BH))))
         return torch.cat(logits, dim=1).float()

@@ -1,7 +1,7 @@
 """TorchRec: a table for each feature, table by table on the ranks, updated by fbgemm's fused kernels in backward.
 
 Row-wise Adagrad: on CPU the kernels have no Adam. Ids are rows of dense tables, with no hash table in between. The
-pipeline sends the ids of the next batch while this one computes: 8 % of a step of two ranks.
+pipeline sends the ids of the next batch while this one computes.
 """
 
 from collections.abc import Callable, Iterator
