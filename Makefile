@@ -59,7 +59,7 @@ bench: setup ## compare the engine with TFRA and Keras, as ratios within one run
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
 
 .PHONY: bench-peers
-bench-peers: setup ## compare with PyTorch, TorchRec, TFRA and Keras, and with the limit of the machine; 2 quiet cores, 40 minutes; ARGS="--repeats 5"
+bench-peers: setup ## compare with PyTorch, TorchRec, TFRA and Keras, and with the limit of the machine; 2 quiet cores, 20 minutes; ARGS="--repeats 5"
 	@bash bench/peers/setup.sh
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.peers $(ARGS)
 
