@@ -58,6 +58,11 @@ itest-flink: setup ## run the demo on a Flink cluster of this machine; JAR=Beam'
 bench: setup ## compare the engine with TFRA and Keras, as ratios within one run; 2 quiet cores, 15 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
 
+.PHONY: bench-peers
+bench-peers: setup ## compare with PyTorch, TorchRec, TFRA and Keras, and with the limit of the machine; 2 quiet cores, 20 minutes; ARGS="--repeats 5"
+	@bash bench/peers/setup.sh
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.peers $(ARGS)
+
 .PHONY: bench-serving
 bench-serving: setup ## measure evaluation, export of ten million rows, a server of MODEL=<a pushed version>; 2 quiet cores, 25 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.evaluation 100000

@@ -1,24 +1,26 @@
 """Runs ranks of contestants as fresh processes, one contestant at a time, and compares them within each repeat."""
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import processes, served, torch_processes
 from bench.contestants import CONTESTANTS
-from bench.workload import BATCH_SIZE_PER_RANK
+from bench.dimensions import BATCH_SIZE_PER_RANK
+from bench.processes import Process
 from trainer_module.launch.children import ALLOCATOR
 from trainer_module.launch.rendezvous import Rendezvous
 
 AS_LAUNCHED = {"OMP_NUM_THREADS": "1", **ALLOCATOR}
 """What the launcher of training jobs sets for a rank; every contestant runs with it."""
-_TIMEOUT_S = 600
+CORE, MEETING = "SANGAM_BENCH_CORE", "SANGAM_BENCH_MEETING"
+"""Variables of a rank: the core it takes, by default its rank's; the folder where trainings that know nothing of each
+other wait, so that they are measured at the same time, and their number: `FOLDER:2`."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +81,61 @@ def compete(
 
     Args:
         name: of the contestant.
-        ranks: processes.
+        ranks: processes, which share the cores in turn where they are more.
         batches: of each rank's pool; passed over once to warm up and once to measure.
         trace: folder for a profile of a few further steps of rank 0.
         environment: of the processes, on top of this one's.
     """
+    contestant = CONTESTANTS[name]
+    batches = min(batches, contestant.most_batches)
+    with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory, ExitStack() as stack:
+        folder, beside = Path(directory), []
+        output = folder / "result.json"
+        if contestant.is_in_torch:
+            started = torch_processes.ranks_of(
+                contestant, folder, ranks=ranks, batches=batches, environment=environment
+            )
+        else:
+            rendezvous = stack.enter_context(Rendezvous(ranks))
+            shared = dict(environment)
+            if contestant.staleness is not None:
+                beside, variables = served.server_of(contestant, folder, ranks=ranks, environment=environment)
+                shared |= variables
+            command = ["bench.rank", name, str(batches), str(output), str(trace or "")]
+            started = [
+                Process(command, {**shared, **(rendezvous.environment(rank) if ranks > 1 else {})})
+                for rank in range(ranks)
+            ]
+        processes.run(started, folder, beside=beside)
+        return _read(output, ranks)
+
+
+def compete_apart(
+    name: str, *, trainings: int, batches: int, environment: Mapping[str, str] = AS_LAUNCHED
+) -> list[Result]:
+    """Runs independent trainings of one rank at the same time, each with a core to itself and its parameter server.
+
+    Args:
+        name: of the contestant, one of ours.
+        trainings: how many.
+        batches: see `compete`.
+        environment: see `compete`.
+    """
+    contestant = CONTESTANTS[name]
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory:
-        output = Path(directory) / "result.json"
-        command = ["bench.rank", name, str(min(batches, CONTESTANTS[name].most_batches)), str(output)]
-        run_processes([*command, str(trace or "")], ranks=ranks, logs=Path(directory), environment=environment)
-        found = json.loads(output.read_text())
-    return Result(ranks, **{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
+        folder, started, beside = Path(directory), [], []
+        for number in range(trainings):
+            own = folder / str(number)
+            own.mkdir()
+            shared = {**environment, CORE: str(number), MEETING: f"{folder}:{trainings}"}
+            if contestant.staleness is not None:
+                core = frozenset({processes.cores()[number]})
+                server, variables = served.server_of(contestant, own, ranks=1, environment=environment, cores=core)
+                beside += server
+                shared |= variables
+            started.append(Process(["bench.rank", name, str(batches), str(own / "result.json"), ""], shared))
+        processes.run(started, folder, beside=beside)
+        return [_read(folder / str(number) / "result.json", 1) for number in range(trainings)]
 
 
 def measure(*arguments: object, environment: Mapping[str, str] = AS_LAUNCHED) -> Any:
@@ -101,36 +147,10 @@ def measure(*arguments: object, environment: Mapping[str, str] = AS_LAUNCHED) ->
     """
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory:
         output = Path(directory) / "result.json"
-        run_processes([*map(str, arguments), str(output)], ranks=1, logs=Path(directory), environment=environment)
+        processes.run([Process([*map(str, arguments), str(output)], environment)], Path(directory))
         return json.loads(output.read_text())
 
 
-def run_processes(command: Sequence[str], *, ranks: int, logs: Path, environment: Mapping[str, str]) -> None:
-    """Runs `python -m <command>` once for each rank and waits.
-
-    Raises:
-        SystemExit: with the end of a log, when a process fails.
-    """
-    with Rendezvous(ranks) as rendezvous:
-        files = [(logs / f"rank-{rank}.log").open("w+b") for rank in range(ranks)]
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", *command],
-                env={**os.environ, **environment, **(rendezvous.environment(rank) if ranks > 1 else {})},
-                stdout=log,
-                stderr=log,
-            )
-            for rank, log in enumerate(files)
-        ]
-        try:
-            codes = [process.wait(_TIMEOUT_S) for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
-    for rank, (code, log) in enumerate(zip(codes, files, strict=True)):
-        log.seek(0)
-        text = log.read().decode(errors="replace")
-        log.close()
-        if code:
-            raise SystemExit(f"bench: {' '.join(command)}: rank {rank} ended with {code}:\n{text[-3000:]}")
+def _read(output: Path, ranks: int) -> Result:
+    found = json.loads(output.read_text())
+    return Result(ranks, **{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["sangam", "tfra_one_table", "tfra_table_per_feature", "keras_fixed_table"]
+Kind = Literal["sangam", "tfra_one_table", "tfra_table_per_feature", "keras_fixed_table", "torch_ddp", "torchrec"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,9 @@ class Contestant:
         rows: of the table: room made beforehand for TFRA, all there ever are for Keras.
         most_repeats: how often it is run at most, where its ratio decides nothing.
         most_batches: how many batches it is given at most, where a step takes long.
+        rowwise: row-wise Adagrad updates the rows, not Adam.
+        staleness: rows are on a parameter server and so many batches behind; None: rows are on the ranks.
+        is_plain: see `workload.ranker`.
     """
 
     label: str
@@ -27,12 +30,34 @@ class Contestant:
     rows: int = 0
     most_repeats: int = 99
     most_batches: int = 99
+    rowwise: bool = False
+    staleness: int | None = None
+    is_plain: bool = True
+
+    @property
+    def is_in_torch(self) -> bool:
+        """Whether it runs in the environment of `make bench-peers`."""
+        return self.kind in ("torch_ddp", "torchrec")
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether it is someone else's."""
+        return self.kind != "sangam"
+
+    def training(self) -> dict[str, object]:
+        """Returns the fields of `training` that are not the workload's; of ours."""
+        fields: dict[str, object] = {"dense_precision": "bfloat16" if self.bfloat16 else "float32"}
+        if self.rowwise:
+            fields["embedding_optimizer"] = {"kind": "rowwise_adagrad", "learning_rate": 0.01}
+        if self.staleness is not None:
+            fields["sync"] = {"kind": "stale", "staleness": self.staleness}
+        return fields
 
 
 CONTESTANTS = {
-    "sangam": Contestant("Sangam, float32", "sangam"),
-    "sangam_bf16": Contestant("Sangam, dense part in bfloat16", "sangam", True),
-    "sangam_shm": Contestant("Sangam, float32, shared memory", "sangam", shares_memory=True),
+    "sangam": Contestant("Sangam, float32", "sangam", shares_memory=True),
+    "sangam_bf16": Contestant("Sangam, dense part in bfloat16", "sangam", True, shares_memory=True),
+    "sangam_horovod": Contestant("Sangam over Horovod, float32", "sangam"),
     "tfra": Contestant("TFRA, all features in one table, float32", "tfra_one_table", rows=1 << 21),
     "tfra_bf16": Contestant(
         "TFRA, all features in one table, dense part in bfloat16", "tfra_one_table", True, rows=1 << 21, most_repeats=1
@@ -44,4 +69,18 @@ CONTESTANTS = {
     "keras_10m": Contestant(
         "Keras, fixed table of 10 M rows, float32", "keras_fixed_table", rows=10_000_000, most_repeats=1, most_batches=8
     ),
+    "sangam_rowwise": Contestant("Sangam, row-wise Adagrad, float32", "sangam", shares_memory=True, rowwise=True),
+    "sangam_rowwise_bf16": Contestant(
+        "Sangam, row-wise Adagrad, bfloat16", "sangam", True, shares_memory=True, rowwise=True
+    ),
+    "sangam_stale": Contestant("Sangam, `stale` 4 and a server, float32", "sangam", staleness=4),
+    "sangam_defaults": Contestant(
+        "Sangam, numbers and average by default, float32", "sangam", is_plain=False, most_repeats=1
+    ),
+    "torch": Contestant("PyTorch, sparse Adam, DDP, float32", "torch_ddp"),
+    "torch_bf16": Contestant("PyTorch, sparse Adam, DDP, bfloat16", "torch_ddp", True),
+    "torchrec": Contestant("TorchRec, row-wise Adagrad, float32", "torchrec"),
+    "torchrec_bf16": Contestant("TorchRec, row-wise Adagrad, bfloat16", "torchrec", True),
 }
+ENGINES = ("sangam", "sangam_bf16", "sangam_horovod", "tfra", "tfra_bf16", "tfra_tables", "keras_1m", "keras_10m")
+"""Those of `make bench`, which needs no other environment."""

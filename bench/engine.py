@@ -14,7 +14,7 @@ from typing import Any
 
 from bench import report
 from bench.contest import Result, compete, measure
-from bench.contestants import CONTESTANTS
+from bench.contestants import CONTESTANTS, ENGINES
 from bench.stages import milliseconds_by_stage
 from bench.workload import ranker
 
@@ -60,10 +60,11 @@ def main() -> None:
 
 def _contest(repeats: int, *, batches: int) -> tuple[dict[str, dict[int, list[Result]]], dict[str, dict[str, float]]]:
     """Runs the contestants in turn, so that a change of the machine's mood meets all; profiles ours once."""
-    runs: dict[str, dict[int, list[Result]]] = {name: {1: [], 2: []} for name in CONTESTANTS}
+    runs: dict[str, dict[int, list[Result]]] = {name: {1: [], 2: []} for name in ENGINES}
     stages: dict[str, dict[str, float]] = {}
     for repeat in range(repeats):
-        for name, contestant in CONTESTANTS.items():
+        for name in ENGINES:
+            contestant = CONTESTANTS[name]
             if repeat >= contestant.most_repeats:
                 continue
             for ranks in (1, 2):

@@ -2,20 +2,39 @@
 
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
 from bench.rivals import Step
+from bench.served import ATTEMPT
 from bench.workload import Pool, ranker
+from schemas.contracts.training_job import TrainJob
+from trainer_module import collectives
 from trainer_module.input.batch import Batch
 from trainer_module.loop.in_step import InStepTrainer
+from trainer_module.loop.stale import StaleTrainer
+from trainer_module.loop.trainer import Trainer
+from trainer_module.parameter_server.client import find_servers
 from trainer_module.ranker import Ranker
 
 
-def trainer_step(pool: Pool, batch_size: int, *, rank: int, ranks: int, bfloat16: bool) -> Step:
-    """Returns the trainer's own step over a pool."""
-    precision = "bfloat16" if bfloat16 else "float32"
-    trainer = InStepTrainer(Ranker(ranker(dense_precision=precision)), rank=rank, ranks=ranks)
+def trainer_step(pool: Pool, batch_size: int, *, rank: int, ranks: int, bfloat16: bool = False, **more: Any) -> Step:
+    """Returns the trainer's own step over a pool; `more` goes to `workload.ranker`."""
+    declared = ranker(**{"dense_precision": "bfloat16" if bfloat16 else "float32", **more})
+    return _step(InStepTrainer(Ranker(declared), rank=rank, ranks=ranks), pool, batch_size)
+
+
+def served_step(pool: Pool, batch_size: int, job: TrainJob, *, rank: int, ranks: int) -> Step:
+    """Returns the step of a trainer whose rows are on the job's parameter servers, over which its ranks meet."""
+    servers = find_servers(job, ATTEMPT, rank=rank, ranks=ranks)
+    collectives.start_over(servers)
+    trainer = StaleTrainer(Ranker(job.ranker), servers, rank=rank, ranks=ranks)
+    trainer.begin()
+    return _step(trainer, pool, batch_size)
+
+
+def _step(trainer: Trainer, pool: Pool, batch_size: int) -> Step:
     results = trainer.steps(itertools.cycle(batches_of(pool, batch_size)))
     return lambda: float(next(results).losses_T.numpy().sum())
 

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from bench import ours, rivals
+from bench import ours, processes, rivals
+from bench.contest import CORE, MEETING
 from bench.contestants import CONTESTANTS, Contestant
+from bench.served import JOB
 from bench.workload import BATCH_SIZE_PER_RANK, pool
+from schemas.contracts.training_job import read_job
 from trainer_module import collectives
 
 _PROFILED_STEPS = 10
@@ -21,15 +24,20 @@ def main(name: str, num_batches: str, output: str, trace: str) -> None:
     """Passes over the pool once, so that graph and tables are warm, then measures a second pass."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    rank, ranks = collectives.start()
-    # A core each: otherwise the threads that only wait would run on the core of the other rank.
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
     contestant, batches = CONTESTANTS[name], int(num_batches)
-    if contestant.shares_memory:
-        collectives.share_memory()
+    if contestant.staleness is None:
+        rank, ranks = collectives.start()
+        if contestant.shares_memory:
+            collectives.share_memory()
+    else:
+        rank, ranks = collectives.place() if "HOROVOD_RANK" in os.environ else (0, 1)
+    # A core each: otherwise the threads that only wait would run on the core of the other rank.
+    usable = processes.cores()
+    os.sched_setaffinity(0, {usable[int(os.environ.get(CORE, rank)) % len(usable)]})
     step = _step(contestant, batches, rank, ranks)
     for _ in range(batches):
         loss = step()
+    _meet(os.environ.get(MEETING, ""))
     first_loss, seconds, before = loss, [], resource.getrusage(resource.RUSAGE_SELF)
     for _ in range(batches):
         started = time.perf_counter()
@@ -42,6 +50,17 @@ def main(name: str, num_batches: str, output: str, trace: str) -> None:
         result = {"step_s": seconds, "losses": [first_loss, loss], **_used(before, after, batches)}
         Path(output).write_text(json.dumps(result))
     collectives.stop()
+    os._exit(0)  # As a rank of a job does: gRPC and TensorFlow keep threads.
+
+
+def _meet(meeting: str) -> None:
+    """Waits for the other trainings that are to be measured at the same time."""
+    if not meeting:
+        return
+    folder, _, trainings = meeting.rpartition(":")
+    (Path(folder) / f"ready-{os.getpid()}").touch()
+    while len(list(Path(folder).glob("ready-*"))) < int(trainings):
+        time.sleep(0.001)
 
 
 def _profile(step: rivals.Step, trace: str) -> None:
@@ -56,16 +75,22 @@ def _profile(step: rivals.Step, trace: str) -> None:
 
 def _step(contestant: Contestant, batches: int, rank: int, ranks: int) -> rivals.Step:
     examples = pool(batches * BATCH_SIZE_PER_RANK, seed=rank)
-    bfloat16 = contestant.bfloat16
+    bfloat16, place = contestant.bfloat16, {"rank": rank, "ranks": ranks}
     match contestant.kind:
+        case "sangam" if contestant.staleness is not None:
+            job = read_job(Path(os.environ[JOB]))
+            return ours.served_step(examples, BATCH_SIZE_PER_RANK, job, **place)
         case "sangam":
-            return ours.trainer_step(examples, BATCH_SIZE_PER_RANK, rank=rank, ranks=ranks, bfloat16=bfloat16)
+            declared = {"is_plain": contestant.is_plain, **contestant.training()}
+            return ours.trainer_step(examples, BATCH_SIZE_PER_RANK, **place, **declared)
         case "tfra_one_table":
             return rivals.tfra_one_table(examples, BATCH_SIZE_PER_RANK, rows=contestant.rows, bfloat16=bfloat16)
         case "tfra_table_per_feature":
             return rivals.tfra_table_per_feature(examples, BATCH_SIZE_PER_RANK, rows=contestant.rows, bfloat16=bfloat16)
         case "keras_fixed_table":
             return rivals.keras_fixed_table(examples, BATCH_SIZE_PER_RANK, rows=contestant.rows, bfloat16=bfloat16)
+        case _:
+            raise SystemExit(f"bench: {contestant.label} is not in TensorFlow")
 
 
 def _used(before: resource.struct_rusage, after: resource.struct_rusage, steps: int) -> dict[str, float]:

@@ -7,20 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.dimensions import (
+    BATCH_SIZE_PER_RANK,
+    DIM,
+    EXPERT_UNITS,
+    NUM_EXPERTS,
+    NUM_FLOATS,
+    NUM_IDS,
+    NUM_TASKS,
+    TOTAL_IDS,
+    TOWER_UNITS,
+    cardinalities,
+)
 from schemas.spec import RankerSpec
 from schemas.splitmix64 import mix64
 
-NUM_IDS, NUM_FLOATS, NUM_TASKS, DIM = 20, 13, 3, 16
-BATCH_SIZE_PER_RANK = 4096
-NUM_EXPERTS, EXPERT_UNITS, TOWER_UNITS = 4, (256, 128), (64,)
 _ID_BITS = 52  # of a key; the table's tag lies above: trainer_module/transforms/keys.py
 _ZIPF_EXPONENT = 1.05
-# How many ids each feature has, in units to be scaled to the total: from a few very wide ones to many narrow ones.
-_CARDINALITIES = (
-    (3_000_000, 2_000_000, 1_500_000, 1_000_000, 800_000, 500_000, 400_000, 300_000, 200_000, 100_000)
-    + (50_000, 50_000, 30_000, 20_000)
-    + (10_000,) * 6
-)
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,19 @@ class Pool:
     labels: NDArray[Any]
 
 
-def ranker(**training: object) -> RankerSpec:
-    """Returns the declaration, one table for each feature; `training` replaces fields of its training."""
+def ranker(*, is_plain: bool = True, **training: object) -> RankerSpec:
+    """Returns the declaration, one table for each feature.
+
+    Args:
+        is_plain: numbers enter as they are and no average of the weights is kept, as with every rival; otherwise both
+            are as by default.
+        training: replaces fields of its training.
+    """
     features: dict[str, object] = {
         f"id_{n:02}": {"kind": "id", "type": "int", "table": f"table_{n:02}"} for n in range(NUM_IDS)
     }
-    # The number itself, as the rivals take it: the default encoding would make our model a quarter larger.
-    features |= {f"x_{n:02}": {"kind": "numeric", "encoding": {"kind": "standard"}} for n in range(NUM_FLOATS)}
+    number = {"kind": "numeric", "encoding": {"kind": "standard"}} if is_plain else {"kind": "numeric"}
+    features |= {f"x_{n:02}": number for n in range(NUM_FLOATS)}
     document = {
         "name": "bench",
         "tables": {f"table_{n:02}": {"dim": DIM} for n in range(NUM_IDS)},
@@ -61,6 +70,7 @@ def ranker(**training: object) -> RankerSpec:
             "shuffle_buffer": 1,
             "dense_optimizer": {"kind": "adam", "learning_rate": 0.001},
             "embedding_optimizer": {"kind": "adam", "learning_rate": 0.001},
+            **({"average": None} if is_plain else {}),
             **training,
         },
         "cluster": {"ranks": 1, "data_workers": 0},
@@ -68,7 +78,7 @@ def ranker(**training: object) -> RankerSpec:
     return RankerSpec.model_validate_json(json.dumps(document))
 
 
-def pool(num_examples: int, *, num_ids: int = 10_000_000, seed: int) -> Pool:
+def pool(num_examples: int, *, num_ids: int = TOTAL_IDS, seed: int) -> Pool:
     """Returns examples whose ids are drawn from `num_ids` by a bounded power law.
 
     The labels' dependence on keys and numbers is the same for every seed.
@@ -82,11 +92,6 @@ def pool(num_examples: int, *, num_ids: int = 10_000_000, seed: int) -> Pool:
     logits = floats @ slopes + 1.2 * effects.sum(1) - 1.0
     labels = (generator.random(logits.shape) < 1.0 / (1.0 + np.exp(-logits))).astype(np.float32)
     return Pool(keys, floats, labels)
-
-
-def cardinalities(num_ids: int) -> list[int]:
-    """Returns how many ids each feature has, about `num_ids` together."""
-    return [max(10, count * num_ids // sum(_CARDINALITIES)) for count in _CARDINALITIES]
 
 
 def keys_of(numbers: NDArray[Any], *, first: int = 0) -> NDArray[Any]:

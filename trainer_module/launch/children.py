@@ -33,6 +33,8 @@ ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(32 * _MIB),
     "MALLOC_TRIM_THRESHOLD_": str(512 * _MIB),
     "MALLOC_TOP_PAD_": str(64 * _MIB),
+    # Pages of 2 MiB where the kernel gives them on demand (`madvise`): 6 % of a step (docs/performance.md).
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 """Allocator settings of the job's processes; the environment overrides them."""
 

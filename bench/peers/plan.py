@@ -1,0 +1,136 @@
+"""What `make bench-peers` runs, and what it remembers of it. Plain data and files."""
+
+import dataclasses
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import processes
+from bench.contest import AS_LAUNCHED, Result, compete, compete_apart, measure
+from bench.contestants import CONTESTANTS
+from bench.limit import write_positions
+from bench.processes import Process
+from bench.torch_processes import ENVIRONMENT, PYTHON
+
+LIMIT = "limit"
+APART = "apart"
+"""Two independent trainings of one rank at the same time."""
+_WAYS: dict[str, tuple[str, ...]] = {
+    "sangam": ("1", "2", APART, "4"),
+    "torchrec": ("1", "2"),
+    "torch": ("1", "2"),
+    "sangam_rowwise": ("1", "2"),
+    "sangam_horovod": ("2",),
+    "sangam_stale": (APART, "2"),
+    "sangam_bf16": ("1", "2", APART, "4"),
+    "torchrec_bf16": ("1", "2"),
+    "torch_bf16": ("1", "2"),
+    "sangam_rowwise_bf16": ("1", "2"),
+    "tfra": ("1", "2"),
+    "tfra_tables": ("1", "2"),
+    "tfra_bf16": ("1", "2"),
+    "keras_1m": ("1", "2"),
+    "sangam_defaults": ("1",),
+}
+NAMES = (LIMIT, *_WAYS)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A contestant's turn in a repeat.
+
+    Attributes:
+        repeat: from 0.
+        name: of the contestant, or `LIMIT`.
+        way: how many ranks, or `APART`.
+    """
+
+    repeat: int
+    name: str
+    way: str
+
+    @property
+    def label(self) -> str:
+        """In words."""
+        if self.name == LIMIT:
+            return f"repeat {self.repeat}: the limit"
+        how = "two of 1 rank at the same time" if self.way == APART else f"ranks: {self.way}"
+        return f"repeat {self.repeat}: {CONTESTANTS[self.name].label}, {how}"
+
+
+def turns(repeats: int, only: Sequence[str], *, with_torch: bool) -> Iterator[Turn]:
+    """Yields all turns, repeat after repeat, so that a change of the machine's mood meets all contestants."""
+    for repeat in range(repeats):
+        if not only or LIMIT in only:
+            yield Turn(repeat, LIMIT, "")
+        for name, ways in _WAYS.items():
+            contestant = CONTESTANTS[name]
+            is_wanted = (not only or name in only) and (with_torch or not contestant.is_in_torch)
+            if is_wanted and repeat < contestant.most_repeats:
+                yield from (Turn(repeat, name, way) for way in ways)
+
+
+class Memory:
+    """The results so far, in a file, so that a run can be broken off and go on later."""
+
+    def __init__(self, file: Path):
+        self._file = file
+        self.entries: list[dict[str, Any]] = json.loads(file.read_text())["turns"] if file.exists() else []
+
+    def has(self, turn: Turn) -> bool:
+        """Whether the turn has been taken."""
+        return any(_is(entry, turn) for entry in self.entries)
+
+    def add(self, turn: Turn, found: Any) -> None:
+        """Keeps what a turn gave."""
+        self.entries.append({**dataclasses.asdict(turn), "found": found})
+        self.write({})
+
+    def write(self, more: dict[str, Any]) -> None:
+        """Writes all, and more beside it."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(json.dumps({"turns": self.entries, **more}, indent=1) + "\n")
+
+    def results(self, name: str, way: str) -> dict[int, list[Result]]:
+        """Returns by repeat the results of a contestant: one, or one of each independent training."""
+        of_turns = [entry for entry in self.entries if (entry["name"], entry["way"]) == (name, way)]
+        return {entry["repeat"]: [_result(found) for found in entry["found"]] for entry in of_turns}
+
+    def limits(self) -> dict[int, list[dict[str, Any]]]:
+        """Returns by repeat what each library measured."""
+        return {entry["repeat"]: entry["found"] for entry in self.entries if entry["name"] == LIMIT}
+
+
+def take(turn: Turn, batches: int, *, with_torch: bool) -> Any:
+    """Takes a turn; returns what `Memory` keeps of it."""
+    if turn.name == LIMIT:
+        return _limits(with_torch=with_torch)
+    if turn.way == APART:
+        results = compete_apart(turn.name, trainings=2, batches=batches)
+    else:
+        results = [compete(turn.name, ranks=int(turn.way), batches=batches)]
+    return [dataclasses.asdict(result) for result in results]
+
+
+def _limits(*, with_torch: bool) -> list[Any]:
+    with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory:
+        folder = Path(directory)
+        positions, output = folder / "positions.npz", folder / "torch.json"
+        write_positions(positions)
+        found = [measure("bench.limit", positions)]
+        if with_torch:
+            command = ["bench.peers.torch_limit", str(positions), str(output)]
+            processes.run([Process(command, {**AS_LAUNCHED, **ENVIRONMENT}, python=str(PYTHON))], folder)
+            found.append(json.loads(output.read_text()))
+        return found
+
+
+def _is(entry: dict[str, Any], turn: Turn) -> bool:
+    return all(entry[name] == value for name, value in dataclasses.asdict(turn).items())
+
+
+def _result(found: dict[str, Any]) -> Result:
+    return Result(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
