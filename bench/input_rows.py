@@ -3,7 +3,7 @@
 import functools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from schemas.spec import RankerSpec
 from trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
 
 _TYPES = {"int": tf.int64, "float": tf.float32, "string": tf.string}
-_ROWS_AT_ONCE, _WARM_ROWS = 4096, 1024
+ROWS_AT_ONCE, _WARM_ROWS = 4096, 1024
 _LIST_LENGTH = 10
 """On average."""
 _NUMBERS, _IDS, _LISTS = 1200, 600, 200
@@ -53,14 +53,20 @@ def ranker_of(spec: str) -> RankerSpec:
     return _wide() if spec == "wide" else load_spec(Path(spec)).ranker()
 
 
-def write_rows(declared: RankerSpec, folder: Path, rows: int) -> Written:
-    """Writes at least so many rows."""
+Rows = Callable[[RankerSpec, int], pa.RecordBatch]
+"""From a spec and a seed to `ROWS_AT_ONCE` rows of its columns."""
+
+
+def write_rows(declared: RankerSpec, folder: Path, rows: int, rows_of: Rows | None = None) -> Written:
+    """Writes at least so many rows, which `rows_of` makes; None: random ones."""
+    rows_of = rows_of or _batch
+    folder.mkdir(exist_ok=True)
     graph, warm = str(folder / "graph"), folder / "warm"
-    _write_graph(declared, graph)
-    raw = _write(folder / "in_pool", _batches(declared, rows))
+    _write_graph(declared, graph, rows_of)
+    raw = _write(folder / "in_pool", (rows_of(declared, start) for start in range(0, rows, ROWS_AT_ONCE)))
     mapper = MapFile(graph)
     mapper.setup()
-    [first] = _write(warm, [_batch(declared, 0)[:_WARM_ROWS]])
+    [first] = _write(warm, [rows_of(declared, 0)[:_WARM_ROWS]])
     mapper.process(ToMap(first, str(warm / "transformed")))
     (folder / "ahead").mkdir()
     ahead = tuple(str(folder / "ahead" / Path(file).name) for file in raw)
@@ -68,22 +74,17 @@ def write_rows(declared: RankerSpec, folder: Path, rows: int) -> Written:
     for pair in zip(raw, ahead, strict=True):
         mapper.process(ToMap(*pair))
     cpu_us = (time.process_time() - started) * 1e6
-    files, written = {"in_pool": raw, "ahead": ahead}, -(-rows // _ROWS_AT_ONCE) * _ROWS_AT_ONCE
+    files, written = {"in_pool": raw, "ahead": ahead}, -(-rows // ROWS_AT_ONCE) * ROWS_AT_ONCE
     sizes = {where: sum(Path(file).stat().st_size for file in of) / written for where, of in files.items()}
     return Written(graph, files, sizes, cpu_us / written)
 
 
-def _write(folder: Path, batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> tuple[str, ...]:
+def _write(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[str, ...]:
     folder.mkdir()
     with BlockWriter(str(folder), None, 0) as writer:
         for batch in batches:
             writer.write(batch)
     return tuple(str(folder / name) for name in writer.names)
-
-
-def _batches(declared: RankerSpec, rows: int) -> Iterator[pa.RecordBatch]:
-    for start in range(0, rows, _ROWS_AT_ONCE):
-        yield _batch(declared, start)
 
 
 def _batch(declared: RankerSpec, seed: int) -> pa.RecordBatch:
@@ -92,9 +93,9 @@ def _batch(declared: RankerSpec, seed: int) -> pa.RecordBatch:
     arrays = []
     for column in read:
         group = tuple(sorted({column.name, *column.beside}))
-        lengths = np.full(_ROWS_AT_ONCE, column.length or 1)
+        lengths = np.full(ROWS_AT_ONCE, column.length or 1)
         if column.is_list and not column.length:
-            lengths = beside.setdefault(group, generator.integers(0, 2 * _LIST_LENGTH, _ROWS_AT_ONCE))
+            lengths = beside.setdefault(group, generator.integers(0, 2 * _LIST_LENGTH, ROWS_AT_ONCE))
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
         arrays.append(pa.ListArray.from_arrays(offsets, _values(column, int(lengths.sum()), generator)))
     return pa.RecordBatch.from_arrays(arrays, [column.name for column in read])
@@ -111,10 +112,10 @@ def _values(column: Column, count: int, generator: np.random.Generator) -> pa.Ar
     return pa.array([b"id-%d" % number for number in numbers], pa.binary())
 
 
-def _write_graph(declared: RankerSpec, folder: str) -> None:
+def _write_graph(declared: RankerSpec, folder: str, rows_of: Rows) -> None:
     inputs = declared.inputs()
     analyze = Analyze(numbers_fn, inputs, to_analyze(inputs, ()))
-    found = analyze.found(analyze.summaries_of([_batch(declared, 0)]))
+    found = analyze.found(analyze.summaries_of([rows_of(declared, 0)]))
     statistics = Statistics(code="", features=completed(inputs, {}, found))
     config = {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
     features = {column.name: tf.io.VarLenFeature(_TYPES[column.type]) for column in columns(inputs)}

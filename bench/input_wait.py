@@ -39,7 +39,9 @@ def main(spec: str, rows: str, output: str) -> None:
         written = write_rows(ranker, folder, int(rows))
         with _pool(folder, of_pool) as service:
             for where in _WHERE:
-                found[where] = _trained(_job(folder / f"job-{where}", ranker, written, where), service, of_rank)
+                found[where] = _trained(
+                    _job(folder / f"job-{where}", ranker, written, where, int(rows)), service, of_rank
+                )
     text = json.dumps(found, indent=2)
     Path(output).write_text(text + "\n")
     print(text)
@@ -70,7 +72,7 @@ def _served(address: Path, core: int, *role: str) -> Iterator[str]:
         process.wait()
 
 
-def _job(folder: Path, ranker: RankerSpec, written: Written, where: Where) -> TrainJob:
+def _job(folder: Path, ranker: RankerSpec, written: Written, where: Where, rows: int) -> TrainJob:
     for name in ("output", "checkpoints", "logs"):
         (folder / name).mkdir(parents=True)
     job = TrainJob(
@@ -78,6 +80,7 @@ def _job(folder: Path, ranker: RankerSpec, written: Written, where: Where) -> Tr
         spec_digest=digest(ranker),
         transform=where,
         train_files=written.files[where],
+        num_train_examples=rows,
         transform_graph=written.graph,
         model_dir="",
         output_dir=str(folder / "output"),

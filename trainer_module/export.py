@@ -4,8 +4,8 @@ Raw examples in, predictions out: Transform's graph, the rows in the form of the
 The form `stock` is made of TensorFlow's own operations: TensorFlow Serving, TFMA and Beam load it without any package
 of ours.
 
-`trainer_module.serving.writing` writes the model first. Then the process restarts itself with nothing but TensorFlow,
-and loads the model as a server does.
+`trainer_module.serving.writing` writes the model, in a process of its own. Meanwhile this one restarts itself with
+nothing but TensorFlow, and then loads the model as a server does.
 """
 
 from schemas.needless_imports import leave_out_needless
@@ -98,25 +98,45 @@ def _reductions(job: TrainJob, rank: Any) -> dict[str, TaskLoss]:
     return reductions(job.ranker, labels_of(job), full, scores_of(rank, evaluation_requests(job)))
 
 
-def main(job_file: str, parent_pid: str, started: str = "") -> None:
+def main(job_file: str, parent_pid: str, started: str = "", writer: str = "") -> None:
     """Exports a job's trained state.
 
     Args:
         job_file: path.
         parent_pid: the process that started this one.
         started: seconds since 1970; given to the restarted process, which checks the model.
+        writer: the process that writes the model; given to the same.
     """
     end_with_parent(int(parent_pid))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     job = read_job(Path(job_file))
     if started:
+        _wait_for(int(writer))
         check(job, float(started))
         return
-    started = str(time.time())
+    started, own = str(time.time()), os.getpid()
     _LOG.info("start spec_digest=%s", job.spec_digest)
-    write(job)
-    os.execv(sys.executable, [sys.executable, "-m", "trainer_module.export", job_file, parent_pid, started])
+    # TensorFlow has no threads yet: it has run nothing.
+    child = os.fork()
+    if child == 0:
+        end_with_parent(own)
+        write(job)
+        logging.shutdown()
+        os._exit(0)
+    command = [sys.executable, "-m", "trainer_module.export", job_file, parent_pid, started, str(child)]
+    os.execv(sys.executable, command)
+
+
+def _wait_for(writer: int) -> None:
+    """Waits for the process that writes the model; ends as it did, unless it succeeded."""
+    code = os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1])
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    if code:
+        sys.exit(code)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])
+    logging.shutdown()
+    os._exit(0)  # To take TensorFlow apart needs half a second, for which the launcher would wait.

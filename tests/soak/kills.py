@@ -20,6 +20,7 @@ ROLES = {
     "parameter server": "trainer_module.parameter_server",
     "data service": "trainer_module.launch.data_service",
     "launcher": "trainer_module.launch.launcher",
+    "nursery": "trainer_module.launch.nursery",
 }
 """The module that each kind of process runs."""
 

@@ -7,6 +7,7 @@ then sets the flag that the tuner reads.)
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import tensorflow as tf
@@ -19,14 +20,48 @@ def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset.with_options(options)
 
 
-def ended_aside(dataset: tf.data.Dataset) -> Iterator[Any]:
-    """Yields the elements; the iterator is destroyed in a thread of its own.
+class Begun:
+    """An iterator whose first element is made from the start on, in a thread: its owner has other things to begin.
 
-    For a client of tf.data service, which logs a warning every second where it has no tuner.
+    It is destroyed in a thread of its own. For a client of tf.data service, which logs a warning every second where it
+    has no tuner.
     """
-    held = [iter(dataset)]
+
+    def __init__(self, dataset: tf.data.Dataset):
+        """Begins."""
+        self._held, self._is_first = [iter(dataset)], True
+        self._first: Future[Any] = Future()
+        threading.Thread(target=_fetch, args=(self._held, self._first), daemon=True, name="first-element").start()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self._held:
+            raise StopIteration
+        try:
+            element = self._first.result() if self._is_first else next(self._held[0], None)
+        except BaseException:
+            self.close()
+            raise
+        self._is_first = False
+        if element is None:
+            self.close()
+            raise StopIteration
+        return element
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it, at once."""
+        held, self._held = self._held, []
+        if held:
+            threading.Thread(target=held.clear, daemon=True, name="end-of-dataset").start()
+
+
+def _fetch(held: list[Iterator[Any]], first: "Future[Any]") -> None:
     try:
-        while (element := next(held[0], None)) is not None:
-            yield element
-    finally:
-        threading.Thread(target=held.clear, daemon=True, name="end-of-dataset").start()
+        first.set_result(next(held[0], None))
+    except BaseException as error:  # noqa: BLE001 - raised where the element is asked for
+        first.set_exception(error)

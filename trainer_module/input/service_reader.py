@@ -14,16 +14,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from tensorflow.python.data.experimental.ops import data_service_ops  # The public `distribute` lacks one argument.
 
 from schemas.spec import RankerSpec
 from schemas.spec.training import Order
 from trainer_module.input.batch import Batch
 from trainer_module.input.blocks import Rows, num_rows
-from trainer_module.input.ending import ended_aside
+from trainer_module.input.ending import Begun
 from trainer_module.input.example_reader import ExampleReader
 from trainer_module.input.order import Part, order_of, parts_of_pool, shuffle_seed
 from trainer_module.input.part_reader import PartReader, Parts, parts_as_tensors, traced_once
 from trainer_module.input.service_watch import ServiceWatch
+
+_ASK_EVERY_MS = 100
+"""How often a rank asks the dispatcher what is left. By default a second, for which it would wait at an epoch's end."""
 
 
 class LostBatchesError(RuntimeError):
@@ -60,7 +64,11 @@ def validation_parts(spec: RankerSpec, files: Sequence[str]) -> PoolParts:
 
 
 class PoolEpoch:
-    """One rank's batches of an epoch, and the names of those it has trained on."""
+    """One rank's batches of an epoch, and the names of those it has trained on.
+
+    Attributes:
+        num_parts: that the pool reads.
+    """
 
     def __init__(
         self,
@@ -73,7 +81,7 @@ class PoolEpoch:
         trained: NDArray[Any],
         watch: ServiceWatch | None = None,
     ):
-        """Begins an epoch, or continues it.
+        """Begins an epoch, or continues it; the pool begins at once.
 
         Args:
             reader: of the files.
@@ -88,14 +96,14 @@ class PoolEpoch:
         self._dataset_of = functools.partial(_served_batches, reader, read, batch_size, service=service)
         self._name = name
         with self._waiting():
-            self._dataset = self._dataset_of(name=name, trained=trained)
-        self._num_parts = len(read.parts)
+            self._elements = Begun(self._dataset_of(name=name, trained=trained))
+        self.num_parts = len(read.parts)
         self._taken: list[tuple[int, int]] = []
         self._ends: list[tuple[int, int]] = []
         self._steps = self._passes = self._named = 0
 
     def __iter__(self) -> Iterator[Batch]:
-        for part, number, batch in self._awaited(ended_aside(self._dataset)):
+        for part, number, batch in self._awaited(self._elements):
             if number < 0:
                 self._ends.append((int(part), ~int(number)))
                 continue
@@ -133,7 +141,7 @@ class PoolEpoch:
         self._ends = [(part, size) for part, size in self._ends if part not in broken]
         name = f"{self._name}-again-{self._passes}"
         with self._waiting():
-            self._dataset = self._dataset_of(name=name, trained=came, only=broken)
+            self._elements = Begun(self._dataset_of(name=name, trained=came, only=broken))
 
     @property
     def taken(self) -> NDArray[Any]:
@@ -146,7 +154,7 @@ class PoolEpoch:
         Args:
             before: [n, 2], batches trained on before, which count as delivered.
         """
-        counts = np.zeros([3, self._num_parts], np.int64)
+        counts = np.zeros([3, self.num_parts], np.int64)
         np.add.at(counts[0], [part for part, _ in self._taken], 1)
         np.add.at(counts[0], before[:, 0], 1)
         for part, size in self._ends:
@@ -221,12 +229,13 @@ def _served_batches(
         tf.constant(is_trained),
     )
     return dataset.apply(
-        tf.data.experimental.service.distribute(
+        data_service_ops._distribute(
             processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
             service=f"grpc://{service}",
             job_name=name,
             # To decompress costs a rank more than to receive.
             compression=None,
+            task_refresh_interval_hint_ms=_ASK_EVERY_MS,
         )
     ).prefetch(2)
 

@@ -77,6 +77,7 @@ class TrainInput:
         self._epoch, self._examples_before = start.epoch, 0
         self._parts = start.parts
         self._pool_epoch: PoolEpoch | None = None
+        self._next: tuple[int, PoolEpoch] | None = None
         self._times_lost = 0
 
     def then(self, files: Sequence[str], epoch: int) -> "TrainInput":
@@ -87,7 +88,7 @@ class TrainInput:
             rank=self._rank,
             ranks=self._ranks,
             service=self._service,
-            attempt=self._attempt,
+            attempt=f"{self._attempt}-then",  # The pool may have begun this epoch of the other files.
             start=Position(epoch=epoch),
             trained=no_batches(),
             reader=self._reader,
@@ -111,10 +112,22 @@ class TrainInput:
             return own_batches(
                 ranker, self._files, epoch=epoch, rank=self._rank, ranks=self._ranks, skip=done, reader=self._reader
             )
-        read = training_parts(ranker, self._files, epoch)
-        self._parts = len(read.parts)
-        self._pool_epoch = self._epoch_of(read, f"train-{self._attempt}-epoch-{epoch}", self._trained)
+        begun, self._next = self._next, None
+        self._pool_epoch = begun[1] if begun and begun[0] == epoch else self._training_epoch(epoch, self._trained)
+        self._parts = self._pool_epoch.num_parts
         return self._pool_epoch
+
+    def begin(self, epoch: int) -> None:
+        """Has the pool begin an epoch that `batches` may ask for next, and would wait a second for; once for an epoch.
+
+        Between two steps, of all ranks the same: it takes a while.
+        """
+        if self._service and (self._next is None or self._next[0] != epoch):
+            self._next = epoch, self._training_epoch(epoch, no_batches())
+
+    def _training_epoch(self, epoch: int, trained: NDArray[Any]) -> PoolEpoch:
+        read = training_parts(self._job.ranker, self._files, epoch)
+        return self._epoch_of(read, f"train-{self._attempt}-epoch-{epoch}", trained)
 
     def validation(self, epoch: int, attempt: int) -> Iterable[Batch]:
         """Returns this rank's share of the validation split.

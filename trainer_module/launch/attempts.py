@@ -15,11 +15,12 @@ from trainer_module.launch.children import Child, end
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.lost import Losses
+from trainer_module.launch.nursery import Nursery
 from trainer_module.launch.processes import Stopped
 from trainer_module.progress import say
 
 _LOG = logging.getLogger(__name__)
-POLL_S = 0.2
+POLL_S = 0.05
 EXPORT_MODULE = "trainer_module.export"
 
 Train = Callable[[int, Deadline], None]
@@ -34,6 +35,7 @@ def conclude(
     *,
     leader: str,
     export_module: str = EXPORT_MODULE,
+    nursery: Nursery | None = None,
 ) -> int:
     """Trains and exports; writes a failure to `failure.txt` in the log folder.
 
@@ -44,6 +46,7 @@ def conclude(
         train: makes one attempt.
         leader: what this process is: "launcher" or "coordinator".
         export_module: started with the job file.
+        nursery: see `Child`.
 
     Returns:
         The exit code.
@@ -54,7 +57,7 @@ def conclude(
             Path(directory).mkdir(parents=True, exist_ok=True)
         failure_file.unlink(missing_ok=True)
         losses.begin(leader)
-        _run(job_file, job, losses, train, export_module)
+        _run(job_file, job, losses, train, export_module, nursery)
     except (JobFailedError, UserError) as error:
         failure_file.write_text(str(error))
         losses.end()
@@ -67,7 +70,9 @@ def conclude(
     return ExitCode.DONE
 
 
-def _run(job_file: Path, job: TrainJob, losses: Losses, train: Train, export_module: str) -> None:
+def _run(
+    job_file: Path, job: TrainJob, losses: Losses, train: Train, export_module: str, nursery: Nursery | None
+) -> None:
     """Trains and exports; resumes from the last checkpoint when a process is lost and `losses` allows it."""
     deadline = Deadline(job)
     for attempt in itertools.count():
@@ -76,7 +81,7 @@ def _run(job_file: Path, job: TrainJob, losses: Losses, train: Train, export_mod
                 train(attempt, deadline)
             if job.model_dir and not job.export_file.exists():
                 say(job.progress_file, "exporting the model")
-                _export(job_file, job, export_module, deadline)
+                _export(job_file, job, export_module, deadline, nursery)
             return
         except JobFailedError as error:
             losses.restart(error)
@@ -88,8 +93,8 @@ def is_trained(job: TrainJob) -> bool:
     return job.report_file.exists() and (final / MANIFEST).exists() and read_manifest(final).job_digest == job.digest
 
 
-def _export(job_file: Path, job: TrainJob, module: str, deadline: Deadline) -> None:
-    export = Child(job, "export", [module, str(job_file), str(os.getpid())])
+def _export(job_file: Path, job: TrainJob, module: str, deadline: Deadline, nursery: Nursery | None) -> None:
+    export = Child(job, "export", [module, str(job_file), str(os.getpid())], nursery=nursery)
     try:
         while (code := export.exit_code()) is None:
             deadline.check()

@@ -15,6 +15,7 @@ from schemas.cgroup import OomWatch, OutOfMemory
 from schemas.contracts.training_job import TrainJob
 from schemas.files import tail
 from trainer_module.launch.failures import Cause, JobFailedError
+from trainer_module.launch.nursery import FORKED, Forked, Nursery
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 5.0
@@ -39,6 +40,11 @@ ALLOCATOR = {
 """Allocator settings of the job's processes; the environment overrides them."""
 
 
+def environment_of_all() -> dict[str, str]:
+    """Returns the environment that all processes of a job have."""
+    return {**ALLOCATOR, **os.environ, **_ENVIRONMENT}
+
+
 class Child:
     """A process of the job, with its log."""
 
@@ -50,6 +56,7 @@ class Child:
         environment: Mapping[str, str] | None = None,
         *,
         host_suffix: str = "",
+        nursery: Nursery | None = None,
     ):
         """Starts `python -m ...`.
 
@@ -59,20 +66,26 @@ class Child:
             arguments: module and arguments.
             environment: added to this process's own.
             host_suffix: follows the name in errors, where there are several hosts.
+            nursery: forks the process where it can; None: it is started by itself.
         """
         self.name, self._called = name, f"{name}{host_suffix}"
         self.log = Path(job.log_dir) / f"{name}.log"
         self._oom_watch = OomWatch()
         with self.log.open("ab") as log:
             self._shown = log.tell()
-            self._process = subprocess.Popen(
+            forked = None
+            if nursery is not None and arguments[0] in FORKED:
+                forked = nursery.start(arguments, environment or {}, self.log)
+                if forked is None:
+                    _LOG.warning("the nursery has ended, see its log: starting name=%s by itself", name)
+            self._process: subprocess.Popen[bytes] | Forked = forked or subprocess.Popen(
                 [sys.executable, "-m", *arguments],
-                env={**ALLOCATOR, **os.environ, **_ENVIRONMENT, **(environment or {})},
+                env={**environment_of_all(), **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        _LOG.info("started name=%s pid=%d", name, self._process.pid)
+        _LOG.info("started name=%s pid=%d forked=%s", name, self._process.pid, forked is not None)
 
     @property
     def pid(self) -> int:
@@ -102,14 +115,14 @@ class Child:
     def terminate(self) -> None:
         """Asks the process to end."""
         if self._process.poll() is None:
-            self._process.terminate()
+            self._process.send_signal(signal.SIGTERM)
 
     def reap(self, seconds: float) -> None:
         """Waits for the end of the process; ends it by SIGKILL when it takes longer."""
         try:
             self._process.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._process.send_signal(signal.SIGKILL)
             self._process.wait()
 
     def failed(self, how: str = "") -> JobFailedError:

@@ -20,10 +20,12 @@ from schemas.contracts.training_job import TrainJob, read_job
 from schemas.derived.plan import refuse_unfit
 from schemas.parent_process import end_with_parent
 from trainer_module.launch.attempts import POLL_S, conclude
+from trainer_module.launch.children import environment_of_all
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.loopback import keep_children_on_loopback
 from trainer_module.launch.lost import Losses
 from trainer_module.launch.memory import available_bytes
+from trainer_module.launch.nursery import Nursery
 from trainer_module.launch.parameter_servers import ParameterServers
 from trainer_module.launch.pool import Pool
 from trainer_module.launch.processes import stop_on_sigterm
@@ -34,7 +36,7 @@ from trainer_module.monitoring.endpoint import refuse_ports_in_use
 _LOG = logging.getLogger("trainer_module.launch.launcher")
 
 
-def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline) -> None:
+def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline: Deadline, nursery: Nursery) -> None:
     refuse_unfit(job.ranker, available_bytes())
     if job.monitoring is not None:
         ports = job.monitoring.ports(job.ranker.cluster, job.ranker.num_parameter_servers)
@@ -42,9 +44,10 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline
     ranks = job.ranker.cluster.ranks
     with ExitStack() as stack:
         rendezvous = stack.enter_context(Rendezvous(ranks))
-        servers = ParameterServers(job_file, job, range(job.ranker.num_parameter_servers), attempt=str(attempt))
+        numbers = range(job.ranker.num_parameter_servers)
+        servers = ParameterServers(job_file, job, numbers, attempt=attempt, nursery=nursery)
         stack.callback(servers.end)
-        pool = Pool(job, stack, deadline, losses)
+        pool = Pool(job, stack, deadline, losses, nursery)
         group = RankGroup(
             job_file,
             job,
@@ -54,6 +57,7 @@ def _train(job_file: Path, job: TrainJob, losses: Losses, attempt: str, deadline
             service=pool.service,
             attempt=attempt,
             losses=losses,
+            nursery=nursery,
         )
         stack.callback(group.end)
         while not group.are_done():
@@ -76,14 +80,18 @@ def main(job_file: str, parent_pid: str) -> int:
     # A standing pool outlives this process, and serves other jobs: no other attempt may have the same name.
     incarnation = uuid.uuid4().hex[:12]
     _withdraw_targets(job)  # Of a launcher that was killed.
+    # Read by libraries when they are loaded; a process that is not forked has it of its own.
+    threads = {"OMP_NUM_THREADS": str(job.ranker.cluster.threads_per_rank)}
     try:
-        return conclude(
-            path,
-            job,
-            losses,
-            lambda attempt, deadline: _train(path, job, losses, f"{incarnation}-{attempt}", deadline),
-            leader="launcher",
-        )
+        with Nursery(Path(job.log_dir) / "nursery.log", {**environment_of_all(), **threads}) as nursery:
+            return conclude(
+                path,
+                job,
+                losses,
+                lambda attempt, deadline: _train(path, job, losses, f"{incarnation}-{attempt}", deadline, nursery),
+                leader="launcher",
+                nursery=nursery,
+            )
     finally:
         _withdraw_targets(job)
 

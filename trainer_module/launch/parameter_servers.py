@@ -6,6 +6,7 @@ from pathlib import Path
 from schemas.contracts.training_job import TrainJob
 from trainer_module.launch.children import Child, end
 from trainer_module.launch.failures import JobFailedError
+from trainer_module.launch.nursery import Nursery
 
 SERVER_MODULE = "trainer_module.parameter_server"
 
@@ -22,6 +23,7 @@ class ParameterServers:
         attempt: str,
         address: str = "127.0.0.1",
         module: str = SERVER_MODULE,
+        nursery: Nursery | None = None,
     ):
         """Starts the servers.
 
@@ -32,13 +34,15 @@ class ParameterServers:
             attempt: unique name of this attempt at the job.
             address: to serve on, and under which ranks reach them.
             module: started as each server.
+            nursery: see `Child`.
         """
         environment = {"OMP_NUM_THREADS": str(job.ranker.cluster.threads_per_rank)}
         self.children: list[Child] = []
         self._addresses = [job.server_file(number, attempt) for number in numbers]
         for number in numbers:
             arguments = [module, str(job_file), str(os.getpid()), str(number), attempt, "--host", address]
-            self.children.append(Child(job, f"parameter-server-{number}", arguments, environment))
+            name = f"parameter-server-{number}"
+            self.children.append(Child(job, name, arguments, environment, nursery=nursery))
 
     def are_done(self) -> bool:
         """Returns False: servers serve until they are ended.

@@ -12,6 +12,7 @@ from trainer_module.launch.children import Child, end
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.loopback import open_ports
 from trainer_module.launch.lost import Losses
+from trainer_module.launch.nursery import Nursery
 from trainer_module.progress import say
 
 _LOG = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ class Pool:
     Of a standing service it starts and watches nothing: the ranks do, see `input.service_watch`.
     """
 
-    def __init__(self, job: TrainJob, stack: ExitStack, deadline: Deadline, losses: Losses):
-        self._job, self._deadline, self._losses = job, deadline, losses
+    def __init__(self, job: TrainJob, stack: ExitStack, deadline: Deadline, losses: Losses, nursery: Nursery):
+        self._job, self._deadline, self._losses, self._nursery = job, deadline, losses, nursery
         self._children: dict[str, Child] = {}
         self._workers: dict[str, str] = {}
         cluster = job.ranker.cluster
@@ -72,7 +73,8 @@ class Pool:
         file = self._address_file(name)
         file.unlink(missing_ok=True)
         manners = ["--parent-pid", str(os.getpid()), "--address-file", str(file), *self._monitored(name)]
-        self._children[name] = Child(self._job, name, ["trainer_module.launch.data_service", role, *manners, *more])
+        arguments = ["trainer_module.launch.data_service", role, *manners, *more]
+        self._children[name] = Child(self._job, name, arguments, nursery=self._nursery)
 
     def _monitored(self, name: str) -> list[str]:
         """Returns how a process of the pool is told to serve metrics; empty: it does not."""

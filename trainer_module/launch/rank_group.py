@@ -10,6 +10,7 @@ from trainer_module.launch.children import Child, end
 from trainer_module.launch.deadline import HeartbeatFile
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.launch.lost import Losses
+from trainer_module.launch.nursery import Nursery
 from trainer_module.parameter_server.members import LEADER
 
 RANK_MODULE = "trainer_module"
@@ -33,6 +34,7 @@ class RankGroup:
         host_suffix: str = "",
         module: str = RANK_MODULE,
         losses: Losses | None = None,
+        nursery: Nursery | None = None,
     ):
         """Starts the ranks.
 
@@ -47,6 +49,7 @@ class RankGroup:
             host_suffix: follows a rank's name in errors, where there are several hosts.
             module: started as each rank.
             losses: counts ranks that are replaced while the others go on; None: the first loss ends all.
+            nursery: see `Child`.
         """
         self._job, self._losses = job, losses if job.ranker.is_elastic else None
         self._mistakes = [job.mistake_file(rank) for rank in ranks]
@@ -64,7 +67,8 @@ class RankGroup:
         self.children: list[Child] = []
 
         def start(rank: int) -> Child:
-            return Child(job, f"rank-{rank}", arguments, {**shared, **environment(rank)}, host_suffix=host_suffix)
+            found = {**shared, **environment(rank)}
+            return Child(job, f"rank-{rank}", arguments, found, host_suffix=host_suffix, nursery=nursery)
 
         self._start, self._ranks = start, ranks
         self._replaced: set[int] = set()

@@ -101,6 +101,10 @@ class InStepTrainer(Trainer):
         step = functools.partial(one_step, self._state, self.tables)
         self._train_step = tf.function(step, input_signature=[batch, routed, ids], autograph=False)
 
+    def trace(self) -> None:
+        """See `Trainer`."""
+        self._train_step.get_concrete_function()
+
     def steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
         """See `Trainer`.
 

@@ -67,6 +67,12 @@ class Run:
         num_epochs = self.job.ranker.training.epochs
         return range(self.first_epoch, self.first_epoch if self.history.refit_from is not None else num_epochs)
 
+    @property
+    def _half_an_epoch(self) -> int:
+        """Steps, the same on all ranks; 0 where it is not known."""
+        job = self.job
+        return job.num_train_examples // (2 * job.ranker.training.batch_size_per_rank * self.trainer.ranks)
+
     def steps(self, epoch: int) -> Generator[None, None, None]:
         """Trains on what is left of an epoch; yields after every step. All ranks together.
 
@@ -75,10 +81,13 @@ class Run:
         report = self.history.report_of(epoch)
         self.trainer.begin_epoch(epoch, self.source.take_name)
         batches: Iterable[Batch] | None = self.source.batches(epoch, self.progress.examples)
+        self.trainer.trace()  # While the pool makes the first batch.
         while batches is not None:
             self._epoch_started = time.monotonic()
             for _ in train_epoch(self.trainer, batches, self.progress, report):
                 self.source.stepped()
+                if epoch + 1 in self.epochs_left and 0 < len(report.step_losses) == self._half_an_epoch:
+                    self.source.begin(epoch + 1)
                 yield
             self._epoch_started = None
             self.share()

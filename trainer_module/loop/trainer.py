@@ -117,6 +117,9 @@ class Trainer(ABC):
         """Returns whether a replacement of a lost rank waits to take part. All ranks together."""
         return False
 
+    def trace(self) -> None:  # noqa: B027 - only where it can be done before there is a batch
+        """Makes the graph of a step, if there is none yet."""
+
     @abstractmethod
     def steps(self, batches: Iterable[Batch]) -> Iterator[StepResult]:
         """Trains on one batch after another until no rank has one left. All ranks together."""

@@ -36,9 +36,11 @@ void mix(const float* gates_BTE, const std::vector<const float*>& experts, const
     for (size_t t = 0; t < num_tasks; ++t, gates += num_experts) {
       float* __restrict out = mixed[t] + b * width;
       const float* __restrict first = experts[0] + b * width;
+#pragma omp simd
       for (int64_t h = 0; h < width; ++h) out[h] = gates[0] * first[h];
       for (size_t e = 1; e < num_experts; ++e) {
         const float* __restrict x = experts[e] + b * width;
+#pragma omp simd
         for (int64_t h = 0; h < width; ++h) out[h] += gates[e] * x[h];
       }
     }
@@ -80,8 +82,10 @@ void mix_gradient(const float* gates_BTE, const std::vector<const float*>& exper
         for (int64_t h = 0; h < width; ++h) product += g[h] * x[h];
         of_gates[t * num_experts + e] = product;
         if (t == 0) {
+#pragma omp simd
           for (int64_t h = 0; h < width; ++h) of_x[h] = gate * g[h];
         } else {
+#pragma omp simd
           for (int64_t h = 0; h < width; ++h) of_x[h] += gate * g[h];
         }
       }
@@ -121,6 +125,7 @@ void relu_gradient(const std::vector<const float*>& outputs, const std::vector<c
       const float* __restrict g = gradients[n] + b * width;
       float* __restrict to = of_inputs + b * row + n * width;
       float* __restrict sum = of_bias + n * width;
+#pragma omp simd
       for (int64_t h = 0; h < width; ++h) {
         float gradient = g[h], kept = y[h] > 0.0f ? gradient : 0.0f;
         to[h] = kept;
@@ -153,6 +158,7 @@ void adam(const float* rows, const float* gradients, float* moved, int64_t count
     const float* __restrict w = rows + row * width;
     const float* __restrict g = gradients + row * dim;
     float* __restrict to = moved + row * 3 * dim;
+#pragma omp simd
     for (int64_t d = 0; d < dim; ++d) {
       float m = beta1 * w[dim + d] + rest1 * g[d];
       float v = beta2 * w[2 * dim + d] + rest2 * (g[d] * g[d]);

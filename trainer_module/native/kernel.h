@@ -14,7 +14,7 @@
 #include "tensorflow/c/tf_tensor.h"
 
 // One build for all processors: the loader takes the widest that this one has.
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
 namespace sangam {
 

@@ -19,7 +19,7 @@ from schemas.errors import UserError
 
 _FOLDER = Path(__file__).parent
 _OPTIONS = (
-    *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fvisibility=hidden"),
+    *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"),
     "-ffp-contract=off",  # a * b + c is rounded as TensorFlow's operations round it.
 )
 _COMPILE_S = 120.0

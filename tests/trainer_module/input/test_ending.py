@@ -39,10 +39,10 @@ class _SlowIterator:
 
 @pytest.mark.parametrize("taken", [1, 3])
 def test_whoever_iterates_does_not_wait_for_the_destructor(taken: int) -> None:
-    from trainer_module.input.ending import ended_aside
+    from trainer_module.input.ending import Begun
 
     dataset: Any = _Slow()
-    elements = ended_aside(dataset)
+    elements = Begun(dataset)
     assert [next(elements) for _ in range(taken)] == [1, 2, 3][:taken]
     if taken == 3:
         assert next(elements, None) is None
@@ -53,14 +53,14 @@ def test_whoever_iterates_does_not_wait_for_the_destructor(taken: int) -> None:
 
 
 def test_an_error_of_the_iterator_is_raised() -> None:
-    from trainer_module.input.ending import ended_aside
+    from trainer_module.input.ending import Begun
 
     class Failing:
         def __iter__(self) -> Any:
             yield 1
             raise ValueError("lost")
 
-    elements = ended_aside(Failing())  # type: ignore[arg-type]
+    elements = Begun(Failing())  # type: ignore[arg-type]
     assert next(elements) == 1
     with pytest.raises(ValueError, match="lost"):
         next(elements)

@@ -52,8 +52,9 @@ def wait_for_step(job_file: Path, step: int) -> None:
 
 def rank_process(leader: int, rank: int) -> psutil.Process:
     """Returns the process of a rank."""
-    ranks = [process for process in group_of(leader) if "trainer_module" in process.cmdline()]
-    return next(process for process in ranks if process.environ()["HOROVOD_RANK"] == str(rank))
+    # A forked process has its own environment, but the kernel shows that of the process it was forked from.
+    logs = {Path(f"/proc/{process.pid}/fd/1").readlink().stem: process for process in group_of(leader)}
+    return logs[f"rank-{rank}"]
 
 
 def process_with(leader: int, word: str) -> psutil.Process:

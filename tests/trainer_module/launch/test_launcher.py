@@ -62,14 +62,11 @@ def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
     targets = _monitored(job_file)
     launched = launch(job_file)
     listening: dict[str, set[str]] = {}
-    started_before_the_dispatcher_served: set[str] = set()
 
     def look() -> bool:
         for process in group_of(launched.pid):
             with contextlib.suppress(psutil.NoSuchProcess):
                 name = _name(process)
-                if not (tmp_path / "logs" / "dispatcher.address").exists():
-                    started_before_the_dispatcher_served.add(name)
                 for connection in process.net_connections("inet"):
                     if connection.status == psutil.CONN_LISTEN:
                         listening.setdefault(name, set()).add(connection.laddr.ip)
@@ -77,7 +74,7 @@ def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
 
     wait_until(look, 180, "training has started")
     loaded = {_name(process): _packages_mapped_by(process) for process in group_of(launched.pid)}
-    assert len(group_of(launched.pid)) == len(list(targets.iterdir())) + 1 == 6
+    assert len(group_of(launched.pid)) == len(list(targets.iterdir())) + 2 == 7
     launched.terminate()
     assert launched.wait(30) == 143
     assert group_of(launched.pid) == []
@@ -85,8 +82,8 @@ def test_a_local_job_listens_on_loopback_alone_starts_quickly_and_stops_whole(
     assert {"trainer_module.launch.launcher", "dispatcher", "data-worker-0", "data-worker-1"} <= listening.keys()
     assert set().union(*listening.values()) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}, listening
     assert "listens to other machines" not in (tmp_path / "launch.log").read_text()
-    assert {"dispatcher", "data-worker-0", "data-worker-1"} <= started_before_the_dispatcher_served
-    assert loaded.keys() >= {"trainer_module", "dispatcher", "data-worker-0", "data-worker-1"}
+    forked = {"trainer_module", "dispatcher", "data-worker-0", "data-worker-1"}
+    assert loaded.keys() == {"trainer_module.launch.launcher", "trainer_module.launch.nursery"} | forked
     assert "tensorflow" in loaded["trainer_module"]
     assert not set().union(*loaded.values()) & {"pandas", "scipy", "matplotlib"}
 
@@ -119,7 +116,7 @@ def test_a_killed_launcher_leaves_no_process(tmp_path: Path, files: tuple[str, .
     job_file = write_job(tmp_path, declared(ranks=2, data_workers=1, epochs=100_000), files)
     launched = launch(job_file)
     _wait_for_training(job_file)
-    assert len(group_of(launched.pid)) == 5
+    assert len(group_of(launched.pid)) == 6
     launched.kill()
     assert launched.wait(30) == -9
     wait_until(lambda: group_of(launched.pid) == [], 10, "the group is empty")

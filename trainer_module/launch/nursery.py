@@ -1,0 +1,220 @@
+"""Forks a job's processes from one that has imported TensorFlow: `python -m ...launch.nursery PARENT_PID ROOM`.
+
+Each of them would otherwise import for seconds, all on the same cores. A fork is safe while TensorFlow has no threads,
+which it starts with its first operation, and importing runs none.
+
+Requests come as lines of JSON on standard input, a socket; each is answered by a line with the id of the process. It is
+a child of the requesting process, as one that it had started itself, and runs a module as `python -m` does.
+"""
+
+from schemas.needless_imports import leave_out_needless
+
+if __name__ == "__main__":
+    leave_out_needless()  # As each of the processes does, before the imports.
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import runpy
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schemas.parent_process import adopt_orphans, end_with_parent
+
+_ROOM = 2048
+"""Characters of the last argument: `ps` shows what a forked process runs in the place of all of them."""
+FORKED = (
+    "trainer_module",
+    "trainer_module.export",
+    "trainer_module.launch.data_service",
+    "trainer_module.parameter_server",
+)
+"""Modules whose processes are forked. They themselves are not imported before: they run as main modules."""
+_IMPORTED = (
+    "tensorflow",
+    "trainer_module.launch.data_service_metrics",
+    "trainer_module.launch.lost_workers",
+    "trainer_module.loop.training",
+    "trainer_module.monitoring.endpoint",
+    "trainer_module.online.learning",
+    "trainer_module.parameter_server.client",
+    "trainer_module.parameter_server.service",
+    "trainer_module.serving.writing",
+)
+"""What they import."""
+
+
+class Forked:
+    """A forked process, with as much of `subprocess.Popen` as `Child` needs."""
+
+    def __init__(self, pid: int):
+        """Takes its id."""
+        self.pid = pid
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Returns how it ended, None while it runs; negative: by that signal."""
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end; returns how it ended.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after so many seconds.
+        """
+        given_up = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if given_up is not None and time.monotonic() >= given_up:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+            time.sleep(0.005)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Sends a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+class Nursery:
+    """Starts processes of a job by forks; a context manager.
+
+    Its own process begins with the first of them. Where that process is lost, `start` says so, and the next call begins
+    another one.
+    """
+
+    def __init__(self, log: Path, environment: Mapping[str, str]):
+        """Takes what all processes have in common.
+
+        Args:
+            log: what the nursery itself prints is added to it.
+            environment: all of it.
+        """
+        self._log, self._environment = log, environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+
+    def __enter__(self) -> "Nursery":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Forked | None:
+        """Starts a process; None: the nursery has ended, its log says why.
+
+        Args:
+            arguments: what follows `python -m`.
+            environment: added to that of all.
+            log: its output is added to it.
+        """
+        if self._channel is None:
+            self._begin()
+        assert self._channel is not None
+        request = {"arguments": list(arguments), "environment": dict(environment), "log": str(log)}
+        try:
+            self._channel.sendall(json.dumps(request).encode() + b"\n")
+            answer = self._channel.recv(32)
+        except OSError:
+            answer = b""
+        if not answer:
+            self._close()
+            return None
+        return Forked(int(answer))
+
+    def _begin(self) -> None:
+        # The forked processes' own parent ends at once, so that they become this process's.
+        adopt_orphans()
+        self._channel, its_end = socket.socketpair()
+        with self._log.open("ab") as log, its_end:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "trainer_module.launch.nursery", str(os.getpid()), "-" * _ROOM],
+                env=self._environment,
+                stdin=its_end.fileno(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._channel = self._process = None
+
+
+def _serve(channel: socket.socket) -> dict[str, Any] | None:
+    """Forks a process for each request. Returns in each of these with its request, and here with None at the end."""
+    for line in channel.makefile("rb"):
+        receive, send = os.pipe()
+        between = os.fork()
+        if between == 0:
+            own, pid = os.getpid(), os.fork()
+            if pid == 0:
+                os.close(receive)
+                os.close(send)
+                channel.close()
+                while os.getppid() == own:  # From here on its parent is whoever has asked for it.
+                    time.sleep(0.001)
+                request: dict[str, Any] = json.loads(line)
+                return request
+            os.write(send, str(pid).encode())
+            os._exit(0)
+        os.waitpid(between, 0)
+        channel.sendall(os.read(receive, 32))
+        os.close(receive)
+        os.close(send)
+    return None
+
+
+def _become(request: Mapping[str, Any]) -> None:
+    """Runs what was asked for in this process, as `python -m` does."""
+    nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for file, number in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(file, number)
+    os.close(nothing)
+    os.close(log)
+    os.environ.update(request["environment"])
+    module, *arguments = request["arguments"]
+    _show([sys.executable, "-m", module, *arguments])
+    sys.argv[1:] = arguments
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _show(words: Sequence[str]) -> None:
+    """Has `ps` show these words, in the place of the arguments that this process was started with."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5); 0 where the kernel hides them.
+    if start:
+        text = " ".join(words).encode()[: end - start - 2] + b"\0"
+        # The kernel takes arguments whose last byte is not 0 for one text that ends with the first 0.
+        ctypes.memmove(start, text.ljust(end - start, b"-"), end - start)
+
+
+def main(parent_pid: str) -> None:
+    """Imports, then forks on request until nobody can ask any more."""
+    end_with_parent(int(parent_pid))
+    _show([sys.executable, "-m", "trainer_module.launch.nursery", parent_pid])
+    for module in _IMPORTED:
+        importlib.import_module(module)
+    # What the forked processes share stays shared: a collection would write to all of it.
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=os.dup(0)) as channel:
+        request = _serve(channel)
+    if request is not None:
+        _become(request)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
