@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.server.admission import Admission
+from components.server.admission import Admission, Ticket
 from tests.components.server.sample_models import candidates, scores
 from tests.components.server.server_process import Running, refusal, running, wait_until
 from tests.errors import tells
@@ -89,15 +89,12 @@ def test_a_deadline_ends_the_wait(strict: Running, in_background: Any) -> None:
 def test_a_call_without_a_deadline_waits_for_its_place(in_background: Any) -> None:
     admission = Admission(max_running=1, max_waiting=1)
 
-    def ask() -> str:
-        # What grpc says is left to a call that has no deadline.
-        with admission.slot(time.monotonic() + 9.3e9):
-            return "ran"
-
-    with admission.slot(None):
-        answer = in_background(ask)
-        wait_until(lambda: answer.done() or admission.num_waiting == 1, "the call waits")
-    assert answer.result(10) == "ran"
+    # What grpc says is left to a call that has no deadline.
+    assert admission.enter(Ticket(), None)
+    answer = in_background(lambda: admission.enter(Ticket(), time.monotonic() + 9.3e9))
+    wait_until(lambda: answer.done() or admission.num_waiting == 1, "the call waits")
+    admission.leave()
+    assert answer.result(10)
 
 
 def test_many_clients_at_once_are_never_mixed(server: Running) -> None:
