@@ -97,6 +97,29 @@ def test_a_call_without_a_deadline_waits_for_its_place(in_background: Any) -> No
     assert answer.result(10)
 
 
+def test_requests_that_wait_are_joined_and_none_suffers_for_another(server: Running) -> None:
+    before = {what: server.metric(f"sangam_requests_per_call_{what}") for what in ("count", "sum")}
+    with ThreadPoolExecutor(8) as pool:
+        slow = [pool.submit(_slow, server, 1.5) for _ in range(2)]
+        wait_until(lambda: server.metric("sangam_requests_in_flight") == 2, "both slots are taken")
+        ranked = {size: pool.submit(server.client.predict, "rank", candidates(size), 20) for size in (1, 5, 40)}
+        broken, sound = (
+            pool.submit(server.client.predict, "", {"examples": np.array(examples, dtype=object)}, 20)
+            for examples in ([b"not an example"], [b"", b""])
+        )
+        wrong = pool.submit(server.client.predict, "rank", {**candidates(3), "price": np.zeros(2, np.float32)}, 20)
+        wait_until(lambda: server.metric("sangam_requests_waiting") == 6, "the others wait")
+        assert all(answer.result()["like"] == 1.0 for answer in slow)
+    for size, answer in ranked.items():
+        np.testing.assert_array_equal(answer.result()["like"], scores(1, size))
+    np.testing.assert_array_equal(sound.result()["like"], [[1.0], [1.0]])
+    assert refusal(broken.result)[0] == "INVALID_ARGUMENT"
+    assert refusal(wrong.result)[0] == "INVALID_ARGUMENT"
+    # One call of each slow one, of three that are ranked, and of two with examples.
+    after = {what: server.metric(f"sangam_requests_per_call_{what}") for what in before}
+    assert (after["count"] - before["count"], after["sum"] - before["sum"]) == (4, 7)
+
+
 def test_many_clients_at_once_are_never_mixed(server: Running) -> None:
     def ask(number: int) -> None:
         posts = [f"{'x' * number}" for _ in range(number)]
