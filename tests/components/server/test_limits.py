@@ -100,7 +100,8 @@ def test_a_call_without_a_deadline_waits_for_its_place(in_background: Any) -> No
 def test_requests_that_wait_are_joined_and_none_suffers_for_another(server: Running) -> None:
     before = {what: server.metric(f"sangam_requests_per_call_{what}") for what in ("count", "sum")}
     with ThreadPoolExecutor(8) as pool:
-        slow = [pool.submit(_slow, server, 1.5) for _ in range(2)]
+        # The second slot stays taken: with two free at once, it is chance which requests are joined.
+        slow = [pool.submit(_slow, server, seconds) for seconds in (2.0, 3.0)]
         wait_until(lambda: server.metric("sangam_requests_in_flight") == 2, "both slots are taken")
         ranked = {size: pool.submit(server.client.predict, "rank", candidates(size), 20) for size in (1, 5, 40)}
         broken, sound = (
@@ -115,7 +116,7 @@ def test_requests_that_wait_are_joined_and_none_suffers_for_another(server: Runn
     np.testing.assert_array_equal(sound.result()["like"], [[1.0], [1.0]])
     assert refusal(broken.result)[0] == "INVALID_ARGUMENT"
     assert refusal(wrong.result)[0] == "INVALID_ARGUMENT"
-    # One call of each slow one, of three that are ranked, and of two with examples.
+    # One call of each slow one, of three that are ranked, and of two with examples, which fails.
     after = {what: server.metric(f"sangam_requests_per_call_{what}") for what in before}
     assert (after["count"] - before["count"], after["sum"] - before["sum"]) == (4, 7)
 
