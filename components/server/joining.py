@@ -34,13 +34,14 @@ class Joined:
         self._signature, self._max_bytes = signature, max_bytes
         self.parts, self._rows = [arrays], [num_rows]
         self.num_rows = num_rows
-        self._lengths = {name: array.shape[1:] for name, array in arrays.items()}
-        self._own_values = _values(arrays)
-        self._is_open = _has_sound_lists(arrays)
+        self._lengths: dict[str, tuple[int, ...]] = {}
+        self._own_values = 0
 
     def add(self, arrays: Arrays, num_rows: int) -> bool:
         """Adds a request; returns False, and does not, if it is better computed by itself."""
-        if not self._is_open or not _has_sound_lists(arrays):
+        if not self._lengths:
+            self._begin()
+        if not self._is_sound or not _has_sound_lists(arrays):
             return False
         lengths = {name: _longest(self._lengths[name], array.shape[1:]) for name, array in arrays.items()}
         rows = self.num_rows + num_rows
@@ -56,6 +57,12 @@ class Joined:
         self._rows.append(num_rows)
         self.num_rows, self._lengths, self._own_values = rows, lengths, own
         return True
+
+    def _begin(self) -> None:
+        # Here, since most requests are alone, and need none of it.
+        [first] = self.parts
+        self._lengths = {name: array.shape[1:] for name, array in first.items()}
+        self._own_values, self._is_sound = _values(first), _has_sound_lists(first)
 
     def arrays(self) -> Arrays:
         """Returns the inputs of the call."""

@@ -70,6 +70,8 @@ class _Request(Ticket):
         read: reads its inputs for a signature.
         observed: receives the signature.
         output_names: of the outputs to return; empty: all.
+        arrays: its inputs, once they are read.
+        num_rows: of them.
         answer: once it is known.
         error: instead of an answer.
     """
@@ -79,6 +81,8 @@ class _Request(Ticket):
     ):
         super().__init__(kind=(target.version, target.signature or SERVE))
         self.target, self.read, self.observed, self.output_names = target, read, observed, output_names
+        self.arrays: Arrays = {}
+        self.num_rows = 0
         self.answer: Answer | None = None
         self.error: Exception | None = None
 
@@ -189,28 +193,27 @@ class Predictor:
         """Answers a request, and those that wait for the same; puts them into `taken`."""
         model = self.versions.ready(first.target.version)
         signature = model.signature(first.target.signature)
-        arrays = self._read(first, model, signature)
-        if arrays is None:
+        if not self._read(first, model, signature):
             return
-        joined, members = Joined(signature, arrays, signature.num_rows(arrays), self.max_bytes), [first]
-        alone: tuple[_Request, Arrays] | None = None
+        joined, members = self._unjoined(first, signature), [first]
+        alone: _Request | None = None
         while signature.is_joinable and alone is None and joined.num_rows < self._max_batch_rows:
             other = self._admission.take(first.kind)
             if other is None:
                 break
             assert isinstance(other, _Request)
             taken.append(other)
-            arrays = self._read(other, model, signature)
-            if arrays is not None and joined.add(arrays, signature.num_rows(arrays)):
-                members.append(other)
-            elif arrays is not None:
-                alone = other, arrays
+            if self._read(other, model, signature):
+                if joined.add(other.arrays, other.num_rows):
+                    members.append(other)
+                else:
+                    alone = other
         self._run(members, model, signature, joined)
         if alone:
-            self._run_alone(alone[0], model, signature, alone[1])
+            self._run([alone], model, signature, self._unjoined(alone, signature))
 
-    def _read(self, request: _Request, model: LoadedModel, signature: Signature) -> Arrays | None:
-        """Returns the checked inputs of a request; None if it needs no call, as it is answered or refused."""
+    def _read(self, request: _Request, model: LoadedModel, signature: Signature) -> bool:
+        """Reads the inputs of a request, and checks them; returns False if it needs no call, as it has its result."""
         try:
             request.observed.signature = signature.name
             self._check_allowed(signature)
@@ -224,11 +227,15 @@ class Predictor:
             self.metrics.observe_rows(signature.name, num_rows)
             if num_rows == 0 and (nothing := signature.empty_outputs()) is not None:
                 request.answer = _answer(request, model, signature, nothing)
-                return None
-            return arrays
+                return False
+            request.arrays, request.num_rows = arrays, num_rows
+            return True
         except Exception as error:  # noqa: BLE001 Raised again in the request's own thread.
             request.error = error
-            return None
+            return False
+
+    def _unjoined(self, request: _Request, signature: Signature) -> Joined:
+        return Joined(signature, request.arrays, request.num_rows, self.max_bytes)
 
     def _run(self, members: list[_Request], model: LoadedModel, signature: Signature, joined: Joined) -> None:
         self.metrics.joined.observe(len(members))
@@ -240,17 +247,11 @@ class Predictor:
                 return
             divided = None
         if divided is None:  # Some request's fault, or the model's: none may suffer for another.
-            for request, arrays in zip(members, joined.parts, strict=True):
-                self._run_alone(request, model, signature, arrays)
+            for request in members:
+                self._run([request], model, signature, self._unjoined(request, signature))
             return
         for request, outputs in zip(members, divided, strict=True):
             request.answer = _answer(request, model, signature, outputs)
-
-    def _run_alone(self, request: _Request, model: LoadedModel, signature: Signature, arrays: Arrays) -> None:
-        try:
-            request.answer = _answer(request, model, signature, model.run(signature, arrays))
-        except Exception as error:  # noqa: BLE001 Raised again in the request's own thread.
-            request.error = error
 
     def _check_allowed(self, signature: Signature) -> None:
         if signature.is_update and not self._allow_updates:
