@@ -43,6 +43,10 @@ class Admission:
         """Requests waiting for a slot."""
         return len(self._waiting)
 
+    def must_wait(self) -> bool:
+        """Says whether a request that came now would wait, and not be refused."""
+        return self._num_calls >= self._max_running and len(self._waiting) < self._max_waiting
+
     def enter(self, ticket: Ticket, deadline: float | None) -> bool:
         """Waits for a slot until `deadline`, of time.monotonic; `leave` must follow.
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from tensorflow.python.eager import context, wrap_function
-from tensorflow.python.framework import convert_to_constants, ops
+from tensorflow.python.eager import context
+from tensorflow.python.framework import ops
 
 Arrays: TypeAlias = Mapping[str, Any]
 """Name to array of the type that the signature takes, or to tf.Tensor."""
@@ -28,21 +28,7 @@ class SignatureCall:
         self._runtime = context.context()
         self._runtime.ensure_initialized()
         self._device = self._runtime.device_name
-        # Held, since TensorFlow forgets a graph together with its owner.
         self._graph = function.inference_fn
-
-    def inline(self) -> None:
-        """Makes one graph of the nested ones of a SavedModel, a sixth faster.
-
-        Branches stay functions, instead of switches whose untaken side is walked too. Of what the signature does, only
-        what its outputs depend on is kept, so it must change nothing, and its outputs must wait for its checks.
-        """
-        if self._is_by_name:
-            return
-        graph = convert_to_constants._run_inline_graph_optimization(self._function, False, True)
-        names = ([tensor.name for tensor in tensors] for tensors in (self._function.inputs, self._function.outputs))
-        self._owner = wrap_function.function_from_graph_def(graph, *names)
-        self._graph = self._owner.inference_fn
 
     def __call__(self, arrays: Arrays) -> dict[str, Any]:
         """Returns the outputs."""

@@ -21,7 +21,6 @@ from schemas.contracts.export import (
     CUSTOM_OPS,
     DESCRIPTION_FILE,
     MODEL_FILE,
-    RANK,
     SERVE,
     WARM_UP_FILE,
     Header,
@@ -33,8 +32,6 @@ _LOG = logging.getLogger(__name__)
 # As TensorFlow Serving's.
 # https://github.com/tensorflow/serving/blob/2.16.1/tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h
 _MAX_WARMUP_REQUESTS = 1000
-_READERS = {SERVE, RANK}
-"""Signatures that change nothing, and whose outputs wait for all their checks."""
 _INIT = "__saved_model_init_op"
 _TEXT_CHARACTERS = 600
 _GRAPH_LOCATIONS = re.compile(
@@ -74,9 +71,6 @@ class LoadedModel:
         try:
             self._loaded = _load(folder)
             self.signatures = signatures_of(self._loaded)
-            if _header(folder).name:  # One of ours, of which it is known what its signatures do.
-                for name in self.signatures.keys() & _READERS:
-                    self.signatures[name].call.inline()
         except Exception as error:
             raise NotServable("cannot_load", f"{folder}: cannot be loaded ({_one_line(error)})") from error
         if not self.signatures:

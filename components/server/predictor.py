@@ -1,6 +1,7 @@
 """Handles a request of either interface: a slot, a version, a signature, inputs, outputs."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from schemas.contracts.export import SERVE
 
 _LOG = logging.getLogger("components.server")
 _DETAIL_CHARACTERS = 300
+_MAX_AHEAD_BYTES = 2**20
+"""Of the inputs of a request that waits."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class _Request(Ticket):
         read: reads its inputs for a signature.
         observed: receives the signature.
         output_names: of the outputs to return; empty: all.
+        signature: that its inputs were read for.
         arrays: its inputs, once they are read.
         num_rows: of them.
         answer: once it is known.
@@ -81,6 +85,7 @@ class _Request(Ticket):
     ):
         super().__init__(kind=(target.version, target.signature or SERVE))
         self.target, self.read, self.observed, self.output_names = target, read, observed, output_names
+        self.signature: Signature | None = None
         self.arrays: Arrays = {}
         self.num_rows = 0
         self.answer: Answer | None = None
@@ -117,6 +122,7 @@ class Predictor:
         self.max_bytes = max_bytes
         self._admission, self._allow_updates = admission, allow_updates
         self._max_rows, self._max_batch_rows = max_rows, max_batch_rows
+        self._reading_ahead = threading.Lock()
         metrics.in_flight.set_function(lambda: admission.num_running)
         metrics.waiting.set_function(lambda: admission.num_waiting)
 
@@ -143,6 +149,8 @@ class Predictor:
         """
         self.check_name(target.name)
         request = _Request(target, read, observed, output_names)
+        if self._max_batch_rows and self._admission.must_wait():
+            self._read_ahead(request)
         if self._admission.enter(request, deadline):
             taken: list[_Request] = []
             try:
@@ -212,8 +220,27 @@ class Predictor:
         if alone:
             self._run([alone], model, signature, self._unjoined(alone, signature))
 
+    def _read_ahead(self, request: _Request) -> None:
+        """Reads a request that will wait, so that the call that takes it in need not.
+
+        One at a time, and large ones are read again: the inputs of a small message may take a lot of memory.
+        """
+        with self._reading_ahead:
+            try:
+                model = self.versions.ready(request.target.version)
+                signature = model.signature(request.target.signature)
+            except RequestError:
+                return  # Told when it is its turn, as there may be another version then.
+            if not signature.is_joinable or not self._read(request, model, signature):
+                return
+            if sum(array.nbytes for array in request.arrays.values()) > _MAX_AHEAD_BYTES:
+                request.signature, request.arrays = None, {}
+
     def _read(self, request: _Request, model: LoadedModel, signature: Signature) -> bool:
         """Reads the inputs of a request, and checks them; returns False if it needs no call, as it has its result."""
+        if request.signature is signature:  # Read ahead.
+            return request.answer is None and request.error is None
+        request.signature, request.answer, request.error = signature, None, None
         try:
             request.observed.signature = signature.name
             self._check_allowed(signature)

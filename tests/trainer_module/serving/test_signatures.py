@@ -75,7 +75,6 @@ def test_requests_that_a_server_joins_score_as_they_do_alone(loaded: Any, form: 
     from tests.trainer_module.serving.sample_training import ranked, rows
 
     rank = signatures_of(loaded(form, stored))["rank"]
-    rank.call.inline()
     some = rows(12, seed=7)
     parts = [
         {name: value.numpy() for name, value in _of_one_user(ranked(some[start:end]))[0].items()}
