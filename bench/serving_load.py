@@ -5,8 +5,8 @@ user each, and leave the answers encoded, so that two cores are the server's as 
 times:
 
 - one client, and eight, of a server as it is by default, which joins the requests that wait;
-- eight clients of a server that does not (`--max-batch-rows 0`), and of one that computes one request at a time besides
-  (`--threads 1`).
+- eight clients of one that makes one call at a time (`--threads 1`);
+- eight clients of one that does not join (`--max-batch-rows 0`), and of one that does neither.
 
 Then what a candidate costs, of one user with 1 and with 2,000, from arrays to arrays. MODEL is an exported SavedModel
 with the signature `rank`.
@@ -36,10 +36,11 @@ _METHOD = "/tensorflow.serving.PredictionService/Predict"
 _OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
 _SERVERS: Mapping[str, tuple[str, ...]] = {
     "joined": (),
+    "joined, one call at a time": ("--threads", "1"),
     "apart": ("--max-batch-rows", "0"),
-    "one at a time": ("--max-batch-rows", "0", "--threads", "1"),
+    "apart, one call at a time": ("--max-batch-rows", "0", "--threads", "1"),
 }
-_CASES = (("joined", 1), ("joined", 8), ("apart", 8), ("one at a time", 8))
+_CASES = (("joined", 1), *((name, 8) for name in _SERVERS))
 _SIZES, _LARGE = (1, 20, 200), 2_000
 _NUM_REQUESTS, _WARM, _TIMEOUT_S = 32, 100, 60
 
