@@ -46,12 +46,8 @@ class Metrics:
         self.candidates = Histogram(
             "sangam_candidates", "Rows of a request.", ("signature",), buckets=_ROWS, registry=self.registry
         )
-        self.joined = Histogram(
-            "sangam_requests_per_call",
-            "Requests answered by one call of the model.",
-            buckets=_REQUESTS,
-            registry=self.registry,
-        )
+        text = "Requests answered by one call of the model."
+        self.joined = Histogram("sangam_requests_per_call", text, buckets=_REQUESTS, registry=self.registry)
         self._rows: dict[str, Histogram] = {}
         self.in_flight = Gauge("sangam_requests_in_flight", "Requests running.", registry=self.registry)
         self.waiting = Gauge("sangam_requests_waiting", "Requests waiting for a slot.", registry=self.registry)
