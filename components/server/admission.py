@@ -1,61 +1,112 @@
-"""Bounds the requests that run and that wait: beyond that a server refuses requests instead of falling behind."""
+"""Bounds the calls that run and the requests that wait: beyond that a server refuses instead of falling behind."""
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Collection, Hashable
 
 from components.server.request_error import Code, RequestError
 
 
-class Admission:
-    """Slots for requests.
+class Ticket:
+    """A request's place among those that run and wait.
 
     Attributes:
-        num_running: requests with a slot.
-        num_waiting: requests waiting for a slot.
+        kind: requests of equal kind may run in one call.
+    """
+
+    def __init__(self, kind: Hashable = None):
+        self.kind = kind
+        self._is_called = False
+        self._woken = threading.Lock()
+        self._woken.acquire()
+
+
+class Admission:
+    """Slots for calls of the model. A call may answer several requests: its own, and others that waited.
+
+    The place of each request that waits is handed on to it, in the order of arrival: no two threads run for one place.
+
+    Attributes:
+        num_running: requests in calls that run.
     """
 
     def __init__(self, *, max_running: int, max_waiting: int):
         self._max_running, self._max_waiting = max_running, max_waiting
-        self._changed = threading.Condition()
-        self.num_running = self.num_waiting = 0
+        self._lock = threading.Lock()
+        self._num_calls = 0
+        self._waiting: deque[Ticket] = deque()
+        self.num_running = 0
 
-    @contextmanager
-    def slot(self, deadline: float | None) -> Iterator[None]:
-        """Holds a slot while a request runs; waits for one until `deadline`, of time.monotonic.
+    @property
+    def num_waiting(self) -> int:
+        """Requests waiting for a slot."""
+        return len(self._waiting)
+
+    def must_wait(self) -> bool:
+        """Says whether a request that came now would wait, and not be refused."""
+        return self._num_calls >= self._max_running and len(self._waiting) < self._max_waiting
+
+    def enter(self, ticket: Ticket, deadline: float | None) -> bool:
+        """Waits for a slot until `deadline`, of time.monotonic; `leave` must follow.
+
+        Returns:
+            False: another request's call has taken this one in, and has ended; there is no slot to leave.
 
         Raises:
             RequestError: if too many requests wait, or the deadline passes.
         """
-        with self._changed:
-            if self.num_running >= self._max_running:
-                self._wait(deadline)
-            elif deadline is not None and time.monotonic() >= deadline:
+        with self._lock:
+            if deadline is not None and time.monotonic() >= deadline:
                 raise _too_late()
-            self.num_running += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self.num_running -= 1
-                self._changed.notify_all()
+            if self._num_calls < self._max_running:
+                self._num_calls += 1
+                self.num_running += 1
+                return True
+            if len(self._waiting) >= self._max_waiting:
+                raise RequestError(
+                    Code.RESOURCE_EXHAUSTED,
+                    f"server: busy (got {self.num_running} requests running and {len(self._waiting)} waiting); "
+                    "try again later, or at another replica",
+                )
+            self._waiting.append(ticket)
+        self._wait(ticket, deadline)
+        return ticket._is_called
 
-    def _wait(self, deadline: float | None) -> None:
-        if self.num_waiting >= self._max_waiting:
-            raise RequestError(
-                Code.RESOURCE_EXHAUSTED,
-                f"server: busy (got {self.num_running} requests running and {self.num_waiting} waiting); "
-                "try again later, or at another replica",
-            )
-        self.num_waiting += 1
-        try:
-            # A gRPC call without a deadline has one in some hundred years, beyond the longest timeout of a lock.
-            left = None if deadline is None else min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
-            if not self._changed.wait_for(lambda: self.num_running < self._max_running, left):
+    def take(self, kind: Hashable) -> Ticket | None:
+        """Returns the request of this kind that has waited longest, for the caller's own call; None: none waits."""
+        with self._lock:
+            for ticket in self._waiting:
+                if ticket.kind == kind:
+                    self._waiting.remove(ticket)
+                    self.num_running += 1
+                    return ticket
+        return None
+
+    def leave(self, taken: Collection[Ticket] = ()) -> None:
+        """Gives the slot to the request that has waited longest, and wakes those that were taken in."""
+        with self._lock:
+            self.num_running -= 1 + len(taken)
+            if self._waiting:
+                following = self._waiting.popleft()
+                following._is_called = True
+                self.num_running += 1
+                following._woken.release()
+            else:
+                self._num_calls -= 1
+        for ticket in taken:
+            ticket._woken.release()
+
+    def _wait(self, ticket: Ticket, deadline: float | None) -> None:
+        # A gRPC call without a deadline has one in some hundred years, beyond the longest timeout of a lock.
+        left = -1.0 if deadline is None else min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
+        if ticket._woken.acquire(timeout=left):
+            return
+        with self._lock:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
                 raise _too_late()
-        finally:
-            self.num_waiting -= 1
+        ticket._woken.acquire()  # It was taken at the last moment.
 
 
 def _too_late() -> RequestError:

@@ -20,12 +20,13 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from components.server.calls import Arrays
 from components.server.grpc_arrivals import Arrivals
 from components.server.predictor import Observation, Predictor, Target
 from components.server.request_error import Code, RequestError, invalid
-from components.server.signature import Signature, Tensors
+from components.server.signature import Signature
 from components.server.statuses import metadata, model_status
-from components.server.tensors import to_tensor, write
+from components.server.tensors import to_array, write
 
 # Reflection knows imported files only: the services' own modules, not only the messages'.
 SERVICES = tuple(
@@ -78,11 +79,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         left = context.time_remaining()
         limit = self._predictor.max_bytes
 
-        def read(signature: Signature) -> Tensors:
+        def read(signature: Signature) -> Arrays:
             if not context.is_active():
                 raise RequestError(Code.DEADLINE_EXCEEDED, "deadline: the client has gone; the request was not run")
             signature.check_names(request.inputs)
-            return {name: to_tensor(signature.inputs[name], proto, limit) for name, proto in request.inputs.items()}
+            return {name: to_array(signature.inputs[name], proto, limit) for name, proto in request.inputs.items()}
 
         answer = self._predictor.predict(
             Target(request.model_spec.name, _version(request.model_spec), request.model_spec.signature_name),

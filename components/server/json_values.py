@@ -1,4 +1,4 @@
-"""Converts between the JSON of TensorFlow Serving's REST interface and tensors."""
+"""Converts between the JSON of TensorFlow Serving's REST interface and arrays."""
 
 import base64
 import binascii
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
+from components.server.calls import Arrays
 from components.server.request_error import invalid
-from components.server.signature import Signature, Tensors
+from components.server.signature import Signature
 
 _B64 = "b64"
 _BYTES_SUFFIX = "_bytes"
@@ -19,8 +19,8 @@ _KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}
 """Kind of a NumPy type to the kinds of values that can be converted to it."""
 
 
-def read_request(signature: Signature, body: dict[str, Any]) -> Tensors:
-    """Returns the tensors of a request, in row ("instances") or columnar ("inputs") form.
+def read_request(signature: Signature, body: dict[str, Any]) -> Arrays:
+    """Returns the arrays of a request, in row ("instances") or columnar ("inputs") form.
 
     Raises:
         RequestError: naming the input.
@@ -29,7 +29,7 @@ def read_request(signature: Signature, body: dict[str, Any]) -> Tensors:
         _columns_of_rows(signature, body["instances"]) if "instances" in body else _columns(signature, body["inputs"])
     )
     signature.check_names(columns)
-    return {name: _tensor(signature, name, values) for name, values in columns.items()}
+    return {name: _input(signature, name, values) for name, values in columns.items()}
 
 
 def rows(outputs: dict[str, NDArray[Any]]) -> list[Any]:
@@ -85,7 +85,7 @@ def _only_input(signature: Signature, key: str) -> str:
     return next(iter(signature.inputs))
 
 
-def _tensor(signature: Signature, name: str, values: Any) -> Any:
+def _input(signature: Signature, name: str, values: Any) -> NDArray[Any]:
     expected = signature.inputs[name]
     dtype = expected.dtype
     if expected.is_string:
@@ -100,7 +100,7 @@ def _tensor(signature: Signature, name: str, values: Any) -> Any:
         # JSON cannot express the width of an empty list of rows.
         array = array.reshape([0, *(length or 0 for length in expected.lengths[1:])])
     expected.check_shape(array.shape)
-    return tf.constant(array.astype(expected.numpy_dtype), dtype)
+    return array.astype(expected.numpy_dtype)
 
 
 def _array(name: str, values: Any, dtype: Any, expected: str) -> NDArray[Any]:

@@ -20,6 +20,8 @@ from components.server.deltas import Deltas, State
 _SECONDS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _ROWS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
+_REQUESTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+
 
 class Metrics:
     """The server's metrics, in a separate registry, so that one process can run several servers."""
@@ -44,6 +46,9 @@ class Metrics:
         self.candidates = Histogram(
             "sangam_candidates", "Rows of a request.", ("signature",), buckets=_ROWS, registry=self.registry
         )
+        text = "Requests answered by one call of the model."
+        self.joined = Histogram("sangam_requests_per_call", text, buckets=_REQUESTS, registry=self.registry)
+        self._rows: dict[str, Histogram] = {}
         self.in_flight = Gauge("sangam_requests_in_flight", "Requests running.", registry=self.registry)
         self.waiting = Gauge("sangam_requests_waiting", "Requests waiting for a slot.", registry=self.registry)
         self.connections = Gauge("sangam_rest_connections", "REST connections open.", registry=self.registry)
@@ -96,6 +101,12 @@ class Metrics:
         requests, times = self._children[key]
         requests.inc()
         times.observe(seconds)
+
+    def observe_rows(self, signature: str, num_rows: int) -> None:
+        """Counts the rows of a request."""
+        if signature not in self._rows:
+            self._rows[signature] = self.candidates.labels(signature)
+        self._rows[signature].observe(num_rows)
 
     def text(self) -> bytes:
         """Returns the page that Prometheus scrapes."""

@@ -13,10 +13,19 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from tensorflow.python.framework import ops
 from tensorflow_serving.apis import prediction_log_pb2
 
+from components.server.calls import Arrays
 from components.server.request_error import Code, RequestError, invalid
-from components.server.signature import Signature, Tensors, signatures_of
-from components.server.tensors import to_tensor
-from schemas.contracts.export import CUSTOM_OPS, DESCRIPTION_FILE, MODEL_FILE, SERVE, WARM_UP_FILE, Header, read_header
+from components.server.signature import Signature, signatures_of
+from components.server.tensors import to_array
+from schemas.contracts.export import (
+    CUSTOM_OPS,
+    DESCRIPTION_FILE,
+    MODEL_FILE,
+    SERVE,
+    WARM_UP_FILE,
+    Header,
+    read_header,
+)
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -81,14 +90,14 @@ class LoadedModel:
             raise invalid(f"signature_name: unknown (got '{name}'); version {self.version} has {known}")
         return signature
 
-    def run(self, signature: Signature, tensors: Tensors) -> dict[str, Any]:
+    def run(self, signature: Signature, arrays: Arrays) -> dict[str, Any]:
         """Returns the outputs, name to array.
 
         Raises:
-            RequestError: if the model cannot compute them from these tensors.
+            RequestError: if the model cannot compute them from these arrays.
         """
         try:
-            return {name: output.numpy() for name, output in signature.call(tensors).items()}
+            return {name: output.numpy() for name, output in signature.call(arrays).items()}
         # UnicodeDecodeError: TensorFlow's message repeats bytes of the request that are not UTF-8.
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
             raise invalid(
@@ -137,7 +146,7 @@ class LoadedModel:
         signature.check_names(request.inputs)
         limit = os.path.getsize(self._folder / WARM_UP_FILE) + 2**24
         inputs = signature.inputs
-        self.run(signature, {name: to_tensor(inputs[name], proto, limit) for name, proto in request.inputs.items()})
+        self.run(signature, {name: to_array(inputs[name], proto, limit) for name, proto in request.inputs.items()})
         return [signature.name]
 
     def _run_synthetic(self, signature: Signature) -> int:

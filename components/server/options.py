@@ -29,6 +29,7 @@ class Options:
         poll_s: interval between checks of the folder.
         max_message_bytes: of a request.
         max_rows: of a request.
+        max_batch_rows: of requests that wait and are joined in one call; 0: each has a call of its own.
         max_queued: requests that may wait.
         rest_timeout_s: time for a REST request to arrive and to wait for a slot.
         max_connections: of the REST interface.
@@ -50,6 +51,7 @@ class Options:
     poll_s: float = 2.0
     max_message_bytes: int = 16 * 2**20
     max_rows: int = 10_000
+    max_batch_rows: int = 4_096
     max_queued: int = 32
     rest_timeout_s: float = 30.0
     max_connections: int = 512
@@ -78,7 +80,7 @@ class Options:
         ):
             if not getattr(self, name) > 0:
                 raise UserError(f"{flag(name)}: too small (got {getattr(self, name)}); more than 0 is needed")
-        for name in ("threads", "max_queued", "grace_s", "parent_pid"):
+        for name in ("threads", "max_batch_rows", "max_queued", "grace_s", "parent_pid"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{flag(name)}: too small (got {getattr(self, name)}); 0 or more is needed")
 

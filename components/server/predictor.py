@@ -1,20 +1,27 @@
-"""Handles a request of either interface: a slot, a version, a signature, tensors, outputs."""
+"""Handles a request of either interface: a slot, a version, a signature, inputs, outputs."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from components.server.admission import Admission
+from components.server.admission import Admission, Ticket
+from components.server.calls import Arrays
+from components.server.joining import Joined
 from components.server.metrics import Metrics
+from components.server.model import LoadedModel
 from components.server.request_error import Code, RequestError, invalid
-from components.server.signature import Signature, Tensors
+from components.server.signature import Signature
 from components.server.versions import Versions
+from schemas.contracts.export import SERVE
 
 _LOG = logging.getLogger("components.server")
 _DETAIL_CHARACTERS = 300
+_MAX_AHEAD_BYTES = 2**20
+"""Of the inputs of a request that waits."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +65,45 @@ class Observation:
         self.signature = ""
 
 
+class _Request(Ticket):
+    """A request, and what became of it.
+
+    Attributes:
+        target: the model.
+        read: reads its inputs for a signature.
+        observed: receives the signature.
+        output_names: of the outputs to return; empty: all.
+        signature: that its inputs were read for.
+        arrays: its inputs, once they are read.
+        num_rows: of them.
+        answer: once it is known.
+        error: instead of an answer.
+    """
+
+    def __init__(
+        self, target: Target, read: Callable[[Signature], Arrays], observed: Observation, output_names: Sequence[str]
+    ):
+        super().__init__(kind=(target.version, target.signature or SERVE))
+        self.target, self.read, self.observed, self.output_names = target, read, observed, output_names
+        self.signature: Signature | None = None
+        self.arrays: Arrays = {}
+        self.num_rows = 0
+        self.answer: Answer | None = None
+        self.error: Exception | None = None
+
+    def result(self) -> Answer:
+        if self.error is not None:
+            raise self.error
+        assert self.answer is not None
+        return self.answer
+
+
 class Predictor:
-    """Answers requests, within limits."""
+    """Answers requests, within limits.
+
+    A request runs at once while there is a slot. Those that wait meanwhile are joined into the call of the first of
+    them to get one, if they are for the same version and signature.
+    """
 
     def __init__(
         self,
@@ -69,19 +113,23 @@ class Predictor:
         admission: Admission,
         metrics: Metrics,
         max_rows: int,
+        max_batch_rows: int,
         max_bytes: int,
         allow_updates: bool,
     ):
+        """Takes the limits; `max_batch_rows` of one call of joined requests, 0: each has a call of its own."""
         self.name, self.versions, self.metrics = name, versions, metrics
         self.max_bytes = max_bytes
-        self._admission, self._max_rows, self._allow_updates = admission, max_rows, allow_updates
+        self._admission, self._allow_updates = admission, allow_updates
+        self._max_rows, self._max_batch_rows = max_rows, max_batch_rows
+        self._reading_ahead = threading.Lock()
         metrics.in_flight.set_function(lambda: admission.num_running)
         metrics.waiting.set_function(lambda: admission.num_waiting)
 
     def predict(
         self,
         target: Target,
-        read: Callable[[Signature], Tensors],
+        read: Callable[[Signature], Arrays],
         *,
         deadline: float | None,
         observed: Observation,
@@ -91,7 +139,7 @@ class Predictor:
 
         Args:
             target: the model.
-            read: reads the request's tensors for a signature.
+            read: reads the request's inputs for a signature; possibly in another request's thread.
             deadline: of time.monotonic.
             observed: receives the signature.
             output_names: of the outputs to return; empty: all.
@@ -100,22 +148,16 @@ class Predictor:
             RequestError: with the reason.
         """
         self.check_name(target.name)
-        with self._admission.slot(deadline):
-            model = self.versions.ready(target.version)
-            signature = model.signature(target.signature)
-            observed.signature = signature.name
-            self._check_allowed(signature)
-            _check_outputs(signature, output_names)
-            tensors = read(signature)
-            num_rows = signature.num_rows(tensors)
-            if num_rows > self._max_rows:
-                raise invalid(
-                    f"inputs: too many rows (got {num_rows}); a request may have {self._max_rows} (--max-rows)"
-                )
-            self.metrics.candidates.labels(signature.name).observe(num_rows)
-            outputs = (signature.empty_outputs() if num_rows == 0 else None) or model.run(signature, tensors)
-            selected = {name: outputs[name] for name in output_names} if output_names else outputs
-            return Answer(model.version, signature.name, selected)
+        request = _Request(target, read, observed, output_names)
+        if self._max_batch_rows and self._admission.must_wait():
+            self._read_ahead(request)
+        if self._admission.enter(request, deadline):
+            taken: list[_Request] = []
+            try:
+                self._call(request, taken)
+            finally:
+                self._admission.leave(taken)
+        return request.result()
 
     def check_name(self, name: str) -> None:
         """Refuses requests for other models.
@@ -155,12 +197,100 @@ class Predictor:
         finally:
             self.metrics.observe(api, method, observed.signature, code, time.perf_counter() - start)
 
+    def _call(self, first: _Request, taken: list[_Request]) -> None:
+        """Answers a request, and those that wait for the same; puts them into `taken`."""
+        model = self.versions.ready(first.target.version)
+        signature = model.signature(first.target.signature)
+        if not self._read(first, model, signature):
+            return
+        joined, members = self._unjoined(first, signature), [first]
+        alone: _Request | None = None
+        while signature.is_joinable and alone is None and joined.num_rows < self._max_batch_rows:
+            other = self._admission.take(first.kind)
+            if other is None:
+                break
+            assert isinstance(other, _Request)
+            taken.append(other)
+            if self._read(other, model, signature):
+                if joined.add(other.arrays, other.num_rows):
+                    members.append(other)
+                else:
+                    alone = other
+        self._run(members, model, signature, joined)
+        if alone:
+            self._run([alone], model, signature, self._unjoined(alone, signature))
+
+    def _read_ahead(self, request: _Request) -> None:
+        """Reads a request that will wait, so that the call that takes it in need not.
+
+        One at a time, and large ones are read again: the inputs of a small message may take a lot of memory.
+        """
+        with self._reading_ahead:
+            try:
+                model = self.versions.ready(request.target.version)
+                signature = model.signature(request.target.signature)
+            except RequestError:
+                return  # Told when it is its turn, as there may be another version then.
+            if not signature.is_joinable or not self._read(request, model, signature):
+                return
+            if sum(array.nbytes for array in request.arrays.values()) > _MAX_AHEAD_BYTES:
+                request.signature, request.arrays = None, {}
+
+    def _read(self, request: _Request, model: LoadedModel, signature: Signature) -> bool:
+        """Reads the inputs of a request, and checks them; returns False if it needs no call, as it has its result."""
+        if request.signature is signature:  # Read ahead.
+            return request.answer is None and request.error is None
+        request.signature, request.answer, request.error = signature, None, None
+        try:
+            request.observed.signature = signature.name
+            self._check_allowed(signature)
+            _check_outputs(signature, request.output_names)
+            arrays = request.read(signature)
+            num_rows = signature.num_rows(arrays)
+            if num_rows > self._max_rows:
+                raise invalid(
+                    f"inputs: too many rows (got {num_rows}); a request may have {self._max_rows} (--max-rows)"
+                )
+            self.metrics.observe_rows(signature.name, num_rows)
+            if num_rows == 0 and (nothing := signature.empty_outputs()) is not None:
+                request.answer = _answer(request, model, signature, nothing)
+                return False
+            request.arrays, request.num_rows = arrays, num_rows
+            return True
+        except Exception as error:  # noqa: BLE001 Raised again in the request's own thread.
+            request.error = error
+            return False
+
+    def _unjoined(self, request: _Request, signature: Signature) -> Joined:
+        return Joined(signature, request.arrays, request.num_rows, self.max_bytes)
+
+    def _run(self, members: list[_Request], model: LoadedModel, signature: Signature, joined: Joined) -> None:
+        self.metrics.joined.observe(len(members))
+        try:
+            divided = joined.divided(model.run(signature, joined.arrays()))
+        except Exception as error:  # noqa: BLE001 Raised again in the request's own thread.
+            if len(members) == 1:
+                members[0].error = error
+                return
+            divided = None
+        if divided is None:  # Some request's fault, or the model's: none may suffer for another.
+            for request in members:
+                self._run([request], model, signature, self._unjoined(request, signature))
+            return
+        for request, outputs in zip(members, divided, strict=True):
+            request.answer = _answer(request, model, signature, outputs)
+
     def _check_allowed(self, signature: Signature) -> None:
         if signature.is_update and not self._allow_updates:
             raise RequestError(
                 Code.PERMISSION_DENIED,
                 f"signature_name: changes the model (got '{signature.name}'); start the server with --allow-updates",
             )
+
+
+def _answer(request: _Request, model: LoadedModel, signature: Signature, outputs: Mapping[str, Any]) -> Answer:
+    names = request.output_names
+    return Answer(model.version, signature.name, {name: outputs[name] for name in names} if names else outputs)
 
 
 def _check_outputs(signature: Signature, output_names: Sequence[str]) -> None:

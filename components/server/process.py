@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("components.server")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_SWITCH_INTERVAL_S = 5e-5
 _SIGNAL_S = 1.0
 
 
@@ -46,8 +45,6 @@ def serve(options: Options) -> int:
     _quieten()
     if options.host not in _LOOPBACK:
         _LOG.warning("host=%s: anybody who reaches this address may send requests: no authentication", options.host)
-    # Loading a version takes seconds of Python; by default a request would wait 5 ms whenever it needs the interpreter.
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
     leave_out_needless()
     from components.server.serving import Serving  # TensorFlow reads its environment when it is imported.

@@ -51,6 +51,7 @@ class Serving:
             admission=self._admission,
             metrics=metrics,
             max_rows=options.max_rows,
+            max_batch_rows=options.max_batch_rows,
             max_bytes=options.max_message_bytes,
             allow_updates=options.allow_updates,
         )

@@ -1,5 +1,6 @@
-"""Converts between `TensorProto`, the form of tensors in gRPC messages, and tensors, without loops over rows."""
+"""Converts between `TensorProto`, the form of tensors in gRPC messages, and arrays, without loops over rows."""
 
+import functools
 import math
 from typing import Any
 
@@ -20,10 +21,12 @@ _FIELDS = {
     types_pb2.DT_BOOL: "bool_val",
     types_pb2.DT_STRING: "string_val",
 }
+_STRINGS = "OSU"
+"""Kinds of NumPy's types that are strings in messages."""
 
 
-def to_tensor(expected: Input, proto: tensor_pb2.TensorProto, max_bytes: int) -> Any:
-    """Returns an input of a request as a tensor of the signature's type and shape.
+def to_array(expected: Input, proto: tensor_pb2.TensorProto, max_bytes: int) -> NDArray[Any]:
+    """Returns an input of a request as an array of the signature's type and shape; it may be read-only.
 
     Args:
         expected: the input.
@@ -36,22 +39,23 @@ def to_tensor(expected: Input, proto: tensor_pb2.TensorProto, max_bytes: int) ->
     name = expected.name
     if proto.dtype != expected.number:
         raise invalid(f"inputs.{name}: wrong type (got {_type_name(proto.dtype)}); {expected.dtype.name} is needed")
-    if proto.tensor_shape.unknown_rank:
+    described = proto.tensor_shape
+    if described.unknown_rank:
         raise invalid(f"inputs.{name}: no shape (got unknown_rank); give the length of each dimension")
-    shape = [dim.size for dim in proto.tensor_shape.dim]
+    shape = [dim.size for dim in described.dim]
     if shape and min(shape) < 0:
         raise invalid(f"inputs.{name}: wrong shape (got {shape}); lengths are 0 or more")
     expected.check_shape(shape)
     size = math.prod(shape)
     if size * expected.value_bytes > max_bytes:
         raise invalid(f"inputs.{name}: too large (got shape {shape}); a tensor may have {max_bytes} bytes")
-    # Reshaped by NumPy: given a shape, tf.constant runs an operation of TensorFlow.
-    return tf.constant(_values(expected, proto, size, max_bytes).reshape(shape), expected.dtype)
+    values = _values(expected, proto, size, max_bytes)
+    return values if len(shape) == 1 else values.reshape(shape)
 
 
 def write(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
     """Writes an output like TensorFlow Serving: values in the field of their type."""
-    _describe(proto, array, tf.as_dtype(tf.string if array.dtype.kind == "O" else array.dtype))
+    _describe(proto, array)
     if field := _FIELDS.get(proto.dtype):
         getattr(proto, field).extend(array.ravel().tolist())
     else:
@@ -60,9 +64,8 @@ def write(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
 
 def pack(array: NDArray[Any], proto: tensor_pb2.TensorProto) -> None:
     """Writes an array into a request in the fastest form: raw bytes, or a list of strings."""
-    is_string = array.dtype.kind in "OSU"
-    _describe(proto, array, tf.string if is_string else tf.as_dtype(array.dtype))
-    if is_string:
+    _describe(proto, array)
+    if array.dtype.kind in _STRINGS:
         if array.dtype.kind == "U":
             array = np.char.encode(array)
         values = array.ravel().tolist()
@@ -86,10 +89,17 @@ def unpack(proto: tensor_pb2.TensorProto) -> NDArray[Any]:
     return np.array(values, dtype).reshape(shape)
 
 
-def _describe(proto: tensor_pb2.TensorProto, array: NDArray[Any], dtype: Any) -> None:
-    proto.dtype = dtype.as_datatype_enum
+def _describe(proto: tensor_pb2.TensorProto, array: NDArray[Any]) -> None:
+    proto.dtype = _number(array.dtype)
+    dims = proto.tensor_shape.dim
     for length in array.shape:
-        proto.tensor_shape.dim.add().size = length
+        dims.add().size = length
+
+
+@functools.lru_cache
+def _number(dtype: Any) -> int:
+    """Returns the number in messages of a type of NumPy's; TensorFlow's own conversion is slow."""
+    return int(tf.as_dtype(tf.string if dtype.kind in _STRINGS else dtype).as_datatype_enum)
 
 
 def _values(expected: Input, proto: tensor_pb2.TensorProto, size: int, max_bytes: int) -> NDArray[Any]:

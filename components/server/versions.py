@@ -2,9 +2,11 @@
 
 import gc
 import logging
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,7 @@ LOADING, AVAILABLE, END = "LOADING", "AVAILABLE", "END"
 _WITHDRAWN, _CHANGED = "withdrawn", "changed"
 _EXPECTED_REASONS = (_WITHDRAWN, _CHANGED)
 _MAX_DIGITS = 18
+_SWITCH_INTERVAL_S = 5e-5
 Fingerprint = tuple[tuple[str, int, int], ...]
 
 
@@ -166,7 +169,8 @@ class Versions:
             if problem := folders.damage(folder):
                 raise NotServable("damaged", f"{folder}: damaged ({problem})")
             verified = time.monotonic()
-            model, loaded, num_warm, following = self._caught_up(number, folder)
+            with _yielding():
+                model, loaded, num_warm, following = self._caught_up(number, folder)
             warm = time.monotonic()
             _check_unchanged(folder, before)
         except NotServable as error:
@@ -269,3 +273,17 @@ def _fingerprint(folder: Path) -> Fingerprint:
         except FileNotFoundError:  # Removed since it was listed.
             continue
     return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in entries)
+
+
+@contextmanager
+def _yielding() -> Iterator[None]:
+    """Lets requests have the interpreter at once: loading takes seconds of Python, and by default they would wait 5 ms.
+
+    Only meanwhile, since a thread that waits so impatiently wakes another core each time.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

@@ -40,6 +40,9 @@ def serve(
     ] = Options.poll_s,
     max_message_bytes: Annotated[int, typer.Option(help="Largest request, in bytes.")] = Options.max_message_bytes,
     max_rows: Annotated[int, typer.Option(help="Most candidates or examples in a request.")] = Options.max_rows,
+    max_batch_rows: Annotated[
+        int, typer.Option(help="Most rows of requests that waited and are joined in one call; 0: none are joined.")
+    ] = Options.max_batch_rows,
     max_queued: Annotated[
         int, typer.Option(help="Most requests that wait for others; any more are refused.")
     ] = Options.max_queued,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.server.admission import Admission
+from components.server.admission import Admission, Ticket
 from tests.components.server.sample_models import candidates, scores
 from tests.components.server.server_process import Running, refusal, running, wait_until
 from tests.errors import tells
@@ -89,15 +89,36 @@ def test_a_deadline_ends_the_wait(strict: Running, in_background: Any) -> None:
 def test_a_call_without_a_deadline_waits_for_its_place(in_background: Any) -> None:
     admission = Admission(max_running=1, max_waiting=1)
 
-    def ask() -> str:
-        # What grpc says is left to a call that has no deadline.
-        with admission.slot(time.monotonic() + 9.3e9):
-            return "ran"
+    # What grpc says is left to a call that has no deadline.
+    assert admission.enter(Ticket(), None)
+    answer = in_background(lambda: admission.enter(Ticket(), time.monotonic() + 9.3e9))
+    wait_until(lambda: answer.done() or admission.num_waiting == 1, "the call waits")
+    admission.leave()
+    assert answer.result(10)
 
-    with admission.slot(None):
-        answer = in_background(ask)
-        wait_until(lambda: answer.done() or admission.num_waiting == 1, "the call waits")
-    assert answer.result(10) == "ran"
+
+def test_requests_that_wait_are_joined_and_none_suffers_for_another(server: Running) -> None:
+    before = {what: server.metric(f"sangam_requests_per_call_{what}") for what in ("count", "sum")}
+    with ThreadPoolExecutor(8) as pool:
+        # The second slot stays taken: with two free at once, it is chance which requests are joined.
+        slow = [pool.submit(_slow, server, seconds) for seconds in (2.0, 3.0)]
+        wait_until(lambda: server.metric("sangam_requests_in_flight") == 2, "both slots are taken")
+        ranked = {size: pool.submit(server.client.predict, "rank", candidates(size), 20) for size in (1, 5, 40)}
+        broken, sound = (
+            pool.submit(server.client.predict, "", {"examples": np.array(examples, dtype=object)}, 20)
+            for examples in ([b"not an example"], [b"", b""])
+        )
+        wrong = pool.submit(server.client.predict, "rank", {**candidates(3), "price": np.zeros(2, np.float32)}, 20)
+        wait_until(lambda: server.metric("sangam_requests_waiting") == 6, "the others wait")
+        assert all(answer.result()["like"] == 1.0 for answer in slow)
+    for size, answer in ranked.items():
+        np.testing.assert_array_equal(answer.result()["like"], scores(1, size))
+    np.testing.assert_array_equal(sound.result()["like"], [[1.0], [1.0]])
+    assert refusal(broken.result)[0] == "INVALID_ARGUMENT"
+    assert refusal(wrong.result)[0] == "INVALID_ARGUMENT"
+    # One call of each slow one, one of three that are ranked, and one of two with examples, which fails, so two more.
+    after = {what: server.metric(f"sangam_requests_per_call_{what}") for what in before}
+    assert (after["count"] - before["count"], after["sum"] - before["sum"]) == (6, 9)
 
 
 def test_many_clients_at_once_are_never_mixed(server: Running) -> None:

@@ -68,6 +68,28 @@ def test_columns_score_as_examples_do_for_every_kind_of_feature(loaded: Any, for
     assert np.std(by_examples["like"]) > 0.01
 
 
+@pytest.mark.parametrize(("form", "stored"), MODELS)
+def test_requests_that_a_server_joins_score_as_they_do_alone(loaded: Any, form: str, stored: str) -> None:
+    from components.server.joining import Joined
+    from components.server.signature import signatures_of
+    from tests.trainer_module.serving.sample_training import ranked, rows
+
+    rank = signatures_of(loaded(form, stored))["rank"]
+    some = rows(12, seed=7)
+    parts = [
+        {name: value.numpy() for name, value in _of_one_user(ranked(some[start:end]))[0].items()}
+        for start, end in ((0, 7), (7, 8), (8, 12))
+    ]
+    joined = Joined(rank, parts[0], 7, 2**24)
+    assert all(joined.add(part, rank.num_rows(part)) for part in parts[1:])
+    divided = joined.divided(_numbers(rank.call(joined.arrays())))
+    assert divided is not None
+    for part, found in zip(parts, divided, strict=True):
+        alone = loaded(form, stored).signatures["rank"](**{name: tf.constant(value) for name, value in part.items()})
+        for task, expected in _numbers(alone).items():
+            np.testing.assert_allclose(found[task], expected, rtol=0, atol=1e-6, err_msg=task)
+
+
 @pytest.mark.parametrize(("form", "stored"), MODELS[:2])
 def test_an_example_with_nothing_in_its_lists_scores_by_columns_too(loaded: Any, form: str, stored: str) -> None:
     from tests.trainer_module.serving.sample_training import ranked, rows
