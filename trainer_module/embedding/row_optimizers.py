@@ -141,10 +141,9 @@ class AdamUpdate:
 
     def of_rows(self, rows: tf.Tensor, g: tf.Tensor, context: StepContext) -> tf.Tensor | None:
         """Returns [w | m | v] of whole rows by one operation; None where their tables have different settings."""
-        settings = [each.same for each in (self._rate, self._beta1, self._beta2, self._epsilon)]
-        if None in settings:
+        rate, beta1, beta2, epsilon = (each.same for each in (self._rate, self._beta1, self._beta2, self._epsilon))
+        if rate is None or beta1 is None or beta2 is None or epsilon is None:
             return None
-        rate, beta1, beta2, epsilon = settings
         corrected = adam_rate(context.step, rate=context.factor * rate, betas=(beta1, beta2))
         return fused.adam_rows(rows, g, corrected, (beta1, beta2), epsilon)
 
