@@ -10,7 +10,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ PROJECT = ("schemas", "components", "trainer_module", "pipelines")
 LOCK = "requirements.runtime.lock"
 _ROOT = Path(__file__).resolve().parents[2]
 _LOCKED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==", re.MULTILINE)
+_CPP = re.compile(r'"([a-z_]+\.(?:cc|h))"')
 _DOTTED = re.compile(rf"(?:{'|'.join(PROJECT)})(?:\.[A-Za-z_]\w*)*")
 
 Read = Callable[[str], bytes | None]
@@ -60,7 +61,7 @@ def source_files(*entries: str, read: Read = read_source) -> list[str]:
     """Returns the files of the project that the entries import or start, directly or through others, sorted.
 
     All imports count, including those in functions, but not those under `if TYPE_CHECKING:`. So do strings that are the
-    dotted path of a module, such as the module of a process to start. A parent package of a module counts with what it
+    dotted path of a module, such as the module of a process to start, and C++ sources that a string names. A parent package of a module counts with what it
     imports itself, but not with the imports in its functions.
 
     Raises:
@@ -83,7 +84,13 @@ def source_files(*entries: str, read: Read = read_source) -> list[str]:
             new = {reference for reference in names if is_target or reference.at_import} - seen
             seen |= new
             waiting += new
-    return sorted(files)
+    return sorted([*files, *_compiled(files, read)])
+
+
+def _compiled(files: Iterable[str], read: Read) -> set[str]:
+    """Returns the C++ sources beside modules that name them in a string."""
+    named = ((path.rpartition("/")[0], name) for path in files for name in _CPP.findall((read(path) or b"").decode()))
+    return {f"{folder}/{name}" for folder, name in named if read(f"{folder}/{name}") is not None}
 
 
 @functools.cache

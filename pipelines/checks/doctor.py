@@ -14,6 +14,7 @@ from pathlib import Path
 from pipelines.provenance import code_folder
 from schemas.errors import UserError
 from trainer_module.launch.loopback import library
+from trainer_module.native import library as native
 from trainer_module.launch.memory import available_bytes
 
 LOCK_FILE = "requirements.lock"
@@ -85,7 +86,7 @@ def examine(lock: Path | None = None) -> Iterator[Finding]:
     yield library_versions(lock or code_folder() / LOCK_FILE)
     for name in PROBES:
         yield probe(name)
-    machine: list[Callable[[], Finding]] = [ports, memory, cores, disk, shared_memory]
+    machine: list[Callable[[], Finding]] = [ports, operations, memory, cores, disk, shared_memory]
     for check in machine:
         yield check()
 
@@ -144,6 +145,14 @@ def ports() -> Finding:
     for server in held:
         server.close()
     return Finding("ports", True, f"{NUM_PORTS} loopback ports could be bound")
+
+
+def operations() -> Finding:
+    """Checks that the trainer's own operations are compiled, or can be."""
+    try:
+        return Finding("operations", True, f"compiled: {native.library().name}")
+    except UserError as error:
+        return Finding("operations", False, str(error), "install g++, or run `make setup` as who owns .venv")
 
 
 def memory() -> Finding:

@@ -18,6 +18,7 @@ from typing import Any
 from schemas.errors import UserError
 
 _FOLDER = Path(__file__).parent
+_SOURCES, _HEADERS = ("dense.cc", "shared_memory.cc"), ("kernel.h",)
 _OPTIONS = (
     *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"),
     "-ffp-contract=off",  # a * b + c is rounded as TensorFlow's operations round it.
@@ -31,8 +32,7 @@ def library() -> Path:
     Raises:
         UserError: it is missing and cannot be compiled.
     """
-    sources = sorted(_FOLDER.glob("*.cc"))
-    content = [path.read_bytes() for path in (*sources, *sorted(_FOLDER.glob("*.h")))]
+    content = [(_FOLDER / name).read_bytes() for name in (*_SOURCES, *_HEADERS)]
     made_of = [*content, " ".join(_OPTIONS).encode(), version("tensorflow").encode()]
     path = Path(sys.prefix, "lib", f"sangam-native-{hashlib.sha256(b'/'.join(made_of)).hexdigest()[:12]}.so")
     if path.exists():
@@ -43,7 +43,7 @@ def library() -> Path:
     new = path.with_suffix(f".{os.getpid()}")
     tensorflow = _folder_of_tensorflow()
     places = ["-I", str(_FOLDER.parent.parent), "-I", str(tensorflow / "include"), f"-L{tensorflow}"]
-    command = [compiler, *_OPTIONS, "-shared", "-fPIC", *places, "-o", str(new), *map(str, sources)]
+    command = [compiler, *_OPTIONS, "-shared", "-fPIC", *places, "-o", str(new), *(str(_FOLDER / name) for name in _SOURCES)]
     try:
         subprocess.run(
             [*command, "-l:libtensorflow_framework.so.2"],

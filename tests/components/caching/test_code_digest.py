@@ -122,6 +122,7 @@ def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
         ("trainer_module/transforms/numbers.py", {"transform"}),
         ("trainer_module/transforms/__init__.py", {"transform", "trainer"}),
         ("trainer_module/loop/trainer.py", {"trainer"}),
+        ("trainer_module/native/dense.cc", {"trainer"}),
         ("components/server/rest.py", {"infra_validator"}),
         ("components/registry/versions.py", {"example_gen", "evaluator", "infra_validator", "pusher"}),
         ("components/steps/evaluator/metrics/group_metrics.py", {"evaluator"}),
