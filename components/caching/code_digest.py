@@ -60,9 +60,9 @@ def sources_digest(*entries: str, read: Read = read_source) -> str:
 def source_files(*entries: str, read: Read = read_source) -> list[str]:
     """Returns the files of the project that the entries import or start, directly or through others, sorted.
 
-    All imports count, including those in functions, but not those under `if TYPE_CHECKING:`. So do strings that are the
-    dotted path of a module, such as the module of a process to start, and C++ sources that a string names. A parent package of a module counts with what it
-    imports itself, but not with the imports in its functions.
+    All imports count, including those in functions, but not those under `if TYPE_CHECKING:`. So do strings that are
+    the dotted path of a module, such as the module of a process to start, and C++ sources that a string names. A
+    parent package of a module counts with what it imports itself, but not with the imports in its functions.
 
     Raises:
         ModuleNotFoundError: for an entry that is not a module of the project.

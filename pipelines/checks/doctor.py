@@ -14,8 +14,8 @@ from pathlib import Path
 from pipelines.provenance import code_folder
 from schemas.errors import UserError
 from trainer_module.launch.loopback import library
-from trainer_module.native import library as native
 from trainer_module.launch.memory import available_bytes
+from trainer_module.native import library as native
 
 LOCK_FILE = "requirements.lock"
 PYTHON = (3, 10)

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from schemas.spec import RankerSpec
 from trainer_module import collectives
+from trainer_module.dense import fused
 from trainer_module.ranker import Ranker, with_precision
 
 _LOG = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ def _dense_step(spec: RankerSpec) -> Callable[[], object]:
 
     @tf.function(autograph=False)
     def step(flat: tf.Tensor, x_BI: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        with tf.GradientTape() as tape:
+        with fused.in_training(), tf.GradientTape() as tape:
             tape.watch([flat, x_BI])
             loss = tf.reduce_sum(ranker.logits_of_inputs(ranker.weights.unpack(flat), x_BI))
         gradients = tape.gradient(loss, [flat, x_BI])

@@ -43,7 +43,16 @@ def library() -> Path:
     new = path.with_suffix(f".{os.getpid()}")
     tensorflow = _folder_of_tensorflow()
     places = ["-I", str(_FOLDER.parent.parent), "-I", str(tensorflow / "include"), f"-L{tensorflow}"]
-    command = [compiler, *_OPTIONS, "-shared", "-fPIC", *places, "-o", str(new), *(str(_FOLDER / name) for name in _SOURCES)]
+    command = [
+        compiler,
+        *_OPTIONS,
+        "-shared",
+        "-fPIC",
+        *places,
+        "-o",
+        str(new),
+        *(str(_FOLDER / name) for name in _SOURCES),
+    ]
     try:
         subprocess.run(
             [*command, "-l:libtensorflow_framework.so.2"],
