@@ -1,7 +1,7 @@
 """Parts of the dense layers that a training step on one thread computes in one pass over memory: `native/dense.cc`.
 
 They compute what TensorFlow's operations do, to the last bits of a sum. Models that are exported, or trained on several
-threads, on a GPU or in bfloat16, have TensorFlow's.
+threads or on a GPU, have TensorFlow's.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,29 @@ def is_possible() -> bool:
 
 def applies_to(x: tf.Tensor) -> bool:
     """Returns whether a tensor is computed with these operations."""
-    return _IN_TRAINING.get() and x.dtype == tf.float32
+    return _IN_TRAINING.get() and x.dtype in (tf.float32, tf.bfloat16)
+
+
+def relu_layer(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """Returns relu(x W + b): [B, H].
+
+    In float32 TensorFlow has one operation for it; in bfloat16 that one is slower than the product alone by more than
+    the product takes.
+    """
+    if x.dtype == tf.float32:
+        return tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), b))
+
+    @tf.custom_gradient
+    def call(y: tf.Tensor, b: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        output = tf.ensure_shape(operations().sangam_bias_relu(y, b), y.shape)
+
+        def gradient(of_output: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            of_sums, of_bias = operations().sangam_relu_gradient([output], [of_output])
+            return tf.ensure_shape(of_sums, y.shape), tf.ensure_shape(of_bias, b.shape)
+
+        return output, gradient
+
+    return call(tf.matmul(x, w), b)
 
 
 def relu_of_networks(x_BI: tf.Tensor, w: tf.Tensor, b: tf.Tensor, networks: int) -> list[tf.Tensor]:
@@ -54,7 +76,7 @@ def relu_of_networks(x_BI: tf.Tensor, w: tf.Tensor, b: tf.Tensor, networks: int)
     @tf.custom_gradient
     def call(x_BI: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., Any]]:
         parts = zip(tf.split(w, networks, axis=1), tf.split(b, networks), strict=True)
-        outputs = [tf.nn.relu(tf.nn.bias_add(tf.matmul(x_BI, w_n), b_n)) for w_n, b_n in parts]
+        outputs = [relu_layer(x_BI, w_n, b_n) for w_n, b_n in parts]
 
         def gradient(*gradients: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             of_sums, of_bias = operations().sangam_relu_gradient(outputs, gradients)
@@ -62,7 +84,7 @@ def relu_of_networks(x_BI: tf.Tensor, w: tf.Tensor, b: tf.Tensor, networks: int)
             of_x = tf.matmul(of_sums, w, transpose_b=True)
             # As in `layers.matmul_of_inputs`.
             with tf.control_dependencies([of_x]):
-                return of_x, tf.matmul(x_BI, of_sums, transpose_a=True), of_bias
+                return of_x, tf.matmul(x_BI, of_sums, transpose_a=True), tf.ensure_shape(of_bias, b.shape)
 
         return outputs, gradient
 
@@ -79,7 +101,7 @@ def mixtures(gates_BTE: tf.Tensor, experts: Sequence[tf.Tensor]) -> list[tf.Tens
             found = operations().sangam_mix_gradient(gates_BTE, experts, gradients)
             return [found.of_gates, *found.of_experts]
 
-        return operations().sangam_mix(gates_BTE, experts, T=tasks), gradient
+        return operations().sangam_mix(gates_BTE, experts, TASKS=tasks), gradient
 
     mixed = call(gates_BTE, *experts)
     return [tf.ensure_shape(task_BH, experts[0].shape) for task_BH in mixed]

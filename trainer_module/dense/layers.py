@@ -55,12 +55,14 @@ class Dense:
     """
 
     def __init__(self, name: str, inputs: Axis, outputs: Axis, *, relu: bool, dropout: float = 0.0, members: int = 1):
-        self._name, self._relu, self._dropout = name, relu, dropout
+        self._name, self._relu, self._dropout, self._members = name, relu, dropout, members
         self._linear = Linear(name, inputs, outputs, members)
         self.matrix, self.weights = self._linear.matrix, self._linear.weights
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, outputs]."""
+        if self._relu and noise is None and self._members == 1 and fused.applies_to(x_BI):
+            return fused.relu_layer(x_BI, weights[self.matrix], weights[self._linear.bias])
         y_BO = self._linear(weights, x_BI)
         return _relu(y_BO, self._dropout, noise, self._name) if self._relu else y_BO
 

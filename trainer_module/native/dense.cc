@@ -1,4 +1,5 @@
-// Parts of the dense layers that TensorFlow computes in several passes over memory, in one. For one thread.
+// Parts of the dense layers that TensorFlow computes in several passes over memory, in one. For one thread. Numbers are
+// float32 or bfloat16 and are computed as float32.
 #include <vector>
 
 #include "trainer_module/native/kernel.h"
@@ -8,6 +9,29 @@ namespace {
 
 // Suffixes as in Python: B batch, E experts, T tasks, H width of an expert's output.
 
+using Half = uint16_t;  // The upper half of a float32: bfloat16.
+
+inline float wide(float x) { return x; }
+inline float wide(Half x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x) << 16); }
+
+template <typename N>
+N narrow(float x);
+template <>
+inline float narrow<float>(float x) { return x; }
+// To the nearest, of two to the even one; rounding alone would make a NaN of all ones zero.
+template <>
+inline Half narrow<Half>(float x) {
+  uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return static_cast<Half>(x == x ? rounded : 0x7fc0);
+}
+
+// Defines NAME for both kinds of numbers, each for every processor; a template cannot have clones by itself.
+#define FOR_BOTH(NAME)                                                                \
+  FOR_EACH_PROCESSOR void NAME(NAME##_arguments<float> a) { NAME##_of<float>(a); } \
+  FOR_EACH_PROCESSOR void NAME(NAME##_arguments<Half> a) { NAME##_of<Half>(a); }
+#define INLINE inline __attribute__((always_inline))
+
 void* no_state(TF_OpKernelConstruction*) { return nullptr; }
 void none_to_destroy(void*) {}
 
@@ -16,137 +40,225 @@ struct Sizes {
 };
 
 void* sizes(TF_OpKernelConstruction* construction) {
-  return new Sizes{int_attribute(construction, "E"), int_attribute(construction, "T")};
+  return new Sizes{int_attribute(construction, "E"), int_attribute(construction, "TASKS")};
 }
 
 void destroy_sizes(void* state) { delete static_cast<Sizes*>(state); }
 
-std::vector<const float*> pointers(std::vector<Tensor>& tensors) {
-  std::vector<const float*> found;
-  for (Tensor& tensor : tensors) found.push_back(tensor.data<float>());
+// Runs the half of a kernel that its numbers call for.
+template <void (*of_floats)(void*, Call&), void (*of_halves)(void*, Call&)>
+void either(void* state, TF_OpKernelContext* context) {
+  Call call(context);
+  TF_DataType type = call.input(0).type();
+  if (!call.ok()) return;
+  (type == TF_FLOAT ? of_floats : of_halves)(state, call);
+}
+
+template <typename N>
+constexpr TF_DataType kType = sizeof(N) == sizeof(float) ? TF_FLOAT : TF_BFLOAT16;
+
+template <typename N>
+std::vector<N*> pointers(std::vector<Tensor>& tensors) {
+  std::vector<N*> found;
+  for (Tensor& tensor : tensors) found.push_back(tensor.data<N>());
   return found;
 }
 
-FOR_EACH_PROCESSOR
-void mix(const float* gates_BTE, const std::vector<const float*>& experts, const std::vector<float*>& mixed,
-         int64_t batch, int64_t width) {
-  size_t num_experts = experts.size(), num_tasks = mixed.size();
-  for (int64_t b = 0; b < batch; ++b) {
-    const float* gates = gates_BTE + b * num_tasks * num_experts;
-    for (size_t t = 0; t < num_tasks; ++t, gates += num_experts) {
-      float* __restrict out = mixed[t] + b * width;
-      const float* __restrict first = experts[0] + b * width;
-#pragma omp simd
-      for (int64_t h = 0; h < width; ++h) out[h] = gates[0] * first[h];
-      for (size_t e = 1; e < num_experts; ++e) {
-        const float* __restrict x = experts[e] + b * width;
-#pragma omp simd
-        for (int64_t h = 0; h < width; ++h) out[h] += gates[e] * x[h];
-      }
-    }
-  }
+std::vector<Tensor> inputs(Call& call, int first, int count) {
+  std::vector<Tensor> found;
+  for (int index = 0; index < count; ++index) found.push_back(call.input(first + index));
+  return found;
 }
 
-void mix_kernel(void* state, TF_OpKernelContext* context) {
-  auto [num_experts, num_tasks] = *static_cast<Sizes*>(state);
-  Call call(context);
-  Tensor gates = call.input(0);
-  std::vector<Tensor> experts, outputs;
-  for (int e = 0; e < num_experts; ++e) experts.push_back(call.input(1 + e));
-  if (!call.ok()) return;
-  int64_t batch = experts[0].dim(0), width = experts[0].dim(1);
-  std::vector<float*> mixed;
-  for (int t = 0; t < num_tasks; ++t) {
-    outputs.push_back(call.output(t, TF_FLOAT, {batch, width}));
-    if (!call.ok()) return;
-    mixed.push_back(outputs.back().data<float>());
-  }
-  mix(gates.data<float>(), pointers(experts), mixed, batch, width);
+std::vector<Tensor> outputs(Call& call, int first, int count, TF_DataType type, int64_t rows, int64_t width) {
+  std::vector<Tensor> made;
+  for (int index = 0; index < count && call.ok(); ++index) made.push_back(call.output(first + index, type, {rows, width}));
+  return made;
 }
 
-FOR_EACH_PROCESSOR
-void mix_gradient(const float* gates_BTE, const std::vector<const float*>& experts,
-                  const std::vector<const float*>& gradients, float* of_gates_BTE,
-                  const std::vector<float*>& of_experts, int64_t batch, int64_t width) {
-  size_t num_experts = experts.size(), num_tasks = gradients.size();
-  for (int64_t b = 0; b < batch; ++b) {
-    const float* gates = gates_BTE + b * num_tasks * num_experts;
-    float* of_gates = of_gates_BTE + b * num_tasks * num_experts;
-    for (size_t e = 0; e < num_experts; ++e) {
-      const float* __restrict x = experts[e] + b * width;
-      float* __restrict of_x = of_experts[e] + b * width;
-      for (size_t t = 0; t < num_tasks; ++t) {
-        const float* __restrict g = gradients[t] + b * width;
-        float gate = gates[t * num_experts + e], product = 0.0f;
-#pragma omp simd reduction(+ : product)
-        for (int64_t h = 0; h < width; ++h) product += g[h] * x[h];
-        of_gates[t * num_experts + e] = product;
-        if (t == 0) {
+template <typename N>
+struct mix_arguments {
+  const N* gates_BTE;
+  N* const* experts;
+  N* const* mixed;
+  int64_t num_experts, num_tasks, batch, width;
+};
+
+template <typename N>
+INLINE void mix_of(mix_arguments<N> a) {
+  const int64_t width = a.width;
+  std::vector<float> sums(width);
+  float* __restrict sum = sums.data();
+  for (int64_t b = 0; b < a.batch; ++b) {
+    const N* gates = a.gates_BTE + b * a.num_tasks * a.num_experts;
+    for (int64_t t = 0; t < a.num_tasks; ++t, gates += a.num_experts) {
+      for (int64_t e = 0; e < a.num_experts; ++e) {
+        const N* __restrict x = a.experts[e] + b * width;
+        float gate = wide(gates[e]);
+        if (e == 0) {
 #pragma omp simd
-          for (int64_t h = 0; h < width; ++h) of_x[h] = gate * g[h];
+          for (int64_t h = 0; h < width; ++h) sum[h] = gate * wide(x[h]);
         } else {
 #pragma omp simd
-          for (int64_t h = 0; h < width; ++h) of_x[h] += gate * g[h];
+          for (int64_t h = 0; h < width; ++h) sum[h] += gate * wide(x[h]);
         }
       }
+      N* __restrict out = a.mixed[t] + b * width;
+#pragma omp simd
+      for (int64_t h = 0; h < width; ++h) out[h] = narrow<N>(sum[h]);
     }
   }
 }
+FOR_BOTH(mix)
 
-void mix_gradient_kernel(void* state, TF_OpKernelContext* context) {
+template <typename N>
+void mix_kernel(void* state, Call& call) {
   auto [num_experts, num_tasks] = *static_cast<Sizes*>(state);
-  Call call(context);
   Tensor gates = call.input(0);
-  std::vector<Tensor> experts, gradients, outputs;
-  for (int e = 0; e < num_experts; ++e) experts.push_back(call.input(1 + e));
-  for (int t = 0; t < num_tasks; ++t) gradients.push_back(call.input(1 + num_experts + t));
+  std::vector<Tensor> experts = inputs(call, 1, num_experts);
   if (!call.ok()) return;
   int64_t batch = experts[0].dim(0), width = experts[0].dim(1);
-  Tensor of_gates = call.output(0, TF_FLOAT, {batch, num_tasks, num_experts});
-  std::vector<float*> of_experts;
-  for (int e = 0; e < num_experts; ++e) {
-    outputs.push_back(call.output(1 + e, TF_FLOAT, {batch, width}));
-    if (!call.ok()) return;
-    of_experts.push_back(outputs.back().data<float>());
-  }
-  mix_gradient(gates.data<float>(), pointers(experts), pointers(gradients), of_gates.data<float>(), of_experts, batch,
-               width);
+  std::vector<Tensor> mixed = outputs(call, 0, num_tasks, kType<N>, batch, width);
+  if (!call.ok()) return;
+  mix(mix_arguments<N>{gates.data<N>(), pointers<N>(experts).data(), pointers<N>(mixed).data(), num_experts, num_tasks,
+                       batch, width});
 }
 
+template <typename N>
+struct mix_gradient_arguments {
+  const N* gates_BTE;
+  N* const* experts;
+  N* const* gradients;
+  N* of_gates_BTE;
+  N* const* of_experts;
+  int64_t num_experts, num_tasks, batch, width;
+};
+
+template <typename N>
+INLINE void mix_gradient_of(mix_gradient_arguments<N> a) {
+  const int64_t width = a.width;
+  std::vector<float> sums(width);
+  float* __restrict sum = sums.data();
+  for (int64_t b = 0; b < a.batch; ++b) {
+    const N* gates = a.gates_BTE + b * a.num_tasks * a.num_experts;
+    N* of_gates = a.of_gates_BTE + b * a.num_tasks * a.num_experts;
+    for (int64_t e = 0; e < a.num_experts; ++e) {
+      const N* __restrict x = a.experts[e] + b * width;
+      for (int64_t t = 0; t < a.num_tasks; ++t) {
+        const N* __restrict g = a.gradients[t] + b * width;
+        float gate = wide(gates[t * a.num_experts + e]), product = 0.0f;
+#pragma omp simd reduction(+ : product)
+        for (int64_t h = 0; h < width; ++h) product += wide(g[h]) * wide(x[h]);
+        of_gates[t * a.num_experts + e] = narrow<N>(product);
+        if (t == 0) {
+#pragma omp simd
+          for (int64_t h = 0; h < width; ++h) sum[h] = gate * wide(g[h]);
+        } else {
+#pragma omp simd
+          for (int64_t h = 0; h < width; ++h) sum[h] += gate * wide(g[h]);
+        }
+      }
+      N* __restrict of_x = a.of_experts[e] + b * width;
+#pragma omp simd
+      for (int64_t h = 0; h < width; ++h) of_x[h] = narrow<N>(sum[h]);
+    }
+  }
+}
+FOR_BOTH(mix_gradient)
+
+template <typename N>
+void mix_gradient_kernel(void* state, Call& call) {
+  auto [num_experts, num_tasks] = *static_cast<Sizes*>(state);
+  Tensor gates = call.input(0);
+  std::vector<Tensor> experts = inputs(call, 1, num_experts), gradients = inputs(call, 1 + num_experts, num_tasks);
+  if (!call.ok()) return;
+  int64_t batch = experts[0].dim(0), width = experts[0].dim(1);
+  Tensor of_gates = call.output(0, kType<N>, {batch, num_tasks, num_experts});
+  std::vector<Tensor> of_experts = outputs(call, 1, num_experts, kType<N>, batch, width);
+  if (!call.ok()) return;
+  mix_gradient(mix_gradient_arguments<N>{gates.data<N>(), pointers<N>(experts).data(), pointers<N>(gradients).data(),
+                                         of_gates.data<N>(), pointers<N>(of_experts).data(), num_experts, num_tasks,
+                                         batch, width});
+}
+
+template <typename N>
+struct bias_relu_arguments {
+  const N* x;
+  const N* bias;
+  N* out;
+  int64_t batch, width;
+};
+
+template <typename N>
+INLINE void bias_relu_of(bias_relu_arguments<N> a) {
+  const int64_t width = a.width;
+  const N* __restrict bias = a.bias;
+  for (int64_t b = 0; b < a.batch; ++b) {
+    const N* __restrict x = a.x + b * width;
+    N* __restrict out = a.out + b * width;
+#pragma omp simd
+    for (int64_t h = 0; h < width; ++h) {
+      float sum = wide(x[h]) + wide(bias[h]);
+      // Not std::max: a NaN stays one, and the step is skipped.
+      out[h] = narrow<N>(sum < 0.0f ? 0.0f : sum);
+    }
+  }
+}
+FOR_BOTH(bias_relu)
+
+template <typename N>
+void bias_relu_kernel(void*, Call& call) {
+  Tensor x = call.input(0), bias = call.input(1);
+  if (!call.ok()) return;
+  int64_t batch = x.dim(0), width = x.dim(1);
+  Tensor out = call.output(0, kType<N>, {batch, width});
+  if (!call.ok()) return;
+  bias_relu(bias_relu_arguments<N>{x.data<N>(), bias.data<N>(), out.data<N>(), batch, width});
+}
+
+template <typename N>
+struct relu_gradient_arguments {
+  N* const* outputs;
+  N* const* gradients;
+  N* of_sums;
+  float* of_bias;
+  int64_t networks, batch, width;
+};
+
 // g where the relu has let its input through, networks side by side, and its sum over the batch.
-FOR_EACH_PROCESSOR
-void relu_gradient(const std::vector<const float*>& outputs, const std::vector<const float*>& gradients,
-                   float* of_inputs, float* of_bias, int64_t batch, int64_t width) {
-  int64_t row = width * outputs.size();
-  std::memset(of_bias, 0, row * sizeof(float));
-  for (int64_t b = 0; b < batch; ++b) {
-    for (size_t n = 0; n < outputs.size(); ++n) {
-      const float* __restrict y = outputs[n] + b * width;
-      const float* __restrict g = gradients[n] + b * width;
-      float* __restrict to = of_inputs + b * row + n * width;
-      float* __restrict sum = of_bias + n * width;
+template <typename N>
+INLINE void relu_gradient_of(relu_gradient_arguments<N> a) {
+  const int64_t width = a.width;
+  for (int64_t b = 0; b < a.batch; ++b) {
+    for (int64_t n = 0; n < a.networks; ++n) {
+      const N* __restrict y = a.outputs[n] + b * width;
+      const N* __restrict g = a.gradients[n] + b * width;
+      N* __restrict to = a.of_sums + (b * a.networks + n) * width;
+      float* __restrict sum = a.of_bias + n * width;
 #pragma omp simd
       for (int64_t h = 0; h < width; ++h) {
-        float gradient = g[h], kept = y[h] > 0.0f ? gradient : 0.0f;
-        to[h] = kept;
+        float gradient = wide(g[h]), kept = wide(y[h]) > 0.0f ? gradient : 0.0f;
+        to[h] = narrow<N>(kept);
         sum[h] += kept;
       }
     }
   }
 }
+FOR_BOTH(relu_gradient)
 
-void relu_gradient_kernel(void* state, TF_OpKernelContext* context) {
-  int num_networks = static_cast<Sizes*>(state)->experts;
-  Call call(context);
-  std::vector<Tensor> outputs, gradients;
-  for (int n = 0; n < num_networks; ++n) outputs.push_back(call.input(n));
-  for (int n = 0; n < num_networks; ++n) gradients.push_back(call.input(num_networks + n));
+template <typename N>
+void relu_gradient_kernel(void* state, Call& call) {
+  int networks = static_cast<Sizes*>(state)->experts;
+  std::vector<Tensor> results = inputs(call, 0, networks), gradients = inputs(call, networks, networks);
   if (!call.ok()) return;
-  int64_t batch = outputs[0].dim(0), width = outputs[0].dim(1);
-  Tensor of_inputs = call.output(0, TF_FLOAT, {batch, num_networks * width});
-  Tensor of_bias = call.output(1, TF_FLOAT, {num_networks * width});
+  int64_t batch = results[0].dim(0), width = results[0].dim(1);
+  Tensor of_sums = call.output(0, kType<N>, {batch, networks * width});
+  Tensor of_bias = call.output(1, kType<N>, {networks * width});
   if (!call.ok()) return;
-  relu_gradient(pointers(outputs), pointers(gradients), of_inputs.data<float>(), of_bias.data<float>(), batch, width);
+  std::vector<float> sums(networks * width);
+  relu_gradient(relu_gradient_arguments<N>{pointers<N>(results).data(), pointers<N>(gradients).data(),
+                                           of_sums.data<N>(), sums.data(), networks, batch, width});
+  for (size_t h = 0; h < sums.size(); ++h) of_bias.data<N>()[h] = narrow<N>(sums[h]);
 }
 
 // The formula, and the order of its operations, of `embedding.row_optimizers.adam`; rows are [w | m | v | anything].
@@ -180,15 +292,20 @@ void adam_kernel(void*, TF_OpKernelContext* context) {
        numbers.data<float>());
 }
 
+#define NUMBERS "N: {float, bfloat16}"
 [[maybe_unused]] const bool registered =
-    Operation("SangamMix").input("gates: float").input("experts: E * float").output("mixed: T * float")
-        .attribute("E: int >= 1").attribute("T: int >= 1").kernel(sizes, mix_kernel, destroy_sizes) &&
-    Operation("SangamMixGradient").input("gates: float").input("experts: E * float").input("gradients: T * float")
-        .output("of_gates: float").output("of_experts: E * float").attribute("E: int >= 1").attribute("T: int >= 1")
-        .kernel(sizes, mix_gradient_kernel, destroy_sizes) &&
-    Operation("SangamReluGradient").input("outputs: E * float").input("gradients: E * float")
-        .output("of_inputs: float").output("of_bias: float").attribute("E: int >= 1").attribute("T: int = 0")
-        .kernel(sizes, relu_gradient_kernel, destroy_sizes) &&
+    Operation("SangamMix").input("gates: N").input("experts: E * N").output("mixed: TASKS * N").attribute(NUMBERS)
+        .attribute("E: int >= 1").attribute("TASKS: int >= 1")
+        .kernel(sizes, either<mix_kernel<float>, mix_kernel<Half>>, destroy_sizes) &&
+    Operation("SangamMixGradient").input("gates: N").input("experts: E * N").input("gradients: TASKS * N")
+        .output("of_gates: N").output("of_experts: E * N").attribute(NUMBERS).attribute("E: int >= 1")
+        .attribute("TASKS: int >= 1")
+        .kernel(sizes, either<mix_gradient_kernel<float>, mix_gradient_kernel<Half>>, destroy_sizes) &&
+    Operation("SangamBiasRelu").input("x: N").input("bias: N").output("out: N").attribute(NUMBERS)
+        .kernel(no_state, either<bias_relu_kernel<float>, bias_relu_kernel<Half>>, none_to_destroy) &&
+    Operation("SangamReluGradient").input("outputs: E * N").input("gradients: E * N").output("of_sums: N")
+        .output("of_bias: N").attribute(NUMBERS).attribute("E: int >= 1").attribute("TASKS: int = 0")
+        .kernel(sizes, either<relu_gradient_kernel<float>, relu_gradient_kernel<Half>>, destroy_sizes) &&
     Operation("SangamAdamRows").input("rows: float").input("gradients: float").input("numbers: float")
         .output("moved: float").kernel(no_state, adam_kernel, none_to_destroy);
 

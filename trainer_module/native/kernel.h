@@ -34,6 +34,7 @@ class Tensor {
   template <typename T>
   T* data() const { return static_cast<T*>(TF_TensorData(tensor_)); }
   int64_t dim(int axis) const { return TF_Dim(tensor_, axis); }
+  TF_DataType type() const { return TF_TensorType(tensor_); }
   int64_t size() const { return TF_TensorElementCount(tensor_); }
   int64_t bytes() const { return static_cast<int64_t>(TF_TensorByteSize(tensor_)); }
 

@@ -17,8 +17,11 @@ tf = pytest.importorskip("tensorflow")
 B, INPUTS, H, N, T = 37, 11, 20, 4, 3
 
 
-def _random(*shape: int) -> Any:
-    return tf.constant(np.random.default_rng(len(shape)).normal(size=shape), tf.float32)
+PRECISIONS = pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16], ids=["float32", "bfloat16"])
+
+
+def _random(*shape: int, dtype: Any = tf.float32) -> Any:
+    return tf.cast(np.random.default_rng(len(shape)).normal(size=shape), dtype)
 
 
 def _with_gradients(compute: Any, arguments: list[Any]) -> list[Any]:
@@ -26,29 +29,45 @@ def _with_gradients(compute: Any, arguments: list[Any]) -> list[Any]:
     with tf.GradientTape() as tape:
         tape.watch(arguments)
         outputs = compute(*arguments)
-        total = tf.add_n([tf.reduce_sum(output * _random(*output.shape) * (n + 1)) for n, output in enumerate(outputs)])
+        weighted = [tf.cast(output, tf.float32) * _random(*output.shape) for output in outputs]
+        total = tf.add_n([tf.reduce_sum(part) * (n + 1) for n, part in enumerate(weighted)])
     return [*outputs, *tape.gradient(total, arguments)]
 
 
 def _equal(found: list[Any], expected: list[Any]) -> None:
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=3e-5, rtol=1e-5)
+        assert one.dtype == other.dtype
+        # TensorFlow rounds sums to bfloat16 more often.
+        atol, rtol = (3e-5, 1e-5) if one.dtype == tf.float32 else (0.3, 0.03)
+        np.testing.assert_allclose(tf.cast(one, tf.float32), tf.cast(other, tf.float32), atol=atol, rtol=rtol)
 
 
-def test_networks_with_relu_equal_one_product_split() -> None:
+@PRECISIONS
+def test_networks_with_relu_equal_one_product_split(dtype: Any) -> None:
     from trainer_module.dense.fused import relu_of_networks
 
-    arguments = [_random(B, INPUTS), _random(INPUTS, N * H), _random(N * H)]
+    arguments = [_random(B, INPUTS, dtype=dtype), _random(INPUTS, N * H, dtype=dtype), _random(N * H, dtype=dtype)]
     expected = _with_gradients(lambda x, w, b: tf.split(tf.nn.relu(x @ w + b), N, axis=1), arguments)
     _equal(_with_gradients(lambda x, w, b: relu_of_networks(x, w, b, N), arguments), expected)
 
 
+@PRECISIONS
+def test_a_layer_with_relu_keeps_a_nan_and_equals_three_operations(dtype: Any) -> None:
+    from trainer_module.dense.fused import relu_layer
+
+    arguments = [_random(B, INPUTS, dtype=dtype), _random(INPUTS, H, dtype=dtype), _random(H, dtype=dtype)]
+    expected = _with_gradients(lambda x, w, b: [tf.nn.relu(x @ w + b)], arguments)
+    _equal(_with_gradients(lambda x, w, b: [relu_layer(x, w, b)], arguments), expected)
+    assert bool(tf.reduce_all(tf.math.is_nan(relu_layer(*arguments[:2], tf.fill([H], tf.cast(np.nan, dtype))))))
+
+
+@PRECISIONS
 @pytest.mark.parametrize("tasks", [1, T])
-def test_mixtures_equal_a_product_of_stacked_experts(tasks: int) -> None:
+def test_mixtures_equal_a_product_of_stacked_experts(tasks: int, dtype: Any) -> None:
     from trainer_module.dense.fused import mixtures
 
-    arguments = [_random(B, tasks, N), *(_random(B, H) * (n + 1) for n in range(N))]
+    arguments = [_random(B, tasks, N, dtype=dtype), *(_random(B, H, dtype=dtype) * (n + 1) for n in range(N))]
     expected = _with_gradients(
         lambda gates, *experts: tf.unstack(tf.matmul(gates, tf.stack(experts, 1)), axis=1), arguments
     )
