@@ -107,6 +107,28 @@ def mixtures(gates_BTE: tf.Tensor, experts: Sequence[tf.Tensor]) -> list[tf.Tens
     return [tf.ensure_shape(task_BH, experts[0].shape) for task_BH in mixed]
 
 
+def piecewise_linear(numbers_NB: tf.Tensor, w_NTD: tf.Tensor) -> tf.Tensor:
+    """Returns the products of `encoders.numbers.passed_shares` and W, without the shares: [N, B, D].
+
+    Of T shares all but one are 0 or 1: the product is a running sum of W's rows and a part of one more.
+
+    Args:
+        numbers_NB: in coordinates of bins; has no gradient.
+        w_NTD: of each number.
+    """
+    count, bins, dim = w_NTD.shape
+
+    @tf.custom_gradient
+    def call(w_NTD: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        def gradient(of_vectors: tf.Tensor) -> tf.Tensor:
+            of_w = operations().sangam_piecewise_gradient(numbers_NB, of_vectors, BINS=bins)
+            return tf.ensure_shape(of_w, [count, bins, dim])
+
+        return operations().sangam_piecewise(numbers_NB, w_NTD), gradient
+
+    return tf.ensure_shape(call(w_NTD), [count, None, dim])
+
+
 def adam_rows(
     rows: tf.Tensor, gradients: tf.Tensor, corrected: tf.Tensor, betas: tuple[float, float], epsilon: float
 ) -> tf.Tensor:

@@ -11,6 +11,7 @@ from typing_extensions import assert_never
 from schemas.derived.encodings import EncodedTogether, encoded_together, float_inputs
 from schemas.spec import RankerSpec
 from schemas.spec.encodings import PeriodicEncoding, PiecewiseLinearEncoding
+from trainer_module.dense import fused
 from trainer_module.dense.weights import Blocks, Weight, Weights, blocks_of
 
 # Shape suffixes: B batch, I floats, N numbers encoded at once, T bins, K frequencies, E inputs of a number's linear
@@ -76,8 +77,19 @@ class _Layer:
 
     def __call__(self, weights: Weights, numbers_BN: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
         """Returns [batch, N * D]."""
-        numbers_NB1 = tf.transpose(numbers_BN)[:, :, None]
+        sums_NBD = self._sums(weights, tf.transpose(numbers_BN), missing_BN) + weights[f"{self._name}/b"][:, None]
+        vectors_NBD = tf.nn.relu(sums_NBD)
+        num, dim = len(self.features), self._encoding.dim
+        return tf.reshape(tf.transpose(vectors_NBD, [1, 0, 2]), [-1, num * dim])
+
+    def _sums(self, weights: Weights, numbers_NB: tf.Tensor, missing_BN: tf.Tensor | None) -> tf.Tensor:
+        """Returns e W: [N, B, D]."""
+        w, numbers_NB1 = weights[f"{self._name}/w"], numbers_NB[:, :, None]
         match self._encoding:
+            case PiecewiseLinearEncoding() if fused.applies_to(numbers_NB):
+                bins = w.shape[1] - (0 if missing_BN is None else 1)
+                sums_NBD = fused.piecewise_linear(numbers_NB, w[:, :bins])
+                return sums_NBD if missing_BN is None else sums_NBD + tf.transpose(missing_BN)[:, :, None] * w[:, bins:]
             case PiecewiseLinearEncoding(bins=bins):
                 encoded_NBE = passed_shares(numbers_NB1, bins)
             case PeriodicEncoding():
@@ -86,9 +98,7 @@ class _Layer:
                 assert_never(self._encoding)
         if missing_BN is not None:
             encoded_NBE = tf.concat([encoded_NBE, tf.transpose(missing_BN)[:, :, None]], 2)
-        vectors_NBD = tf.nn.relu(encoded_NBE @ weights[f"{self._name}/w"] + weights[f"{self._name}/b"][:, None])
-        num, dim = len(self.features), self._encoding.dim
-        return tf.reshape(tf.transpose(vectors_NBD, [1, 0, 2]), [-1, num * dim])
+        return encoded_NBE @ w
 
 
 def passed_shares(numbers_1: tf.Tensor, bins: int) -> tf.Tensor:

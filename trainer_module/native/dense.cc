@@ -1,5 +1,6 @@
 // Parts of the dense layers that TensorFlow computes in several passes over memory, in one. For one thread. Numbers are
 // float32 or bfloat16 and are computed as float32.
+#include <algorithm>
 #include <vector>
 
 #include "trainer_module/native/kernel.h"
@@ -44,6 +45,14 @@ void* sizes(TF_OpKernelConstruction* construction) {
 }
 
 void destroy_sizes(void* state) { delete static_cast<Sizes*>(state); }
+
+struct Bins {
+  int32_t bins;
+};
+
+void* bins(TF_OpKernelConstruction* construction) { return new Bins{int_attribute(construction, "BINS")}; }
+
+void destroy_bins(void* state) { delete static_cast<Bins*>(state); }
 
 // Runs the half of a kernel that its numbers call for.
 template <void (*of_floats)(void*, Call&), void (*of_halves)(void*, Call&)>
@@ -261,6 +270,84 @@ void relu_gradient_kernel(void* state, Call& call) {
   for (size_t h = 0; h < sums.size(); ++h) of_bias.data<N>()[h] = narrow<N>(sums[h]);
 }
 
+// Of a number in coordinates of bins: the bin it is in, and how far it has come in it. Below and above the bins the first
+// and the last go on.
+INLINE int64_t bin_of(float number, int64_t bins) {
+  float bin = __builtin_floorf(number);
+  if (!(bin > 0.0f)) return 0;  // Also of a NaN.
+  return bin < static_cast<float>(bins) ? static_cast<int64_t>(bin) : bins - 1;
+}
+
+// The sum of the rows of W of the bins that a number has passed, and the share of the row that it is in.
+FOR_EACH_PROCESSOR
+void piecewise(const float* numbers_NB, const float* w_NTD, float* out_NBD, int64_t count, int64_t batch, int64_t bins,
+               int64_t dim) {
+  std::vector<float> passed((bins + 1) * dim);
+  for (int64_t n = 0; n < count; ++n) {
+    const float* w = w_NTD + n * bins * dim;
+    for (int64_t at = 0; at < bins * dim; ++at) passed[at + dim] = passed[at] + w[at];
+    for (int64_t b = 0; b < batch; ++b) {
+      float number = numbers_NB[n * batch + b];
+      int64_t bin = bin_of(number, bins);
+      float share = number - static_cast<float>(bin);
+      const float* __restrict before = passed.data() + bin * dim;
+      const float* __restrict own = w + bin * dim;
+      float* __restrict out = out_NBD + (n * batch + b) * dim;
+#pragma omp simd
+      for (int64_t d = 0; d < dim; ++d) out[d] = before[d] + share * own[d];
+    }
+  }
+}
+
+void piecewise_kernel(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  Tensor numbers = call.input(0), w = call.input(1);
+  if (!call.ok()) return;
+  int64_t count = numbers.dim(0), batch = numbers.dim(1), bins = w.dim(1), dim = w.dim(2);
+  Tensor out = call.output(0, TF_FLOAT, {count, batch, dim});
+  if (!call.ok()) return;
+  piecewise(numbers.data<float>(), w.data<float>(), out.data<float>(), count, batch, bins, dim);
+}
+
+FOR_EACH_PROCESSOR
+void piecewise_gradient(const float* numbers_NB, const float* g_NBD, float* of_w_NTD, int64_t count, int64_t batch,
+                        int64_t bins, int64_t dim) {
+  std::vector<float> whole(bins * dim);  // Gradients of the examples in each bin: they have passed all bins before it.
+  for (int64_t n = 0; n < count; ++n) {
+    float* of_w = of_w_NTD + n * bins * dim;
+    std::memset(of_w, 0, bins * dim * sizeof(float));
+    std::fill(whole.begin(), whole.end(), 0.0f);
+    for (int64_t b = 0; b < batch; ++b) {
+      float number = numbers_NB[n * batch + b];
+      int64_t bin = bin_of(number, bins);
+      float share = number - static_cast<float>(bin);
+      const float* __restrict g = g_NBD + (n * batch + b) * dim;
+      float* __restrict own = of_w + bin * dim;
+      float* __restrict all = whole.data() + bin * dim;
+#pragma omp simd
+      for (int64_t d = 0; d < dim; ++d) {
+        own[d] += share * g[d];
+        all[d] += g[d];
+      }
+    }
+    for (int64_t at = (bins - 1) * dim - 1; at >= 0; --at) {
+      of_w[at] += whole[at + dim];
+      whole[at] += whole[at + dim];
+    }
+  }
+}
+
+void piecewise_gradient_kernel(void* state, TF_OpKernelContext* context) {
+  Call call(context);
+  int64_t bins = static_cast<Bins*>(state)->bins;
+  Tensor numbers = call.input(0), g = call.input(1);
+  if (!call.ok()) return;
+  int64_t count = numbers.dim(0), batch = numbers.dim(1), dim = g.dim(2);
+  Tensor of_w = call.output(0, TF_FLOAT, {count, bins, dim});
+  if (!call.ok()) return;
+  piecewise_gradient(numbers.data<float>(), g.data<float>(), of_w.data<float>(), count, batch, bins, dim);
+}
+
 // The formula, and the order of its operations, of `embedding.row_optimizers.adam`; rows are [w | m | v | anything].
 FOR_EACH_PROCESSOR
 void adam(const float* rows, const float* gradients, float* moved, int64_t count, int64_t width, int64_t dim,
@@ -306,6 +393,10 @@ void adam_kernel(void*, TF_OpKernelContext* context) {
     Operation("SangamReluGradient").input("outputs: E * N").input("gradients: E * N").output("of_sums: N")
         .output("of_bias: N").attribute(NUMBERS).attribute("E: int >= 1").attribute("TASKS: int = 0")
         .kernel(sizes, either<relu_gradient_kernel<float>, relu_gradient_kernel<Half>>, destroy_sizes) &&
+    Operation("SangamPiecewise").input("numbers: float").input("w: float").output("vectors: float")
+        .kernel(no_state, piecewise_kernel, none_to_destroy) &&
+    Operation("SangamPiecewiseGradient").input("numbers: float").input("gradients: float").output("of_w: float")
+        .attribute("BINS: int >= 1").kernel(bins, piecewise_gradient_kernel, destroy_bins) &&
     Operation("SangamAdamRows").input("rows: float").input("gradients: float").input("numbers: float")
         .output("moved: float").kernel(no_state, adam_kernel, none_to_destroy);
 

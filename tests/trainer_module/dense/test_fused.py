@@ -74,6 +74,18 @@ def test_mixtures_equal_a_product_of_stacked_experts(tasks: int, dtype: Any) -> 
     _equal(_with_gradients(lambda gates, *experts: mixtures(gates, experts), arguments), expected)
 
 
+def test_sums_of_bins_equal_the_product_of_shares_inside_on_the_edges_and_beyond_the_bins() -> None:
+    from trainer_module.dense.fused import piecewise_linear
+    from trainer_module.encoders.numbers import passed_shares
+
+    bins, inside = 5, np.random.default_rng(0).uniform(-2, 7, size=(3, B))
+    numbers = tf.constant(np.concatenate([inside, np.tile(np.arange(-1.0, 7.0), (3, 1))], axis=1), tf.float32)
+    w = _random(3, bins, 8)
+    expected = _with_gradients(lambda w: [passed_shares(numbers[:, :, None], bins) @ w], [w])
+    _equal(_with_gradients(lambda w: [piecewise_linear(numbers, w)], [w]), expected)
+    assert bool(tf.reduce_all(tf.math.is_nan(piecewise_linear(tf.fill([3, 2], np.float32(np.nan)), w))))
+
+
 @pytest.mark.parametrize("more", [0, 2], ids=["rows of Adam alone", "rows with books"])
 def test_adam_of_rows_is_the_formula_of_all_optimizers_bit_by_bit(more: int) -> None:
     from trainer_module.dense.fused import adam_rows
