@@ -22,8 +22,9 @@ def main(name: str, num_batches: str, output: str, trace: str) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     rank, ranks = collectives.start()
-    # A core each: otherwise the threads that only wait would run on the core of the other rank.
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
+    # A core each, as far as there are any: the threads that only wait would run on the core of another rank.
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
     contestant, batches = CONTESTANTS[name], int(num_batches)
     if contestant.shares_memory:
         collectives.share_memory()

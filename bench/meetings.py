@@ -1,0 +1,74 @@
+"""What the collectives of a step take without its computation: `python -m bench.meetings TRANSPORT ROWS WEIGHTS OUTPUT`.
+
+Each rank sends its rows, then its rows' and its dense gradients together, as `in_step.one_step` does; with so many rows,
+and with next to none. Started once for each rank by `bench.scale_measure`.
+"""
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import tensorflow as tf
+
+from bench.workload import DIM
+from trainer_module import collectives
+
+_TIMES, _WARM, _IDLE_S = 30, 5, 1.5
+_FEW = 64
+
+
+def main(transport: str, rows: str, weights: str, output: str) -> None:
+    """Writes seconds of each part, by size, and the share of a core that the transport takes while nothing is sent."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    rank, ranks = collectives.start()
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    if transport == "shared_memory":
+        collectives.share_memory()
+    found: dict[str, float] = {}
+    for size, floats, dense in (("few", _FEW * ranks, _FEW), ("all", int(rows) * DIM, int(weights))):
+        vector, gradient = tf.random.normal([floats]), tf.random.normal([dense])
+        splits = tf.constant([floats // ranks] * (ranks - 1) + [floats - floats // ranks * (ranks - 1)])
+        for part, call in (("rows", _sender(vector, splits)), ("gradients", _sender(vector, splits, gradient))):
+            seconds, cpu_s = _timed(call)
+            found |= {f"{part}_{size}_s": seconds, f"{part}_{size}_cpu_s": cpu_s}
+    before = time.process_time()
+    time.sleep(_IDLE_S)
+    found["idle_cpu"] = (time.process_time() - before) / _IDLE_S
+    collectives.barrier(name="end")
+    if rank == 0:
+        Path(output).write_text(json.dumps(found))
+    collectives.stop()
+
+
+def _sender(vector: tf.Tensor, splits: tf.Tensor, gradient: tf.Tensor | None = None) -> Callable[[], tf.Tensor]:
+    name = f"{vector.shape[0]}_{gradient is not None}"
+
+    @tf.function(autograph=False)
+    def sent() -> tf.Tensor:
+        of_rows = collectives.send(vector, splits, name=f"rows_{name}")
+        summed = (lambda: tf.zeros([1])) if gradient is None else collectives.send_sum(gradient, name=f"dense_{name}")
+        return of_rows()[0][:1] + summed()[:1]
+
+    return sent
+
+
+def _timed(call: Callable[[], tf.Tensor]) -> tuple[float, float]:
+    """Returns the median of a call on rank 0, and its CPU on average."""
+    seconds = []
+    for number in range(_TIMES):
+        if number == _WARM:
+            cpu = time.process_time()
+        started = time.perf_counter()
+        call().numpy()
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds[_WARM:]), (time.process_time() - cpu) / (_TIMES - _WARM)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
