@@ -1,7 +1,7 @@
-"""What the collectives of a step take without its computation: `python -m bench.meetings TRANSPORT ROWS WEIGHTS OUTPUT`.
+"""What a step's collectives take without its computation: `python -m bench.meetings TRANSPORT ROWS WEIGHTS OUTPUT`.
 
-Each rank sends its rows, then its rows' and its dense gradients together, as `in_step.one_step` does; with so many rows,
-and with next to none. Started once for each rank by `bench.scale_measure`.
+Each rank sends its rows, then its rows' and its dense gradients together, as `in_step.one_step` does; with so many
+rows, and with next to none. Started once for each rank by `bench.scale_measure`.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Measures what `bench.scale_model` computes with, and what it is checked against.
 
-    python -m bench.scale_measure runs/scale.json one apart meetings ranks wire
+    python -m bench.scale_measure runs/scale.json one two apart meetings reading four wires
 
 Each part is added to the file. One core a rank, in fresh processes; a quiet machine, 2 to 3 minutes a part.
 """
@@ -24,8 +24,8 @@ ROWS, WEIGHTS = 36_000, 500_000
 """Of the workload: unique keys of a batch, dense weights."""
 WIRES = ((0.0, 0.0), (1.0, 100.0), (1.0, 1000.0), (1.0, 5000.0))
 """Gbit/s and round trip in microseconds; 0: as fast as packets can be passed on here."""
-_CALIBRATED = (0.0, 2000.0)
-"""A network that is none of those that predictions are checked on."""
+CALIBRATED_RTT_US = 2000.0
+"""Of a network that is none of those that predictions are checked on."""
 _CONTESTANTS = {"horovod": "sangam", "shared_memory": "sangam_shm"}
 
 
@@ -54,10 +54,9 @@ def meetings(batches: int) -> Any:
     """Returns what collectives take on this machine, and with a delay between ranks."""
     del batches
     found = {transport: _meetings(transport) for transport in _CONTESTANTS}
-    with wire(2, gbit_s=_CALIBRATED[0], rtt_us=0.0) as names:
-        found["horovod, wire"] = _on(names, "bench.meetings", "horovod", ROWS, WEIGHTS)
-    with wire(2, gbit_s=_CALIBRATED[0], rtt_us=_CALIBRATED[1]) as names:
-        found[f"horovod, {_CALIBRATED[1]:.0f} us"] = _on(names, "bench.meetings", "horovod", ROWS, WEIGHTS)
+    for name, rtt_us in (("horovod, wire", 0.0), (f"horovod, {CALIBRATED_RTT_US:.0f} us", CALIBRATED_RTT_US)):
+        with wire(2, gbit_s=0.0, rtt_us=rtt_us) as names:
+            found[name] = _on(names, "bench.meetings", "horovod", ROWS, WEIGHTS)
     return found
 
 
@@ -95,6 +94,8 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "four": four,
     "wires": wires,
 }
+COSTS = ("one", "two", "apart", "meetings", "reading")
+"""The parts that costs come from; the others are what predictions are checked against."""
 
 
 def _ranks(transport: str, ranks: int, batches: int) -> dict[str, Any]:
@@ -116,9 +117,7 @@ def _meetings(transport: str) -> Any:
 def _on(names: list[str], *command: object, then: list[str] | None = None) -> Any:
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
         output = Path(folder) / "result.json"
-        run_on(
-            names, [*map(str, command), str(output), *(then or [])], logs=Path(folder), environment_=AS_LAUNCHED
-        )
+        run_on(names, [*map(str, command), str(output), *(then or [])], logs=Path(folder), environment_=AS_LAUNCHED)
         return json.loads(output.read_text())
 
 
@@ -134,7 +133,7 @@ def main() -> None:
     """Measures parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    parser.add_argument("parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("parts", nargs="+", choices=list(PARTS))
     parser.add_argument("--batches", type=int, default=12, help="of each rank, passed over twice")
     arguments = parser.parse_args()
     for part in arguments.parts:
