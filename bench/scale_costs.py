@@ -65,7 +65,8 @@ class Costs:
         server_row_us: processor time of a parameter server for a row, looked up once and updated once.
         server_ms_per_mb: of a parameter server for messages, received and sent.
         rank_ms_per_mb: likewise of a rank.
-        call_ms: of a call of a parameter server, without network and without rows.
+        rank_call_ms: processor time of a rank for a pull and a push at each server, whatever their size.
+        server_call_ms: of that server.
         input_us: processor time of an input worker for an example.
     """
 
@@ -86,7 +87,8 @@ class Costs:
     server_row_us: float
     server_ms_per_mb: float
     rank_ms_per_mb: float
-    call_ms: float
+    rank_call_ms: float
+    server_call_ms: float
     input_us: float
 
     @property
@@ -149,8 +151,9 @@ def written(costs: Costs) -> str:
 def costs_of(raw: Mapping[str, Any], *, rows: int, weights: int, rtt_us: float) -> Costs:
     """Returns the costs that `bench.scale_measure` has measured; medians of the repeats.
 
-    Those of parameter servers are docs/performance.md's ("The transport"): of 27.3 ms of processor time for 36,000 rows
-    and 4.9 MB, the tables take 18.6, gRPC 4.9 on the server and 3.7 on the rank; a call of 60 bytes takes 1.6.
+    Those of parameter servers are docs/performance.md's ("The transport"), of a pull and a push of 36,000 rows, 4.9 MB:
+    3.7 ms of the rank and 23.5 of one server, 4.7 and 28.0 of two. So a second server costs 1.0 and 4.5 ms: what a call
+    takes whatever its size. Of the rest, 4.1 ms are gRPC's for the bytes, taken as half on either side.
 
     Args:
         raw: by part, a list of repeats.
@@ -190,10 +193,11 @@ def costs_of(raw: Mapping[str, Any], *, rows: int, weights: int, rtt_us: float) 
             name: _transport(name, raw["meetings"], rows=rows, weights=weights, rtt_us=rtt_us)
             for name in ("horovod", "shared_memory", WIRED)
         },
-        server_row_us=18.6e3 / 36_000,
-        server_ms_per_mb=4.9 / 4.9,
-        rank_ms_per_mb=3.7 / 4.9,
-        call_ms=1.6,
+        server_row_us=(23.5 - 4.5 - 4.1 / 2) * 1e3 / 36_000,
+        server_ms_per_mb=4.1 / 2 / 4.9,
+        rank_ms_per_mb=(3.7 - 1.0) / 4.9,
+        rank_call_ms=1.0,
+        server_call_ms=4.5,
         input_us=_median(repeat["batch_s"] for repeat in raw["reading"]) / BATCH_SIZE_PER_RANK * 1e6,
     )
 

@@ -4,6 +4,7 @@ Pure functions. Times are milliseconds of a step, sizes megabytes (10^6 bytes) o
 on hosts of k; a step's messages between ranks of one host do not pass its network interface.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -12,6 +13,7 @@ from bench.scale_costs import Costs, Network, Prices, unique_keys
 from bench.workload import cardinalities, ranker
 from schemas.derived.plan import plan
 from schemas.derived.sizes import PROCESS_BYTES
+from schemas.spec import RankerSpec
 
 MODES = ("sync horovod", "sync shared_memory", "stale", "shadow", "async")
 COMPUTATION, IMBALANCE, LATENCY = "rank's computation", "waiting for the slowest rank", "latency"
@@ -21,6 +23,8 @@ STALENESS, SHADOW_GAP = 4, 2.4
 """Batches that a rank may be ahead of its rows; steps between two exchanges in the background (docs/performance.md)."""
 _BUSY = 0.9
 """Share of a helper's core that can be used: beyond it, queues grow."""
+_SERVERS = (*range(1, 9), 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
+"""Numbers of parameter servers that are tried."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +73,28 @@ def point(
         costs: measured.
         network: declared.
         prices: declared.
-        servers: parameter servers; None: as many as the ranks' pace needs.
+        servers: parameter servers; None: those of the lowest price.
         workers: input workers; None: likewise.
     """
     if mode == "sync shared_memory" and ranks > network.ranks_per_host:
         return None
+    if servers is None and not mode.startswith("sync"):
+        tried = [
+            _point(mode, ranks, costs, network, prices, each, workers) for each in _SERVERS if each <= max(ranks, 2)
+        ]
+        return min(tried, key=lambda each: each.per_billion)
+    return _point(mode, ranks, costs, network, prices, servers or 0, workers)
+
+
+def _point(
+    mode: str, ranks: int, costs: Costs, network: Network, prices: Prices, servers: int, workers: int | None
+) -> Point:
     if mode.startswith("sync"):
         parts, servers = in_step(ranks, costs, network, mode.removeprefix("sync ")), 0
         bounds: dict[str, float] = {}
     else:
-        servers = servers or servers_needed(mode, ranks, costs, network)
         parts = served(mode, ranks, servers, costs, network)
-        bounds = server_bounds(mode, servers, costs, network)
+        bounds = server_bounds(mode, ranks, servers, costs, network)
     step_ms = sum(parts.values())
     rate = ranks * costs.batch / step_ms * 1e3
     if workers is None:
@@ -145,6 +159,7 @@ def served(mode: str, ranks: int, servers: int, costs: Costs, network: Network) 
     slow = turns(ranks, network)
     moved_mb = 2 * costs.row_mb + costs.key_mb + _dense_mb(mode, ranks, costs)
     busy_ms = computation_ms(ranks, costs, network, holds_rows=False) + moved_mb * costs.rank_ms_per_mb
+    busy_ms += servers * calls(mode) * costs.rank_call_ms
     parts = {COMPUTATION: slow * busy_ms, IMBALANCE: 0.0, ROWS: 0.0, DENSE: 0.0, SERVER_CPU: 0.0, LATENCY: 0.0}
     here = _per_host(ranks, network)
     if mode == "stale" and ranks > 1:
@@ -152,41 +167,42 @@ def served(mode: str, ranks: int, servers: int, costs: Costs, network: Network) 
         by_server_mb = ranks * costs.dense_mb / servers
         parts[DENSE] = 2 * max(network.ms(here * costs.dense_mb), network.ms(by_server_mb))
         parts[SERVER_CPU] = 2 * by_server_mb * costs.server_ms_per_mb
-        parts[LATENCY] = costs.call_ms + network.rtt_us / 1e3
-    trip_ms = 2 * (costs.call_ms + network.rtt_us / 1e3) + network.ms(here * moved_mb)
-    trip_ms += server_ms(mode, ranks, costs) / servers
+        parts[LATENCY] = (costs.rank_call_ms + costs.server_call_ms) / 2 + network.rtt_us / 1e3
+    trip_ms = 2 * network.rtt_us / 1e3 + network.ms(here * moved_mb) + server_ms(mode, ranks, servers, costs) / servers
     parts[ROWS] = max(trip_ms / (STALENESS + 1) - sum(parts.values()), 0.0)
     return parts
 
 
-def server_ms(mode: str, ranks: int, costs: Costs) -> float:
-    """Returns the processor time of all servers together for a rank's step."""
+def calls(mode: str) -> float:
+    """Returns how many pairs of calls a rank makes at each server in a step: rows, and dense weights by themselves."""
+    return {"stale": 1.5, "shadow": 1.0 + 0.5 / SHADOW_GAP, "async": 1.5}[mode]
+
+
+def server_ms(mode: str, ranks: int, servers: int, costs: Costs) -> float:
+    """Returns the processor time of all servers together for a rank's step.
+
+    Every rank calls every server in every step, and a call has a price of its own: a server of one core that takes
+    `server_call_ms` for it serves at most step / server_call_ms ranks, however many servers there are.
+    """
     dense_mb = _dense_mb(mode, ranks, costs)
     rows_ms = costs.unique * costs.server_row_us / 1e3 * costs.dim / _MEASURED_DIM
-    return rows_ms + (2 * costs.row_mb + costs.key_mb + dense_mb) * costs.server_ms_per_mb
+    bytes_ms = (2 * costs.row_mb + costs.key_mb + dense_mb) * costs.server_ms_per_mb
+    return servers * calls(mode) * costs.server_call_ms + rows_ms + bytes_ms
 
 
 _MEASURED_DIM = 16
 """Of the rows whose time on a server was measured; wider ones are assumed to take longer in proportion."""
 
 
-def server_bounds(mode: str, servers: int, costs: Costs, network: Network) -> dict[str, float]:
+def server_bounds(mode: str, ranks: int, servers: int, costs: Costs, network: Network) -> dict[str, float]:
     """Returns the most samples a second that so many servers of a core and an interface's share each can serve."""
-    step_ms = server_ms(mode, 2, costs)
-    out_mb = costs.row_mb + _dense_mb(mode, 2, costs) / 2
+    step_ms = server_ms(mode, ranks, servers, costs)
+    out_mb = costs.row_mb + _dense_mb(mode, ranks, costs) / 2
     bounds = {SERVER_CPU: servers * _BUSY * costs.batch / step_ms * 1e3}
     if network.gbit_s:
         # Embeddings go out, keys and gradients come in; the larger one counts.
         bounds[SERVER_NETWORK] = servers * costs.batch / network.ms(out_mb + costs.key_mb) * 1e3
     return bounds
-
-
-def servers_needed(mode: str, ranks: int, costs: Costs, network: Network) -> int:
-    """Returns how many servers let ranks go on at the pace of their own computation."""
-    moved_mb = 2 * costs.row_mb + costs.key_mb + _dense_mb(mode, ranks, costs)
-    step_ms = computation_ms(ranks, costs, network, holds_rows=False) + moved_mb * costs.rank_ms_per_mb
-    rate = ranks * costs.batch / (turns(ranks, network) * step_ms) * 1e3
-    return max(1, *(math.ceil(rate / most) for most in server_bounds(mode, 1, costs, network).values()))
 
 
 def computation_ms(ranks: int, costs: Costs, network: Network, *, holds_rows: bool = True) -> float:
@@ -214,15 +230,20 @@ def expected_most(ranks: int) -> float:
 def per_hour(mode: str, ranks: int, servers: int, workers: int, costs: Costs, prices: Prices) -> float:
     """Returns the price of an hour: a core and the planned memory of every process (`schemas.derived.plan`)."""
     kind = mode.split()[0]
-    declared = ranker(sync={"kind": kind})
-    tables = {name: table.model_copy(update={"dim": costs.dim}) for name, table in declared.tables.items()}
-    declared = declared.model_copy(update={"tables": tables})
+    declared = _declared(kind, costs.dim)
     rows = dict(zip(declared.table_tags(), cardinalities(costs.num_ids), strict=True))
     made = plan(declared, rows=rows, ranks=ranks, servers=servers or None)
     held = ranks * made.ranks.mean.peak + workers * PROCESS_BYTES
     if made.servers is not None:
         held += servers * made.servers.mean.peak
     return (ranks + servers + workers) * prices.core_hour + held / 2**30 * prices.gib_hour
+
+
+@functools.cache
+def _declared(kind: str, dim: int) -> RankerSpec:
+    declared = ranker(sync={"kind": kind})
+    tables = {name: table.model_copy(update={"dim": dim}) for name, table in declared.tables.items()}
+    return declared.model_copy(update={"tables": tables})
 
 
 def _dense_mb(mode: str, ranks: int, costs: Costs) -> float:
