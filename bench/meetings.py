@@ -47,12 +47,14 @@ def main(transport: str, rows: str, weights: str, output: str) -> None:
 
 
 def _sender(vector: tf.Tensor, splits: tf.Tensor, gradient: tf.Tensor | None = None) -> Callable[[], tf.Tensor]:
-    name = f"{vector.shape[0]}_{gradient is not None}"
-
     @tf.function(autograph=False)
     def sent() -> tf.Tensor:
-        of_rows = collectives.send(vector, splits, name=f"rows_{name}")
-        summed = (lambda: tf.zeros([1])) if gradient is None else collectives.send_sum(gradient, name=f"dense_{name}")
+        if gradient is None:
+            return collectives.send(vector, splits, name="train_embeddings")()[0][:1]
+        of_rows, summed = (
+            collectives.send(vector, splits, name="gradients"),
+            collectives.send_sum(gradient, name="dense"),
+        )
         return of_rows()[0][:1] + summed()[:1]
 
     return sent

@@ -17,6 +17,8 @@ FILE = Path(__file__).with_suffix(".json")
 FLOAT_BYTES, KEY_BYTES, NUM_ROWS = 4, 8, 10_000_000
 WIRED = "horovod between namespaces"
 """The transport of `bench.wire`, whose program costs time too."""
+_GRPC_MS_PER_MB = 4.1 / 2 / 4.9
+"""Of either side: docs/performance.md, "The transport"."""
 _ZIPF_EXPONENT, _EXACT_IDS, _BINS = 1.05, 20_000, 4000
 
 
@@ -151,9 +153,8 @@ def written(costs: Costs) -> str:
 def costs_of(raw: Mapping[str, Any], *, rows: int, weights: int, rtt_us: float) -> Costs:
     """Returns the costs that `bench.scale_measure` has measured; medians of the repeats.
 
-    Those of parameter servers are docs/performance.md's ("The transport"), of a pull and a push of 36,000 rows, 4.9 MB:
-    3.7 ms of the rank and 23.5 of one server, 4.7 and 28.0 of two. So a second server costs 1.0 and 4.5 ms: what a call
-    takes whatever its size. Of the rest, 4.1 ms are gRPC's for the bytes, taken as half on either side.
+    Those of parameter servers are a line through calls of few and of many rows. gRPC takes as long for the bytes as the
+    tables do not: docs/performance.md ("The transport") has 4.1 ms of 4.9 MB, taken as half on either side.
 
     Args:
         raw: by part, a list of repeats.
@@ -174,6 +175,8 @@ def costs_of(raw: Mapping[str, Any], *, rows: int, weights: int, rtt_us: float) 
     profiled = sum(alone.values())
     # The profile makes a step longer: its stages are shares of the steps that were measured without.
     share = {stage: ms / profiled * step_ms for stage, ms in alone.items()}
+    (rank_ms, rank_call_ms), (server_ms, server_call_ms) = (_line(raw["calls"], side) for side in (0, 1))
+    call_mb = (KEY_BYTES + 2 * DIM * FLOAT_BYTES) / 1e6  # Of a row: its key, its embedding, its gradient.
     dense_ms, rows_ms = share["dense"] + share["dense_update"], share["lookup"] + share["update"]
     return Costs(
         batch=BATCH_SIZE_PER_RANK,
@@ -193,13 +196,21 @@ def costs_of(raw: Mapping[str, Any], *, rows: int, weights: int, rtt_us: float) 
             name: _transport(name, raw["meetings"], rows=rows, weights=weights, rtt_us=rtt_us)
             for name in ("horovod", "shared_memory", WIRED)
         },
-        server_row_us=(23.5 - 4.5 - 4.1 / 2) * 1e3 / 36_000,
-        server_ms_per_mb=4.1 / 2 / 4.9,
-        rank_ms_per_mb=(3.7 - 1.0) / 4.9,
-        rank_call_ms=1.0,
-        server_call_ms=4.5,
+        server_row_us=(server_ms - _GRPC_MS_PER_MB * call_mb) * 1e3,
+        server_ms_per_mb=_GRPC_MS_PER_MB,
+        rank_ms_per_mb=rank_ms / call_mb,
+        rank_call_ms=rank_call_ms,
+        server_call_ms=server_call_ms,
         input_us=_median(repeat["batch_s"] for repeat in raw["reading"]) / BATCH_SIZE_PER_RANK * 1e6,
     )
+
+
+def _line(repeats: list[Any], side: int) -> tuple[float, float]:
+    """Returns milliseconds of a row, and of a call without any: a line through the fewest and the most rows."""
+    sizes = sorted(map(int, repeats[0]))
+    few, many = (_median(repeat[str(size)][side] for repeat in repeats) for size in (sizes[0], sizes[-1]))
+    row_ms = (many - few) / (sizes[-1] - sizes[0])
+    return row_ms, few - sizes[0] * row_ms
 
 
 def _transport(name: str, repeats: list[Any], *, rows: int, weights: int, rtt_us: float) -> Transport:

@@ -1,6 +1,6 @@
 """Measures what `bench.scale_model` computes with, and what it is checked against.
 
-    python -m bench.scale_measure runs/scale.json one two apart meetings reading four wires
+    python -m bench.scale_measure runs/scale.json one two apart meetings reading calls four wires
 
 Each part is added to the file. One core a rank, in fresh processes; a quiet machine, 2 to 3 minutes a part.
 """
@@ -66,6 +66,12 @@ def reading(batches: int) -> Any:
     return measure("bench.reading")
 
 
+def calls(batches: int) -> Any:
+    """Returns processor milliseconds of a pull and a push, of a rank and of a parameter server, by keys."""
+    del batches
+    return measure("bench.server_calls")
+
+
 def two(batches: int) -> Any:
     """Returns steps of two ranks that train together."""
     return {transport: _ranks(transport, 2, batches) for transport in _CONTESTANTS}
@@ -90,11 +96,12 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "apart": apart,
     "meetings": meetings,
     "reading": reading,
+    "calls": calls,
     "two": two,
     "four": four,
     "wires": wires,
 }
-COSTS = ("one", "two", "apart", "meetings", "reading")
+COSTS = ("one", "two", "apart", "meetings", "reading", "calls")
 """The parts that costs come from; the others are what predictions are checked against."""
 
 
