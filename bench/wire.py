@@ -6,6 +6,8 @@ Needs root, `ip` and a C compiler. All traffic stays between the namespaces; the
 import contextlib
 import ctypes
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,8 @@ def wire(hosts: int, *, gbit_s: float, rtt_us: float) -> Iterator[list[str]]:
         for name in names:
             _do("ip", "netns", "add", name)
             stack.callback(_do, "ip", "netns", "del", name)
+        for host, name in enumerate(names):
+            stack.enter_context(_own_hosts(name, _address(host)))
         command = [program, str(gbit_s * 1e9), str(rtt_us), *names]
         between = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         stack.callback(between.kill)
@@ -81,6 +85,23 @@ def run_on(names: Sequence[str], command: Sequence[str], *, logs: Path, environm
             if code := process.wait(_TIMEOUT_S):
                 text = (logs / f"{name}.log").read_text(errors="replace")
                 raise SystemExit(f"bench: {' '.join(command)}: {name} ended with {code}:\n{text[-3000:]}")
+
+
+@contextlib.contextmanager
+def _own_hosts(name: str, address: str) -> Iterator[None]:
+    """Has this machine's name mean an address inside a namespace: Horovod's sets of processes ask for no interface.
+
+    `ip netns exec` puts what lies in this folder over /etc.
+    """
+    folder = Path("/etc/netns", name)
+    folder.mkdir(parents=True)
+    try:
+        (folder / "hosts").write_text(f"127.0.0.1 localhost\n{address} {socket.gethostname()}\n")
+        yield
+    finally:
+        shutil.rmtree(folder)
+        with contextlib.suppress(OSError):  # Others have theirs there.
+            folder.parent.rmdir()
 
 
 def _address(host: int) -> str:
