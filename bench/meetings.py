@@ -6,18 +6,19 @@ rows, and with next to none. Started once for each rank by `bench.scale_measure`
 
 import json
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from bench.workload import DIM
 from trainer_module import collectives
 
-_TIMES, _WARM, _IDLE_S = 30, 5, 1.5
+_TIMES, _WARM, _IDLE_S = 40, 10, 1.5
+_BUSY_S, _APART_S = 0.03, 0.005
 _FEW = 64
 
 
@@ -35,8 +36,7 @@ def main(transport: str, rows: str, weights: str, output: str) -> None:
         vector, gradient = tf.random.normal([floats]), tf.random.normal([dense])
         splits = tf.constant([floats // ranks] * (ranks - 1) + [floats - floats // ranks * (ranks - 1)])
         for part, call in (("rows", _sender(vector, splits)), ("gradients", _sender(vector, splits, gradient))):
-            seconds, cpu_s = _timed(call)
-            found |= {f"{part}_{size}_s": seconds, f"{part}_{size}_cpu_s": cpu_s}
+            found[f"{part}_{size}_s"] = _since_the_last(_timed(call, rank), rank, ranks)
     before = time.process_time()
     time.sleep(_IDLE_S)
     found["idle_cpu"] = (time.process_time() - before) / _IDLE_S
@@ -44,6 +44,14 @@ def main(transport: str, rows: str, weights: str, output: str) -> None:
     if rank == 0:
         Path(output).write_text(json.dumps(found))
     collectives.stop()
+
+
+def _since_the_last(seconds: list[float], rank: int, ranks: int) -> float:
+    """Returns the median time since the last rank came, who waits least."""
+    own = np.full([ranks, len(seconds)], 1e9, np.float32)
+    own[rank] = seconds
+    of_all = -collectives.allreduce_max(tf.constant(-own), name="seconds").numpy()
+    return float(np.median(of_all.min(0)))
 
 
 def _sender(vector: tf.Tensor, splits: tf.Tensor, gradient: tf.Tensor | None = None) -> Callable[[], tf.Tensor]:
@@ -60,16 +68,21 @@ def _sender(vector: tf.Tensor, splits: tf.Tensor, gradient: tf.Tensor | None = N
     return sent
 
 
-def _timed(call: Callable[[], tf.Tensor]) -> tuple[float, float]:
-    """Returns the median of a call on rank 0, and its CPU on average."""
-    seconds = []
-    for number in range(_TIMES):
-        if number == _WARM:
-            cpu = time.process_time()
+def _timed(call: Callable[[], tf.Tensor], rank: int) -> list[float]:
+    """Returns the seconds of each call.
+
+    Between two of them the core is busy, as in a step, and not equally long on all ranks: ranks that meet right after a
+    meeting find Horovod's negotiation at its start, and each other in one round of it.
+    """
+    seconds, generator = [], np.random.default_rng(rank)
+    for _ in range(_WARM + _TIMES):
+        busy_until = time.perf_counter() + _BUSY_S + generator.uniform(0.0, _APART_S)
+        while time.perf_counter() < busy_until:
+            pass
         started = time.perf_counter()
         call().numpy()
         seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds[_WARM:]), (time.process_time() - cpu) / (_TIMES - _WARM)
+    return seconds[_WARM:]
 
 
 if __name__ == "__main__":
