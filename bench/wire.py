@@ -18,6 +18,11 @@ from trainer_module.launch.rendezvous import Rendezvous, environment, slots_of
 
 _DEVICE, _MTU, _QUEUE = "wire", 32_000, 20_000
 """Of the namespaces' network: packets as large as a network interface takes from the kernel in one piece."""
+_SETTINGS = {
+    "tcp_slow_start_after_idle": "0",
+    "tcp_rmem": "4096 4194304 16777216",
+    "tcp_wmem": "4096 4194304 16777216",
+}
 _TIMEOUT_S = 240
 _NEW_NET = 0x40000000
 
@@ -53,9 +58,10 @@ def wire(hosts: int, *, gbit_s: float, rtt_us: float) -> Iterator[list[str]]:
             _do("ip", "-n", name, "addr", "add", f"{_address(host)}/24", "dev", _DEVICE)
             _do("ip", "-n", name, "link", "set", _DEVICE, "up", "mtu", str(_MTU), "txqueuelen", str(_QUEUE))
             _do("ip", "-n", name, "link", "set", "lo", "up")
-            # As clusters set it: a connection that was idle for a step would begin slowly again.
-            setting = "echo 0 > /proc/sys/net/ipv4/tcp_slow_start_after_idle"
-            _do("ip", "netns", "exec", name, "sh", "-c", setting)
+            # As clusters set them: a connection that was idle for a step would begin slowly again, and windows would
+            # have to grow first.
+            for setting, value in _SETTINGS.items():
+                _do("ip", "netns", "exec", name, "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/{setting}")
         yield names
 
 
