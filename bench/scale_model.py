@@ -117,7 +117,9 @@ def checks(raw: Mapping[str, Any], costs: Costs) -> list[tuple[str, float, float
         gbit_s, _, rtt_us, _ = name.replace(",", "").split()
         network = Network(float(gbit_s), float(rtt_us), ranks_per_host=1, cores_per_host=1)
         predicted = sum(in_step(2, beside(costs), network, WIRED).values())
-        found.append((f"2 namespaces, {name}", predicted, _ms([repeat[name] for repeat in raw["wires"] if name in repeat])))
+        found.append(
+            (f"2 namespaces, {name}", predicted, _ms([repeat[name] for repeat in raw["wires"] if name in repeat]))
+        )
     return found
 
 

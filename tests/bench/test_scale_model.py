@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bench.scale_costs import Costs, Network, Prices, Transport, unique_keys
+from bench.scale_costs import FILE, Costs, Network, Prices, Transport, load, unique_keys, written
 from bench.scale_model import RANKS, check_table, checks, fewest, points, table, wider
 from bench.scaling import (
     COMPUTATION,
@@ -179,3 +179,7 @@ def test_a_prediction_off_by_more_than_15_percent_is_told_as_missed() -> None:
     raw = {"one": [{"step_s": [0.095]}], "two": [{"horovod": {"step_s": [1.0]}, "shared_memory": {"step_s": [1.0]}}]}
     lines = check_table(checks(raw, _COSTS)).splitlines()[2:]
     assert [line.split("|")[-2].strip() for line in lines] == ["yes", "MISSED", "MISSED"]
+
+
+def test_the_committed_costs_are_read_and_written_alike() -> None:
+    assert written(load(FILE)) == FILE.read_text()
