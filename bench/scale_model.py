@@ -125,8 +125,13 @@ def checks(raw: Mapping[str, Any], costs: Costs) -> list[tuple[str, float, float
 
 def beside(costs: Costs) -> Costs:
     """Returns costs of a rank whose machine computes on all cores, as hosts that are namespaces of one machine."""
-    names = ("dense_ms", "rows_ms", "unique_ms", "rest_ms")
-    return dataclasses.replace(costs, **{name: getattr(costs, name) * costs.beside for name in names})
+    return dataclasses.replace(
+        costs,
+        dense_ms=costs.dense_ms * costs.beside,
+        rows_ms=costs.rows_ms * costs.beside,
+        unique_ms=costs.unique_ms * costs.beside,
+        rest_ms=costs.rest_ms * costs.beside,
+    )
 
 
 def check_table(found: Sequence[tuple[str, float, float]]) -> str:
@@ -173,9 +178,9 @@ def main() -> None:
     parser.add_argument("--costs", type=Path, default=FILE, help="a file that --measure has written")
     parser.add_argument("--measure", type=Path, metavar="FILE", help="measure costs first, into this file")
     parser.add_argument("--check", type=Path, metavar="FILE", help="of bench.scale_measure: compare, tell nothing else")
-    for declared in (Network(), Prices()):
+    for declared in (Network, Prices):
         for field in dataclasses.fields(declared):
-            default = getattr(declared, field.name)
+            default: Any = field.default
             name = "--" + field.name.replace("_", "-")
             parser.add_argument(name, type=type(default), default=default, help="[default: %(default)s]")
     parser.add_argument("--servers", type=int, help="parameter servers [default: as many as the ranks need]")
@@ -183,9 +188,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="points alone, as JSON")
     arguments = parser.parse_args()
     given = vars(arguments)
-    network, prices = (
-        of(**{field.name: given[field.name] for field in dataclasses.fields(of)}) for of in (Network, Prices)
-    )
+    network = Network(**{field.name: given[field.name] for field in dataclasses.fields(Network)})
+    prices = Prices(**{field.name: given[field.name] for field in dataclasses.fields(Prices)})
     if arguments.measure:
         costs = _measured(arguments.measure)
     elif arguments.check:
