@@ -77,6 +77,12 @@ bench-modes: setup ## measure parameter servers and the modes of training; 2 qui
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.parameter_server --load
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.modes runs/modes
 
+.PHONY: bench-scale
+bench-scale: setup ## what 1 to 512 ranks give, from costs measured here; docs/scale.md; 2 quiet cores, root for namespaces, 10 minutes
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_measure runs/scale_measured.json one two apart meetings reading calls four wires
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_model --check runs/scale_measured.json
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_model
+
 .PHONY: bench-online
 bench-online: setup ## measure how fresh predictions are online, and what deltas cost requests; 2 quiet cores, 25 minutes
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.online_latency runs/online

@@ -36,7 +36,7 @@ from trainer_module.parameter_server.client import Servers, find_servers
 from trainer_module.parameter_server.routing import Request, route
 from trainer_module.parameter_server.rows import Gradients, Rows, Update
 
-_NUM_KEYS, _NUM_ROWS, _TURN = 36_000, 500_000, 25
+_NUM_KEYS, NUM_ROWS, _TURN = 36_000, 500_000, 25
 _IDS_A_BATCH, _NUM_IDS, _EXPONENT = 81_920, 10_000_000, 1.1
 _ATTEMPT, _GROUP_TABLE = "0", "ids"
 _NO_COUNTS = np.zeros(0, np.int64)
@@ -44,7 +44,8 @@ _NO_COUNTS = np.zeros(0, np.int64)
 Arrays = dict[str, NDArray[Any]]
 
 
-def _ranker(servers: int, wire: str) -> RankerSpec:
+def served_ranker(servers: int, wire: str) -> RankerSpec:
+    """Returns the declaration of one table on so many servers."""
     document = {
         "name": "bench",
         "tables": {_GROUP_TABLE: {"dim": DIM}},
@@ -63,7 +64,7 @@ def _ranker(servers: int, wire: str) -> RankerSpec:
 
 
 @contextmanager
-def _served(ranker: RankerSpec) -> Iterator[tuple[Servers, list[int]]]:
+def served(ranker: RankerSpec) -> Iterator[tuple[Servers, list[int]]]:
     """Runs the servers of a job; gives a rank's side of them, and their process ids."""
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory:
         folder = Path(directory)
@@ -94,12 +95,12 @@ def _served(ranker: RankerSpec) -> Iterator[tuple[Servers, list[int]]]:
                 process.wait()
 
 
-def _cpu_s(pids: Sequence[int]) -> list[float]:
+def processor_s(pids: Sequence[int]) -> list[float]:
     """Returns CPU seconds of processes, all their threads: Linux' clock of a process (clock_getcpuclockid(3))."""
     return [time.clock_gettime((~pid << 3) | 2) for pid in pids]
 
 
-class _Remote:
+class Remote:
     """Rows on servers."""
 
     def __init__(self, ranker: RankerSpec, servers: Servers):
@@ -157,13 +158,13 @@ class _Local:
 
 def _ratios(repeats: int) -> None:
     generator = np.random.default_rng(0)
-    ids = keys_of(np.arange(_NUM_ROWS)[:, None])[:, 0]
+    ids = keys_of(np.arange(NUM_ROWS)[:, None])[:, 0]
     print("servers  wire     in-process ms  through gRPC ms (rank + servers)  ratio  least-most")
     for wire, number in itertools.product(("float32", "float16"), (1, 2)):
         kind: Any = np.float16 if wire == "float16" else np.float32
-        ranker = _ranker(number, wire)
-        with _served(ranker) as (servers, pids):
-            local, remote = _Local(ranker, half=wire == "float16"), _Remote(ranker, servers)
+        ranker = served_ranker(number, wire)
+        with served(ranker) as (servers, pids):
+            local, remote = _Local(ranker, half=wire == "float16"), Remote(ranker, servers)
             for keys in np.array_split(ids, 20):
                 zeros = np.zeros([len(keys), DIM], kind)
                 local.pull_and_push(keys, zeros)
@@ -176,10 +177,10 @@ def _ratios(repeats: int) -> None:
                 started = time.process_time()
                 for keys in batches:
                     local.pull_and_push(keys, gradients)
-                own, before = time.process_time(), _cpu_s(pids)
+                own, before = time.process_time(), processor_s(pids)
                 for request in requests:
                     remote.pull_and_push(request, gradients)
-                ended, after = time.process_time(), _cpu_s(pids)
+                ended, after = time.process_time(), processor_s(pids)
                 if turn:  # The first one warms up.
                     every.append((own - started, ended - own, sum(after) - sum(before)))
         ratios = [(rank + server) / alone for alone, rank, server in every]
@@ -193,12 +194,12 @@ def _ratios(repeats: int) -> None:
 
 def _load(servers: int, batches: int) -> None:
     """Prints how even the servers are: each batch's ids follow Zipf's law, so that a few are in every batch."""
-    generator, ranker = np.random.default_rng(0), _ranker(servers, "float32")
-    with _served(ranker) as (connected, pids):
-        remote, before, totals = _Remote(ranker, connected), [0.0] * servers, np.zeros([2, servers])
+    generator, ranker = np.random.default_rng(0), served_ranker(servers, "float32")
+    with served(ranker) as (connected, pids):
+        remote, before, totals = Remote(ranker, connected), [0.0] * servers, np.zeros([2, servers])
         for batch in range(batches):
             if batch == batches // 4:  # By then the most frequent ids have rows.
-                before, totals = _cpu_s(pids), np.zeros([2, servers])
+                before, totals = processor_s(pids), np.zeros([2, servers])
             ids = keys_of(zipf(generator, _IDS_A_BATCH, _NUM_IDS, _EXPONENT)[:, None])[:, 0]
             request = remote.request(ids)
             (routed,) = request.groups.values()
@@ -206,7 +207,7 @@ def _load(servers: int, batches: int) -> None:
             occurrences = np.bincount(np.searchsorted(ends, routed.index_n, side="right"), minlength=servers)
             totals += np.stack([occurrences, routed.counts_S])
             remote.pull_and_push(request, np.zeros([len(routed.keys_u), DIM], np.float32))
-        cpu = np.subtract(_cpu_s(pids), before)
+        cpu = np.subtract(processor_s(pids), before)
     for name, of_servers in (("ids of examples", totals[0]), ("unique keys", totals[1]), ("CPU", cpu)):
         print(f"{name:16s} max/mean over {servers} servers {of_servers.max() / of_servers.mean():.3f}")
 
