@@ -30,6 +30,7 @@ namespace {
 constexpr int kMaxRanks = 64, kChannels = 16, kSlots = 2;
 constexpr uint64_t kFormat = 0x53616e67616d0001;  // Of the control block.
 constexpr int kSpins = 1000;                      // 50 us of a processor, about what a sleep and a wake cost.
+constexpr int kLooks = 25;                        // A rank that leaves waits for the others' reads for 5 s at most.
 constexpr long kLookAgainNs = 200'000'000;        // After so long a waiting rank looks whether the other one lives.
 
 struct Slot {
@@ -331,11 +332,22 @@ int sangam_join(int rank, int ranks, const int* processes, const int* files) {
   return -1;
 }
 
-// Leaves the job: ranks that wait for this one fail.
+// Leaves the job, once the others have read what this rank has posted; ranks that wait for more of it fail.
 void sangam_leave() {
   using namespace sangam;
   if (job.ranks == 0) return;
   Control* own = job.controls[job.rank];
+  int looks = 0;
+  for (int index = 0; index < kChannels; ++index) {
+    uint32_t posted = own->channels[index].posted.load(std::memory_order_relaxed);
+    for (int rank = 0; rank < job.ranks; ++rank) {
+      std::atomic<uint32_t>& collected = job.controls[rank]->channels[index].collected;
+      for (uint32_t read = collected.load(); rank != job.rank && read != posted && !has_ended(rank) && looks < kLooks;
+           read = collected.load(), ++looks) {
+        sleep_while(collected, read);
+      }
+    }
+  }
   own->has_left.store(1, std::memory_order_release);
   for (Channel& channel : own->channels) {
     syscall(SYS_futex, &channel.posted, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
