@@ -7,6 +7,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+from trainer_module.native.library import library
+
 PAUSE = "localhost/pause:1"
 USER = 10001
 _NAME = "registry.example/sangam"
@@ -33,6 +35,7 @@ def write_image(archive: Path, pause: Path) -> str:
         archive: the file to write.
         pause: the program that holds a pod's namespaces, as PAUSE.
     """
+    library()  # Pods see this Python's folder, and cannot write to it.
     layer = _layer(pause.read_bytes())
     config = {
         "architecture": "amd64",

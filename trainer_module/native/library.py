@@ -97,4 +97,7 @@ def _folder_of_tensorflow() -> Path:
 
 
 if __name__ == "__main__":
-    print(library())
+    try:
+        print(library())
+    except UserError as problem:
+        sys.exit(str(problem))
