@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,8 +41,8 @@ class Soaked:
     seconds: float = 0.0
 
 
-def soak(job_file: Path, *, seed: int, kills: int, mean_pause_s: float) -> Soaked:
-    """Runs a job to its end, and kills a random process of it now and then; returns what became of it.
+def soak(job_file: Path, *, seed: int, kills: int | Sequence[str], mean_pause_s: float) -> Soaked:
+    """Runs a job to its end, and kills a process of it now and then; returns what became of it.
 
     A kill comes after a checkpoint later than the last one's, so that the job advances. A job that has lost as many
     processes as it may is started again, as its user would.
@@ -49,7 +50,7 @@ def soak(job_file: Path, *, seed: int, kills: int, mean_pause_s: float) -> Soake
     Args:
         job_file: of a job without an export.
         seed: of the times and the victims.
-        kills: how many at most.
+        kills: the kinds of the victims in their order, or how many at most, of any kind.
         mean_pause_s: between two of them.
 
     Raises:
@@ -57,19 +58,19 @@ def soak(job_file: Path, *, seed: int, kills: int, mean_pause_s: float) -> Soake
     """
     chance, told, started = random.Random(seed), Soaked(), time.monotonic()
     launched = launch(job_file)
-    step = 0
+    step, most = 0, kills if isinstance(kills, int) else len(kills)
     try:
         while not _is_trained(job_file):
             is_over = _wait_for_a_later_step(job_file, launched, step)
-            if not is_over and sum(told.kills.values()) < kills:
+            if not is_over and (number := sum(told.kills.values())) < most:
                 time.sleep(chance.uniform(0.0, 2.0 * mean_pause_s))
                 step = last_step(job_file)
-                _kill_one(launched, chance, told)
+                _kill_one(launched, chance, told, ROLES if isinstance(kills, int) else [kills[number]])
             if launched.poll() is not None and not _is_trained(job_file):
                 _wait_until_gone(launched)
                 launched = launch(job_file)
                 told.launches += 1
-            if sum(told.kills.values()) == kills:
+            if sum(told.kills.values()) == most:
                 step = 10**9
         launched.wait(_LONGEST_WAIT_S)
         _wait_until_gone(launched)
@@ -101,15 +102,17 @@ def _wait_for_a_later_step(job_file: Path, launched: "subprocess.Popen[bytes]", 
     return True
 
 
-def _kill_one(launched: "subprocess.Popen[bytes]", chance: random.Random, told: Soaked) -> None:
+def _kill_one(
+    launched: "subprocess.Popen[bytes]", chance: random.Random, told: Soaked, roles: Collection[str]
+) -> None:
     by_role: dict[str, list[psutil.Process]] = {}
     for process in group_of(launched.pid):
         try:
             words = process.cmdline()
         except psutil.NoSuchProcess:
             continue
-        for role, module in ROLES.items():
-            if module in words:
+        for role in roles:
+            if ROLES[role] in words:
                 by_role.setdefault(role, []).append(process)
     if not by_role:
         return
