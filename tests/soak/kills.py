@@ -102,9 +102,7 @@ def _wait_for_a_later_step(job_file: Path, launched: "subprocess.Popen[bytes]", 
     return True
 
 
-def _kill_one(
-    launched: "subprocess.Popen[bytes]", chance: random.Random, told: Soaked, roles: Collection[str]
-) -> None:
+def _kill_one(launched: "subprocess.Popen[bytes]", chance: random.Random, told: Soaked, roles: Collection[str]) -> None:
     by_role: dict[str, list[psutil.Process]] = {}
     for process in group_of(launched.pid):
         try:

@@ -4,14 +4,16 @@ They compute what TensorFlow's operations do, to the last bits of a sum. Models 
 threads or on a GPU, have TensorFlow's.
 """
 
+import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from trainer_module.native.library import operations
+from trainer_module.native.library import functions, operations
 
 # Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
 
@@ -38,57 +40,75 @@ def applies_to(x: tf.Tensor) -> bool:
     return _IN_TRAINING.get() and x.dtype in (tf.float32, tf.bfloat16)
 
 
-def relu_layer(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """Returns relu(x W + b): [B, H].
+def computes_layers(x: tf.Tensor) -> bool:
+    """Returns whether `layer` takes a tensor: it needs AVX-512, in bfloat16 AMX too."""
+    return applies_to(x) and has_units_for(x.dtype)
 
-    In float32 TensorFlow has one operation for it; in bfloat16 that one is slower than the product alone by more than
-    the product takes.
+
+@functools.cache
+def has_units_for(dtype: tf.DType) -> bool:
+    """Returns whether this processor has the units that `layer` needs for these numbers."""
+    return bool(functions().sangam_has_layers(dtype == tf.bfloat16))
+
+
+class Networks(NamedTuple):
+    """Networks of one layer whose matrices lie side by side.
+
+    Attributes:
+        w: [I, N * H].
+        b: [N * H].
+        networks: N.
+        has_relu: whether each computes relu(x W + b), not x W + b.
     """
-    if x.dtype == tf.float32:
-        return tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), b))
 
-    @tf.custom_gradient
-    def call(y: tf.Tensor, b: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-        output = tf.ensure_shape(operations().sangam_bias_relu(y, b), y.shape)
+    w: tf.Tensor
+    b: tf.Tensor
+    networks: int
+    has_relu: bool
 
-        def gradient(of_output: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            of_sums, of_bias = operations().sangam_relu_gradient([output], [of_output])
-            return tf.ensure_shape(of_sums, y.shape), tf.ensure_shape(of_bias, b.shape)
-
-        return output, gradient
-
-    return call(tf.matmul(x, w), b)
+    @property
+    def width(self) -> int:
+        """H."""
+        return int(self.w.shape[1]) // self.networks
 
 
-def relu_of_networks(x_BI: tf.Tensor, w: tf.Tensor, b: tf.Tensor, networks: int) -> list[tf.Tensor]:
-    """Returns relu(x W_n + b_n) of each network: [B, H].
+def layer(x_BI: tf.Tensor, parts: Sequence[Networks]) -> list[list[tf.Tensor]]:
+    """Returns the outputs of each part's networks: [B, H].
 
-    Forward, each network's product is one of its own, whose output nothing has to split; backward, one product of all
-    networks is faster, and reads the gradients that one pass has put side by side.
+    Backward, the inputs' gradient is computed before the weights': see `layers.matmul_of_inputs`.
 
     Args:
         x_BI: input of all.
-        w: their matrices side by side: [I, N * H].
-        b: [N * H].
-        networks: N.
+        parts: what is computed of it.
     """
+    counts = [part.networks for part in parts]
+    attributes: dict[str, Any] = {
+        "COUNTS": counts,
+        "WIDTHS": [part.width for part in parts],
+        "RELUS": [int(part.has_relu) for part in parts],
+    }
 
     @tf.custom_gradient
-    def call(x_BI: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., Any]]:
-        parts = zip(tf.split(w, networks, axis=1), tf.split(b, networks), strict=True)
-        outputs = [relu_layer(x_BI, w_n, b_n) for w_n, b_n in parts]
+    def call(x_BI: tf.Tensor, *weights: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., Any]]:
+        w, b = weights[: len(parts)], weights[len(parts) :]
+        outputs = operations().sangam_layer(x_BI, w, b, OUTPUTS=sum(counts), **attributes)
 
-        def gradient(*gradients: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            of_sums, of_bias = operations().sangam_relu_gradient(outputs, gradients)
-            of_sums = tf.ensure_shape(of_sums, [None, w.shape[1]])
-            of_x = tf.matmul(of_sums, w, transpose_b=True)
-            # As in `layers.matmul_of_inputs`.
+        def gradient(*gradients: tf.Tensor) -> list[tf.Tensor]:
+            of_x, kept, of_b = operations().sangam_layer_inputs_gradient(outputs, gradients, w, **attributes)
             with tf.control_dependencies([of_x]):
-                return of_x, tf.matmul(x_BI, of_sums, transpose_a=True), tf.ensure_shape(of_bias, b.shape)
+                of_w = operations().sangam_layer_weights_gradient(
+                    x_BI, kept, M=len(parts), OUTPUTS=sum(counts), **attributes
+                )
+            shaped = [tf.ensure_shape(found, each.shape) for found, each in zip([*of_w, *of_b], weights, strict=True)]
+            return [tf.ensure_shape(of_x, x_BI.shape), *(tf.cast(each, x_BI.dtype) for each in shaped)]
 
-        return outputs, gradient
+        widths = [part.width for part in parts for _ in range(part.networks)]
+        return [
+            tf.ensure_shape(output, [x_BI.shape[0], width]) for output, width in zip(outputs, widths, strict=True)
+        ], gradient
 
-    return list(call(x_BI, w, b))
+    outputs = iter(call(x_BI, *(part.w for part in parts), *(part.b for part in parts)))
+    return [list(itertools.islice(outputs, count)) for count in counts]
 
 
 def mixtures(gates_BTE: tf.Tensor, experts: Sequence[tf.Tensor]) -> list[tf.Tensor]:

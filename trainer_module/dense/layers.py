@@ -37,6 +37,10 @@ class Linear:
             *self._bias.weights,
         )
 
+    def networks(self, weights: Weights, count: int, *, has_relu: bool) -> fused.Networks:
+        """Returns what `fused.layer` takes for it; for one member."""
+        return fused.Networks(weights[self.matrix], weights[self.bias], count, has_relu)
+
     def __call__(self, weights: Weights, x_BI: tf.Tensor) -> tf.Tensor:
         """Returns [batch, outputs]."""
         y_BO = self._factors.product(weights, x_BI, weights[self.matrix], matmul=self._matmul)
@@ -61,10 +65,14 @@ class Dense:
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """Returns [batch, outputs]."""
-        if self._relu and noise is None and self._members == 1 and fused.applies_to(x_BI):
-            return fused.relu_layer(x_BI, weights[self.matrix], weights[self._linear.bias])
+        if self._relu and noise is None and self._members == 1 and fused.computes_layers(x_BI):
+            return fused.layer(x_BI, [self.networks(weights)])[0][0]
         y_BO = self._linear(weights, x_BI)
         return _relu(y_BO, self._dropout, noise, self._name) if self._relu else y_BO
+
+    def networks(self, weights: Weights) -> fused.Networks:
+        """Returns what `fused.layer` takes for it; for one member."""
+        return self._linear.networks(weights, 1, has_relu=self._relu)
 
 
 def _relu(x: tf.Tensor, dropout: float, noise: Noise | None, name: str) -> tf.Tensor:
@@ -147,18 +155,28 @@ class ParallelMlps:
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> list[tf.Tensor]:
         """Returns each network's output: [batch, last width]."""
-        return [
-            rest(weights, x_BH, noise)
-            for rest, x_BH in zip(self._rest, self._inputs(weights, x_BI, noise), strict=True)
-        ]
-
-    def _inputs(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None) -> list[tf.Tensor]:
-        """Returns the output of each network's first layer."""
-        if noise is None and self._members == 1 and fused.applies_to(x_BI):
-            w, b = weights[self._first.matrix], weights[self._first.bias]
-            return fused.relu_of_networks(x_BI, w, b, self._num_networks)
+        if self._is_fused(x_BI, noise):
+            return self._of_first(weights, fused.layer(x_BI, [self._fused(weights)])[0], noise)
         first = _relu(self._first(weights, x_BI), self._dropout, noise, f"{self._name}/first")
-        return tf.split(first, self._num_networks, axis=1)
+        return self._of_first(weights, tf.split(first, self._num_networks, axis=1), noise)
+
+    def with_gates(
+        self, weights: Weights, x_BI: tf.Tensor, gates: Dense, noise: Noise | None = None
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Returns what `__call__` returns, and a linear layer of the same input, which may share its product."""
+        if not self._is_fused(x_BI, noise):
+            return self(weights, x_BI, noise), gates(weights, x_BI)
+        first, (gates_BO,) = fused.layer(x_BI, [self._fused(weights), gates.networks(weights)])
+        return self._of_first(weights, first, noise), gates_BO
+
+    def _is_fused(self, x_BI: tf.Tensor, noise: Noise | None) -> bool:
+        return noise is None and self._members == 1 and fused.computes_layers(x_BI)
+
+    def _fused(self, weights: Weights) -> fused.Networks:
+        return self._first.networks(weights, self._num_networks, has_relu=True)
+
+    def _of_first(self, weights: Weights, first: Sequence[tf.Tensor], noise: Noise | None) -> list[tf.Tensor]:
+        return [rest(weights, x_BH, noise) for rest, x_BH in zip(self._rest, first, strict=True)]
 
 
 def mixtures(gates_BTE: tf.Tensor, experts: Sequence[tf.Tensor]) -> list[tf.Tensor]:

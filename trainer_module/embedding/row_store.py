@@ -180,7 +180,8 @@ class RowStore(tf.Module):
             return tf.identity(numbers)
 
     def _grow_to(self, needed: tf.Tensor) -> tf.Tensor:
-        capacity = tf.shape(self.keys, tf.int64)[0]
+        # Not of its value: after a scatter, reading it would copy it.
+        capacity = tf.raw_ops.VariableShape(input=self.keys.handle, out_type=tf.int64)[0]
 
         def grow() -> tf.Tensor:
             more = tf.maximum(needed, 2 * capacity)

@@ -34,8 +34,8 @@ class MmoeModel(NoAuxiliary):
 
     def __call__(self, weights: Weights, x_BI: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
         """See `RankingModel`."""
-        experts = self._experts(weights, x_BI, noise)
-        gates_BTE = tf.reshape(self._expert_gates(weights, x_BI), [-1, self._num_tasks, self._num_experts])
+        experts, gates_BO = self._experts.with_gates(weights, x_BI, self._expert_gates, noise)
+        gates_BTE = tf.reshape(gates_BO, [-1, self._num_tasks, self._num_experts])
         if self._top_k is not None:
             gates_BTE = keep_top(gates_BTE, self._top_k)
         return self._towers(weights, mixtures(tf.nn.softmax(gates_BTE), experts), noise)

@@ -83,10 +83,11 @@ class _FirstLevel:
         """Returns each gate's mixture: [batch, width of an expert's output]."""
         [x_BI, *_] = seen
         outputs: dict[str, list[tf.Tensor]] = {}
-        for group, output_BH in zip(self._group_of, self._experts(weights, x_BI, noise), strict=True):
+        experts, gates_BO = self._experts.with_gates(weights, x_BI, self._expert_gates, noise)
+        for group, output_BH in zip(self._group_of, experts, strict=True):
             outputs.setdefault(group, []).append(output_BH)
         sizes = [width_of(chosen) for chosen in self._choices.values()]
-        gates = tf.split(self._expert_gates(weights, x_BI), sizes, axis=1)
+        gates = tf.split(gates_BO, sizes, axis=1)
         return _mixed(outputs, self._choices, gates)
 
 

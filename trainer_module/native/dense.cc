@@ -10,8 +10,6 @@ namespace {
 
 // Suffixes as in Python: B batch, E experts, T tasks, H width of an expert's output.
 
-using Half = uint16_t;  // The upper half of a float32: bfloat16.
-
 inline float wide(float x) { return x; }
 inline float wide(Half x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x) << 16); }
 
@@ -31,10 +29,6 @@ inline Half narrow<Half>(float x) {
 #define FOR_BOTH(NAME)                                                                \
   FOR_EACH_PROCESSOR void NAME(NAME##_arguments<float> a) { NAME##_of<float>(a); } \
   FOR_EACH_PROCESSOR void NAME(NAME##_arguments<Half> a) { NAME##_of<Half>(a); }
-#define INLINE inline __attribute__((always_inline))
-
-void* no_state(TF_OpKernelConstruction*) { return nullptr; }
-void none_to_destroy(void*) {}
 
 struct Sizes {
   int32_t experts, tasks;
@@ -54,37 +48,6 @@ void* bins(TF_OpKernelConstruction* construction) { return new Bins{int_attribut
 
 void destroy_bins(void* state) { delete static_cast<Bins*>(state); }
 
-// Runs the half of a kernel that its numbers call for.
-template <void (*of_floats)(void*, Call&), void (*of_halves)(void*, Call&)>
-void either(void* state, TF_OpKernelContext* context) {
-  Call call(context);
-  TF_DataType type = call.input(0).type();
-  if (!call.ok()) return;
-  (type == TF_FLOAT ? of_floats : of_halves)(state, call);
-}
-
-template <typename N>
-constexpr TF_DataType kType = sizeof(N) == sizeof(float) ? TF_FLOAT : TF_BFLOAT16;
-
-template <typename N>
-std::vector<N*> pointers(std::vector<Tensor>& tensors) {
-  std::vector<N*> found;
-  for (Tensor& tensor : tensors) found.push_back(tensor.data<N>());
-  return found;
-}
-
-std::vector<Tensor> inputs(Call& call, int first, int count) {
-  std::vector<Tensor> found;
-  for (int index = 0; index < count; ++index) found.push_back(call.input(first + index));
-  return found;
-}
-
-std::vector<Tensor> outputs(Call& call, int first, int count, TF_DataType type, int64_t rows, int64_t width) {
-  std::vector<Tensor> made;
-  for (int index = 0; index < count && call.ok(); ++index) made.push_back(call.output(first + index, type, {rows, width}));
-  return made;
-}
-
 template <typename N>
 struct mix_arguments {
   const N* gates_BTE;
@@ -94,7 +57,7 @@ struct mix_arguments {
 };
 
 template <typename N>
-INLINE void mix_of(mix_arguments<N> a) {
+ALWAYS_INLINE inline void mix_of(mix_arguments<N> a) {
   const int64_t width = a.width;
   std::vector<float> sums(width);
   float* __restrict sum = sums.data();
@@ -144,7 +107,7 @@ struct mix_gradient_arguments {
 };
 
 template <typename N>
-INLINE void mix_gradient_of(mix_gradient_arguments<N> a) {
+ALWAYS_INLINE inline void mix_gradient_of(mix_gradient_arguments<N> a) {
   const int64_t width = a.width;
   std::vector<float> sums(width);
   float* __restrict sum = sums.data();
@@ -190,89 +153,9 @@ void mix_gradient_kernel(void* state, Call& call) {
                                          batch, width});
 }
 
-template <typename N>
-struct bias_relu_arguments {
-  const N* x;
-  const N* bias;
-  N* out;
-  int64_t batch, width;
-};
-
-template <typename N>
-INLINE void bias_relu_of(bias_relu_arguments<N> a) {
-  const int64_t width = a.width;
-  const N* __restrict bias = a.bias;
-  for (int64_t b = 0; b < a.batch; ++b) {
-    const N* __restrict x = a.x + b * width;
-    N* __restrict out = a.out + b * width;
-#pragma omp simd
-    for (int64_t h = 0; h < width; ++h) {
-      float sum = wide(x[h]) + wide(bias[h]);
-      // Not std::max: a NaN stays one, and the step is skipped.
-      out[h] = narrow<N>(sum < 0.0f ? 0.0f : sum);
-    }
-  }
-}
-FOR_BOTH(bias_relu)
-
-template <typename N>
-void bias_relu_kernel(void*, Call& call) {
-  Tensor x = call.input(0), bias = call.input(1);
-  if (!call.ok()) return;
-  int64_t batch = x.dim(0), width = x.dim(1);
-  Tensor out = call.output(0, kType<N>, {batch, width});
-  if (!call.ok()) return;
-  bias_relu(bias_relu_arguments<N>{x.data<N>(), bias.data<N>(), out.data<N>(), batch, width});
-}
-
-template <typename N>
-struct relu_gradient_arguments {
-  N* const* outputs;
-  N* const* gradients;
-  N* of_sums;
-  float* of_bias;
-  int64_t networks, batch, width;
-};
-
-// g where the relu has let its input through, networks side by side, and its sum over the batch.
-template <typename N>
-INLINE void relu_gradient_of(relu_gradient_arguments<N> a) {
-  const int64_t width = a.width;
-  for (int64_t b = 0; b < a.batch; ++b) {
-    for (int64_t n = 0; n < a.networks; ++n) {
-      const N* __restrict y = a.outputs[n] + b * width;
-      const N* __restrict g = a.gradients[n] + b * width;
-      N* __restrict to = a.of_sums + (b * a.networks + n) * width;
-      float* __restrict sum = a.of_bias + n * width;
-#pragma omp simd
-      for (int64_t h = 0; h < width; ++h) {
-        float gradient = wide(g[h]), kept = wide(y[h]) > 0.0f ? gradient : 0.0f;
-        to[h] = narrow<N>(kept);
-        sum[h] += kept;
-      }
-    }
-  }
-}
-FOR_BOTH(relu_gradient)
-
-template <typename N>
-void relu_gradient_kernel(void* state, Call& call) {
-  int networks = static_cast<Sizes*>(state)->experts;
-  std::vector<Tensor> results = inputs(call, 0, networks), gradients = inputs(call, networks, networks);
-  if (!call.ok()) return;
-  int64_t batch = results[0].dim(0), width = results[0].dim(1);
-  Tensor of_sums = call.output(0, kType<N>, {batch, networks * width});
-  Tensor of_bias = call.output(1, kType<N>, {networks * width});
-  if (!call.ok()) return;
-  std::vector<float> sums(networks * width);
-  relu_gradient(relu_gradient_arguments<N>{pointers<N>(results).data(), pointers<N>(gradients).data(),
-                                           of_sums.data<N>(), sums.data(), networks, batch, width});
-  for (size_t h = 0; h < sums.size(); ++h) of_bias.data<N>()[h] = narrow<N>(sums[h]);
-}
-
 // Of a number in coordinates of bins: the bin it is in, and how far it has come in it. Below and above the bins the first
 // and the last go on.
-INLINE int64_t bin_of(float number, int64_t bins) {
+ALWAYS_INLINE inline int64_t bin_of(float number, int64_t bins) {
   float bin = __builtin_floorf(number);
   if (!(bin > 0.0f)) return 0;  // Also of a NaN.
   return bin < static_cast<float>(bins) ? static_cast<int64_t>(bin) : bins - 1;
@@ -379,7 +262,6 @@ void adam_kernel(void*, TF_OpKernelContext* context) {
        numbers.data<float>());
 }
 
-#define NUMBERS "N: {float, bfloat16}"
 [[maybe_unused]] const bool registered =
     Operation("SangamMix").input("gates: N").input("experts: E * N").output("mixed: TASKS * N").attribute(NUMBERS)
         .attribute("E: int >= 1").attribute("TASKS: int >= 1")
@@ -388,11 +270,6 @@ void adam_kernel(void*, TF_OpKernelContext* context) {
         .output("of_gates: N").output("of_experts: E * N").attribute(NUMBERS).attribute("E: int >= 1")
         .attribute("TASKS: int >= 1")
         .kernel(sizes, either<mix_gradient_kernel<float>, mix_gradient_kernel<Half>>, destroy_sizes) &&
-    Operation("SangamBiasRelu").input("x: N").input("bias: N").output("out: N").attribute(NUMBERS)
-        .kernel(no_state, either<bias_relu_kernel<float>, bias_relu_kernel<Half>>, none_to_destroy) &&
-    Operation("SangamReluGradient").input("outputs: E * N").input("gradients: E * N").output("of_sums: N")
-        .output("of_bias: N").attribute(NUMBERS).attribute("E: int >= 1").attribute("TASKS: int = 0")
-        .kernel(sizes, either<relu_gradient_kernel<float>, relu_gradient_kernel<Half>>, destroy_sizes) &&
     Operation("SangamPiecewise").input("numbers: float").input("w: float").output("vectors: float")
         .kernel(no_state, piecewise_kernel, none_to_destroy) &&
     Operation("SangamPiecewiseGradient").input("numbers: float").input("gradients: float").output("of_w: float")

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tensorflow/c/kernels.h"
 #include "tensorflow/c/ops.h"
@@ -16,7 +17,14 @@
 // One build for all processors: the loader takes the widest that this one has.
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
+#define ALWAYS_INLINE __attribute__((always_inline))
+
 namespace sangam {
+
+using Half = uint16_t;  // The upper half of a float32: bfloat16.
+
+template <typename N>
+constexpr TF_DataType kType = sizeof(N) == sizeof(float) ? TF_FLOAT : TF_BFLOAT16;
 
 struct Status {
   TF_Status* status = TF_NewStatus();
@@ -77,12 +85,55 @@ class Call {
   Status status_;
 };
 
+// Runs the half of a kernel that its numbers call for.
+template <void (*of_floats)(void*, Call&), void (*of_halves)(void*, Call&)>
+void either(void* state, TF_OpKernelContext* context) {
+  Call call(context);
+  TF_DataType type = call.input(0).type();
+  if (!call.ok()) return;
+  (type == TF_FLOAT ? of_floats : of_halves)(state, call);
+}
+
+template <typename N>
+std::vector<N*> pointers(std::vector<Tensor>& tensors) {
+  std::vector<N*> found;
+  for (Tensor& tensor : tensors) found.push_back(tensor.data<N>());
+  return found;
+}
+
+inline std::vector<Tensor> inputs(Call& call, int first, int count) {
+  std::vector<Tensor> found;
+  for (int index = 0; index < count; ++index) found.push_back(call.input(first + index));
+  return found;
+}
+
+inline std::vector<Tensor> outputs(Call& call, int first, int count, TF_DataType type, int64_t rows, int64_t width) {
+  std::vector<Tensor> made;
+  for (int index = 0; index < count && call.ok(); ++index) made.push_back(call.output(first + index, type, {rows, width}));
+  return made;
+}
+
+inline void* no_state(TF_OpKernelConstruction*) { return nullptr; }
+inline void none_to_destroy(void*) {}
+
 inline int32_t int_attribute(TF_OpKernelConstruction* construction, const char* name) {
   Status status;
   int32_t value = 0;
   TF_OpKernelConstruction_GetAttrInt32(construction, name, &value, status.status);
   if (!status.ok()) TF_OpKernelConstruction_Failure(construction, status.status);
   return value;
+}
+
+#define NUMBERS "N: {float, bfloat16}"  // What a kernel of `either` takes.
+
+inline std::vector<int32_t> int_attributes(TF_OpKernelConstruction* construction, const char* name) {
+  Status status;
+  int32_t count = 0, bytes = 0;
+  TF_OpKernelConstruction_GetAttrSize(construction, name, &count, &bytes, status.status);
+  std::vector<int32_t> values(status.ok() ? count : 0);
+  if (status.ok()) TF_OpKernelConstruction_GetAttrInt32List(construction, name, values.data(), count, status.status);
+  if (!status.ok()) TF_OpKernelConstruction_Failure(construction, status.status);
+  return values;
 }
 
 // Declares an operation whose outputs' shapes Python states, and its kernel for CPUs. Called once, when the library is

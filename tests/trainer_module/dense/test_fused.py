@@ -43,23 +43,75 @@ def _equal(found: list[Any], expected: list[Any]) -> None:
         np.testing.assert_allclose(tf.cast(one, tf.float32), tf.cast(other, tf.float32), atol=atol, rtol=rtol)
 
 
-@PRECISIONS
-def test_networks_with_relu_equal_one_product_split(dtype: Any) -> None:
-    from trainer_module.dense.fused import relu_of_networks
+_SIZES = {
+    "one of everything": (1, 1, 1, 1),
+    "no example": (0, INPUTS, N, H),
+    "less than a tile": (B, INPUTS, N, H),
+    "whole tiles": (128, 64, 2, 32),
+    "more than a block": (1_100, 33, 3, 40),
+}
 
-    arguments = [_random(B, INPUTS, dtype=dtype), _random(INPUTS, N * H, dtype=dtype), _random(N * H, dtype=dtype)]
-    expected = _with_gradients(lambda x, w, b: tf.split(tf.nn.relu(x @ w + b), N, axis=1), arguments)
-    _equal(_with_gradients(lambda x, w, b: relu_of_networks(x, w, b, N), arguments), expected)
+
+@pytest.fixture(params=[tf.float32, tf.bfloat16], ids=["float32", "bfloat16"])
+def of_layers(request: pytest.FixtureRequest) -> Any:
+    """A kind of number that this processor can compute layers of."""
+    from trainer_module.dense.fused import has_units_for
+
+    flags = Path("/proc/cpuinfo").read_text()
+    unit = "amx_bf16" if request.param == tf.bfloat16 else "avx512bw"
+    assert has_units_for(request.param) == (unit in flags)
+    if unit not in flags:
+        pytest.skip(f"this processor has no {unit}")
+    return request.param
 
 
-@PRECISIONS
-def test_a_layer_with_relu_keeps_a_nan_and_equals_three_operations(dtype: Any) -> None:
-    from trainer_module.dense.fused import relu_layer
+@pytest.mark.parametrize("sizes", _SIZES.values(), ids=_SIZES)
+def test_a_layer_equals_products_biases_and_relus_of_each_network(sizes: tuple[int, ...], of_layers: Any) -> None:
+    from trainer_module.dense.fused import Networks, layer
 
-    arguments = [_random(B, INPUTS, dtype=dtype), _random(INPUTS, H, dtype=dtype), _random(H, dtype=dtype)]
-    expected = _with_gradients(lambda x, w, b: [tf.nn.relu(x @ w + b)], arguments)
-    _equal(_with_gradients(lambda x, w, b: [relu_layer(x, w, b)], arguments), expected)
-    assert bool(tf.reduce_all(tf.math.is_nan(relu_layer(*arguments[:2], tf.fill([H], tf.cast(np.nan, dtype))))))
+    batch, inputs, networks, width = sizes
+    gates = 5
+    arguments = [
+        _random(batch, inputs, dtype=of_layers),
+        _random(inputs, networks * width, dtype=of_layers),
+        _random(networks * width, dtype=of_layers),
+        _random(inputs, gates, dtype=of_layers),
+        _random(gates, dtype=of_layers),
+    ]
+
+    def plain(x: Any, w: Any, b: Any, w_gates: Any, b_gates: Any) -> list[Any]:
+        return [*tf.split(tf.nn.relu(x @ w + b), networks, axis=1), x @ w_gates + b_gates]
+
+    def in_one_pass(x: Any, w: Any, b: Any, w_gates: Any, b_gates: Any) -> list[Any]:
+        parts = [Networks(w, b, networks, True), Networks(w_gates, b_gates, 1, False)]
+        experts, gates_of_all = layer(x, parts)
+        return [*experts, *gates_of_all]
+
+    _close(_with_gradients(in_one_pass, arguments), _with_gradients(plain, [_exact(each) for each in arguments]))
+
+
+def test_a_layer_keeps_a_nan(of_layers: Any) -> None:
+    from trainer_module.dense.fused import Networks, layer
+
+    x, w = _random(B, INPUTS, dtype=of_layers), _random(INPUTS, H, dtype=of_layers)
+    nan = tf.fill([H], tf.cast(np.nan, of_layers))
+    for has_relu in (True, False):
+        [[output]] = layer(x, [Networks(w, nan, 1, has_relu)])
+        assert bool(tf.reduce_all(tf.math.is_nan(output)))
+
+
+def _exact(x: Any) -> Any:
+    return tf.cast(x, tf.float32)
+
+
+def _close(found: list[Any], exact: list[Any]) -> None:
+    """Compares with sums that were never rounded to bfloat16, by the largest number of each output."""
+    assert len(found) == len(exact)
+    for one, other in zip(found, exact, strict=True):
+        assert one.shape == other.shape
+        most = 2e-6 if one.dtype == tf.float32 else 1e-2
+        scale = float(tf.reduce_max(tf.abs(other))) if tf.size(other) else 1.0
+        np.testing.assert_allclose(_exact(one), other, atol=most * scale, rtol=0)
 
 
 @PRECISIONS

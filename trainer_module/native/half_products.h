@@ -1,0 +1,286 @@
+// Products of layers in bfloat16, with AMX: tiles of 32 examples and 32 columns, summed as float32.
+//
+// The unit multiplies 16 rows of 32 numbers by 16 pairs of rows of 16 columns: [32, 16] as [16, 16, 2].
+#pragma once
+
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <limits>
+
+#include "trainer_module/native/products.h"
+#include "trainer_module/native/transpose.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")
+
+namespace sangam {
+
+struct HalfProducts {
+  using Number = Half;
+  static constexpr int64_t kRows = 32;
+  static constexpr int64_t kBlock = 16 * kRows;    // As in `FloatProducts`.
+  static constexpr int64_t kSubblock = 4 * kRows;
+
+  static int64_t kept_size(const Layer& of) { return rounded_up(of.batch, kBlock) * of.padded_columns(); }
+
+  static void forward(const Layer& of, const Half* x_BI, const Half* const* w, const Half* const* biases,
+                      Half* const* outputs) {
+    Tiles tiles;
+    int64_t depth = rounded_up(of.inputs, kColumns);
+    Half* packed = pack(of, w);
+    for (int64_t first = 0; first < of.batch; first += kSubblock) {
+      int64_t end = std::min(of.batch, first + kSubblock);
+      const Half* x = x_BI + first * of.inputs;
+      // A tile reads whole rows of it.
+      if (depth != of.inputs || end - first != kSubblock) x = whole_rows(x, end - first, of.inputs);
+      for (int64_t number = 0; number < of.num_panels(); ++number) {
+        const Panel& panel = of.panels[number];
+        const Half* bias = biases[panel.matrix] + panel.column;
+        __m512 low = wide(_mm256_maskz_loadu_epi16(mask(panel.used), bias));
+        __m512 high = wide(_mm256_maskz_loadu_epi16(mask(panel.used) >> 16, bias + 16));
+        // As in `FloatProducts`, of `max`.
+        __m512 least = _mm512_set1_ps(panel.has_relu ? 0.0f : -std::numeric_limits<float>::infinity());
+        for (int64_t row = first; row < end; row += kRows) {
+          alignas(64) float sums[kRows][kColumns];
+          multiply({x + (row - first) * depth, depth, 16 * depth, 32}, packed + number * depth * kColumns, depth,
+                   &sums[0][0], false);
+          Half* to = outputs[panel.output] + row * panel.width + panel.start;
+          for (int64_t r = 0; r < std::min(kRows, end - row); ++r)
+            store(_mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums[r]), low)),
+                  _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums[r] + 16), high)), to + r * panel.width,
+                  panel.used);
+        }
+      }
+    }
+  }
+
+  // As in `FloatProducts`; `kept` is [blocks, panels, kBlock / 2, 32, 2].
+  static void inputs_gradient(const Layer& of, const Half* const* outputs, const Half* const* gradients,
+                              const Half* const* w, Half* of_x_BI, Half* kept, float* const* of_biases) {
+    Tiles tiles;
+    // A row is longer than its numbers: rows a power of two apart would share a few places of the cache.
+    int64_t depth = of.padded_columns(), stride = depth + kColumns;
+    Half* packed = pack_transposed(of, w);
+    Half* rows_of_kept = scratch<Half, 1>(kSubblock * stride);
+    for (size_t m = 0; m < of.matrices.size(); ++m)
+      std::memset(of_biases[m], 0, of.matrices[m].columns() * sizeof(float));
+    for (int64_t first = 0; first < of.batch; first += kSubblock) {
+      int64_t end = std::min(of.batch, first + kSubblock);
+      Half* block = kept + first / kBlock * kBlock * depth + first % kBlock * kColumns;
+      keep(of, first, end, outputs, gradients, rows_of_kept, stride, block, of_biases);
+      for (int64_t column = 0; column < of.inputs; column += kColumns) {
+        for (int64_t row = first; row < end; row += kRows) {
+          alignas(64) float sums[kRows][kColumns];
+          multiply({rows_of_kept + (row - first) * stride, stride, 16 * stride, 32}, packed + column * depth, depth,
+                   &sums[0][0], false);
+          for (int64_t r = 0; r < std::min(kRows, end - row); ++r)
+            store(_mm512_load_ps(sums[r]), _mm512_load_ps(sums[r] + 16), of_x_BI + (row + r) * of.inputs + column,
+                  std::min(kColumns, of.inputs - column));
+        }
+      }
+    }
+  }
+
+  static void weights_gradient(const Layer& of, const Half* x_BI, const Half* kept, Half* const* of_w) {
+    Tiles tiles;
+    int64_t inputs = rounded_up(of.inputs, kRows), of_tile = kRows * kColumns, of_panel = inputs * kColumns;
+    float* sums = scratch<float, 2>(of.num_panels() * of_panel);
+    Half* columns = scratch<Half, 3>(inputs * kBlock);
+    std::memset(sums, 0, of.num_panels() * of_panel * sizeof(float));
+    for (int64_t first = 0; first < of.batch; first += kBlock) {
+      int64_t examples = rounded_up(std::min(of.batch - first, kBlock), kRows);
+      fill_columns(of, x_BI, first, examples, columns);
+      for (int64_t panel = 0; panel < of.num_panels(); ++panel) {
+        const Half* g = kept + first * of.padded_columns() + panel * kBlock * kColumns;
+        for (int64_t input = 0; input < inputs; input += kRows)
+          multiply({columns + input * kBlock, 32, 16 * kBlock, 16 * 32}, g, examples,
+                   sums + panel * of_panel + input / kRows * of_tile, true);
+      }
+    }
+    for (const Panel& panel : of.panels) {
+      for (int64_t i = 0; i < of.inputs; ++i)
+        store(_mm512_load_ps(sums + i * kColumns), _mm512_load_ps(sums + i * kColumns + 16),
+              of_w[panel.matrix] + i * panel.stride + panel.column, panel.used);
+      sums += of_panel;
+    }
+  }
+
+ private:
+  // The shape of the unit's registers: four of sums, two of rows and two of pairs of rows, all 16 times 64 bytes.
+  struct Tiles {
+    Tiles() {
+      struct alignas(64) {
+        uint8_t palette = 1, start_row = 0, reserved[14] = {};
+        uint16_t bytes_of_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+        uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+      } shape;
+      _tile_loadconfig(&shape);
+    }
+    ~Tiles() { _tile_release(); }
+  };
+
+  static __mmask32 mask(int64_t count) {
+    return count >= 32 ? ~0u : count <= 0 ? 0u : (1u << count) - 1;
+  }
+
+  static __m512 wide(__m256i x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16)); }
+
+  static void store(__m512 low, __m512 high, Half* to, int64_t columns) {
+    _mm512_mask_storeu_epi16(to, mask(columns), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  }
+
+  // 32 rows of numbers, of which the unit takes [16, 32] at a time: from one row to the next, to the 17th, and from 32
+  // numbers to the next.
+  struct Rows {
+    const Half* first;
+    int64_t to_next, to_17th, to_32_more;
+  };
+
+  // Stores [32, 32], the sums over k of a[r, k] b[k / 2, c, k % 2]; or adds them.
+  ALWAYS_INLINE static void multiply(Rows a, const Half* b, int64_t depth, float* sums, bool adds) {
+    constexpr int64_t kLine = kColumns * sizeof(float);
+    if (adds) {
+      _tile_loadd(0, sums, kLine);
+      _tile_loadd(1, sums + 16, kLine);
+      _tile_loadd(2, sums + 16 * kColumns, kLine);
+      _tile_loadd(3, sums + 16 * kColumns + 16, kLine);
+    } else {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+    for (int64_t k = 0; k < depth; k += 32, a.first += a.to_32_more) {
+      _tile_loadd(4, a.first, a.to_next * 2);
+      _tile_loadd(6, b + k * kColumns, kColumns * 4);
+      _tile_loadd(7, b + k * kColumns + 32, kColumns * 4);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_loadd(5, a.first + a.to_17th, a.to_next * 2);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sums, kLine);
+    _tile_stored(1, sums + 16, kLine);
+    _tile_stored(2, sums + 16 * kColumns, kLine);
+    _tile_stored(3, sums + 16 * kColumns + 16, kLine);
+  }
+
+  // Of two rows of 32 numbers, the pairs: [32, 2].
+  static void store_pairs(__m512i even, __m512i odd, Half* to) {
+    _mm512_store_si512(to, pairs(_mm512_castsi512_si256(even), _mm512_castsi512_si256(odd)));
+    _mm512_store_si512(to + 32, pairs(_mm512_extracti64x4_epi64(even, 1), _mm512_extracti64x4_epi64(odd, 1)));
+  }
+
+  static __m512i pairs(__m256i even, __m256i odd) {
+    return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+  }
+
+  // As in `FloatProducts`: as rows, as pairs of rows, and summed.
+  static void keep(const Layer& of, int64_t first, int64_t end, const Half* const* outputs,
+                   const Half* const* gradients, Half* rows, int64_t stride, Half* kept, float* const* of_biases) {
+    // To the end of a tile: it reads all its rows.
+    int64_t last = first + rounded_up(end - first, kRows);
+    for (int64_t next = 0, number = 0; number < of.num_panels(); number = next) {
+      const Panel& begin = of.panels[number];
+      while (next < of.num_panels() && of.panels[next].output == begin.output) ++next;
+      for (int64_t row = first; row < last; row += 2) {
+        const Half *y = outputs[begin.output] + row * begin.width, *g = gradients[begin.output] + row * begin.width;
+        Half* to = rows + (row - first) * stride + number * kColumns;
+        Half* its_pairs = kept + (number * kBlock + row - first) * kColumns;
+        float* sums = of_biases[begin.matrix] + begin.column;
+        for (int64_t panel = number, h = 0; panel < next; ++panel, h += kColumns) {
+          __mmask32 used = mask(begin.width - h);
+          __m512i even = let_through(begin, y + h, g + h, row < end ? used : 0);
+          __m512i odd = let_through(begin, y + begin.width + h, g + begin.width + h, row + 1 < end ? used : 0);
+          _mm512_storeu_si512(to + h, even);
+          _mm512_storeu_si512(to + stride + h, odd);
+          store_pairs(even, odd, its_pairs + h * kBlock);
+          add_to(sums + h, static_cast<__mmask16>(used), _mm512_castsi512_si256(even), _mm512_castsi512_si256(odd));
+          add_to(sums + h + 16, static_cast<__mmask16>(used >> 16), _mm512_extracti64x4_epi64(even, 1),
+                 _mm512_extracti64x4_epi64(odd, 1));
+        }
+      }
+    }
+  }
+
+  static __m512i let_through(const Panel& panel, const Half* y, const Half* g, __mmask32 used) {
+    if (!panel.has_relu) return _mm512_maskz_loadu_epi16(used, g);
+    __m512i output = _mm512_maskz_loadu_epi16(used, y);
+    // Above 0: not negative, not 0, and no NaN, all of whose bits but the sign are above those of infinity.
+    __mmask32 is_on = _mm512_cmpgt_epi16_mask(output, _mm512_setzero_si512()) &
+                      _mm512_cmple_epi16_mask(output, _mm512_set1_epi16(0x7f80));
+    return _mm512_maskz_loadu_epi16(is_on, g);
+  }
+
+  static void add_to(float* sums, __mmask16 used, __m256i even, __m256i odd) {
+    __m512 more = _mm512_add_ps(wide(even), wide(odd));
+    _mm512_mask_storeu_ps(sums, used, _mm512_add_ps(_mm512_maskz_loadu_ps(used, sums), more));
+  }
+
+  // Matrices as pairs of rows in panels of 32 columns: [panels, rounded inputs / 2, 32, 2].
+  static Half* pack(const Layer& of, const Half* const* w) {
+    int64_t depth = rounded_up(of.inputs, kColumns);
+    Half* packed = scratch<Half, 0>(of.padded_columns() * depth);
+    Half* to = packed;
+    for (const Panel& panel : of.panels) {
+      auto row = [&](int64_t i) {
+        return _mm512_maskz_loadu_epi16(i < of.inputs ? mask(panel.used) : 0,
+                                        w[panel.matrix] + i * panel.stride + panel.column);
+      };
+      for (int64_t i = 0; i < depth; i += 2, to += 2 * kColumns) store_pairs(row(i), row(i + 1), to);
+    }
+    return packed;
+  }
+
+  // Matrices transposed, as pairs of their columns in panels of 32 inputs: [panels of inputs, panels * 16, 32, 2].
+  static Half* pack_transposed(const Layer& of, const Half* const* w) {
+    int64_t depth = of.padded_columns(), columns = rounded_up(of.inputs, kColumns);
+    Half* packed = scratch<Half, 0>(columns * depth);
+    for (int64_t i = 0; i < columns; i += 16)
+      for (int64_t number = 0; number < of.num_panels(); ++number) {
+        const Panel& panel = of.panels[number];
+        const Half* from = w[panel.matrix] + i * panel.stride + panel.column;
+        __m512i rows[16];
+        for (int64_t r = 0; r < 16; ++r)
+          rows[r] = _mm512_maskz_loadu_epi16(i + r < of.inputs ? mask(panel.used) : 0, from + r * panel.stride);
+        transpose(rows);
+        Half* to = packed + (i / kColumns * depth + number * kColumns) * kColumns + i % kColumns * 2;
+        for (int64_t pair = 0; pair < 16; ++pair) _mm512_store_si512(to + pair * 2 * kColumns, rows[pair]);
+      }
+    return packed;
+  }
+
+  // Some examples of x transposed: [inputs / 16, kBlock / 32, 16, 32]; those beyond the batch or the inputs are 0.
+  static void fill_columns(const Layer& of, const Half* x_BI, int64_t first, int64_t examples, Half* columns) {
+    for (int64_t i = 0; i < rounded_up(of.inputs, kRows); i += 16)
+      for (int64_t b = first; b < first + examples; b += 32) {
+        __mmask16 used = static_cast<__mmask16>(mask(of.inputs - i));
+        auto row = [&](int64_t at) {
+          return _mm256_maskz_loadu_epi16(at < of.batch ? used : 0, x_BI + at * of.inputs + i);
+        };
+        __m512i rows[16];
+        for (int64_t r = 0; r < 16; ++r) rows[r] = pairs(row(b + 2 * r), row(b + 2 * r + 1));
+        transpose(rows);
+        Half* to = columns + i * kBlock + (b - first) * 16;
+        for (int64_t r = 0; r < 16; ++r) _mm512_store_si512(to + r * 32, rows[r]);
+      }
+  }
+
+  static const Half* whole_rows(const Half* x, int64_t rows, int64_t inputs) {
+    int64_t depth = rounded_up(inputs, kColumns);
+    Half* whole = scratch<Half, 1>(kSubblock * depth);
+    for (int64_t r = 0; r < rounded_up(rows, kRows); ++r) {
+      int64_t used = r < rows ? inputs : 0;
+      std::memcpy(whole + r * depth, x + r * inputs, used * sizeof(Half));
+      std::memset(whole + r * depth + used, 0, (depth - used) * sizeof(Half));
+    }
+    return whole;
+  }
+};
+
+}  // namespace sangam
+
+#pragma GCC pop_options
