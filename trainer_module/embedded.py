@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
+from trainer_module.dense.fused import Gathered
 from trainer_module.encoders.lists import Lists
 from trainer_module.input.batch import Batch, Layout, size_of
 
@@ -31,14 +32,21 @@ class ListsToCombine(NamedTuple):
     weights: tf.Tensor | None
 
 
+class Indexed(NamedTuple):
+    """Embeddings of unique keys [u, dim], and the index of each key asked for among them: [n] int32."""
+
+    rows_uD: tf.Tensor
+    index_n: tf.Tensor
+
+
 class EmbeddedRows(Protocol):
     """B rows whose keys have been replaced by their embeddings."""
 
     def floats(self) -> tf.Tensor:
         """Returns [B, floats]."""
 
-    def ids(self, group: str) -> tf.Tensor:
-        """Returns the embeddings of a group's features of one id, side by side: [B, S * D]."""
+    def ids(self, group: str) -> tf.Tensor | Gathered:
+        """Returns the embeddings of a group's features of one id, side by side: [B, S * D], or to be gathered."""
 
     def id(self, group: str, index: int) -> tf.Tensor:
         """Returns the embeddings of one of these features: [B, D], or [1, D] where all rows share one."""
@@ -58,22 +66,28 @@ class EmbeddedRows(Protocol):
 class EmbeddedBatch:
     """A batch with its embeddings."""
 
-    def __init__(self, layout: Layout, batch: Batch, embeddings: Mapping[str, tf.Tensor], dims: Mapping[str, int]):
+    def __init__(
+        self, layout: Layout, batch: Batch, embeddings: Mapping[str, tf.Tensor | Indexed], dims: Mapping[str, int]
+    ):
         """Splits the embeddings by feature.
 
         Args:
             layout: of the batch.
             batch: features.
-            embeddings: {group: [n, dim]}, one row for each of `Ranker.keys(batch)`.
+            embeddings: {group: [n, dim]}, one row for each of `Ranker.keys(batch)`, or where to find it.
             dims: by group.
         """
+        self._gathered: dict[str, Gathered] = {}
         self._layout, self._batch, self._dims = layout, batch, dims
         self._weights = layout.by_group(batch, "list_weights", layout.weighted)
         self._ids: dict[str, tf.Tensor] = {}
         self._combined: dict[str, tf.Tensor] = {}
         self._encoded: dict[str, Lists] = {}
-        for group, rows_nD in embeddings.items():
+        for group, of_group in embeddings.items():
+            rows_nD = tf.gather(*of_group) if isinstance(of_group, Indexed) else of_group
             self._split(group, rows_nD)
+            if isinstance(of_group, Indexed) and not layout.combined(group) and not layout.encoded[group]:
+                self._gathered[group] = Gathered(*of_group, len(layout.ids[group]))
 
     def _split(self, group: str, rows_nD: tf.Tensor) -> None:
         ids, combined, encoded = self._layout.ids[group], self._layout.combined(group), self._layout.encoded[group]
@@ -94,8 +108,10 @@ class EmbeddedBatch:
         """See `EmbeddedRows`."""
         return self._batch["floats"]
 
-    def ids(self, group: str) -> tf.Tensor:
+    def ids(self, group: str) -> tf.Tensor | Gathered:
         """See `EmbeddedRows`."""
+        if group in self._gathered:
+            return self._gathered[group]
         return tf.reshape(self._ids[group], [-1, len(self._layout.ids[group]) * self._dims[group]])
 
     def id(self, group: str, index: int) -> tf.Tensor:

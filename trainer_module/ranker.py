@@ -16,9 +16,10 @@ from schemas.spec import RankerSpec
 from schemas.spec.encoders import DinEncoder
 from schemas.spec.features import IdsFeature, SequenceFeature
 from trainer_module import losses
+from trainer_module.dense import fused
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.weights import FlatWeights, Weights, width_of
-from trainer_module.embedded import EmbeddedBatch, EmbeddedRows, ListsToCombine
+from trainer_module.embedded import EmbeddedBatch, EmbeddedRows, Indexed, ListsToCombine
 from trainer_module.encoders import Encoder, build_encoder
 from trainer_module.encoders.numbers import EncodedNumbers
 from trainer_module.encoders.pooling import COMBINERS, combine, lists_of_values
@@ -142,22 +143,27 @@ class Ranker:
         return self.logits_of_inputs(weights, self._inputs_of_batch(weights, batch, embeddings))
 
     def losses(
-        self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor], noise: Noise | None
+        self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor | Indexed], noise: Noise | None
     ) -> tf.Tensor:
         """Returns each task's loss in training, summed over the batch: [tasks]; see `logits`."""
         logits = self._logits_of_members(weights, self._inputs_of_batch(weights, batch, embeddings), noise)
         return self.loss_sums(logits, batch)
 
-    def _inputs_of_batch(self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    def _inputs_of_batch(
+        self, weights: Weights, batch: Batch, embeddings: Mapping[str, tf.Tensor | Indexed]
+    ) -> tf.Tensor:
         dims = {name: group.dim for name, group in self.groups.items()}
         return self.inputs_of(weights, EmbeddedBatch(self.layout, batch, embeddings, dims))
 
     def inputs_of(self, weights: Weights, rows: EmbeddedRows) -> tf.Tensor:
         """Returns the model's input x [B, inputs]: floats, and then the vectors of each group's features.
 
-        The only place where embeddings become inputs, for a batch and for one user's candidates.
+        In float32, or already in the precision of the dense layers. The only place where embeddings become inputs, for
+        a batch and for one user's candidates.
         """
-        parts_BI = [self._numbers(weights, rows.floats())] if self.layout.floats else []
+        parts_BI: list[tf.Tensor | fused.Gathered] = []
+        if self.layout.floats:
+            parts_BI.append(self._numbers(weights, rows.floats()))
         for group in self.groups:
             if self.layout.ids[group]:
                 parts_BI.append(rows.ids(group))
@@ -169,7 +175,10 @@ class Ranker:
                 target = rows.id(*self._targets[name]) if name in self._targets else None
                 vectors = self.encoders[name](weights, rows.list_to_encode(group, name), target)
                 parts_BI.append(rows.side_by_side(group, vectors, tf.shape(vectors)[:1], 1))
-        return tf.concat(parts_BI, axis=1)
+        if fused.is_used() and not self.has_dropout and self._members == 1:
+            return fused.inputs(parts_BI, self._compute_type)
+        whole_BI = [part.side_by_side() if isinstance(part, fused.Gathered) else part for part in parts_BI]
+        return tf.concat(whole_BI, axis=1)
 
     def _combined(self, features: Sequence[str], lists: ListsToCombine) -> tf.Tensor:
         """Returns the vector of each list: [lists, dim]."""

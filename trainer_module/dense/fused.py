@@ -37,7 +37,12 @@ def is_possible() -> bool:
 
 def applies_to(x: tf.Tensor) -> bool:
     """Returns whether a tensor is computed with these operations."""
-    return _IN_TRAINING.get() and x.dtype in (tf.float32, tf.bfloat16)
+    return is_used() and x.dtype in (tf.float32, tf.bfloat16)
+
+
+def is_used() -> bool:
+    """Returns whether what is traced now uses these operations."""
+    return _IN_TRAINING.get()
 
 
 def computes_layers(x: tf.Tensor) -> bool:
@@ -49,6 +54,44 @@ def computes_layers(x: tf.Tensor) -> bool:
 def has_units_for(dtype: tf.DType) -> bool:
     """Returns whether this processor has the units that `layer` needs for these numbers."""
     return bool(functions().sangam_has_layers(dtype == tf.bfloat16))
+
+
+class Gathered(NamedTuple):
+    """Embeddings of the same features of every example, which share rows.
+
+    Attributes:
+        rows_uD: [u, D].
+        index_n: [B * features] int32, example after example.
+        features: how many an example has.
+    """
+
+    rows_uD: tf.Tensor
+    index_n: tf.Tensor
+    features: int
+
+    def side_by_side(self) -> tf.Tensor:
+        """Returns [B, features * D]."""
+        width = self.features * self.rows_uD.shape[1]
+        return tf.reshape(tf.gather(self.rows_uD, self.index_n), [-1, width])
+
+
+def inputs(parts: Sequence[tf.Tensor | Gathered], dtype: tf.DType) -> tf.Tensor:
+    """Returns float32 parts side by side, gathered and rounded in one pass: [B, I], given [B, width] each."""
+    index = [part.index_n for part in parts if isinstance(part, Gathered)]
+    numbers = [part.rows_uD if isinstance(part, Gathered) else part for part in parts]
+    features = [part.features if isinstance(part, Gathered) else 0 for part in parts]
+    width = sum(part.shape[1] * max(each, 1) for part, each in zip(numbers, features, strict=True))
+
+    @tf.custom_gradient
+    def call(*numbers: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        def gradient(of_x: tf.Tensor) -> list[tf.Tensor]:
+            found = operations().sangam_inputs_gradient(of_x, numbers, index, FEATURES=features)
+            return [tf.ensure_shape(each, part.shape) for each, part in zip(found, numbers, strict=True)]
+
+        x_BI = operations().sangam_inputs(numbers, index, FEATURES=features, N=dtype)
+        return tf.ensure_shape(x_BI, [None, width]), gradient
+
+    return call(*numbers)
 
 
 class Networks(NamedTuple):

@@ -12,6 +12,7 @@ from trainer_module.dense import fused
 from trainer_module.dense.average import Average
 from trainer_module.dense.noise import Noise
 from trainer_module.dense.optimizers import DenseState, clipped
+from trainer_module.embedded import Indexed
 from trainer_module.embedding.row_optimizers import StepContext
 from trainer_module.embedding.sharded_tables import Unique
 from trainer_module.input.batch import Batch
@@ -168,7 +169,7 @@ def _gradients(state: StepState, batch: Batch, unique: dict[str, Unique]) -> tup
     with tf.GradientTape(watch_accessed_variables=False, persistent=by_task) as tape:
         tape.watch([flat, rows])
         weights = ranker.weights.unpack(flat)
-        embeddings = {group: tf.gather(rows[group], unique[group].index_n) for group in unique}
+        embeddings = {group: Indexed(rows[group], unique[group].index_n) for group in unique}
         losses_T = ranker.losses(weights, batch, embeddings, _noise(state))
         total = state.balance.total(losses_T, count, weights)
         losses = tf.unstack(losses_T) if by_task else []

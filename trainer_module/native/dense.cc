@@ -10,26 +10,6 @@ namespace {
 
 // Suffixes as in Python: B batch, E experts, T tasks, H width of an expert's output.
 
-inline float wide(float x) { return x; }
-inline float wide(Half x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x) << 16); }
-
-template <typename N>
-N narrow(float x);
-template <>
-inline float narrow<float>(float x) { return x; }
-// To the nearest, of two to the even one; rounding alone would make a NaN of all ones zero.
-template <>
-inline Half narrow<Half>(float x) {
-  uint32_t bits = __builtin_bit_cast(uint32_t, x);
-  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  return static_cast<Half>(x == x ? rounded : 0x7fc0);
-}
-
-// Defines NAME for both kinds of numbers, each for every processor; a template cannot have clones by itself.
-#define FOR_BOTH(NAME)                                                                \
-  FOR_EACH_PROCESSOR void NAME(NAME##_arguments<float> a) { NAME##_of<float>(a); } \
-  FOR_EACH_PROCESSOR void NAME(NAME##_arguments<Half> a) { NAME##_of<Half>(a); }
-
 struct Sizes {
   int32_t experts, tasks;
 };

@@ -26,6 +26,26 @@ using Half = uint16_t;  // The upper half of a float32: bfloat16.
 template <typename N>
 constexpr TF_DataType kType = sizeof(N) == sizeof(float) ? TF_FLOAT : TF_BFLOAT16;
 
+inline float wide(float x) { return x; }
+inline float wide(Half x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x) << 16); }
+
+template <typename N>
+N narrow(float x);
+template <>
+inline float narrow<float>(float x) { return x; }
+// To the nearest, of two to the even one; rounding alone would make a NaN of all ones zero.
+template <>
+inline Half narrow<Half>(float x) {
+  uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return static_cast<Half>(x == x ? rounded : 0x7fc0);
+}
+
+// Defines NAME for both kinds of numbers, each for every processor; a template cannot have clones by itself.
+#define FOR_BOTH(NAME)                                                                \
+  FOR_EACH_PROCESSOR void NAME(NAME##_arguments<float> a) { NAME##_of<float>(a); } \
+  FOR_EACH_PROCESSOR void NAME(NAME##_arguments<Half> a) { NAME##_of<Half>(a); }
+
 struct Status {
   TF_Status* status = TF_NewStatus();
   ~Status() { TF_DeleteStatus(status); }
@@ -120,6 +140,14 @@ inline int32_t int_attribute(TF_OpKernelConstruction* construction, const char* 
   Status status;
   int32_t value = 0;
   TF_OpKernelConstruction_GetAttrInt32(construction, name, &value, status.status);
+  if (!status.ok()) TF_OpKernelConstruction_Failure(construction, status.status);
+  return value;
+}
+
+inline TF_DataType type_attribute(TF_OpKernelConstruction* construction, const char* name) {
+  Status status;
+  TF_DataType value = TF_FLOAT;
+  TF_OpKernelConstruction_GetAttrType(construction, name, &value, status.status);
   if (!status.ok()) TF_OpKernelConstruction_Failure(construction, status.status);
   return value;
 }

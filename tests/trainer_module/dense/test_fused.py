@@ -31,7 +31,7 @@ def _with_gradients(compute: Any, arguments: list[Any]) -> list[Any]:
         outputs = compute(*arguments)
         weighted = [tf.cast(output, tf.float32) * _random(*output.shape) for output in outputs]
         total = tf.add_n([tf.reduce_sum(part) * (n + 1) for n, part in enumerate(weighted)])
-    return [*outputs, *tape.gradient(total, arguments)]
+    return [*outputs, *map(tf.convert_to_tensor, tape.gradient(total, arguments))]
 
 
 def _equal(found: list[Any], expected: list[Any]) -> None:
@@ -112,6 +112,33 @@ def _close(found: list[Any], exact: list[Any]) -> None:
         most = 2e-6 if one.dtype == tf.float32 else 1e-2
         scale = float(tf.reduce_max(tf.abs(other))) if tf.size(other) else 1.0
         np.testing.assert_allclose(_exact(one), other, atol=most * scale, rtol=0)
+
+
+@PRECISIONS
+def test_inputs_equal_parts_gathered_put_side_by_side_and_rounded(dtype: Any) -> None:
+    from trainer_module.dense.fused import Gathered, inputs
+
+    numbers, rows, others = _random(B, 3), _random(7, 8), _random(5, 4)
+    index, few = (tf.random.stateless_uniform([B * n], [n, 1], 0, 5, tf.int32) for n in (6, 1))
+
+    def plain(numbers: Any, rows: Any, others: Any) -> list[Any]:
+        parts = [numbers, tf.reshape(tf.gather(rows, index), [B, -1]), tf.gather(others, few)]
+        return [tf.cast(tf.concat(parts, axis=1), dtype)]
+
+    def in_one_pass(numbers: Any, rows: Any, others: Any) -> list[Any]:
+        return [inputs([numbers, Gathered(rows, index, 6), Gathered(others, few, 1)], dtype)]
+
+    found, expected = (_with_gradients(compute, [numbers, rows, others]) for compute in (in_one_pass, plain))
+    np.testing.assert_array_equal(_exact(found[0]), _exact(expected[0]))
+    _equal(found, expected)
+
+
+@pytest.mark.parametrize("index", [[0, 7], [-1, 0]], ids=["beyond the rows", "negative"])
+def test_an_index_that_no_row_has_fails_the_step(index: list[int]) -> None:
+    from trainer_module.dense.fused import Gathered, inputs
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indexes are not all in \[0, 7\)"):
+        inputs([Gathered(_random(7, 8), tf.constant(index), 1)], tf.float32)
 
 
 @PRECISIONS
