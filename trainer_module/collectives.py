@@ -87,6 +87,11 @@ def stop() -> None:
     _Job.other = None
 
 
+def are_apart() -> bool:
+    """Says whether what a rank sends takes time in which it can compute: not within a machine's memory."""
+    return _rank_and_size()[1] > 1 and _Job.memory is None
+
+
 def _rank_and_size() -> tuple[int, int]:
     other = _Job.other or _Job.memory
     return (hvd.rank(), hvd.size()) if other is None else (other.rank, other.ranks)

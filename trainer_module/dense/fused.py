@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
@@ -17,17 +17,24 @@ from trainer_module.native.library import functions, operations
 
 # Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
 
-_IN_TRAINING: ContextVar[bool] = ContextVar("in_training", default=False)
+_Use = Literal["none", "gradients together", "inputs first"]
+_USE: ContextVar[_Use] = ContextVar("use", default="none")
 
 
 @contextmanager
-def in_training() -> Iterator[None]:
-    """Has what is traced meanwhile use these operations where they can be."""
-    before = _IN_TRAINING.set(is_possible())
+def in_training(*, are_inputs_first: bool = False) -> Iterator[None]:
+    """Has what is traced meanwhile use these operations where they can be.
+
+    Args:
+        are_inputs_first: backward, compute the gradient of a layer's inputs before that of its weights; see
+            `layers.matmul_of_inputs`. Otherwise both are computed together, which is quicker.
+    """
+    use: _Use = "inputs first" if are_inputs_first else "gradients together"
+    before = _USE.set(use if is_possible() else "none")
     try:
         yield
     finally:
-        _IN_TRAINING.reset(before)
+        _USE.reset(before)
 
 
 def is_possible() -> bool:
@@ -42,7 +49,7 @@ def applies_to(x: tf.Tensor) -> bool:
 
 def is_used() -> bool:
     """Returns whether what is traced now uses these operations."""
-    return _IN_TRAINING.get()
+    return _USE.get() != "none"
 
 
 def computes_layers(x: tf.Tensor) -> bool:
@@ -118,8 +125,6 @@ class Networks(NamedTuple):
 def layer(x_BI: tf.Tensor, parts: Sequence[Networks]) -> list[list[tf.Tensor]]:
     """Returns the outputs of each part's networks: [B, H].
 
-    Backward, the inputs' gradient is computed before the weights': see `layers.matmul_of_inputs`.
-
     Args:
         x_BI: input of all.
         parts: what is computed of it.
@@ -137,11 +142,7 @@ def layer(x_BI: tf.Tensor, parts: Sequence[Networks]) -> list[list[tf.Tensor]]:
         outputs = operations().sangam_layer(x_BI, w, b, OUTPUTS=sum(counts), **attributes)
 
         def gradient(*gradients: tf.Tensor) -> list[tf.Tensor]:
-            of_x, kept, of_b = operations().sangam_layer_inputs_gradient(outputs, gradients, w, **attributes)
-            with tf.control_dependencies([of_x]):
-                of_w = operations().sangam_layer_weights_gradient(
-                    x_BI, kept, M=len(parts), OUTPUTS=sum(counts), **attributes
-                )
+            of_x, of_w, of_b = _gradient(x_BI, outputs, gradients, w, attributes)
             shaped = [tf.ensure_shape(found, each.shape) for found, each in zip([*of_w, *of_b], weights, strict=True)]
             return [tf.ensure_shape(of_x, x_BI.shape), *(tf.cast(each, x_BI.dtype) for each in shaped)]
 
@@ -152,6 +153,23 @@ def layer(x_BI: tf.Tensor, parts: Sequence[Networks]) -> list[list[tf.Tensor]]:
 
     outputs = iter(call(x_BI, *(part.w for part in parts), *(part.b for part in parts)))
     return [list(itertools.islice(outputs, count)) for count in counts]
+
+
+def _gradient(
+    x_BI: tf.Tensor,
+    outputs: Sequence[tf.Tensor],
+    gradients: Sequence[tf.Tensor],
+    w: Sequence[tf.Tensor],
+    attributes: dict[str, Any],
+) -> tuple[tf.Tensor, Sequence[tf.Tensor], Sequence[tf.Tensor]]:
+    """Returns the gradients of a layer's input, matrices and biases."""
+    if _USE.get() != "inputs first":
+        return operations().sangam_layer_gradient(x_BI, outputs, gradients, w, **attributes)
+    of_x, kept, of_b = operations().sangam_layer_inputs_gradient(outputs, gradients, w, **attributes)
+    with tf.control_dependencies([of_x]):
+        sizes = {"M": len(w), "OUTPUTS": len(outputs)}
+        of_w = operations().sangam_layer_weights_gradient(x_BI, kept, **sizes, **attributes)
+    return of_x, of_w, of_b
 
 
 def mixtures(gates_BTE: tf.Tensor, experts: Sequence[tf.Tensor]) -> list[tf.Tensor]:

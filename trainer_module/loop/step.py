@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from trainer_module import collectives
 from trainer_module.dense import fused
 from trainer_module.dense.average import Average
 from trainer_module.dense.noise import Noise
@@ -111,7 +112,8 @@ class Summed(NamedTuple):
 def local_step(state: StepState, batch: Batch, unique: dict[str, Unique]) -> Local:
     """Computes losses and gradients of a rank's batch; updates nothing but the newest minute."""
     state.newest_minute.assign(tf.maximum(state.newest_minute, newest_minute(state, batch)))
-    with tf.name_scope("dense"), fused.in_training():
+    # The owners of the rows wait for the gradient of the first layer's inputs: it travels meanwhile.
+    with tf.name_scope("dense"), fused.in_training(are_inputs_first=collectives.are_apart()):
         gradients, losses_T = _gradients(state, batch, unique)
     mine = tf.cast(state.ranker.batch_size(batch), tf.float32)
     rows_are_finite = [tf.reduce_all(tf.math.is_finite(of_group)) for of_group in gradients.rows.values()]

@@ -96,19 +96,17 @@ ALWAYS_INLINE inline void mix_gradient_of(mix_gradient_arguments<N> a) {
     N* of_gates = a.of_gates_BTE + b * a.num_tasks * a.num_experts;
     for (int64_t e = 0; e < a.num_experts; ++e) {
       const N* __restrict x = a.experts[e] + b * width;
+      std::fill(sums.begin(), sums.end(), 0.0f);
       for (int64_t t = 0; t < a.num_tasks; ++t) {
         const N* __restrict g = a.gradients[t] + b * width;
         float gate = wide(gates[t * a.num_experts + e]), product = 0.0f;
 #pragma omp simd reduction(+ : product)
-        for (int64_t h = 0; h < width; ++h) product += wide(g[h]) * wide(x[h]);
-        of_gates[t * a.num_experts + e] = narrow<N>(product);
-        if (t == 0) {
-#pragma omp simd
-          for (int64_t h = 0; h < width; ++h) sum[h] = gate * wide(g[h]);
-        } else {
-#pragma omp simd
-          for (int64_t h = 0; h < width; ++h) sum[h] += gate * wide(g[h]);
+        for (int64_t h = 0; h < width; ++h) {
+          float its = wide(g[h]);
+          product += its * wide(x[h]);
+          sum[h] += gate * its;
         }
+        of_gates[t * a.num_experts + e] = narrow<N>(product);
       }
       N* __restrict of_x = a.of_experts[e] + b * width;
 #pragma omp simd

@@ -45,52 +45,31 @@ struct FloatProducts {
   // The gradients that the relus let through, `kept`: [blocks, panels, kBlock, 32], and by them those of x and biases.
   static void inputs_gradient(const Layer& of, const float* const* outputs, const float* const* gradients,
                               const float* const* w, float* of_x_BI, float* kept, float* const* of_biases) {
-    float* packed = pack_transposed(of, w);
-    for (size_t m = 0; m < of.matrices.size(); ++m)
-      std::memset(of_biases[m], 0, of.matrices[m].columns() * sizeof(float));
-    int64_t depth = of.padded_columns(), of_panel = kBlock * kColumns;
-    for (int64_t first = 0; first < of.batch; first += kSubblock) {
-      int64_t end = std::min(of.batch, first + kSubblock);
-      float* block = kept + first / kBlock * kBlock * depth + first % kBlock * kColumns;
-      keep(of, first, end, outputs, gradients, block, of_biases);
-      for (int64_t column = 0; column < of.inputs; column += kColumns) {
-        for (int64_t row = first; row < end; row += kRows) {
-          Sums sums;
-          sums.clear();
-          for (int64_t panel = 0; panel < of.num_panels(); ++panel)
-            add(block + panel * of_panel + (row - first) * kColumns, kColumns, 1,
-                packed + (column / kColumns * depth + panel * kColumns) * kColumns, kColumns, sums);
-          store(sums, of_x_BI + row * of.inputs + column, of.inputs, std::min(kRows, end - row),
-                std::min(kColumns, of.inputs - column));
-        }
-      }
-    }
+    const float* packed = pack_transposed(of, w);
+    of.clear(of_biases);
+    for (int64_t first = 0; first < of.batch; first += kBlock)
+      inputs_of_block(of, first, outputs, gradients, packed, of_x_BI, kept + first * of.padded_columns(), of_biases);
   }
 
   static void weights_gradient(const Layer& of, const float* x_BI, const float* kept, float* const* of_w) {
-    int64_t tiles = rounded_up(of.inputs, kRows) / kRows, of_tile = kRows * kColumns;
-    float* sums_of_all = scratch<float, 2>(of.num_panels() * tiles * of_tile);
-    std::memset(sums_of_all, 0, of.num_panels() * tiles * of_tile * sizeof(float));
+    float* sums = cleared_sums(of);
+    for (int64_t first = 0; first < of.batch; first += kBlock)
+      weights_of_block(of, first, x_BI, kept + first * of.padded_columns(), sums);
+    store_weights(of, sums, of_w);
+  }
+
+  // Both, block by block: what the relus let through stays in the cache.
+  static void gradient(const Layer& of, const float* x_BI, const float* const* outputs, const float* const* gradients,
+                       const float* const* w, float* of_x_BI, float* const* of_w, float* const* of_biases) {
+    const float* packed = pack_transposed(of, w);
+    float* kept = scratch<float, 3>(kBlock * of.padded_columns());
+    float* sums = cleared_sums(of);
+    of.clear(of_biases);
     for (int64_t first = 0; first < of.batch; first += kBlock) {
-      int64_t examples = std::min(of.batch - first, kBlock);
-      float* x = columns(x_BI + first * of.inputs, examples, of.inputs);
-      for (int64_t panel = 0; panel < of.num_panels(); ++panel) {
-        const float* g = kept + first * of.padded_columns() + panel * kBlock * kColumns;
-        for (int64_t tile = 0; tile < tiles; ++tile) {
-          float* own = sums_of_all + (panel * tiles + tile) * of_tile;
-          for (int64_t line = 0; line < of_tile; line += 16) _mm_prefetch(own + line, _MM_HINT_T0);
-          Sums sums;
-          multiply(x + tile * kBlock * kRows, 1, kRows, g, examples, sums);
-          sums.add_to(own);
-        }
-      }
+      inputs_of_block(of, first, outputs, gradients, packed, of_x_BI, kept, of_biases);
+      weights_of_block(of, first, x_BI, kept, sums);
     }
-    for (int64_t number = 0; number < of.num_panels(); ++number) {
-      const Panel& panel = of.panels[number];
-      for (int64_t i = 0; i < of.inputs; ++i)
-        std::memcpy(of_w[panel.matrix] + i * panel.stride + panel.column,
-                    sums_of_all + (number * tiles * kRows + i) * kColumns, panel.used * sizeof(float));
-    }
+    store_weights(of, sums, of_w);
   }
 
  private:
@@ -159,6 +138,57 @@ struct FloatProducts {
       if (r == rows) return;
       _mm512_mask_storeu_ps(to + r * stride, low, sums.of[r][0]);
       _mm512_mask_storeu_ps(to + r * stride + 16, high, sums.of[r][1]);
+    }
+  }
+
+  static void inputs_of_block(const Layer& of, int64_t begin, const float* const* outputs,
+                              const float* const* gradients, const float* packed, float* of_x_BI, float* kept,
+                              float* const* of_biases) {
+    int64_t depth = of.padded_columns(), of_panel = kBlock * kColumns;
+    for (int64_t first = begin; first < std::min(of.batch, begin + kBlock); first += kSubblock) {
+      int64_t end = std::min(of.batch, first + kSubblock);
+      float* block = kept + (first - begin) * kColumns;
+      keep(of, first, end, outputs, gradients, block, of_biases);
+      for (int64_t column = 0; column < of.inputs; column += kColumns) {
+        for (int64_t row = first; row < end; row += kRows) {
+          Sums sums;
+          sums.clear();
+          for (int64_t panel = 0; panel < of.num_panels(); ++panel)
+            add(block + panel * of_panel + (row - first) * kColumns, kColumns, 1,
+                packed + (column / kColumns * depth + panel * kColumns) * kColumns, kColumns, sums);
+          store(sums, of_x_BI + row * of.inputs + column, of.inputs, std::min(kRows, end - row),
+                std::min(kColumns, of.inputs - column));
+        }
+      }
+    }
+  }
+
+  // Sums of the weights' gradient: [panels, tiles of inputs, 14, 32].
+  static float* cleared_sums(const Layer& of) {
+    int64_t size = of.padded_columns() * rounded_up(of.inputs, kRows);
+    float* sums = scratch<float, 2>(size);
+    std::memset(sums, 0, size * sizeof(float));
+    return sums;
+  }
+
+  static void weights_of_block(const Layer& of, int64_t first, const float* x_BI, const float* kept, float* sums) {
+    int64_t examples = std::min(of.batch - first, kBlock);
+    const float* x = columns(x_BI + first * of.inputs, examples, of.inputs);
+    for (int64_t panel = 0; panel < of.num_panels(); ++panel)
+      for (int64_t i = 0; i < of.inputs; i += kRows, sums += kRows * kColumns) {
+        for (int64_t line = 0; line < kRows * kColumns; line += 16) _mm_prefetch(sums + line, _MM_HINT_T0);
+        Sums more;
+        multiply(x + i * kBlock, 1, kRows, kept + panel * kBlock * kColumns, examples, more);
+        more.add_to(sums);
+      }
+  }
+
+  static void store_weights(const Layer& of, const float* sums, float* const* of_w) {
+    for (const Panel& panel : of.panels) {
+      for (int64_t i = 0; i < of.inputs; ++i)
+        std::memcpy(of_w[panel.matrix] + i * panel.stride + panel.column, sums + i * kColumns,
+                    panel.used * sizeof(float));
+      sums += rounded_up(of.inputs, kRows) * kColumns;
     }
   }
 

@@ -60,51 +60,33 @@ struct HalfProducts {
   static void inputs_gradient(const Layer& of, const Half* const* outputs, const Half* const* gradients,
                               const Half* const* w, Half* of_x_BI, Half* kept, float* const* of_biases) {
     Tiles tiles;
-    // A row is longer than its numbers: rows a power of two apart would share a few places of the cache.
-    int64_t depth = of.padded_columns(), stride = depth + kColumns;
-    Half* packed = pack_transposed(of, w);
-    Half* rows_of_kept = scratch<Half, 1>(kSubblock * stride);
-    for (size_t m = 0; m < of.matrices.size(); ++m)
-      std::memset(of_biases[m], 0, of.matrices[m].columns() * sizeof(float));
-    for (int64_t first = 0; first < of.batch; first += kSubblock) {
-      int64_t end = std::min(of.batch, first + kSubblock);
-      Half* block = kept + first / kBlock * kBlock * depth + first % kBlock * kColumns;
-      keep(of, first, end, outputs, gradients, rows_of_kept, stride, block, of_biases);
-      for (int64_t column = 0; column < of.inputs; column += kColumns) {
-        for (int64_t row = first; row < end; row += kRows) {
-          alignas(64) float sums[kRows][kColumns];
-          multiply({rows_of_kept + (row - first) * stride, stride, 16 * stride, 32}, packed + column * depth, depth,
-                   &sums[0][0], false);
-          for (int64_t r = 0; r < std::min(kRows, end - row); ++r)
-            store(_mm512_load_ps(sums[r]), _mm512_load_ps(sums[r] + 16), of_x_BI + (row + r) * of.inputs + column,
-                  std::min(kColumns, of.inputs - column));
-        }
-      }
-    }
+    const Half* packed = pack_transposed(of, w);
+    of.clear(of_biases);
+    for (int64_t first = 0; first < of.batch; first += kBlock)
+      inputs_of_block(of, first, outputs, gradients, packed, of_x_BI, kept + first * of.padded_columns(), of_biases);
   }
 
   static void weights_gradient(const Layer& of, const Half* x_BI, const Half* kept, Half* const* of_w) {
     Tiles tiles;
-    int64_t inputs = rounded_up(of.inputs, kRows), of_tile = kRows * kColumns, of_panel = inputs * kColumns;
-    float* sums = scratch<float, 2>(of.num_panels() * of_panel);
-    Half* columns = scratch<Half, 3>(inputs * kBlock);
-    std::memset(sums, 0, of.num_panels() * of_panel * sizeof(float));
+    float* sums = cleared_sums(of);
+    for (int64_t first = 0; first < of.batch; first += kBlock)
+      weights_of_block(of, first, x_BI, kept + first * of.padded_columns(), sums);
+    store_weights(of, sums, of_w);
+  }
+
+  // As in `FloatProducts`.
+  static void gradient(const Layer& of, const Half* x_BI, const Half* const* outputs, const Half* const* gradients,
+                       const Half* const* w, Half* of_x_BI, Half* const* of_w, float* const* of_biases) {
+    Tiles tiles;
+    const Half* packed = pack_transposed(of, w);
+    Half* kept = scratch<Half, 2>(kBlock * of.padded_columns());
+    float* sums = cleared_sums(of);
+    of.clear(of_biases);
     for (int64_t first = 0; first < of.batch; first += kBlock) {
-      int64_t examples = rounded_up(std::min(of.batch - first, kBlock), kRows);
-      fill_columns(of, x_BI, first, examples, columns);
-      for (int64_t panel = 0; panel < of.num_panels(); ++panel) {
-        const Half* g = kept + first * of.padded_columns() + panel * kBlock * kColumns;
-        for (int64_t input = 0; input < inputs; input += kRows)
-          multiply({columns + input * kBlock, 32, 16 * kBlock, 16 * 32}, g, examples,
-                   sums + panel * of_panel + input / kRows * of_tile, true);
-      }
+      inputs_of_block(of, first, outputs, gradients, packed, of_x_BI, kept, of_biases);
+      weights_of_block(of, first, x_BI, kept, sums);
     }
-    for (const Panel& panel : of.panels) {
-      for (int64_t i = 0; i < of.inputs; ++i)
-        store(_mm512_load_ps(sums + i * kColumns), _mm512_load_ps(sums + i * kColumns + 16),
-              of_w[panel.matrix] + i * panel.stride + panel.column, panel.used);
-      sums += of_panel;
-    }
+    store_weights(of, sums, of_w);
   }
 
  private:
@@ -176,6 +158,53 @@ struct HalfProducts {
 
   static __m512i pairs(__m256i even, __m256i odd) {
     return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+  }
+
+  static void inputs_of_block(const Layer& of, int64_t begin, const Half* const* outputs, const Half* const* gradients,
+                              const Half* packed, Half* of_x_BI, Half* kept, float* const* of_biases) {
+    // A row is longer than its numbers: rows a power of two apart would share a few places of the cache.
+    int64_t depth = of.padded_columns(), stride = depth + kColumns;
+    Half* rows = scratch<Half, 1>(kSubblock * stride);
+    for (int64_t first = begin; first < std::min(of.batch, begin + kBlock); first += kSubblock) {
+      int64_t end = std::min(of.batch, first + kSubblock);
+      keep(of, first, end, outputs, gradients, rows, stride, kept + (first - begin) * kColumns, of_biases);
+      for (int64_t column = 0; column < of.inputs; column += kColumns) {
+        for (int64_t row = first; row < end; row += kRows) {
+          alignas(64) float sums[kRows][kColumns];
+          multiply({rows + (row - first) * stride, stride, 16 * stride, 32}, packed + column * depth, depth,
+                   &sums[0][0], false);
+          for (int64_t r = 0; r < std::min(kRows, end - row); ++r)
+            store(_mm512_load_ps(sums[r]), _mm512_load_ps(sums[r] + 16), of_x_BI + (row + r) * of.inputs + column,
+                  std::min(kColumns, of.inputs - column));
+        }
+      }
+    }
+  }
+
+  // Sums of the weights' gradient: [panels, tiles of inputs, 32, 32].
+  static float* cleared_sums(const Layer& of) {
+    int64_t size = of.padded_columns() * rounded_up(of.inputs, kRows);
+    float* sums = scratch<float, 2>(size);
+    std::memset(sums, 0, size * sizeof(float));
+    return sums;
+  }
+
+  static void weights_of_block(const Layer& of, int64_t first, const Half* x_BI, const Half* kept, float* sums) {
+    int64_t examples = rounded_up(std::min(of.batch - first, kBlock), kRows);
+    const Half* columns = columns_of(of, x_BI, first, examples);
+    for (int64_t panel = 0; panel < of.num_panels(); ++panel)
+      for (int64_t i = 0; i < of.inputs; i += kRows, sums += kRows * kColumns)
+        multiply({columns + i * kBlock, 32, 16 * kBlock, 16 * 32}, kept + panel * kBlock * kColumns, examples, sums,
+                 true);
+  }
+
+  static void store_weights(const Layer& of, const float* sums, Half* const* of_w) {
+    for (const Panel& panel : of.panels) {
+      for (int64_t i = 0; i < of.inputs; ++i)
+        store(_mm512_load_ps(sums + i * kColumns), _mm512_load_ps(sums + i * kColumns + 16),
+              of_w[panel.matrix] + i * panel.stride + panel.column, panel.used);
+      sums += rounded_up(of.inputs, kRows) * kColumns;
+    }
   }
 
   // As in `FloatProducts`: as rows, as pairs of rows, and summed.
@@ -254,9 +283,10 @@ struct HalfProducts {
   }
 
   // Some examples of x transposed: [inputs / 16, kBlock / 32, 16, 32]; those beyond the batch or the inputs are 0.
-  static void fill_columns(const Layer& of, const Half* x_BI, int64_t first, int64_t examples, Half* columns) {
-    for (int64_t i = 0; i < rounded_up(of.inputs, kRows); i += 16)
-      for (int64_t b = first; b < first + examples; b += 32) {
+  static const Half* columns_of(const Layer& of, const Half* x_BI, int64_t first, int64_t examples) {
+    Half* columns = scratch<Half, 3>(rounded_up(of.inputs, kRows) * kBlock);
+    for (int64_t b = first; b < first + examples; b += 32)
+      for (int64_t i = 0; i < rounded_up(of.inputs, kRows); i += 16) {
         __mmask16 used = static_cast<__mmask16>(mask(of.inputs - i));
         auto row = [&](int64_t at) {
           return _mm256_maskz_loadu_epi16(at < of.batch ? used : 0, x_BI + at * of.inputs + i);
@@ -267,6 +297,7 @@ struct HalfProducts {
         Half* to = columns + i * kBlock + (b - first) * 16;
         for (int64_t r = 0; r < 16; ++r) _mm512_store_si512(to + r * 32, rows[r]);
       }
+    return columns;
   }
 
   static const Half* whole_rows(const Half* x, int64_t rows, int64_t inputs) {

@@ -76,6 +76,26 @@ void weights_gradient(void* state, Call& call) {
   Products<N>::weights_gradient(of, x.data<N>(), kept.data<N>(), pointers<N>(of_w).data());
 }
 
+template <typename N>
+void gradient(void* state, Call& call) {
+  auto& [matrices, num_outputs] = *static_cast<Shape*>(state);
+  int num_matrices = static_cast<int>(matrices.size()), count = static_cast<int>(num_outputs);
+  Tensor x = call.input(0);
+  std::vector<Tensor> results = inputs(call, 1, count), gradients = inputs(call, 1 + count, count),
+                      w = inputs(call, 1 + 2 * count, num_matrices), of_w, of_biases;
+  if (!call.ok()) return;
+  Layer of(x.dim(0), x.dim(1), matrices);
+  Tensor of_x = call.output(0, kType<N>, {of.batch, of.inputs});
+  for (int m = 0; m < num_matrices && call.ok(); ++m) {
+    of_w.push_back(call.output(1 + m, kType<N>, {of.inputs, matrices[m].columns()}));
+    of_biases.push_back(call.output(1 + num_matrices + m, TF_FLOAT, {matrices[m].columns()}));
+  }
+  if (!call.ok()) return;
+  Products<N>::gradient(of, x.data<N>(), pointers<N>(results).data(), pointers<N>(gradients).data(),
+                        pointers<N>(w).data(), of_x.data<N>(), pointers<N>(of_w).data(),
+                        pointers<float>(of_biases).data());
+}
+
 // Numbers, and the attributes that `shape` reads; M matrices, OUTPUTS networks.
 Operation& layer_attributes(Operation& operation) {
   return operation.attribute(NUMBERS).attribute("M: int >= 1").attribute("OUTPUTS: int >= 1")
@@ -86,6 +106,10 @@ Operation& layer_attributes(Operation& operation) {
     layer_attributes(Operation("SangamLayer").input("x: N").input("w: M * N").input("biases: M * N")
                          .output("outputs: OUTPUTS * N"))
         .kernel(shape, either<forward<float>, forward<Half>>, destroy_shape) &&
+    layer_attributes(Operation("SangamLayerGradient").input("x: N").input("outputs: OUTPUTS * N")
+                         .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("of_w: M * N")
+                         .output("of_biases: M * float"))
+        .kernel(shape, either<gradient<float>, gradient<Half>>, destroy_shape) &&
     layer_attributes(Operation("SangamLayerInputsGradient").input("outputs: OUTPUTS * N")
                          .input("gradients: OUTPUTS * N").input("w: M * N").output("of_x: N").output("kept: N")
                          .output("of_biases: M * float"))

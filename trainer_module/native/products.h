@@ -67,6 +67,9 @@ struct Layer {
     }
   }
 
+  void clear(float* const* of_biases) const {
+    for (size_t m = 0; m < matrices.size(); ++m) std::memset(of_biases[m], 0, matrices[m].columns() * sizeof(float));
+  }
   int64_t num_panels() const { return static_cast<int64_t>(panels.size()); }
   int64_t padded_columns() const { return num_panels() * kColumns; }
 };

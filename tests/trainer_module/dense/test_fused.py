@@ -65,8 +65,12 @@ def of_layers(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
+@pytest.mark.parametrize("are_inputs_first", [False, True], ids=["gradients together", "inputs' gradient first"])
 @pytest.mark.parametrize("sizes", _SIZES.values(), ids=_SIZES)
-def test_a_layer_equals_products_biases_and_relus_of_each_network(sizes: tuple[int, ...], of_layers: Any) -> None:
+def test_a_layer_equals_products_biases_and_relus_of_each_network(
+    sizes: tuple[int, ...], are_inputs_first: bool, of_layers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainer_module.dense import fused
     from trainer_module.dense.fused import Networks, layer
 
     batch, inputs, networks, width = sizes
@@ -87,7 +91,10 @@ def test_a_layer_equals_products_biases_and_relus_of_each_network(sizes: tuple[i
         experts, gates_of_all = layer(x, parts)
         return [*experts, *gates_of_all]
 
-    _close(_with_gradients(in_one_pass, arguments), _with_gradients(plain, [_exact(each) for each in arguments]))
+    monkeypatch.setattr(fused, "is_possible", lambda: True)
+    with fused.in_training(are_inputs_first=are_inputs_first):
+        found = _with_gradients(in_one_pass, arguments)
+    _close(found, _with_gradients(plain, [_exact(each) for each in arguments]))
 
 
 def test_a_layer_keeps_a_nan(of_layers: Any) -> None:
