@@ -210,18 +210,34 @@ def piecewise_linear(numbers_NB: tf.Tensor, w_NTD: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(call(w_NTD), [count, None, dim])
 
 
+def read_rows(rows: tf.Variable, numbers: tf.Tensor, columns: int) -> tf.Tensor:
+    """Returns the first columns of rows by number: [n] int64 to [n, columns]."""
+    part = operations().sangam_read_rows(rows.handle, numbers, COLUMNS=columns)
+    return tf.ensure_shape(part, [None, columns])
+
+
 def adam_rows(
-    rows: tf.Tensor, gradients: tf.Tensor, corrected: tf.Tensor, betas: tuple[float, float], epsilon: float
-) -> tf.Tensor:
-    """Returns [w | m | v] after Adam: [n, 3 dim].
+    rows: tf.Variable,
+    numbers: tf.Tensor,
+    gradients: tf.Tensor,
+    corrected: tf.Tensor,
+    betas: tuple[float, float],
+    epsilon: float,
+    seen: tuple[tf.Tensor, tf.Tensor] | None = None,
+) -> tf.Operation:
+    """Updates rows where they lie by Adam, and their books.
 
     Args:
-        rows: [n, at least 3 dim], [w | m | v | anything].
+        rows: [any, at least 3 dim], [w | m | v | books].
+        numbers: [n] int64, each once but 0.
         gradients: [n, dim].
         corrected: rate times the correction of the step, see `embedding.row_optimizers.adam`.
         betas: decays.
         epsilon: of the denominator.
+        seen: minutes of the newest event and occurrences of each row, [n] int32, see `embedding.bookkeeping`; None
+            where rows have no books.
     """
     beta1, beta2 = betas
-    numbers = tf.stack([tf.cast(corrected, tf.float32), beta1, 1.0 - beta1, beta2, 1.0 - beta2, epsilon])
-    return tf.ensure_shape(operations().sangam_adam_rows(rows, gradients, numbers), [None, 3 * gradients.shape[1]])
+    settings = tf.stack([tf.cast(corrected, tf.float32), beta1, 1.0 - beta1, beta2, 1.0 - beta2, epsilon])
+    newest, occurrences = seen or (tf.zeros([0], tf.int32), tf.zeros([0], tf.int32))
+    return operations().sangam_adam_rows(rows.handle, numbers, gradients, settings, newest, occurrences)

@@ -139,13 +139,28 @@ class AdamUpdate:
         rate = context.factor * self._rate(keys)
         return adam(w, m, v, g, context.step, rate=rate, betas=betas, epsilon=self._epsilon(keys))
 
-    def of_rows(self, rows: tf.Tensor, g: tf.Tensor, context: StepContext) -> tf.Tensor | None:
-        """Returns [w | m | v] of whole rows by one operation; None where their tables have different settings."""
+    @property
+    def is_in_place(self) -> bool:
+        """Whether rows can be updated where they lie: on one thread, and where all their tables have one setting."""
+        settings = (self._rate, self._beta1, self._beta2, self._epsilon)
+        return fused.is_possible() and all(each.same is not None for each in settings)
+
+    def apply(
+        self,
+        rows: tf.Variable,
+        numbers: tf.Tensor,
+        g: tf.Tensor,
+        seen: tuple[tf.Tensor, tf.Tensor] | None,
+        context: StepContext,
+    ) -> tf.Operation:
+        """Updates rows where they lie, see `fused.adam_rows`."""
         rate, beta1, beta2, epsilon = (each.same for each in (self._rate, self._beta1, self._beta2, self._epsilon))
-        if rate is None or beta1 is None or beta2 is None or epsilon is None:
-            return None
+        assert rate is not None
+        assert beta1 is not None
+        assert beta2 is not None
+        assert epsilon is not None
         corrected = adam_rate(context.step, rate=context.factor * rate, betas=(beta1, beta2))
-        return fused.adam_rows(rows, g, corrected, (beta1, beta2), epsilon)
+        return fused.adam_rows(rows, numbers, g, corrected, (beta1, beta2), epsilon, seen)
 
 
 def adam(
@@ -243,18 +258,6 @@ class DecayedUpdate:
 
 def _hyperparameter(group: Group, name: str) -> PerTable:
     return PerTable(group.tags, lambda table: getattr(group.optimizers[table], name))
-
-
-def moved_at_once(update: RowUpdate, rows: tf.Tensor, g: tf.Tensor, context: StepContext) -> tf.Tensor | None:
-    """Returns what the update makes of whole rows, [n, dim + slot floats], by one operation; None where there is none.
-
-    Args:
-        update: of the rows.
-        rows: [n, at least dim + slot floats].
-        g: [n, dim].
-        context: see `RowUpdate`.
-    """
-    return update.of_rows(rows, g, context) if isinstance(update, AdamUpdate) and fused.is_possible() else None
 
 
 def row_update(group: Group) -> RowUpdate:

@@ -14,12 +14,13 @@ import tensorflow_recommenders_addons.dynamic_embedding as de
 from numpy.typing import NDArray
 
 from schemas.derived.groups import Group
+from trainer_module.dense import fused
 from trainer_module.embedding.admission import AdmissionPolicy
 from trainer_module.embedding.bookkeeping import merged_books, new_books
 from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.removed_keys import RemovedKeys
-from trainer_module.embedding.row_optimizers import StepContext, moved_at_once, row_update
+from trainer_module.embedding.row_optimizers import AdamUpdate, StepContext, row_update
 from trainer_module.snapshot import KeysAndRows
 from trainer_module.transforms.keys import NO_ID, tags_of
 
@@ -63,6 +64,7 @@ class RowStore(tf.Module):
         self.seed = seed
         self.admission = AdmissionPolicy(group, seed=seed)
         self._update = row_update(group)
+        self._in_place = self._update if isinstance(self._update, AdamUpdate) and self._update.is_in_place else None
         self._default = PerTable(group.tags, lambda table: group.tables[table].default_value)
         self._l2 = PerTable(group.tags, lambda table: group.tables[table].l2)
         num_tags = max(group.tags.values()) + 1
@@ -200,12 +202,14 @@ class RowStore(tf.Module):
         return tf.cond(needed > capacity, grow, lambda: tf.constant(False))
 
     def read(self, numbers: tf.Tensor) -> tf.Tensor:
-        """Returns whole rows by number: [n] int64 to [n, width]."""
+        """Returns what `embeddings` and `apply` take of rows by number: [n] int64 to [n, dim], or whole [n, width]."""
+        if self._in_place is not None:
+            return fused.read_rows(self.rows, numbers, self.group.dim)
         return tf.gather(self.rows, numbers)
 
     def embeddings(self, keys: tf.Tensor, numbers: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        """Returns the embeddings of rows, their table's default for keys without one: [n, width] to [n, dim]."""
-        w = rows[:, : self.group.dim]
+        """Returns the embeddings of rows that `read` gave, their table's default for keys without one: [n, dim]."""
+        w = rows if rows.shape[1] == self.group.dim else rows[:, : self.group.dim]
         if self._default.same == 0.0:
             return w
         no_row = tf.equal(numbers, 0) & tf.not_equal(keys, NO_ID)
@@ -225,7 +229,7 @@ class RowStore(tf.Module):
         Args:
             keys: [n] int64, each once.
             numbers: [n] int64, as `find_or_make` gave them.
-            rows: [n, width], as `read` gave them.
+            rows: as `read` gave them.
             gradients: [n, dim].
             observed: [n]; needed where the group tracks usage.
             context: the step under way.
@@ -234,16 +238,18 @@ class RowStore(tf.Module):
         w, kept = rows[:, :dim], rows[:, dim : dim + slots]
         if self._l2.same != 0.0:
             gradients += self._l2(keys) * w
-        moved = moved_at_once(self._update, rows, gradients, context)
-        parts = [moved] if moved is not None else list(self._update(keys, w, kept, gradients, context))
+        seen = None
         if self.group.tracks_usage:
             assert observed is not None
-            parts.append(merged_books(rows[:, dim + slots :], observed.newest, observed.occurrences))
-        new_rows = tf.concat(parts, 1) if len(parts) > 1 else parts[0]
-        writes = [
-            self.rows.scatter_update(tf.IndexedSlices(new_rows, numbers)),
-            *self.mark(numbers, True),
-        ]
+            seen = (observed.newest, observed.occurrences)
+        if self._in_place is not None:
+            write = self._in_place.apply(self.rows, numbers, gradients, seen, context)
+        else:
+            parts = list(self._update(keys, w, kept, gradients, context))
+            if seen is not None:
+                parts.append(merged_books(rows[:, dim + slots :], *seen))
+            write = self.rows.scatter_update(tf.IndexedSlices(tf.concat(parts, 1), numbers))
+        writes = [write, *self.mark(numbers, True)]
         with tf.control_dependencies(writes):
             self._clear_row_of_no_key()
 

@@ -209,37 +209,6 @@ void piecewise_gradient_kernel(void* state, TF_OpKernelContext* context) {
   piecewise_gradient(numbers.data<float>(), g.data<float>(), of_w.data<float>(), count, batch, bins, dim);
 }
 
-// The formula, and the order of its operations, of `embedding.row_optimizers.adam`; rows are [w | m | v | anything].
-FOR_EACH_PROCESSOR
-void adam(const float* rows, const float* gradients, float* moved, int64_t count, int64_t width, int64_t dim,
-          const float* numbers) {
-  auto [corrected, beta1, rest1, beta2, rest2, epsilon] = *reinterpret_cast<const float(*)[6]>(numbers);
-  for (int64_t row = 0; row < count; ++row) {
-    const float* __restrict w = rows + row * width;
-    const float* __restrict g = gradients + row * dim;
-    float* __restrict to = moved + row * 3 * dim;
-#pragma omp simd
-    for (int64_t d = 0; d < dim; ++d) {
-      float m = beta1 * w[dim + d] + rest1 * g[d];
-      float v = beta2 * w[2 * dim + d] + rest2 * (g[d] * g[d]);
-      to[d] = w[d] - corrected * m / (__builtin_sqrtf(v) + epsilon);
-      to[dim + d] = m;
-      to[2 * dim + d] = v;
-    }
-  }
-}
-
-void adam_kernel(void*, TF_OpKernelContext* context) {
-  Call call(context);
-  Tensor rows = call.input(0), gradients = call.input(1), numbers = call.input(2);
-  if (!call.ok()) return;
-  int64_t count = rows.dim(0), dim = gradients.dim(1);
-  Tensor moved = call.output(0, TF_FLOAT, {count, 3 * dim});
-  if (!call.ok()) return;
-  adam(rows.data<float>(), gradients.data<float>(), moved.data<float>(), count, rows.dim(1), dim,
-       numbers.data<float>());
-}
-
 [[maybe_unused]] const bool registered =
     Operation("SangamMix").input("gates: N").input("experts: E * N").output("mixed: TASKS * N").attribute(NUMBERS)
         .attribute("E: int >= 1").attribute("TASKS: int >= 1")
@@ -251,9 +220,7 @@ void adam_kernel(void*, TF_OpKernelContext* context) {
     Operation("SangamPiecewise").input("numbers: float").input("w: float").output("vectors: float")
         .kernel(no_state, piecewise_kernel, none_to_destroy) &&
     Operation("SangamPiecewiseGradient").input("numbers: float").input("gradients: float").output("of_w: float")
-        .attribute("BINS: int >= 1").kernel(bins, piecewise_gradient_kernel, destroy_bins) &&
-    Operation("SangamAdamRows").input("rows: float").input("gradients: float").input("numbers: float")
-        .output("moved: float").kernel(no_state, adam_kernel, none_to_destroy);
+        .attribute("BINS: int >= 1").kernel(bins, piecewise_gradient_kernel, destroy_bins);
 
 }  // namespace
 }  // namespace sangam

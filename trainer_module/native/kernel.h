@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tensorflow/c/kernels.h"
+#include "tensorflow/c/kernels_experimental.h"
 #include "tensorflow/c/ops.h"
 #include "tensorflow/c/tf_status.h"
 #include "tensorflow/c/tf_tensor.h"
@@ -78,6 +79,20 @@ class Call {
   Tensor input(int index) {
     TF_Tensor* tensor = nullptr;
     TF_GetInput(context_, index, &tensor, status_.status);
+    return Tensor(tensor);
+  }
+
+  // The value of the variable that is the first input, to be read or changed in part, as by TensorFlow's own scatter.
+  Tensor variable() {
+    TF_Tensor* tensor = nullptr;
+    TF_GetInputTensorFromVariable(
+        context_, 0, /*lock_held=*/false, /*isVariantType=*/false, /*sparse=*/true,
+        [](TF_OpKernelContext*, TF_Tensor* from, TF_Tensor* to) {  // Where a reader still holds the value.
+          std::memcpy(TF_TensorData(to), TF_TensorData(from), TF_TensorByteSize(from));
+          TF_DeleteTensor(from);
+          TF_DeleteTensor(to);
+        },
+        &tensor, status_.status);
     return Tensor(tensor);
   }
 

@@ -18,7 +18,7 @@ from typing import Any
 from schemas.errors import UserError
 
 _FOLDER = Path(__file__).parent
-_SOURCES = ("dense.cc", "inputs.cc", "layers.cc", "shared_memory.cc")
+_SOURCES = ("dense.cc", "inputs.cc", "layers.cc", "rows.cc", "shared_memory.cc")
 _HEADERS = ("kernel.h", "products.h", "float_products.h", "half_products.h", "transpose.h")
 _OPTIONS = (
     *("-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"),

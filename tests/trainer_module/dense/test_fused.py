@@ -173,17 +173,39 @@ def test_sums_of_bins_equal_the_product_of_shares_inside_on_the_edges_and_beyond
 
 
 @pytest.mark.parametrize("more", [0, 2], ids=["rows of Adam alone", "rows with books"])
-def test_adam_of_rows_is_the_formula_of_all_optimizers_bit_by_bit(more: int) -> None:
-    from trainer_module.dense.fused import adam_rows
+def test_adam_of_rows_where_they_lie_is_the_formula_of_all_optimizers_bit_by_bit(more: int) -> None:
+    from trainer_module.dense.fused import adam_rows, read_rows
+    from trainer_module.embedding.bookkeeping import merged_books
     from trainer_module.embedding.row_optimizers import adam, adam_rate
 
-    rows, g, step = _random(B, 3 * H + more), _random(B, H), tf.constant(7, tf.int64)
-    rows = tf.concat([rows[:, : 2 * H], tf.square(rows[:, 2 * H :])], 1)
-    w, m, v = rows[:, :H], rows[:, H : 2 * H], rows[:, 2 * H : 3 * H]
+    rows, step = _random(2 * B, 3 * H + more), tf.constant(7, tf.int64)
+    rows = tf.concat([rows[:, : 2 * H], tf.square(rows[:, 2 * H : 3 * H]), tf.zeros([2 * B, more])], 1)
+    numbers, g = tf.constant(np.random.default_rng(3).permutation(2 * B)[:B]), _random(B, H)
+    newest, occurrences = (tf.range(first, first + B) for first in (5, 1))
+    variable = tf.Variable(rows)
+    np.testing.assert_array_equal(read_rows(variable, numbers, H), tf.gather(rows, numbers)[:, :H])
+    w, m, v, books = tf.split(tf.gather(rows, numbers), [H, H, H, more], axis=1)
     settings: Any = {"rate": 0.01, "betas": (0.9, 0.999)}
-    expected = tf.concat(adam(w, m, v, g, step, **settings, epsilon=1e-7), 1)
-    found = adam_rows(rows, g, adam_rate(step, **settings), settings["betas"], 1e-7)
-    np.testing.assert_array_equal(found, expected)
+    parts = list(adam(w, m, v, g, step, **settings, epsilon=1e-7))
+    parts += [merged_books(books, newest, occurrences)] if more else []
+    expected = tf.tensor_scatter_nd_update(rows, numbers[:, None], tf.concat(parts, 1))
+    held = variable.read_value()  # Whoever has read the variable keeps what was read.
+    seen = (newest, occurrences) if more else None
+    adam_rows(variable, numbers, g, adam_rate(step, **settings), settings["betas"], 1e-7, seen)
+    np.testing.assert_array_equal(variable, expected)
+    np.testing.assert_array_equal(held, rows)
+
+
+@pytest.mark.parametrize("numbers", [[0, 5], [-1, 0]], ids=["beyond the rows", "negative"])
+def test_a_number_that_no_row_has_fails_the_step_and_changes_nothing(numbers: list[int]) -> None:
+    from trainer_module.dense.fused import adam_rows, read_rows
+
+    rows = tf.Variable(tf.ones([5, 3]))
+    wrong, g = tf.constant(numbers, tf.int64), tf.ones([2, 1])
+    for call in (lambda: read_rows(rows, wrong, 1), lambda: adam_rows(rows, wrong, g, 0.1, (0.9, 0.99), 1e-7)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"numbers are not all in \[0, 5\)"):
+            call()
+    np.testing.assert_array_equal(rows, tf.ones([5, 3]))
 
 
 @pytest.mark.parametrize("kind", ["mmoe", "ple"])

@@ -1,0 +1,109 @@
+// Rows by number in a variable: read in part, and updated where they lie. They are anywhere in memory, so those that come
+// next are fetched while one is computed.
+#include <algorithm>
+
+#include "trainer_module/native/kernel.h"
+
+namespace sangam {
+namespace {
+
+constexpr int64_t kAhead = 8;  // Rows.
+constexpr int64_t kLine = 16;  // Floats of a line of memory.
+
+// Whether all numbers are of rows; else the step fails.
+bool are_rows(Call& call, const Tensor& rows, const Tensor& numbers) {
+  const auto *begin = numbers.data<int64_t>(), *end = begin + numbers.size();
+  int64_t count = rows.dim(0);
+  if (std::all_of(begin, end, [count](int64_t number) { return number >= 0 && number < count; })) return true;
+  call.fail(TF_INVALID_ARGUMENT, "rows: numbers are not all in [0, " + std::to_string(count) + ")");
+  return false;
+}
+
+ALWAYS_INLINE inline void fetch(const float* row, int64_t floats) {
+  for (int64_t at = 0; at < floats; at += kLine) __builtin_prefetch(row + at);
+  __builtin_prefetch(row + floats - 1);
+}
+
+FOR_EACH_PROCESSOR
+void read(const float* rows, int64_t width, const int64_t* numbers, int64_t count, float* out, int64_t columns) {
+  for (int64_t n = 0; n < count; ++n) {
+    if (n + kAhead < count) fetch(rows + numbers[n + kAhead] * width, columns);
+    const float* __restrict from = rows + numbers[n] * width;
+    float* __restrict to = out + n * columns;
+#pragma omp simd
+    for (int64_t c = 0; c < columns; ++c) to[c] = from[c];
+  }
+}
+
+struct Columns {
+  int32_t columns;
+};
+
+void* columns(TF_OpKernelConstruction* construction) {
+  return new Columns{int_attribute(construction, "COLUMNS")};
+}
+
+void destroy_columns(void* state) { delete static_cast<Columns*>(state); }
+
+void read_kernel(void* state, TF_OpKernelContext* context) {
+  Call call(context);
+  int64_t columns = static_cast<Columns*>(state)->columns;
+  Tensor numbers = call.input(1), rows = call.variable();
+  if (!call.ok() || !are_rows(call, rows, numbers)) return;
+  Tensor out = call.output(0, TF_FLOAT, {numbers.size(), columns});
+  if (!call.ok()) return;
+  read(rows.data<float>(), rows.dim(1), numbers.data<int64_t>(), numbers.size(), out.data<float>(), columns);
+}
+
+// What a step has seen of each row's id, merged into the row's books as `embedding.bookkeeping.merged_books` does it; null
+// where rows have none.
+struct Seen {
+  const int32_t *newest, *occurrences;
+};
+
+// The formula, and the order of its operations, of `embedding.row_optimizers.adam`; rows are [w | m | v | books].
+FOR_EACH_PROCESSOR
+void adam(float* rows, int64_t width, const int64_t* numbers, int64_t count, const float* gradients, int64_t dim,
+          const float* settings, Seen seen) {
+  auto [corrected, beta1, rest1, beta2, rest2, epsilon] = *reinterpret_cast<const float(*)[6]>(settings);
+  for (int64_t n = 0; n < count; ++n) {
+    if (n + kAhead < count) fetch(rows + numbers[n + kAhead] * width, width);
+    float* __restrict w = rows + numbers[n] * width;
+    const float* __restrict g = gradients + n * dim;
+#pragma omp simd
+    for (int64_t d = 0; d < dim; ++d) {
+      float m = beta1 * w[dim + d] + rest1 * g[d];
+      float v = beta2 * w[2 * dim + d] + rest2 * (g[d] * g[d]);
+      w[d] = w[d] - corrected * m / (__builtin_sqrtf(v) + epsilon);
+      w[dim + d] = m;
+      w[2 * dim + d] = v;
+    }
+    if (seen.newest == nullptr) continue;
+    int32_t books[2];
+    std::memcpy(books, w + 3 * dim, sizeof(books));
+    books[0] = std::max(books[0], seen.newest[n]);
+    books[1] = std::min(books[1], INT32_MAX - seen.occurrences[n]) + seen.occurrences[n];
+    std::memcpy(w + 3 * dim, books, sizeof(books));
+  }
+}
+
+void adam_kernel(void*, TF_OpKernelContext* context) {
+  Call call(context);
+  Tensor numbers = call.input(1), gradients = call.input(2), settings = call.input(3), newest = call.input(4),
+         occurrences = call.input(5), rows = call.variable();
+  if (!call.ok() || !are_rows(call, rows, numbers)) return;
+  Seen seen{nullptr, nullptr};
+  if (newest.size() > 0) seen = {newest.data<int32_t>(), occurrences.data<int32_t>()};
+  adam(rows.data<float>(), rows.dim(1), numbers.data<int64_t>(), numbers.size(), gradients.data<float>(),
+       gradients.dim(1), settings.data<float>(), seen);
+}
+
+[[maybe_unused]] const bool registered =
+    Operation("SangamReadRows").input("rows: resource").input("numbers: int64").output("part: float")
+        .attribute("COLUMNS: int >= 1").stateful().kernel(columns, read_kernel, destroy_columns) &&
+    Operation("SangamAdamRows").input("rows: resource").input("numbers: int64").input("gradients: float")
+        .input("settings: float").input("newest: int32").input("occurrences: int32").stateful()
+        .kernel(no_state, adam_kernel, none_to_destroy);
+
+}  // namespace
+}  // namespace sangam
