@@ -216,6 +216,10 @@ def read_rows(rows: tf.Variable, numbers: tf.Tensor, columns: int) -> tf.Tensor:
     return tf.ensure_shape(part, [None, columns])
 
 
+Seen = tuple[tf.Tensor, tf.Tensor]
+"""Minutes of the newest event and occurrences of each row, [n] int32: see `embedding.bookkeeping`."""
+
+
 def adam_rows(
     rows: tf.Variable,
     numbers: tf.Tensor,
@@ -223,7 +227,7 @@ def adam_rows(
     corrected: tf.Tensor,
     betas: tuple[float, float],
     epsilon: float,
-    seen: tuple[tf.Tensor, tf.Tensor] | None = None,
+    seen: Seen | None = None,
 ) -> tf.Operation:
     """Updates rows where they lie by Adam, and their books.
 
@@ -234,10 +238,20 @@ def adam_rows(
         corrected: rate times the correction of the step, see `embedding.row_optimizers.adam`.
         betas: decays.
         epsilon: of the denominator.
-        seen: minutes of the newest event and occurrences of each row, [n] int32, see `embedding.bookkeeping`; None
-            where rows have no books.
+        seen: None where rows have no books.
     """
     beta1, beta2 = betas
     settings = tf.stack([tf.cast(corrected, tf.float32), beta1, 1.0 - beta1, beta2, 1.0 - beta2, epsilon])
-    newest, occurrences = seen or (tf.zeros([0], tf.int32), tf.zeros([0], tf.int32))
-    return operations().sangam_adam_rows(rows.handle, numbers, gradients, settings, newest, occurrences)
+    return operations().sangam_adam_rows(rows.handle, numbers, gradients, settings, *_or_nothing(seen))
+
+
+def rowwise_adagrad_rows(
+    rows: tf.Variable, numbers: tf.Tensor, gradients: tf.Tensor, rate: tf.Tensor | float, seen: Seen | None = None
+) -> tf.Operation:
+    """Updates rows, [w | a | books], by `embedding.row_optimizers.RowwiseAdagradUpdate`; see `adam_rows`."""
+    settings = tf.reshape(tf.cast(rate, tf.float32), [1])
+    return operations().sangam_rowwise_adagrad_rows(rows.handle, numbers, gradients, settings, *_or_nothing(seen))
+
+
+def _or_nothing(seen: Seen | None) -> Seen:
+    return seen or (tf.zeros([0], tf.int32), tf.zeros([0], tf.int32))

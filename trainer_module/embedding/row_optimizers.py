@@ -4,7 +4,7 @@ Only rows of the batch move ("lazy"): a row's slots do not change while its id i
 number, or [n, 1] where the tables of a group differ.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import tensorflow as tf
 from typing_extensions import assert_never
@@ -49,6 +49,28 @@ class RowUpdate(Protocol):
             slots: [n, slot floats] float32.
             g: [n, dim], duplicates of a key already summed.
             context: the step, and the factor of its learning rates.
+        """
+
+
+@runtime_checkable
+class InPlaceUpdate(Protocol):
+    """An update that can change rows where they lie, and their books, instead of copies that are written back."""
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it can here: on one thread of a CPU, and where all tables of the rows have one setting."""
+
+    def apply(
+        self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, seen: fused.Seen | None, context: StepContext
+    ) -> tf.Operation:
+        """Updates rows.
+
+        Args:
+            rows: [any, width].
+            numbers: [n] int64, each once but 0.
+            g: [n, dim].
+            seen: what a step tells of each row; None where rows have no books.
+            context: see `RowUpdate`.
         """
 
 
@@ -115,6 +137,17 @@ class RowwiseAdagradUpdate:
         accumulator = slots + tf.reduce_mean(tf.square(g), axis=1, keepdims=True)
         return w - context.factor * self._rate(keys) * tf.math.rsqrt(accumulator) * g, accumulator
 
+    @property
+    def is_in_place(self) -> bool:
+        """See `InPlaceUpdate`."""
+        return fused.is_possible() and self._rate.same is not None
+
+    def apply(
+        self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, seen: fused.Seen | None, context: StepContext
+    ) -> tf.Operation:
+        """See `InPlaceUpdate`."""
+        return fused.rowwise_adagrad_rows(rows, numbers, g, context.factor * self._rate.same, seen)
+
 
 class AdamUpdate:
     """See `adam`. The bias correction uses the global step."""
@@ -141,19 +174,14 @@ class AdamUpdate:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether rows can be updated where they lie: on one thread, and where all their tables have one setting."""
+        """See `InPlaceUpdate`."""
         settings = (self._rate, self._beta1, self._beta2, self._epsilon)
         return fused.is_possible() and all(each.same is not None for each in settings)
 
     def apply(
-        self,
-        rows: tf.Variable,
-        numbers: tf.Tensor,
-        g: tf.Tensor,
-        seen: tuple[tf.Tensor, tf.Tensor] | None,
-        context: StepContext,
+        self, rows: tf.Variable, numbers: tf.Tensor, g: tf.Tensor, seen: fused.Seen | None, context: StepContext
     ) -> tf.Operation:
-        """Updates rows where they lie, see `fused.adam_rows`."""
+        """See `InPlaceUpdate`."""
         rate, beta1, beta2, epsilon = (each.same for each in (self._rate, self._beta1, self._beta2, self._epsilon))
         assert rate is not None
         assert beta1 is not None

@@ -20,7 +20,7 @@ from trainer_module.embedding.bookkeeping import merged_books, new_books
 from trainer_module.embedding.hashing import initial_rows
 from trainer_module.embedding.per_table import PerTable
 from trainer_module.embedding.removed_keys import RemovedKeys
-from trainer_module.embedding.row_optimizers import AdamUpdate, StepContext, row_update
+from trainer_module.embedding.row_optimizers import InPlaceUpdate, StepContext, row_update
 from trainer_module.snapshot import KeysAndRows
 from trainer_module.transforms.keys import NO_ID, tags_of
 
@@ -64,7 +64,7 @@ class RowStore(tf.Module):
         self.seed = seed
         self.admission = AdmissionPolicy(group, seed=seed)
         self._update = row_update(group)
-        self._in_place = self._update if isinstance(self._update, AdamUpdate) and self._update.is_in_place else None
+        self._in_place = self._update if isinstance(self._update, InPlaceUpdate) and self._update.is_in_place else None
         self._default = PerTable(group.tags, lambda table: group.tables[table].default_value)
         self._l2 = PerTable(group.tags, lambda table: group.tables[table].l2)
         num_tags = max(group.tags.values()) + 1

@@ -1,28 +1,24 @@
 """Binds the processes of a one-machine training to loopback: `python -m trainer_module.launch.loopback`.
 
-TensorFlow has no setting for it, so `loopback.c` replaces bind() in processes started from then on. It is compiled
-once, into Python's own folder: when an image is built, or when it is first needed.
+TensorFlow has no setting for it, so `loopback.c` replaces bind() in processes started from then on. It is compiled as
+`native.compiler` says.
 """
 
 import contextlib
-import hashlib
 import ipaddress
 import logging
 import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
 
 from schemas.errors import UserError
+from trainer_module.native.compiler import C, compiled
 
 _LOG = logging.getLogger(__name__)
 _SOURCE = Path(__file__).with_suffix(".c")
 _PRELOAD = "LD_PRELOAD"
-_COMPILE_S = 60.0
 
 
 def library() -> Path:
@@ -31,24 +27,8 @@ def library() -> Path:
     Raises:
         UserError: it is missing and cannot be compiled.
     """
-    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]
-    path = Path(sys.prefix, "lib", f"sangam-loopback-{digest}.so")
-    if path.exists():
-        return path
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        raise UserError(f"{path}: missing, and no C compiler to build it (got neither cc nor gcc); install gcc")
-    new = path.with_suffix(f".{os.getpid()}")
-    command = [compiler, "-shared", "-fPIC", "-O2", "-o", str(new), str(_SOURCE), "-ldl"]
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=_COMPILE_S)
-        new.rename(path)
-    except (OSError, subprocess.SubprocessError) as error:
-        told = getattr(error, "stderr", None) or error
-        raise UserError(
-            f"{path}: cannot be compiled (got: {told}); fix {compiler}, or the permissions of that folder"
-        ) from error
-    return path
+    arguments = ["-O2", str(_SOURCE), "-ldl"]
+    return compiled("sangam-loopback", C, [_SOURCE.read_bytes()], lambda output: ["-o", str(output), *arguments])
 
 
 def keep_children_on_loopback() -> None:

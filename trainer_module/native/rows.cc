@@ -59,17 +59,40 @@ void read_kernel(void* state, TF_OpKernelContext* context) {
 // where rows have none.
 struct Seen {
   const int32_t *newest, *occurrences;
+  ALWAYS_INLINE void merge(int64_t n, float* its_books) const {
+    if (newest == nullptr) return;
+    int32_t books[2];
+    std::memcpy(books, its_books, sizeof(books));
+    books[0] = std::max(books[0], newest[n]);
+    books[1] = std::min(books[1], INT32_MAX - occurrences[n]) + occurrences[n];
+    std::memcpy(its_books, books, sizeof(books));
+  }
+};
+
+// What an update is given.
+struct Update {
+  float* rows;
+  int64_t width;
+  const int64_t* numbers;
+  int64_t count;
+  const float* gradients;
+  int64_t dim;
+  const float* settings;
+  Seen seen;
+  ALWAYS_INLINE float* row(int64_t n) const {
+    if (n + kAhead < count) fetch(rows + numbers[n + kAhead] * width, width);
+    return rows + numbers[n] * width;
+  }
 };
 
 // The formula, and the order of its operations, of `embedding.row_optimizers.adam`; rows are [w | m | v | books].
 FOR_EACH_PROCESSOR
-void adam(float* rows, int64_t width, const int64_t* numbers, int64_t count, const float* gradients, int64_t dim,
-          const float* settings, Seen seen) {
-  auto [corrected, beta1, rest1, beta2, rest2, epsilon] = *reinterpret_cast<const float(*)[6]>(settings);
-  for (int64_t n = 0; n < count; ++n) {
-    if (n + kAhead < count) fetch(rows + numbers[n + kAhead] * width, width);
-    float* __restrict w = rows + numbers[n] * width;
-    const float* __restrict g = gradients + n * dim;
+void adam(const Update& update) {
+  auto [corrected, beta1, rest1, beta2, rest2, epsilon] = *reinterpret_cast<const float(*)[6]>(update.settings);
+  const int64_t dim = update.dim;
+  for (int64_t n = 0; n < update.count; ++n) {
+    float* __restrict w = update.row(n);
+    const float* __restrict g = update.gradients + n * dim;
 #pragma omp simd
     for (int64_t d = 0; d < dim; ++d) {
       float m = beta1 * w[dim + d] + rest1 * g[d];
@@ -78,32 +101,51 @@ void adam(float* rows, int64_t width, const int64_t* numbers, int64_t count, con
       w[dim + d] = m;
       w[2 * dim + d] = v;
     }
-    if (seen.newest == nullptr) continue;
-    int32_t books[2];
-    std::memcpy(books, w + 3 * dim, sizeof(books));
-    books[0] = std::max(books[0], seen.newest[n]);
-    books[1] = std::min(books[1], INT32_MAX - seen.occurrences[n]) + seen.occurrences[n];
-    std::memcpy(w + 3 * dim, books, sizeof(books));
+    update.seen.merge(n, w + 3 * dim);
   }
 }
 
-void adam_kernel(void*, TF_OpKernelContext* context) {
+// That of `embedding.row_optimizers.RowwiseAdagradUpdate`; rows are [w | a | books].
+FOR_EACH_PROCESSOR
+void rowwise_adagrad(const Update& update) {
+  const float rate = update.settings[0];
+  const int64_t dim = update.dim;
+  for (int64_t n = 0; n < update.count; ++n) {
+    float* __restrict w = update.row(n);
+    const float* __restrict g = update.gradients + n * dim;
+    float squares = 0.0f;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t d = 0; d < dim; ++d) squares += g[d] * g[d];
+    w[dim] += squares / static_cast<float>(dim);
+    float moves = rate / __builtin_sqrtf(w[dim]);
+#pragma omp simd
+    for (int64_t d = 0; d < dim; ++d) w[d] -= moves * g[d];
+    update.seen.merge(n, w + dim + 1);
+  }
+}
+
+template <void (*update)(const Update&)>
+void update_kernel(void*, TF_OpKernelContext* context) {
   Call call(context);
   Tensor numbers = call.input(1), gradients = call.input(2), settings = call.input(3), newest = call.input(4),
          occurrences = call.input(5), rows = call.variable();
   if (!call.ok() || !are_rows(call, rows, numbers)) return;
   Seen seen{nullptr, nullptr};
   if (newest.size() > 0) seen = {newest.data<int32_t>(), occurrences.data<int32_t>()};
-  adam(rows.data<float>(), rows.dim(1), numbers.data<int64_t>(), numbers.size(), gradients.data<float>(),
-       gradients.dim(1), settings.data<float>(), seen);
+  update({rows.data<float>(), rows.dim(1), numbers.data<int64_t>(), numbers.size(), gradients.data<float>(),
+          gradients.dim(1), settings.data<float>(), seen});
+}
+
+Operation update_of(const char* name) {
+  return Operation(name).input("rows: resource").input("numbers: int64").input("gradients: float").input("settings: float")
+      .input("newest: int32").input("occurrences: int32").stateful();
 }
 
 [[maybe_unused]] const bool registered =
     Operation("SangamReadRows").input("rows: resource").input("numbers: int64").output("part: float")
         .attribute("COLUMNS: int >= 1").stateful().kernel(columns, read_kernel, destroy_columns) &&
-    Operation("SangamAdamRows").input("rows: resource").input("numbers: int64").input("gradients: float")
-        .input("settings: float").input("newest: int32").input("occurrences: int32").stateful()
-        .kernel(no_state, adam_kernel, none_to_destroy);
+    update_of("SangamAdamRows").kernel(no_state, update_kernel<adam>, none_to_destroy) &&
+    update_of("SangamRowwiseAdagradRows").kernel(no_state, update_kernel<rowwise_adagrad>, none_to_destroy);
 
 }  // namespace
 }  // namespace sangam

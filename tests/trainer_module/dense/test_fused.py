@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,24 @@ def test_adam_of_rows_where_they_lie_is_the_formula_of_all_optimizers_bit_by_bit
     np.testing.assert_array_equal(held, rows)
 
 
+@pytest.mark.parametrize("more", [0, 2], ids=["rows alone", "rows with books"])
+def test_rowwise_adagrad_of_rows_where_they_lie_is_the_formula_of_all_optimizers(more: int) -> None:
+    from trainer_module.dense.fused import rowwise_adagrad_rows
+    from trainer_module.embedding.bookkeeping import merged_books
+
+    rows = tf.concat([_random(2 * B, H), tf.square(_random(2 * B, 1)), tf.zeros([2 * B, more])], 1)
+    numbers, g = tf.constant(np.random.default_rng(3).permutation(2 * B)[:B]), _random(B, H)
+    newest, occurrences = (tf.range(first, first + B) for first in (5, 1))
+    variable = tf.Variable(rows)
+    w, a, books = tf.split(tf.gather(rows, numbers), [H, 1, more], axis=1)
+    a += tf.reduce_mean(tf.square(g), axis=1, keepdims=True)
+    parts = [w - 0.01 * tf.math.rsqrt(a) * g, a]
+    parts += [merged_books(books, newest, occurrences)] if more else []
+    expected = tf.tensor_scatter_nd_update(rows, numbers[:, None], tf.concat(parts, 1))
+    rowwise_adagrad_rows(variable, numbers, g, 0.01, (newest, occurrences) if more else None)
+    np.testing.assert_allclose(variable, expected, rtol=1e-6, atol=1e-7)
+
+
 @pytest.mark.parametrize("numbers", [[0, 5], [-1, 0]], ids=["beyond the rows", "negative"])
 def test_a_number_that_no_row_has_fails_the_step_and_changes_nothing(numbers: list[int]) -> None:
     from trainer_module.dense.fused import adam_rows, read_rows
@@ -234,7 +253,7 @@ def test_a_training_step_computes_what_predictions_compute(kind: str, monkeypatc
 def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trainer_module.native import library
 
-    monkeypatch.setattr(library.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UserError) as caught:
         library.library()
