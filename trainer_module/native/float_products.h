@@ -14,8 +14,11 @@ namespace sangam {
 struct FloatProducts {
   using Number = float;
   static constexpr int64_t kRows = 14;
+  static constexpr int64_t kDepth = 176;            // Inputs of a product at a time.
   static constexpr int64_t kBlock = 18 * kRows;     // Examples that a weight's gradient sums up before it is written.
   static constexpr int64_t kSubblock = 9 * kRows;   // Examples whose gradients stay in the second-level cache.
+
+  static_assert(kBlock % kSubblock == 0 && kSubblock % kRows == 0);
 
   static int64_t kept_size(const Layer& of) { return rounded_up(of.batch, kBlock) * of.padded_columns(); }
 
@@ -29,14 +32,26 @@ struct FloatProducts {
         const float* bias = biases[panel.matrix] + panel.column;
         __m512 low = _mm512_maskz_loadu_ps(mask(panel.used), bias);
         __m512 high = _mm512_maskz_loadu_ps(mask(panel.used - 16), bias + 16);
-        for (int64_t row = first; row < end; row += kRows) {
-          int64_t rows = std::min(kRows, end - row);
-          const float* a = rows == kRows ? x_BI + row * of.inputs : whole_rows(x_BI + row * of.inputs, rows, of.inputs);
-          Sums sums;
-          multiply(a, of.inputs, 1, packed + number * of.inputs * kColumns, of.inputs, sums);
-          sums.add(low, high);
-          if (panel.has_relu) sums.relu();
-          store(sums, outputs[panel.output] + row * panel.width + panel.start, panel.width, rows, panel.used);
+        // Inputs in parts, so that what a part needs of the panel stays in the first-level cache.
+        for (int64_t k = 0; k < of.inputs; k += kDepth) {
+          int64_t depth = std::min(kDepth, of.inputs - k);
+          for (int64_t row = first; row < end; row += kRows) {
+            int64_t rows = std::min(kRows, end - row);
+            const float* x = x_BI + row * of.inputs;
+            if (rows < kRows) x = whole_rows(x, rows, of.inputs);
+            float* to = outputs[panel.output] + row * panel.width + panel.start;
+            Sums sums;
+            if (k == 0)
+              sums.clear();
+            else
+              sums.load(to, panel.width, rows, panel.used);
+            add(x + k, of.inputs, 1, packed + (number * of.inputs + k) * kColumns, depth, sums);
+            if (k + depth == of.inputs) {
+              sums.add(low, high);
+              if (panel.has_relu) sums.relu();
+            }
+            store(sums, to, panel.width, rows, panel.used);
+          }
         }
       }
     }
@@ -79,6 +94,15 @@ struct FloatProducts {
     ALWAYS_INLINE void clear() {
 #pragma GCC unroll 14
       for (int64_t r = 0; r < kRows; ++r) of[r][0] = of[r][1] = _mm512_setzero_ps();
+    }
+
+    ALWAYS_INLINE void load(const float* from, int64_t stride, int64_t rows, int64_t columns) {
+      __mmask16 low = mask(columns), high = mask(columns - 16);
+#pragma GCC unroll 14
+      for (int64_t r = 0; r < kRows; ++r) {
+        of[r][0] = _mm512_maskz_loadu_ps(r < rows ? low : 0, from + r * stride);
+        of[r][1] = _mm512_maskz_loadu_ps(r < rows ? high : 0, from + r * stride + 16);
+      }
     }
 
     ALWAYS_INLINE void add(__m512 low, __m512 high) {

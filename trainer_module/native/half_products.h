@@ -23,6 +23,8 @@ struct HalfProducts {
   static constexpr int64_t kBlock = 16 * kRows;    // As in `FloatProducts`.
   static constexpr int64_t kSubblock = 4 * kRows;
 
+  static_assert(kBlock % kSubblock == 0 && kSubblock % kRows == 0);
+
   static int64_t kept_size(const Layer& of) { return rounded_up(of.batch, kBlock) * of.padded_columns(); }
 
   static void forward(const Layer& of, const Half* x_BI, const Half* const* w, const Half* const* biases,
