@@ -17,6 +17,8 @@ from trainer_module.native.library import functions, operations
 
 # Shape suffixes: B batch, I inputs, N networks, E experts, T tasks, H width of an output.
 
+_WIDEST = 2_048
+"""Inputs of a layer: with 4,096 TensorFlow's products are faster in float32 (docs/performance.md)."""
 _Use = Literal["none", "gradients together", "inputs first"]
 _USE: ContextVar[_Use] = ContextVar("use", default="none")
 
@@ -53,8 +55,8 @@ def is_used() -> bool:
 
 
 def computes_layers(x: tf.Tensor) -> bool:
-    """Returns whether `layer` takes a tensor: it needs AVX-512, in bfloat16 AMX too."""
-    return applies_to(x) and has_units_for(x.dtype)
+    """Returns whether `layer` takes an input: it needs AVX-512, in bfloat16 AMX too, and is slower on wide ones."""
+    return applies_to(x) and x.shape[1] <= _WIDEST and has_units_for(x.dtype)
 
 
 @functools.cache

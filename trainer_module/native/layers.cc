@@ -1,4 +1,5 @@
-// Layers whose products, biases and relus are one pass over memory, on processors with the units for it: see `FloatProducts` and `HalfProducts`.
+// Layers whose products, biases and relus are one pass over memory, on processors with the units for it: see
+// `FloatProducts` and `HalfProducts`.
 #include <cpuid.h>
 
 #include "trainer_module/native/float_products.h"
