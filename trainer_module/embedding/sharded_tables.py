@@ -20,13 +20,6 @@ from trainer_module.embedding.wire import pack, unpack
 # D dimension, W width of a row, R ranks, G groups of tables, P parts of the message of keys.
 
 
-class _Sent(NamedTuple):
-    """The way of one group's keys to their owners, kept for the way back."""
-
-    owner_order_u: tf.Tensor
-    owned_of_received_r: tf.Tensor
-
-
 class _Owned(NamedTuple):
     """What owners are asked for, by group.
 
@@ -40,9 +33,16 @@ class _Owned(NamedTuple):
 
 
 class _Route(NamedTuple):
-    """The way of all groups' keys to their owners; `sent` is empty where one rank keeps its keys as they are."""
+    """The way of all groups' keys to their owners, kept for the way back.
 
-    sent: dict[str, _Sent]
+    Attributes:
+        owned_of_received_r: by group, the index of each received key among the unique ones of these; empty where one
+            rank keeps its keys as they are.
+        sent_RG: how many keys go to each rank.
+        received_RG: how many come from each.
+    """
+
+    owned_of_received_r: dict[str, tf.Tensor]
     sent_RG: tf.Tensor
     received_RG: tf.Tensor
 
@@ -51,7 +51,7 @@ class Routed(NamedTuple):
     """A batch's keys at their owners. Dictionaries are by group; every leaf is a tensor.
 
     Attributes:
-        index_n: of each key asked for, among this rank's unique ones.
+        index_n: of each key asked for, among this rank's unique ones, which are in the order of their owners.
         asked: this rank's keys, and the unique ones among them, counted by table; empty where nothing is observed.
         owned: what this rank has been asked for.
         route: the way back.
@@ -69,8 +69,7 @@ class SentKeys(NamedTuple):
     Attributes:
         index_n: see `Routed`.
         asked: see `Routed`.
-        uniques: this rank's unique keys, as `_Owned`.
-        orders: of each group's unique keys, by owner.
+        uniques: this rank's unique keys, as `_Owned`, in any order.
         sent_RG: how many of them each rank owns.
         received: returns the message of keys that this rank owns; None where there is only one rank.
     """
@@ -78,7 +77,6 @@ class SentKeys(NamedTuple):
     index_n: dict[str, tf.Tensor]
     asked: dict[str, tuple[tf.Tensor, tf.Tensor]]
     uniques: _Owned
-    orders: dict[str, tf.Tensor]
     sent_RG: tf.Tensor
     received: Callable[[], collectives.Received] | None
 
@@ -130,9 +128,10 @@ class ShardedTables:
                         newest_u = _newest(minutes.get(name), index_n[name], occurrences_u)
                         uniques.observed_o[name] = Observed(occurrences_u, newest_u)
         if self._num_ranks == 1 or not self._groups:
-            return SentKeys(index_n, asked, uniques, {}, tf.zeros([1, len(self._groups)], tf.int32), None)
+            return SentKeys(index_n, asked, uniques, tf.zeros([1, len(self._groups)], tf.int32), None)
         with tf.name_scope("exchange"):
-            return SentKeys(index_n, asked, uniques, *self._to_owners(uniques, use))
+            by_owner_n, sent_RG, received = self._to_owners(uniques, index_n, use)
+            return SentKeys(by_owner_n, asked, uniques, sent_RG, received)
 
     def routed(self, sent: SentKeys) -> Routed:
         """Receives the keys that this rank owns. All ranks together."""
@@ -183,12 +182,8 @@ class ShardedTables:
             return embeddings
         route = routed.route
         with tf.name_scope("exchange"):
-            answers = {name: tf.gather(w_oD, route.sent[name].owned_of_received_r) for name, w_oD in embeddings.items()}
-            received = self._exchange(answers, route.received_RG, route.sent_RG, name=f"{use}_embeddings")()
-            return {
-                name: tf.gather(received[name], tf.math.invert_permutation(route.sent[name].owner_order_u))
-                for name in self._groups
-            }
+            answers = {name: tf.gather(w_oD, route.owned_of_received_r[name]) for name, w_oD in embeddings.items()}
+            return self._exchange(answers, route.received_RG, route.sent_RG, name=f"{use}_embeddings")()
 
     def send_gradients(
         self, pulled: Pulled, gradients_uD: Mapping[str, tf.Tensor]
@@ -202,15 +197,14 @@ class ShardedTables:
             return lambda: gradients_uD
         route = pulled.routed.route
         with tf.name_scope("exchange"):
-            ordered = {name: tf.gather(gradients_uD[name], route.sent[name].owner_order_u) for name in self._groups}
-            received = self._exchange(ordered, route.sent_RG, route.received_RG, name="gradients")
+            received = self._exchange(gradients_uD, route.sent_RG, route.received_RG, name="gradients")
 
         def summed() -> Mapping[str, tf.Tensor]:
             with tf.name_scope("exchange"):
                 gradients = received()
                 return {
                     name: tf.math.unsorted_segment_sum(
-                        gradients[name], route.sent[name].owned_of_received_r, tf.size(pulled.numbers_o[name])
+                        gradients[name], route.owned_of_received_r[name], tf.size(pulled.numbers_o[name])
                     )
                     for name in self._groups
                 }
@@ -227,28 +221,29 @@ class ShardedTables:
             store.apply(keys_o[name], numbers_o, rows_oW, gradient_oD, observed_o.get(name), context)
 
     def _to_owners(
-        self, uniques: _Owned, use: str
+        self, uniques: _Owned, index_n: Mapping[str, tf.Tensor], use: str
     ) -> tuple[dict[str, tf.Tensor], tf.Tensor, Callable[[], collectives.Received]]:
-        """Returns `orders`, `sent_RG` and `received` of `SentKeys`."""
+        """Returns `index_n`, `sent_RG` and `received` of `SentKeys`, given the index of each key in `uniques`."""
         ranks, groups = self._num_ranks, len(self._groups)
-        orders, counts, parts, part_groups = {}, [], [], []
+        by_owner_n, counts, parts, part_groups = {}, [], [], []
         for group_index, (name, keys_u) in enumerate(uniques.keys_o.items()):
             owners_u = owner_of(keys_u, ranks)
             by_owner = tf.dynamic_partition(tf.range(tf.size(keys_u)), owners_u, ranks)
-            orders[name] = tf.concat(by_owner, 0)
+            order_u = tf.concat(by_owner, 0)
+            by_owner_n[name] = tf.gather(tf.math.invert_permutation(order_u), index_n[name])
             counts.append(tf.stack([tf.size(part) for part in by_owner]))
-            parts.append(tf.gather(keys_u, orders[name]))
+            parts.append(tf.gather(keys_u, order_u))
             part_groups.append(group_index)
             if observed_u := uniques.observed_o.get(name):
                 both = tf.stack([observed_u.occurrences, observed_u.newest], 1)
-                parts.append(tf.bitcast(tf.gather(both, orders[name]), tf.int64))
+                parts.append(tf.bitcast(tf.gather(both, order_u), tf.int64))
                 part_groups.append(group_index)
         sent_RG = tf.stack(counts, axis=1)
         # The counts travel ahead of the keys they count, in the same message.
         header_1 = tf.fill([ranks, 1], groups)
         sizes_RP = tf.concat([header_1, tf.gather(sent_RG, part_groups, axis=1)], axis=1)
         packed = pack([tf.reshape(tf.cast(sent_RG, tf.int64), [-1]), *parts], sizes_RP)
-        return orders, sent_RG, collectives.send(packed, tf.reduce_sum(sizes_RP, axis=1), name=f"{use}_keys")
+        return by_owner_n, sent_RG, collectives.send(packed, tf.reduce_sum(sizes_RP, axis=1), name=f"{use}_keys")
 
     def _of_owners(self, sent: SentKeys, received: tf.Tensor, lengths_R: tf.Tensor) -> tuple[_Owned, _Route]:
         """Reads the message that `_to_owners` of all ranks have sent."""
@@ -264,7 +259,7 @@ class ShardedTables:
         received_RG = tf.ensure_shape(received_RG, [ranks, groups])
         sizes_RP = tf.concat([header_1, tf.gather(received_RG, part_groups, axis=1)], axis=1)
         _, *received_parts = unpack(received, sizes_RP)
-        owned, ways = _Owned({}, {}), {}
+        owned, owned_of_received = _Owned({}, {}), {}
         for name in sent.uniques.keys_o:
             keys_o, owned_of_received_r = tf.unique(received_parts.pop(0))
             owned.keys_o[name] = keys_o
@@ -274,8 +269,8 @@ class ShardedTables:
                     tf.math.unsorted_segment_sum(both_r2[:, 0], owned_of_received_r, tf.size(keys_o)),
                     tf.math.unsorted_segment_max(both_r2[:, 1], owned_of_received_r, tf.size(keys_o)),
                 )
-            ways[name] = _Sent(sent.orders[name], owned_of_received_r)
-        return owned, _Route(ways, sent.sent_RG, received_RG)
+            owned_of_received[name] = owned_of_received_r
+        return owned, _Route(owned_of_received, sent.sent_RG, received_RG)
 
     def _exchange(
         self, rows: Mapping[str, tf.Tensor], sent_RG: tf.Tensor, received_RG: tf.Tensor, *, name: str
