@@ -1,4 +1,4 @@
-"""Parts of the dense layers that a training step on one thread computes in one pass over memory: `native/dense.cc`.
+"""Parts of a training step on one thread that are computed in one pass over memory: see `native`.
 
 They compute what TensorFlow's operations do, to the last bits of a sum. Models that are exported, or trained on several
 threads or on a GPU, have TensorFlow's.
