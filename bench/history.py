@@ -23,7 +23,7 @@ from components.steps.transform.history.window import Window
 from schemas.derived.days import parse_day
 from schemas.derived.history import By, history_groups
 from schemas.spec import Inputs
-from schemas.splitmix64 import mix64
+from schemas.host.splitmix64 import mix64
 
 _BY = {"id": "string"}
 _INPUTS = Inputs.model_validate(

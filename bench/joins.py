@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.steps.example_gen.files.local_files import LocalStorage
-from components.steps.example_gen.files.resolve import resolve
-from components.steps.example_gen.joining.judged import counts_by_day, refuse_problems
-from components.steps.example_gen.joining.pipeline import join
-from components.steps.example_gen.joining.plan import plan_of
-from tests.components.steps.example_gen.sample_sources import DAYS, MIDNIGHT, logs, request_of
+from components.logs.files.local_files import LocalStorage
+from components.logs.files.resolve import resolve
+from components.logs.joining.judged import counts_by_day, refuse_problems
+from components.logs.joining.pipeline import join
+from components.logs.joining.plan import plan_of
+from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, request_of
 
 _ROWS_A_FILE, _ITEMS = 50_000, 200_000
 

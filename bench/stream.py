@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.stream.joiner import Joiner
-from tests.components.steps.example_gen.sample_sources import DAYS, MIDNIGHT, logs
+from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs
 from tests.components.stream.sample_stream import job_of
 
 _FILE_S, _MORE_S, _ITEMS, _SEGMENTS = 5, 900, 20_000, 12

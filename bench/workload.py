@@ -20,7 +20,7 @@ from bench.dimensions import (
     cardinalities,
 )
 from schemas.spec import RankerSpec
-from schemas.splitmix64 import mix64
+from schemas.host.splitmix64 import mix64
 
 _ID_BITS = 52  # of a key; the table's tag lies above: trainer_module/transforms/keys.py
 _ZIPF_EXPONENT = 1.05

@@ -38,7 +38,7 @@ from pipelines.commands import (
 )
 from pipelines.console import say_error
 from schemas.contracts.exit_codes import ExitCode
-from schemas.early_sigterm import exit_on
+from schemas.host.early_sigterm import exit_on
 from schemas.errors import UserError
 
 app = typer.Typer(

@@ -1,6 +1,6 @@
 """The process of one rank: `python -m trainer_module JOB_FILE PARENT_PID SERVICE ATTEMPT`, started by `launch`."""
 
-from schemas.needless_imports import leave_out_needless
+from schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     leave_out_needless()  # Before the imports below.
@@ -18,7 +18,7 @@ from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.monitoring import PLACE
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.errors import UserError
-from schemas.parent_process import end_with_parent
+from schemas.host.parent_process import end_with_parent
 from schemas.spec.sync import InStep
 from trainer_module import collectives
 from trainer_module.loop.epoch import NotFiniteError

@@ -8,7 +8,7 @@ of ours.
 nothing but TensorFlow, and then loads the model as a server does.
 """
 
-from schemas.needless_imports import leave_out_needless
+from schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     leave_out_needless()  # Before the imports below.
@@ -26,8 +26,8 @@ import tensorflow as tf
 
 from schemas.contracts.export import RANK, SERVE, SERVED_SCORES_FILE, ExportReport, TaskLoss
 from schemas.contracts.training_job import TrainJob, read_job
-from schemas.files import write_whole
-from schemas.parent_process import end_with_parent
+from schemas.host.files import write_whole
+from schemas.host.parent_process import end_with_parent
 from trainer_module.check_scores import read_check
 from trainer_module.serving.operations import load_operations
 from trainer_module.serving.reduction import labels_of, reductions

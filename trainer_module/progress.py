@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.contracts.training_job import TrainJob
-from schemas.files import add_json_line, json_lines
+from schemas.host.files import add_json_line, json_lines
 from trainer_module.monitoring.training import Metrics
 
 _HEARTBEAT_EVERY_S = 1.0

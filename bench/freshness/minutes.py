@@ -13,8 +13,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from components.examples.blocks import encode
-from components.steps.example_gen.readers import formats
-from components.steps.example_gen.rows.conversion import convert
+from components.logs.readers import formats
+from components.logs.rows.conversion import convert
 from schemas.contracts import segments
 from schemas.derived.columns import columns
 from schemas.spec import Spec

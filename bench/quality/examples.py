@@ -21,10 +21,10 @@ from tfx_bsl.tfxio.tensor_representation_util import InferTensorRepresentationsF
 from tfx_bsl.tfxio.tensor_to_arrow import TensorsToRecordBatchConverter
 
 from components.examples.writer import BlockWriter
-from components.steps.example_gen.files.local_files import LocalStorage
-from components.steps.example_gen.files.resolve import DataFile, resolve
-from components.steps.example_gen.readers import formats
-from components.steps.example_gen.rows.conversion import convert
+from components.logs.files.local_files import LocalStorage
+from components.logs.files.resolve import DataFile, resolve
+from components.logs.readers import formats
+from components.logs.rows.conversion import convert
 from components.steps.transform.analysis import Analyze
 from pipelines.beam import BEAM_ARGS
 from schemas.contracts.statistics import Statistics, completed, to_analyze

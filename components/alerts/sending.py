@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from components.alerts.event import Event
 from components.alerts.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
 from components.alerts.target import Target, target_of
-from schemas.backoff import Backoff
+from schemas.host.backoff import Backoff
 from schemas.errors import UserError
 from schemas.spec.alerts import Alerts
 

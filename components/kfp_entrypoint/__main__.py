@@ -1,6 +1,6 @@
 """Runs one step on Kubeflow: `python -m components.kfp_entrypoint --pipeline NAME --step STEP [...] -- COMMAND`."""
 
-from schemas.early_sigterm import exit_on
+from schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below, which take a second.
@@ -24,7 +24,7 @@ from components.processes.stopping import StopSignals
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)

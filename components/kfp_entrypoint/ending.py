@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from schemas.cgroup import OutOfMemory
+from schemas.host.cgroup import OutOfMemory
 from schemas.contracts.exit_codes import ExitCode, of_signal
 
 

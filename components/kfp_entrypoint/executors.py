@@ -15,7 +15,7 @@ from typing import Any
 
 from components.kfp_entrypoint.invocation import INPUTS_SPEC, INVOCATION, Json
 from components.kfp_entrypoint.members import EXECUTOR, MEMBERS, Member, parse_members, qualified
-from schemas.needless_imports import leave_out_needless_of_tfx
+from schemas.host.needless_imports import leave_out_needless_of_tfx
 
 _LOG = logging.getLogger(__name__)
 _MOUNT, _STORAGE = "/gcs/", "gs://"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from components.kfp_entrypoint.notify import RunInfo
 from schemas.contracts.root import RunFolder
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 
 _LOG = logging.getLogger(__name__)
 _LOGS = "the whole log is that of the step's pod, and of its task in Kubeflow's own interface"

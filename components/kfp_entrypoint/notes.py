@@ -7,7 +7,7 @@ which after midnight is another day, and every try would send an alert.
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.files import write_first, write_whole
+from schemas.host.files import write_first, write_whole
 
 _DATE, _TRIES, _ALERTED = "date", "tries", "alerted"
 

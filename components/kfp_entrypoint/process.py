@@ -7,7 +7,7 @@ from components.kfp_entrypoint.ending import Ending, Report, ending_of, stopped
 from components.kfp_entrypoint.invocation import Command
 from components.processes.group import ProcessGroup
 from components.processes.stopping import Stopped, StopSignals
-from schemas.cgroup import OomWatch
+from schemas.host.cgroup import OomWatch
 
 GRACE_S = 20.0
 """Within the 30 s that Kubernetes gives a pod, and longer than the trainer gives its own processes."""

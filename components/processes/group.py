@@ -13,7 +13,7 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from schemas.parent_process import end_with_parent
+from schemas.host.parent_process import end_with_parent
 
 _LOG = logging.getLogger(__name__)
 GRACE_S = 15.0

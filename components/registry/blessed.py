@@ -13,7 +13,7 @@ from tfx.dsl.io import fileio
 
 from components.registry.record import ENTRY, BlessedModel, mark_withdrawn, read_record
 from components.registry.versions import WITHDRAWN
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 
 __all__ = ["BlessedModel", "baseline_for", "read_all", "record"]
 

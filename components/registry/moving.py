@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from schemas.contracts.export import MODEL_FILE
-from schemas.files import sync
+from schemas.host.files import sync
 
 
 def move_in(source: Path, target: Path, *, but: str = "") -> None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from components.registry import moving, seal
 from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 
 MANIFEST_FILE, WITHDRAWN = seal.MANIFEST_FILE, "withdrawn"
 # TensorFlow Serving reads versions as 64-bit integers.

@@ -9,7 +9,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from schemas.contracts.root import RunFolder
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.loading.documents import check_document, whole
 from schemas.spec import Spec
 

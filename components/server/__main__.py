@@ -1,6 +1,6 @@
 """The command line of a server: `python -m components.server DIR --parent-pid PID --address-file FILE ...`."""
 
-from schemas.early_sigterm import exit_on
+from schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on(code=0)  # Before the imports below: nothing is served yet.

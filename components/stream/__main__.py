@@ -1,6 +1,6 @@
 """The joiner's process: `python -m components.stream JOB_FILE PARENT_PID`; SIGTERM seals a last segment."""
 
-from schemas.early_sigterm import exit_on
+from schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below.
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.joining_job import JoiningJob, read_joining_job
 from schemas.errors import UserError
-from schemas.files import write_whole
-from schemas.parent_process import end_with_parent
+from schemas.host.files import write_whole
+from schemas.host.parent_process import end_with_parent
 
 if TYPE_CHECKING:
     from components.stream.joiner import Joiner

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from components.steps.example_gen.files.day_files import visible
-from components.steps.example_gen.files.listing import FileFacts
-from components.steps.example_gen.files.local_files import LocalStorage
+from components.logs.files.day_files import visible
+from components.logs.files.listing import FileFacts
+from components.logs.files.local_files import LocalStorage
 from components.stream.state import ReadFile
 from schemas.contracts.joining_job import JoiningJob
 from schemas.derived.days import Day

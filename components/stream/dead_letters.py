@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 
 _LOG = logging.getLogger("components.stream")
 

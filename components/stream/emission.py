@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from components.steps.example_gen.joining.bucket import IS_MATCHED, join_bucket
-from components.steps.example_gen.joining.sides import DAY, ROW, VALUE, numbers_of
-from components.steps.example_gen.joining.slices import single
-from components.steps.example_gen.joining.splitting import source_schema
-from components.steps.example_gen.rows.conversion import convert
-from components.steps.example_gen.rows.limits import limits_of
-from components.steps.example_gen.rows.sampling import sampled, sampling_of
+from components.logs.joining.bucket import IS_MATCHED, join_bucket
+from components.logs.joining.sides import DAY, ROW, VALUE, numbers_of
+from components.logs.joining.slices import single
+from components.logs.joining.splitting import source_schema
+from components.logs.rows.conversion import convert
+from components.logs.rows.limits import limits_of
+from components.logs.rows.sampling import sampled, sampling_of
 from components.stream.reading import Integers, MainFile, OtherFile, key_hashes
 from schemas.contracts.joining_job import JoiningJob
 from schemas.derived.columns import columns

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from components.steps.example_gen.joining.canonical import canonical, canonical_type
-from components.steps.example_gen.rows.conversion import convert
+from components.logs.joining.canonical import canonical, canonical_type
+from components.logs.rows.conversion import convert
 from components.stream.dead_letters import Letter
 from schemas.contracts.joining_job import JoiningJob
 from schemas.derived.columns import Column, columns

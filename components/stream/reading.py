@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from components.steps.example_gen.files.source_files import logs_of, supplied_twice
-from components.steps.example_gen.files.storage import open_file
-from components.steps.example_gen.joining.keys import buckets
-from components.steps.example_gen.joining.plan import JoinFile
-from components.steps.example_gen.joining.sides import KEY, TIME
-from components.steps.example_gen.joining.slices import single, together
-from components.steps.example_gen.joining.splitting import FileReport, Splitter, row_schema, source_schema
-from components.steps.example_gen.readers import formats
-from components.steps.example_gen.rows.conversion import convert
-from components.steps.example_gen.rows.limits import limits_of
+from components.logs.files.source_files import logs_of, supplied_twice
+from components.logs.files.storage import open_file
+from components.logs.joining.keys import buckets
+from components.logs.joining.plan import JoinFile
+from components.logs.joining.sides import KEY, TIME
+from components.logs.joining.slices import single, together
+from components.logs.joining.splitting import FileReport, Splitter, row_schema, source_schema
+from components.logs.readers import formats
+from components.logs.rows.conversion import convert
+from components.logs.rows.limits import limits_of
 from components.stream.arrivals import Arrival
 from schemas.contracts.joining_job import JoiningJob
 from schemas.derived.columns import columns

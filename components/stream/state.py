@@ -6,7 +6,7 @@ from typing import Literal
 
 from schemas.contracts.formats import refuse_other_format
 from schemas.errors import UserError
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.spec.base import FrozenModel
 
 FORMAT: Literal[1] = 1

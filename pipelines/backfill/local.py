@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from components.processes.stopping import Stopped, StopSignals
-from components.steps.example_gen.files.local_files import LocalStorage
-from components.steps.example_gen.files.resolve import has_files
+from components.logs.files.local_files import LocalStorage
+from components.logs.files.resolve import has_files
 from pipelines.backfill.dates import check_dates
 from pipelines.backfill.record import (
     RECORD_FILE,
@@ -29,7 +29,7 @@ from pipelines.local.request import RunRequest, check_request
 from schemas.contracts.exit_codes import ExitCode
 from schemas.derived.days import Day
 from schemas.errors import UserError
-from schemas.files import tail
+from schemas.host.files import tail
 from schemas.loading import load_spec
 from schemas.spec.data import DayLogs
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from components.caching.code_digest import code_digest
 from pipelines.local.request import RunRequest
 from schemas.errors import UserError
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.spec import digest
 
 RECORD_FILE = "backfill.json"

@@ -9,7 +9,7 @@ import typer
 from pipelines.commands.options import JsonOption
 from pipelines.console import print_json, quieten, say
 from pipelines.times import utc_now
-from schemas.needless_imports import leave_out_needless_of_tfx
+from schemas.host.needless_imports import leave_out_needless_of_tfx
 
 EPILOG = 'Example: sangam bless ROOT/runs/20240307T101500-1a2b3c4d --because "the tab is being retired"'
 

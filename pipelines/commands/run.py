@@ -38,7 +38,7 @@ def run(
     a run was killed, the same command resumes it. The summary of the run is ROOT/runs/RUN/summary.json; --json prints
     it, and sends all else to standard error.
     """
-    from components.steps.example_gen.files.digests import forget
+    from components.logs.files.digests import forget
     from pipelines.local.request import check_request
     from pipelines.local.terminal import run_and_report
     from schemas.loading import load_spec

@@ -14,7 +14,7 @@ import httpx
 
 from pipelines.deploy.errors import LOGIN, ApiError, Transient, of_answer, short
 from pipelines.times import utc_now
-from schemas.backoff import Backoff, retry_after_s
+from schemas.host.backoff import Backoff, retry_after_s
 from schemas.errors import UserError
 
 ATTEMPTS = 5

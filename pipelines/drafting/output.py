@@ -11,7 +11,7 @@ from pipelines.console import say, table, terminal
 from pipelines.drafting import Draft, draft
 from pipelines.drafting.names import name_of
 from schemas.errors import UserError
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 
 _NO_NAMES = frozenset({"spec", "sangam", "draft"})
 _MOST_FEATURES = 50

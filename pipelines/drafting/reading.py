@@ -132,7 +132,7 @@ def _tfrecord(path: Path, max_rows: int, max_bytes: int) -> Piece:
     # TFX's decoder takes a second to import.
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-    from components.steps.example_gen.readers.tfrecord import records_of
+    from components.logs.readers.tfrecord import records_of
 
     size = path.stat().st_size
     with path.open("rb") as file:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.steps.example_gen.readers.column_types import is_list
+from components.logs.readers.column_types import is_list
 from schemas.spec.patterns import FileFormat
 
 Kind = Literal["int", "float", "string", "null"]

@@ -13,7 +13,7 @@ from components.reports.evaluation import NEVER_BY_HAND
 from pipelines.history.runs import LocalRun
 from pipelines.local.result.summary import Summary
 from schemas.contracts.exit_codes import ExitCode
-from schemas.files import tail
+from schemas.host.files import tail
 
 _TAIL_LINES = 15
 

@@ -14,7 +14,7 @@ from pipelines.console import quieten
 from pipelines.kubeflow.target import Target
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
-from schemas.files import tail
+from schemas.host.files import tail
 from schemas.spec import Spec
 
 _TAIL_LINES = 30

@@ -4,7 +4,7 @@ from typing import Any
 
 from components.kfp_entrypoint.invocation import EXECUTORS, TFX_EXECUTORS
 from pipelines.kubeflow.target import Target
-from schemas.backoff import Backoff
+from schemas.host.backoff import Backoff
 from schemas.contracts.monitoring import variables
 from schemas.derived.timeouts import timeout_s
 from schemas.quantities import parse_bytes

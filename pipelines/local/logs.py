@@ -2,9 +2,9 @@
 
 import datetime
 
-from components.steps.example_gen.files.listing import OneListing
-from components.steps.example_gen.files.local_files import LocalStorage
-from components.steps.example_gen.files.resolve import require_evaluation_days, resolve
+from components.logs.files.listing import OneListing
+from components.logs.files.local_files import LocalStorage
+from components.logs.files.resolve import require_evaluation_days, resolve
 from pipelines.local.request import RunRequest
 from schemas.derived.days import yesterday
 from schemas.spec.data import DayLogs

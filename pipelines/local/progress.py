@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from components.steps.example_gen.files.arrival import WAITING_FILE
+from components.logs.files.arrival import WAITING_FILE
 from pipelines.console import say
 from pipelines.local.full_disk import is_full
 from pipelines.local.steps import Step

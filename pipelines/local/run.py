@@ -33,7 +33,7 @@ from pipelines.times import utc_now
 from schemas.contracts import monitoring
 from schemas.contracts.root import RunFolder
 from schemas.errors import UserError
-from schemas.needless_imports import leave_out_needless_of_tfx
+from schemas.host.needless_imports import leave_out_needless_of_tfx
 from schemas.spec import digest
 
 _LOG = logging.getLogger(__name__)

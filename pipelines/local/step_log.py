@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pipelines.local.steps import Step, StepState
 from schemas.contracts.root import RunFolder
-from schemas.files import add_json_line, json_lines
+from schemas.host.files import add_json_line, json_lines
 
 State = StepState | Literal["waiting", "running"]
 

@@ -23,10 +23,10 @@ from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.summary import Summary, write_summary
 from pipelines.local.steps import Artifact, Step
-from schemas.cgroup import OomWatch, OutOfMemory
+from schemas.host.cgroup import OomWatch, OutOfMemory
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import RunFolder
-from schemas.parent_process import adopt_orphans, end_with_parent
+from schemas.host.parent_process import adopt_orphans, end_with_parent
 
 STOP_S = 1.0
 """Time from the first signal until whatever still runs is killed; the next run cleans up."""

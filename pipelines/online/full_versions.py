@@ -14,7 +14,7 @@ from pipelines.times import utc_now
 from schemas.contracts import deltas
 from schemas.contracts.training_job import JOB_FILE, TrainJob, read_job
 from schemas.errors import UserError
-from schemas.files import tail
+from schemas.host.files import tail
 
 _TAIL_LINES = 10
 _KEPT = 2

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from components.processes.group import ProcessGroup
-from schemas.backoff import Backoff
+from schemas.host.backoff import Backoff
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
-from schemas.files import tail
+from schemas.host.files import tail
 
 _BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.2)
 _STEADY_S = 60.0

@@ -16,7 +16,7 @@ from pipelines.local.child_run import CHILD_GRACE_S, run_child
 from pipelines.times import date_of
 from schemas.contracts.exit_codes import WELL_ENDED, ExitCode, as_exit_code
 from schemas.contracts.root import Root
-from schemas.files import tail
+from schemas.host.files import tail
 from schemas.spec import Spec
 from schemas.spec.data import DayLogs
 

@@ -23,7 +23,7 @@ from pipelines.tune.request import SearchRequest, run_of_examples
 from pipelines.tune.training import Examples
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
-from schemas.files import tail, write_whole
+from schemas.host.files import tail, write_whole
 from schemas.loading import load_spec
 from schemas.spec.data import TRAIN, VALIDATION
 

@@ -13,7 +13,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from pipelines.tune.records import Objective, Trial, ranked
 from pipelines.tune.request import SearchRequest
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.loading import load_spec
 from schemas.loading.documents import whole, with_values
 from schemas.loading.tuning_ranges import changes

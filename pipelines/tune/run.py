@@ -25,7 +25,7 @@ from pipelines.tune.search import HOPELESS_AFTER, Search, Start, Watcher, is_hop
 from pipelines.tune.training import Examples, Training, TrialFailed, remove_checkpoints, trial_folder
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.spec import Spec, digest
 
 _SHOWN_CHANGES = 5

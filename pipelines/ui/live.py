@@ -14,7 +14,7 @@ from pipelines.local.step_log import StepSoFar, read_steps
 from pipelines.local.training_progress import Event, TrainingProgress, parsed, read_progress
 from pipelines.times import duration
 from schemas.contracts.training_job import PROGRESS_FILE
-from schemas.files import json_lines
+from schemas.host.files import json_lines
 from schemas.quantities import shown_bytes
 
 MAX_POINTS = 300

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from schemas.contracts.formats import refuse_other_format
 from schemas.contracts.segments import FileRecord, records
 from schemas.errors import UserError
-from schemas.files import sync, write_whole
+from schemas.host.files import sync, write_whole
 from schemas.spec.base import FrozenModel
 
 FORMAT: Literal[1] = 1

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from schemas.contracts.formats import refuse_other_format
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.spec import Inputs
 from schemas.spec.base import FrozenModel
 from schemas.spec.data import DayLogs

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.spec.base import FrozenModel
 from schemas.spec.cluster import Cluster
 from schemas.spec.monitoring import Monitoring, Port

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from schemas.contracts.formats import refuse_other_format
 from schemas.errors import UserError
-from schemas.files import sync, write_whole
+from schemas.host.files import sync, write_whole
 from schemas.spec.base import FrozenModel
 
 FORMAT: Literal[1] = 1

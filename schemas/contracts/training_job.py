@@ -9,7 +9,7 @@ from typing import Literal
 from schemas.contracts.formats import refuse_other_format
 from schemas.contracts.monitoring import Monitored
 from schemas.errors import UserError
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.spec import RankerSpec
 from schemas.spec.base import FrozenModel
 from schemas.spec.cluster import Cluster

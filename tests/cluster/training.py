@@ -22,7 +22,7 @@ from typing_extensions import Self
 from components.steps.trainer.kubernetes.run import RUN_LABEL, run_name
 from schemas.contracts.training_job import PROGRESS_FILE
 from schemas.errors import UserError
-from schemas.files import tail
+from schemas.host.files import tail
 from tests.cluster.team import NAMESPACE, ROOT_CLAIM, SECURE_CONTAINER, SECURE_POD, Team
 from tests.components.steps.trainer.kubernetes.sample_inputs import make_inputs, ranker
 from tests.components.steps.trainer.sample_artifacts import step_artifacts

@@ -10,8 +10,8 @@ from components.reports.artifact_files import read_ingestion
 from pipelines.beam import engine_args
 from schemas.spec.beam import Portable
 from tests.components.examples.sample_files import read_examples
-from tests.components.steps.example_gen import sample_sources
-from tests.components.steps.example_gen.sample_logs import run_executor
+from tests.components.logs import sample_sources
+from tests.components.logs.sample_logs import run_executor
 from tests.e2e.user_run import DATE, ONE_RANK, World, states
 from tests.engines.equal import differences
 from tests.engines.servers import job_service, worker_pool

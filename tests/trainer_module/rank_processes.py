@@ -1,6 +1,6 @@
 """Runs a function on several Horovod ranks, each a process: `function(rank, ranks, directory)`."""
 
-from schemas.needless_imports import leave_out_needless
+from schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     leave_out_needless()  # As a rank does.

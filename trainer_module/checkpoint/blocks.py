@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.derived.groups import KEY_ID_BITS
-from schemas.splitmix64 import mix64
+from schemas.host.splitmix64 import mix64
 
 BLOCK_ROWS = 1 << 14
 _HASH_BITS = 32

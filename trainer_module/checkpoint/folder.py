@@ -11,7 +11,7 @@ import re
 import shutil
 from pathlib import Path
 
-from schemas.files import sync, write_whole
+from schemas.host.files import sync, write_whole
 from trainer_module.checkpoint.files import CheckpointError
 from trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode, read_manifest
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from schemas.backoff import Backoff
+from schemas.host.backoff import Backoff
 from trainer_module.checkpoint import folder
 from trainer_module.checkpoint.files import FileRecord, write_array, write_bytes
 from trainer_module.checkpoint.manifest import Manifest, batches_file, dense_file, extra_file, rows_file

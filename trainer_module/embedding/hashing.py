@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from schemas.splitmix64 import GAMMA, MULTIPLIERS, SHIFTS
+from schemas.host.splitmix64 import GAMMA, MULTIPLIERS, SHIFTS
 from trainer_module.transforms.keys import ID_BITS
 
 
@@ -11,7 +11,7 @@ def _u64(value: int) -> tf.Tensor:
 
 
 def mix64(x: tf.Tensor) -> tf.Tensor:
-    """Returns `schemas.splitmix64.mix64` of x, uint64 of any shape; tensors have other operators than arrays."""
+    """Returns `schemas.host.splitmix64.mix64` of x, uint64 of any shape; tensors have other operators than arrays."""
     first, second, last = map(_u64, SHIFTS)
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, first)) * _u64(MULTIPLIERS[0])
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, second)) * _u64(MULTIPLIERS[1])

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psutil
 
-from schemas.cgroup import OomWatch, OutOfMemory
+from schemas.host.cgroup import OomWatch, OutOfMemory
 from schemas.contracts.training_job import TrainJob
-from schemas.files import tail
+from schemas.host.files import tail
 from trainer_module.launch.failures import Cause, JobFailedError
 from trainer_module.launch.nursery import FORKED, Forked, Nursery
 

@@ -5,7 +5,7 @@ repeats them when a rank or a host is lost, then exports. It may be killed and r
 training resumes from the last checkpoint. `trainer_module.launch.messages` defines the messages.
 """
 
-from schemas.early_sigterm import exit_on
+from schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below, which take a second.

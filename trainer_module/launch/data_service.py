@@ -21,11 +21,11 @@ from typing import Any
 
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.monitoring import LOOPBACK, PLACE, Target
-from schemas.early_sigterm import exit_on
+from schemas.host.early_sigterm import exit_on
 from schemas.errors import UserError
-from schemas.files import write_whole
-from schemas.needless_imports import leave_out_needless
-from schemas.parent_process import end_with_parent
+from schemas.host.files import write_whole
+from schemas.host.needless_imports import leave_out_needless
+from schemas.host.parent_process import end_with_parent
 from trainer_module.input.service_calls import ServiceError, workers_of
 from trainer_module.launch.data_service_metrics import DispatcherMetrics, WorkerMetrics
 from trainer_module.launch.lost_workers import LostWorkers

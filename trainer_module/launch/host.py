@@ -4,7 +4,7 @@ It applies the coordinator's commands, attempt after attempt, and watches its pr
 answers, it ends them and waits for the coordinator's replacement. They end with it, however it ends.
 """
 
-from schemas.early_sigterm import exit_on
+from schemas.host.early_sigterm import exit_on
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below, which take a second.

@@ -18,7 +18,7 @@ from pathlib import Path
 from schemas.contracts.monitoring import withdraw_all
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.derived.plan import refuse_unfit
-from schemas.parent_process import end_with_parent
+from schemas.host.parent_process import end_with_parent
 from trainer_module.launch.attempts import POLL_S, conclude
 from trainer_module.launch.children import environment_of_all
 from trainer_module.launch.deadline import Deadline

@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 from schemas.contracts.training_job import TrainJob
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from trainer_module.checkpoint.folder import published, step_of
 from trainer_module.launch.failures import JobFailedError
 from trainer_module.progress import newest_lines, say

@@ -7,7 +7,7 @@ Requests come as lines of JSON on standard input, a socket; each is answered by 
 a child of the requesting process, as one that it had started itself, and runs a module as `python -m` does.
 """
 
-from schemas.needless_imports import leave_out_needless
+from schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     leave_out_needless()  # As each of the processes does, before the imports.
@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.parent_process import adopt_orphans, end_with_parent
+from schemas.host.parent_process import adopt_orphans, end_with_parent
 
 _ROOM = 2048
 """Characters of the last argument: `ps` shows what a forked process runs in the place of all of them."""

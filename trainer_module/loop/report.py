@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from schemas.contracts.training_job import TrainJob
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from trainer_module import collectives
 from trainer_module.embedding.statistics import NORM_EDGES
 from trainer_module.loop.early_stopping import judge

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.contracts import deltas
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from trainer_module.embedding.delta import Delta
 
 

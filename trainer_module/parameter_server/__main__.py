@@ -1,7 +1,7 @@
 """A parameter server's process: `python -m trainer_module.parameter_server JOB_FILE PARENT_PID NUMBER ATTEMPT`."""
 
-from schemas.early_sigterm import exit_on
-from schemas.needless_imports import leave_out_needless
+from schemas.host.early_sigterm import exit_on
+from schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     exit_on()  # Before the imports below.
@@ -21,8 +21,8 @@ from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.monitoring import PLACE
 from schemas.contracts.training_job import TrainJob, read_job
 from schemas.errors import UserError
-from schemas.files import write_whole
-from schemas.parent_process import end_with_parent
+from schemas.host.files import write_whole
+from schemas.host.parent_process import end_with_parent
 from schemas.spec.sync import Served
 from trainer_module.monitoring.endpoint import Endpoint, new_registry
 from trainer_module.monitoring.tables import TableMetrics

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from components.reports.page.facts import PastRun
 from schemas.contracts.root import RESULT_FILE, Root, RunFolder
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 
 
 class Result(BaseModel):

@@ -7,7 +7,7 @@ import posixpath
 from tfx.dsl.io import fileio
 
 from components.examples.day_results import TEMPORARY
-from components.steps.example_gen.files.listing import Storage
+from components.logs.files.listing import Storage
 
 _LOG = logging.getLogger(__name__)
 UNFINISHED = "unfinished"

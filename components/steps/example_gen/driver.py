@@ -3,12 +3,12 @@
 from tfx.orchestration.portable import data_types
 
 from components.caching.driver import AddingDriver
-from components.steps.example_gen.files.arrival import show, wait_for_logs
-from components.steps.example_gen.files.digests import digests_of
-from components.steps.example_gen.files.listing import OneListing
-from components.steps.example_gen.files.resolve import fingerprint, resolve
-from components.steps.example_gen.files.storage import TfxStorage, open_file
-from components.steps.example_gen.request import DATE, FINGERPRINT, GENERATION, START, parse, today_utc
+from components.logs.files.arrival import show, wait_for_logs
+from components.logs.files.digests import digests_of
+from components.logs.files.listing import OneListing
+from components.logs.files.resolve import fingerprint, resolve
+from components.logs.files.storage import TfxStorage, open_file
+from components.logs.request import DATE, FINGERPRINT, GENERATION, START, parse, today_utc
 from components.steps.example_gen.start import starting_point
 from components.steps.example_gen.store import DayStore
 

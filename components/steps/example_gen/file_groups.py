@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from components.steps.example_gen.files.resolve import DataFile
+from components.logs.files.resolve import DataFile
 
 _ROWS_PER_GROUP, _BYTES_PER_GROUP = 50_000, 16 * 2**20
 _MAX_GROUPS = 64

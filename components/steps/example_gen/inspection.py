@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from components.steps.example_gen.files.listing import THREADS, first_problems
-from components.steps.example_gen.files.resolve import DataFile
-from components.steps.example_gen.files.source_files import supplied_twice
-from components.steps.example_gen.readers import formats
-from components.steps.example_gen.readers.batches import Inspection
+from components.logs.files.listing import THREADS, first_problems
+from components.logs.files.resolve import DataFile
+from components.logs.files.source_files import supplied_twice
+from components.logs.readers import formats
+from components.logs.readers.batches import Inspection
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.spec.data import DayLogs, Logs

@@ -10,15 +10,15 @@ from pydantic import BaseModel, ConfigDict
 
 from components.examples.writer import BlockWriter
 from components.steps.example_gen.file_groups import FileGroup
-from components.steps.example_gen.files.storage import open_file
-from components.steps.example_gen.joining.joined_rows import JoinedFolder, JoinedRows
-from components.steps.example_gen.readers import formats
-from components.steps.example_gen.request import Request, relative
-from components.steps.example_gen.rows.conversion import convert, without
-from components.steps.example_gen.rows.counts import FileCounts
-from components.steps.example_gen.rows.file_counting import FileCounting
-from components.steps.example_gen.rows.limits import limits_of
-from components.steps.example_gen.rows.sampling import sampled, sampling_of
+from components.logs.files.storage import open_file
+from components.logs.joining.joined_rows import JoinedFolder, JoinedRows
+from components.logs.readers import formats
+from components.logs.request import Request, relative
+from components.logs.rows.conversion import convert, without
+from components.logs.rows.counts import FileCounts
+from components.logs.rows.file_counting import FileCounting
+from components.logs.rows.limits import limits_of
+from components.logs.rows.sampling import sampled, sampling_of
 from schemas.derived.sources import columns_of_log
 from schemas.errors import UserError
 

@@ -17,7 +17,7 @@ from components.server.client import connect
 from components.steps.infra_validator.predict import Ask, RequestFailed, in_short
 from components.steps.infra_validator.rows import Tensors, Unfit
 from schemas.errors import UserError
-from schemas.files import read_end
+from schemas.host.files import read_end
 from schemas.spec.serving import Load
 
 MODULE = "components.server"

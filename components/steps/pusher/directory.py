@@ -15,7 +15,7 @@ from components.steps.pusher import manifest
 from components.steps.pusher.manifest import FileEntry, Manifest, Provenance
 from schemas.contracts.export import MODEL_FILE
 from schemas.errors import UserError
-from schemas.files import sync
+from schemas.host.files import sync
 
 _LOG = logging.getLogger(__name__)
 _LEFTOVER = re.compile(r"^\.tmp-\d{11}-[0-9a-f]{8}$")

@@ -17,7 +17,7 @@ from components.reports.page.past import past_runs
 from components.reports.page.render import render
 from components.reports.spec_file import spec_changes, spec_text, write_document
 from schemas.contracts.root import PAGE_FILE, Root
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.spec.data import EVAL
 
 _LOG = logging.getLogger(__name__)

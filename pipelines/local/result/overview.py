@@ -11,7 +11,7 @@ from components.reports.page.overview import OverviewRun, render_overview
 from pipelines.local.result.summary import Summary, read_summaries
 from schemas.contracts.root import PAGE_FILE, Root, RunFolder
 from schemas.errors import UserError
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 
 PageOf = Callable[[RunFolder], str | None]
 """Returns the address of a run's page for a link; None: it has none."""

@@ -14,7 +14,7 @@ from pipelines.local.result.events import write_events
 from pipelines.local.result.summary import Summary, read_summaries
 from pipelines.local.steps import Artifact, Step
 from schemas.contracts.root import PAGE_FILE, RunFolder
-from schemas.files import tail, write_whole
+from schemas.host.files import tail, write_whole
 
 _LOG = logging.getLogger(__name__)
 _OUTPUTS = {

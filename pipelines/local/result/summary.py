@@ -11,7 +11,7 @@ from components.reports.evaluation import GateVerdict, Intervals
 from components.reports.serving import Check, ServingVerdict
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import SUMMARY_FILE, Root, RunFolder
-from schemas.files import write_whole
+from schemas.host.files import write_whole
 from schemas.spec.serving import Load
 
 _RESERVED_FILE, _RESERVED_BYTES = ".reserved", 256 * 1024

@@ -12,7 +12,7 @@ from apache_beam.typehints import typehints
 from pipelines.beam import BEAM_ARGS
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation
-from tests.components.steps.example_gen.sample_logs import INPUTS, day_logs
+from tests.components.logs.sample_logs import INPUTS, day_logs
 
 pytestmark = pytest.mark.slow
 
@@ -64,15 +64,15 @@ def ingestion(pipeline: beam.Pipeline) -> None:
 
 
 def joining(pipeline: beam.Pipeline) -> None:
-    from components.steps.example_gen.joining.pipeline import _apply
-    from components.steps.example_gen.joining.plan import JoinFile, JoinPlan
+    from components.logs.joining.pipeline import _apply
+    from components.logs.joining.plan import JoinFile, JoinPlan
 
     files = tuple(JoinFile("", file, "2024-03-01", number) for number, file in enumerate(FILES))
     _apply(pipeline, JoinPlan(files, frozenset(), {}, {"likes": 1}), requested(day_logs(), INPUTS), "/none")
 
 
 def requested(logs: Any, inputs: Inputs) -> Any:
-    from components.steps.example_gen.request import Request
+    from components.logs.request import Request
     from schemas.derived.columns import columns
 
     return Request(logs, inputs, columns(inputs), "2024-03-01", "/none", "tiny", "full", "/none")

@@ -127,7 +127,7 @@ def test_an_edit_of_a_module_changes_the_keys_of_the_steps_that_import_it_alone(
         ("components/server/rest.py", {"infra_validator"}),
         ("components/registry/versions.py", {"example_gen", "evaluator", "infra_validator", "pusher"}),
         ("components/steps/evaluator/metrics/group_metrics.py", {"evaluator"}),
-        ("components/steps/example_gen/readers/csv.py", {"example_gen"}),
+        ("components/logs/readers/csv.py", {"example_gen"}),
         ("schemas/spec/tasks.py", set(KEYS) - {"statistics_gen"}),
         ("pipelines/pipeline.py", set()),
         ("components/steps/pusher/component.py", set()),

@@ -11,7 +11,7 @@ from schemas.spec import Inputs
 from schemas.spec.data import DayLogs
 from schemas.spec.online import Joining
 from tests.components.examples.sample_files import read_file
-from tests.components.steps.example_gen.sample_sources import DAYS, INPUTS, logs
+from tests.components.logs.sample_sources import DAYS, INPUTS, logs
 
 
 def job_of(

@@ -10,8 +10,8 @@ import pytest
 
 from schemas.contracts import segments
 from tests.components.examples.sample_files import read_examples
-from tests.components.steps.example_gen.sample_logs import run_executor, write
-from tests.components.steps.example_gen.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
+from tests.components.logs.sample_logs import run_executor, write
+from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
 from tests.components.stream.sample_stream import arrive, as_texts, examples_of, files_below, job_of
 
 pytestmark = pytest.mark.slow

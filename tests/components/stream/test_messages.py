@@ -9,7 +9,7 @@ from components.stream.messages import MAX_BYTES, Message, Sorter
 from schemas.contracts.joining_job import JoiningJob, Kafka
 from schemas.spec import Inputs
 from schemas.spec.online import Joining
-from tests.components.steps.example_gen.sample_sources import DAYS, INPUTS, MIDNIGHT, logs
+from tests.components.logs.sample_sources import DAYS, INPUTS, MIDNIGHT, logs
 from tests.errors import tells
 
 pytestmark = pytest.mark.slow

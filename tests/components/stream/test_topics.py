@@ -17,8 +17,8 @@ from schemas.contracts import segments
 from schemas.contracts.joining_job import JoiningJob
 from schemas.errors import UserError
 from tests.components.examples.sample_files import read_examples
-from tests.components.steps.example_gen.sample_logs import run_executor
-from tests.components.steps.example_gen.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
+from tests.components.logs.sample_logs import run_executor
+from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
 from tests.components.stream.sample_stream import as_texts, examples_of
 from tests.components.stream.sample_topics import PARTITIONS, Writer, kafka_job, rows_of, topics_of
 from tests.errors import place_and_value

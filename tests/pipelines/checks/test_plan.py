@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.checks.plan import MemoryLimit, MemoryLimits, given, print_plan, refuse_unfit, this_machine
-from schemas.cgroup import Cgroup
+from schemas.host.cgroup import Cgroup
 from schemas.derived.plan import Plan, plan
 from schemas.errors import UserError
 from schemas.loading import load_spec

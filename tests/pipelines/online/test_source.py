@@ -10,7 +10,7 @@ from schemas.contracts.joining_job import Kafka
 from schemas.errors import UserError
 from schemas.loading import load_spec
 from schemas.spec import Spec
-from tests.components.steps.example_gen.sample_sources import logs
+from tests.components.logs.sample_sources import logs
 from tests.errors import place_and_value
 
 _ALL = ["shown", "likes=liked", "items=things"]

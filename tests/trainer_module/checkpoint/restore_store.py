@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from schemas.derived.groups import groups_of
 from schemas.derived.plan import plan
-from schemas.files import sync
+from schemas.host.files import sync
 from tests.schemas.derived.test_plan import of_users_and_posts
 from trainer_module.checkpoint.blocks import is_owned
 from trainer_module.checkpoint.manifest import MANIFEST, GroupLayout, Manifest, encode, read_manifest

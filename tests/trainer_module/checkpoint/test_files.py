@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.backoff import Backoff
+from schemas.host.backoff import Backoff
 from schemas.errors import UserError
 from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, contents, manifest, write_all

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schemas import splitmix64
+from schemas.host import splitmix64
 
 pytestmark = pytest.mark.slow
 tf = pytest.importorskip("tensorflow")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.training_job import TrainJob, read_job
-from schemas.files import write_whole
-from schemas.parent_process import end_with_parent
+from schemas.host.files import write_whole
+from schemas.host.parent_process import end_with_parent
 from trainer_module.checkpoint.manifest import MANIFEST, Manifest, encode
 from trainer_module.input.position import Position
 from trainer_module.launch import coordinator, host

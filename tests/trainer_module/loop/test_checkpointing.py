@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.backoff import Backoff
+from schemas.host.backoff import Backoff
 from tests.errors import mentions
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, contents
 from trainer_module.monitoring.training import Metrics

@@ -56,8 +56,8 @@ def logs() -> Arrays:
 
 def ingested(ranker: RankerSpec, rows: Arrays) -> Arrays:
     """Returns what ingestion makes of the rows for the train split."""
-    from components.steps.example_gen.rows.conversion import convert
-    from components.steps.example_gen.rows.sampling import sampled, sampling_of
+    from components.logs.rows.conversion import convert
+    from components.logs.rows.sampling import sampled, sampling_of
 
     read, sampling = columns(ranker), sampling_of(ranker, "train")
     assert sampling

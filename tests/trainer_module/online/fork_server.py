@@ -7,7 +7,7 @@ below the job's folder, be it in the middle of a delta, a checkpoint or a segmen
 
 import os
 
-from schemas.needless_imports import leave_out_needless
+from schemas.host.needless_imports import leave_out_needless
 
 if __name__ == "__main__":
     leave_out_needless()  # As a rank does.

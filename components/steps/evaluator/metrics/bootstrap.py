@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.splitmix64 import GAMMA, mix64
+from schemas.host.splitmix64 import GAMMA, mix64
 
 _LANES = 4
 """A hash of 64 bits gives the weights of four replicates, 16 bits each."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from components.steps.evaluator.metrics.draws import Units
 from components.steps.evaluator.metrics.totals_histogram import Floats
-from schemas.splitmix64 import GAMMA, mix64
+from schemas.host.splitmix64 import GAMMA, mix64
 
 MISSING = np.uint64(0)
 """The hash of a missing value."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from components.steps.evaluator.metrics.bootstrap import weights
 from components.steps.evaluator.metrics.totals_histogram import Floats, Ints, ratio
-from schemas.splitmix64 import mix64
+from schemas.host.splitmix64 import mix64
 
 MOST_RANKED = 200_000
 """Examples that are ranked at most: 6.4 MB. The correlation of this many has a standard error below 0.0023."""

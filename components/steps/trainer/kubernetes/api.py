@@ -16,7 +16,7 @@ from typing_extensions import Self
 from components.steps.trainer.kubernetes.refusals import code_of, refusal
 from components.steps.trainer.kubernetes.timing import Timing
 from components.steps.trainer.kubernetes.waiting import within
-from schemas.backoff import Backoff, retry_after_s
+from schemas.host.backoff import Backoff, retry_after_s
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)

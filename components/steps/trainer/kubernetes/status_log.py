@@ -13,7 +13,7 @@ from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.trouble import component_of, waiting
 from schemas.contracts.training_job import PROGRESS_FILE
 from schemas.errors import UserError
-from schemas.files import read_end
+from schemas.host.files import read_end
 
 _LOG = logging.getLogger(__name__)
 _REPEAT_S = 600.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.components.steps.example_gen.sample_logs import INPUTS, ROWS, day_logs, expected, write_days
+from tests.components.logs.sample_logs import INPUTS, ROWS, day_logs, expected, write_days
 from tests.components.steps.example_gen.test_executor import COLUMNS, DATE, DAYS, ingest, properties, written
 from tests.paths import REPOSITORY
 
@@ -20,7 +20,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from components.examples.writer import BlockWriter
-from tests.components.steps.example_gen.sample_logs import day_logs
+from tests.components.logs.sample_logs import day_logs
 from tests.components.steps.example_gen.test_executor import ingest
 BlockWriter.close = lambda writer: os.kill(os.getpid(), signal.SIGKILL)
 ingest(day_logs(), Path(sys.argv[1], "logs"), Path(sys.argv[1], "killed"))
@@ -63,7 +63,7 @@ def test_the_attempts_of_a_run_killed_while_it_ingests_are_removed_a_week_later(
 def test_a_result_of_a_run_killed_while_it_writes_is_removed_a_week_later(tmp_path: Path) -> None:
     from components.examples import day_results
     from components.steps.example_gen.abandoned import remove_abandoned
-    from components.steps.example_gen.files.storage import TfxStorage
+    from components.logs.files.storage import TfxStorage
 
     attempt = tmp_path / "[store]" / f"{DATE}-key" / "attempt"
     attempt.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_a_result_of_a_run_killed_while_it_writes_is_removed_a_week_later(tmp_pa
 
 
 def test_two_runs_that_make_the_same_day_at_once_keep_what_each_lists(tmp_path: Path) -> None:
-    from components.steps.example_gen.request import parse, today_utc
+    from components.logs.request import parse, today_utc
     from components.steps.example_gen.store import DayStore, Unit
 
     request = parse(properties(day_logs(), tmp_path, INPUTS), today_utc())

@@ -16,7 +16,7 @@ from schemas.loading import load_spec
 from schemas.spec import Inputs
 from schemas.spec.data import DayLogs, Logs
 from tests.components.examples.sample_files import read_examples
-from tests.components.steps.example_gen.sample_logs import (
+from tests.components.logs.sample_logs import (
     INPUTS,
     ROWS,
     SUFFIX,
@@ -208,9 +208,9 @@ def test_a_store_that_beam_knows_is_listed_once_a_day_with_sizes_and_times(tmp_p
     from apache_beam.io.filesystem import FileMetadata, MatchResult
     from apache_beam.io.localfilesystem import LocalFileSystem
 
-    from components.steps.example_gen.files.listing import FileFacts, OneListing
-    from components.steps.example_gen.files.resolve import days_with_files, resolve
-    from components.steps.example_gen.files.storage import TfxStorage
+    from components.logs.files.listing import FileFacts, OneListing
+    from components.logs.files.resolve import days_with_files, resolve
+    from components.logs.files.storage import TfxStorage
 
     asked = []
 
@@ -322,7 +322,7 @@ def test_the_component_declares_what_the_executor_reads() -> None:
 def test_a_file_of_any_file_system_is_a_whole_file_object(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    from components.steps.example_gen.files.storage import remote_file
+    from components.logs.files.storage import remote_file
 
     path = write(tmp_path / "data", "parquet", ROWS)
     with remote_file(str(path)) as file:

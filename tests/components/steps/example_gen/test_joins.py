@@ -8,8 +8,8 @@ import pytest
 from schemas.errors import UserError
 from schemas.spec.data import DayLogs
 from tests.components.examples.sample_files import read_examples
-from tests.components.steps.example_gen.sample_logs import SUFFIX, run_executor, write
-from tests.components.steps.example_gen.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
+from tests.components.logs.sample_logs import SUFFIX, run_executor, write
+from tests.components.logs.sample_sources import DAYS, MIDNIGHT, logs, properties_of, write_logs
 from tests.errors import place_and_value, tells
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from components.registry.versions import withdraw
-from components.steps.example_gen.files.local_files import LocalStorage
+from components.logs.files.local_files import LocalStorage
 from schemas.contracts.root import Root
 from schemas.errors import UserError
-from tests.components.steps.example_gen.sample_logs import INPUTS, ROWS, day_logs, write_days
+from tests.components.logs.sample_logs import INPUTS, ROWS, day_logs, write_days
 from tests.errors import place_and_value
 
 pytestmark = pytest.mark.slow
@@ -61,14 +61,14 @@ def properties(root: Path, **settings: Any) -> dict[str, Any]:
 
 
 def start(root: Path, **settings: Any) -> Any:
-    from components.steps.example_gen.request import parse
+    from components.logs.request import parse
     from components.steps.example_gen.start import starting_point
 
     return starting_point(parse(properties(root, **settings), datetime.date(2024, 3, 9)), LocalStorage())
 
 
 def train_days(root: Path, **settings: Any) -> list[str]:
-    from components.steps.example_gen.files.resolve import resolve
+    from components.logs.files.resolve import resolve
 
     logs = day_logs(train_days=4, **settings.get("logs", {}))
     after = start(root, **settings).after

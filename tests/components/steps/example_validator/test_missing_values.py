@@ -7,7 +7,7 @@ import pytest
 from pipelines.beam import BEAM_ARGS
 from schemas.derived.columns import columns
 from schemas.spec import Inputs
-from tests.components.steps.example_gen.sample_logs import INPUTS, ROWS, Row, table
+from tests.components.logs.sample_logs import INPUTS, ROWS, Row, table
 from tests.errors import place_and_value, tells
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ def write_statistics(rows: list[Row], path: Path, inputs: Inputs) -> None:
     import tensorflow_data_validation as tfdv
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamples
 
-    from components.steps.example_gen.rows.conversion import convert
+    from components.logs.rows.conversion import convert
 
     (batch,) = table(rows).to_batches()
     serialized = RecordBatchToExamples(convert(batch, columns(inputs), "rows").batch)

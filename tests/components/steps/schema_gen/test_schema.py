@@ -4,7 +4,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from components.steps.schema_gen.schema import schema_text, tfmd_schema
 from schemas.loading import load_spec
 from schemas.spec import Inputs
-from tests.components.steps.example_gen.sample_logs import INPUTS
+from tests.components.logs.sample_logs import INPUTS
 from tests.golden_files import check_golden
 from tests.paths import SPECS
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from schemas.spec import Inputs
 from schemas.spec.data import DayLogs
-from tests.components.steps.example_gen.sample_logs import Row, run_executor
+from tests.components.logs.sample_logs import Row, run_executor
 
 
 def rows_of_days(days: Sequence[str], rows: int, seed: int) -> dict[str, list[Row]]:

@@ -11,7 +11,7 @@ from pipelines.beam import BEAM_ARGS
 from schemas.contracts.statistics import Bins, Boundaries, Scale, Statistics
 from schemas.errors import UserError
 from schemas.spec import Inputs
-from tests.components.steps.example_gen.sample_logs import ROWS, Row, day_logs, write_days
+from tests.components.logs.sample_logs import ROWS, Row, day_logs, write_days
 from tests.components.steps.transform import sample_run
 from tests.errors import mentions, place_and_value, tells
 

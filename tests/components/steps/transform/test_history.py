@@ -9,7 +9,7 @@ import pytest
 
 from schemas.contracts.statistics import Bins, Scale, Statistics
 from schemas.spec.data import DayLogs
-from tests.components.steps.example_gen.sample_logs import Row, day_logs, write_days
+from tests.components.logs.sample_logs import Row, day_logs, write_days
 from tests.components.steps.transform import sample_history as sample
 from tests.components.steps.transform.sample_run import transformed
 from tests.errors import mentions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from components.steps.evaluator.metrics.bootstrap import interval, weights
-from schemas.splitmix64 import mix64
+from schemas.host.splitmix64 import mix64
 
 UNITS = mix64(np.arange(40_000, dtype=np.uint64))
 

@@ -7,7 +7,7 @@ import pytest
 
 from components.steps.evaluator.metrics.bootstrap import weights
 from components.steps.evaluator.metrics.group_metrics import Groups, MeanSums, at_k, draws, gauc, grouped
-from schemas.splitmix64 import mix64
+from schemas.host.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 

@@ -11,7 +11,7 @@ from components.steps.evaluator.metrics.draws import Draws
 from components.steps.evaluator.metrics.totals import Part
 from components.steps.evaluator.metrics.totals_binary import BinaryTotals
 from components.steps.evaluator.metrics.totals_regression import RegressionTotals
-from schemas.splitmix64 import mix64
+from schemas.host.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 

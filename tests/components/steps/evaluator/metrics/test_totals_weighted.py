@@ -15,7 +15,7 @@ from components.steps.evaluator.metrics.totals import Part
 from components.steps.evaluator.metrics.totals_binary import BinaryTotals
 from components.steps.evaluator.metrics.totals_regression import RegressionTotals
 from components.steps.evaluator.metrics.totals_weighted import WeightedTotals
-from schemas.splitmix64 import mix64
+from schemas.host.splitmix64 import mix64
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 REPLICATES = 8

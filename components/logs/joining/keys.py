@@ -1,0 +1,60 @@
+"""Numbers for keys: equal numbers for equal keys, buckets by hash, and numbers that sort by key and time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.host.splitmix64 import GAMMA, mix64
+
+Integers = NDArray[np.int64]
+NO_KEY = -1
+
+
+def codes(*sides: Sequence[pa.Array], nulls_are_equal: bool = False) -> tuple[Integers, ...]:
+    """Returns a number for each row of each side, equal where all columns are equal.
+
+    Args:
+        sides: the same columns, of the same types: int64, float64 or binary.
+        nulls_are_equal: a null is a value like others. Otherwise a row with a null has the number NO_KEY.
+    """
+    lengths = [len(side[0]) for side in sides]
+    total = np.zeros(sum(lengths), np.int64)
+    is_known = np.ones(len(total), bool)
+    for arrays in zip(*sides, strict=True):
+        array = pa.concat_arrays(arrays)
+        encoded = array.dictionary_encode(null_encoding="encode")
+        numbers = np.asarray(encoded.indices).astype(np.int64)
+        is_known &= np.asarray(array.is_valid(), dtype=bool) | nulls_are_equal
+        total = total * max(len(encoded.dictionary), 1) + numbers
+        if len(sides[0]) > 1:
+            # Dense again, so that the next column does not overflow.
+            total = np.unique(total, return_inverse=True)[1].astype(np.int64)
+    total[~is_known] = NO_KEY
+    return tuple(np.split(total, np.cumsum(lengths)[:-1]))
+
+
+def buckets(keys: Sequence[pa.Array], num_buckets: int) -> Integers:
+    """Returns the bucket of each row: a hash of its keys, the same for every file, process and machine."""
+    mixed = np.zeros(len(keys[0]), np.uint64)
+    for array in keys:
+        encoded = array.fill_null(0 if pa.types.is_int64(array.type) else b"").dictionary_encode()
+        values: NDArray[np.uint64] = (
+            np.asarray(encoded.dictionary).view(np.uint64)
+            if pa.types.is_int64(array.type)
+            else pd.util.hash_array(encoded.dictionary.to_numpy(zero_copy_only=False), categorize=False)
+        )
+        mixed = mix64(mixed + np.uint64(GAMMA) + (values[np.asarray(encoded.indices)] if len(values) else np.uint64(0)))
+    return (mixed % np.uint64(num_buckets)).astype(np.int64)
+
+
+def by_key_and_time(*sides: tuple[Integers, Integers]) -> tuple[Integers, ...]:
+    """Returns a number for each row of each side that sorts by key, then time; equal only if both are.
+
+    Args:
+        sides: keys, as `codes` returns them, and times.
+    """
+    moments = np.unique(np.concatenate([times for _, times in sides]))
+    return tuple(keys * len(moments) + np.searchsorted(moments, times) for keys, times in sides)

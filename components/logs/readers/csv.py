@@ -1,0 +1,167 @@
+"""CSV with a header line, comma separated, RFC 4180 quotes, plain or .gz; an empty cell is a missing value.
+
+Lines in error texts count the header and leave out blank lines; a line break within quotes counts as one line.
+"""
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from components.logs.readers.batches import Inspection, Rows
+from components.logs.readers.column_types import TARGET
+from schemas.derived.columns import Column
+from schemas.errors import UserError
+from schemas.problems import listed
+from schemas.spec.features import ColumnType
+
+_BLOCK_BYTES = 4 * 2**20
+_BAD_VALUE = re.compile(
+    r"In CSV column #(?P<column>\d+): (?:Row #(?P<line>\d+): )?"
+    r"CSV conversion error to [^:]+: invalid value '(?P<value>.*)'",
+    re.DOTALL,
+)
+_BAD_ROW = re.compile(r"(?:Row #(?P<line>\d+): )?Expected (?P<wanted>\d+) columns, got (?P<got>\d+)")
+
+
+def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
+    """Checks the header's columns and that there is a row."""
+    try:
+        head = _head(file, path)
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        return Inspection(problems=(f"{path}: is not a CSV file, or is truncated (got: {error}); write it again",))
+    if not head:
+        return Inspection(is_empty=True)
+    header = head[0]
+    problems = []
+    for column in columns:
+        count = header.count(column.name)
+        if count == 0:
+            problems.append(f"{path}: column '{column.name}': is missing (got {listed(header)}); add it to the logs")
+        elif count > 1:
+            problems.append(
+                f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
+            )
+    return Inspection(problems=tuple(problems), is_empty=len(head) == 1, columns=frozenset(header))
+
+
+def read(file: BinaryIO, path: str, columns: Sequence[Column], list_separator: str | None) -> Iterator[Rows]:
+    """Yields the columns with their types in the spec.
+
+    Args:
+        file: open for reading.
+        path: of the file, for error texts.
+        columns: of the inputs.
+        list_separator: between the values in a cell of a list column.
+
+    Raises:
+        UserError: for a cell that is not of its column's type, a line with a wrong number of cells, a corrupt file.
+    """
+    # Cells of lists are read as text and split below.
+    types = {column.name: pa.binary() if column.is_list else TARGET[column.type] for column in columns}
+    num_lines = 1
+    header: list[str] = []
+    try:
+        header = next(iter(_head(file, path)), [])
+        file.seek(0)
+        reader = pacsv.open_csv(
+            pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip") if path.endswith(".gz") else file,
+            # One thread: only then do pyarrow's errors contain the line.
+            read_options=pacsv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            parse_options=pacsv.ParseOptions(newlines_in_values=True),
+            convert_options=pacsv.ConvertOptions(
+                column_types=types, include_columns=list(types), strings_can_be_null=True, null_values=[""]
+            ),
+        )
+        for batch in reader:
+            arrays = [
+                _split(batch.column(column.name), column, list_separator, path, num_lines)
+                if column.is_list
+                else batch.column(column.name)
+                for column in columns
+            ]
+            yield Rows(pa.RecordBatch.from_arrays(arrays, [column.name for column in columns]))
+            num_lines += batch.num_rows
+    except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error) as error:
+        raise UserError(_explained(str(error), path, columns, header)) from error
+
+
+def _head(file: BinaryIO, path: str) -> list[list[str]]:
+    """Returns the cells of at most two lines, the first that are not blank."""
+    plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.endswith(".gz") else file
+    text = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")
+    try:
+        return list(islice((line for line in csv.reader(text) if line), 2))
+    finally:
+        # Otherwise the wrapper would close the file when it is collected.
+        text.detach()
+
+
+def _split(array: pa.Array, column: Column, separator: str | None, path: str, num_lines: int) -> pa.Array:
+    """Splits cells into lists at the separator; empty parts are dropped."""
+    if separator is None:
+        raise UserError(f"data: CSV needs a list_separator for column '{column.name}' (got none)")
+    cells = pc.split_pattern(array, separator.encode())
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(cells), 0)).astype(np.int64)
+    values = cells.flatten()
+    filled = np.asarray(pc.greater(pc.binary_length(values), 0), dtype=bool)
+    rows = np.repeat(np.arange(len(array)), lengths)[filled]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(array)))])
+    values = values.filter(pa.array(filled, pa.bool_()))
+    if column.type != "string":
+        values = _parsed(values, column, rows, path, num_lines)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+
+
+def _parsed(values: pa.Array, column: Column, rows: Any, path: str, num_lines: int) -> pa.Array:
+    target = TARGET[column.type]
+    try:
+        return values.cast(pa.string()).cast(target)
+    except pa.ArrowInvalid:
+        for row, value in zip(rows, values, strict=True):
+            try:
+                value.cast(pa.string()).cast(target)
+            except pa.ArrowInvalid:
+                shown = value.as_py().decode(errors="replace")
+                raise UserError(_bad_value(path, num_lines + int(row) + 1, column, shown)) from None
+        raise
+
+
+def _explained(error: str, path: str, columns: Sequence[Column], header: Sequence[str]) -> str:
+    """Turns an error of pyarrow's CSV reader into one with file, line and column."""
+    match = _BAD_VALUE.search(error)
+    if match and int(match["column"]) < len(header):
+        name = header[int(match["column"])]
+        column = next((each for each in columns if each.name == name), None)
+        if column:
+            return _bad_value(path, match["line"], column, match["value"])
+    match = _BAD_ROW.search(error)
+    if match:
+        line = f"line {match['line']}: " if match["line"] else ""
+        return f"{path}: {line}wrong number of cells (got {match['got']}); the header has {match['wanted']}"
+    if "straddling object" in error:
+        return f"{path}: a line is longer than {_BLOCK_BYTES} bytes; look for a quote that is never closed"
+    return f"{path}: is corrupt or truncated (got: {error}); write it again"
+
+
+def _bad_value(path: str, line: Any, column: Column, value: str) -> str:
+    at = f"line {line}: " if line else ""
+    shown = value if len(value) <= 60 else f"{value[:57]}..."
+    return f"{path}: {at}column '{column.name}': not {_A[column.type]} (got '{shown}'); {_ALLOWED[column.type]}"
+
+
+_A: dict[ColumnType, str] = {"int": "an int", "float": "a float", "string": "a string"}
+_ALLOWED: dict[ColumnType, str] = {
+    "int": f"whole numbers from {-(2**63)} to {2**63 - 1}, and an empty cell for no value",
+    "float": "numbers, and an empty cell for no value",
+    "string": "text",
+}

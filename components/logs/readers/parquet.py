@@ -1,0 +1,55 @@
+"""Parquet, row group by row group."""
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from components.logs.readers.batches import BATCH_ROWS, Inspection, Rows
+from components.logs.readers.column_types import type_problem
+from schemas.derived.columns import Column
+from schemas.errors import UserError
+from schemas.problems import listed
+
+
+def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
+    """Reads columns, types and the number of rows from the footer."""
+    try:
+        parquet = pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        return Inspection(problems=(f"{path}: is not a Parquet file, or is truncated (got: {error}); write it again",))
+    schema = parquet.schema_arrow
+    problems = []
+    for column in columns:
+        count = schema.names.count(column.name)
+        if count == 0:
+            problems.append(
+                f"{path}: column '{column.name}': is missing (got {listed(schema.names)}); add it to the logs"
+            )
+        elif count > 1:
+            problems.append(
+                f"{path}: column '{column.name}': is not unique (got {count} of this name); rename the others"
+            )
+        else:
+            problem = type_problem(column, schema.field(column.name).type)
+            if problem:
+                problems.append(f"{path}: column '{column.name}': {problem}")
+    num_rows = parquet.metadata.num_rows
+    return Inspection(
+        problems=tuple(problems), is_empty=num_rows == 0, num_rows=num_rows, columns=frozenset(schema.names)
+    )
+
+
+def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
+    """Yields the columns of the inputs.
+
+    Raises:
+        UserError: if the file is corrupt.
+    """
+    names = [column.name for column in columns]
+    try:
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=BATCH_ROWS, columns=names):
+            yield Rows(batch)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: is corrupt or truncated (got: {error}); write it again") from error

@@ -1,0 +1,151 @@
+"""TFRecord of tf.Example, plain or .gz.
+
+The framing is parsed here, as TensorFlow does not distinguish a truncated file from a complete one.
+Reference: tensorflow/core/lib/io/record_writer.h: uint64 length, masked crc32c of it, data, masked crc32c of it.
+"""
+
+import gzip
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import BinaryIO, cast
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+from components.logs.readers.batches import Inspection, Rows
+from components.logs.readers.column_types import is_list, type_problem
+from schemas.derived.columns import Column
+from schemas.errors import UserError
+
+# All features of a record are decoded, so batches are smaller than those of columnar files.
+_BATCH_RECORDS = 1024
+_WRONG_TYPE = re.compile(r'expected (\w+)_list, found (\w+)_list for feature "(.*)"')
+_CRC_MASK_DELTA = 0xA282EAD8
+
+
+def inspect(file: BinaryIO, path: str, columns: Sequence[Column]) -> Inspection:
+    """Checks that there is a record; the columns are known only after reading all records."""
+    del columns
+    try:
+        first = next(records_of(file, path), None)
+    except UserError as error:
+        return Inspection(problems=(str(error),))
+    return Inspection(is_empty=first is None)
+
+
+def read(file: BinaryIO, path: str, columns: Sequence[Column]) -> Iterator[Rows]:
+    """Yields the columns of the inputs; records that are not tf.Examples are counted and left out.
+
+    Raises:
+        UserError: for a wrong type, several values in a scalar column, and a corrupt or truncated file.
+    """
+    # Without a schema: the types come from the file, and an absent column differs from an empty one.
+    decoder = ExamplesToRecordBatchDecoder()
+    records = records_of(file, path)
+    while chunk := list(islice(records, _BATCH_RECORDS)):
+        readable = chunk
+        try:
+            batch = decoder.DecodeBatch(chunk)
+        except RuntimeError as error:
+            readable = [record for record in chunk if _is_example(decoder, record)]
+            if len(readable) == len(chunk):
+                raise UserError(_mixed_types(str(error), path)) from error
+            batch = _decoded(decoder, readable, path)
+        wanted, found = frozenset(column.name for column in columns), frozenset(batch.schema.names)
+        absent = wanted - found
+        arrays = [
+            pa.nulls(len(readable)) if column.name in absent else _array(batch, column, path) for column in columns
+        ]
+        selected = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
+        yield Rows(selected, absent=absent, num_unreadable=len(chunk) - len(readable), unread=found - wanted)
+
+
+def records_of(file: BinaryIO, path: str) -> Iterator[bytes]:
+    """Yields the records as they are written.
+
+    Raises:
+        UserError: the file is no TFRecord file, or is corrupt or truncated.
+    """
+    plain = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.endswith(".gz") else file
+    num_records = 0
+    try:
+        while head := plain.read(12):
+            if len(head) < 12:
+                raise _truncated(path, num_records)
+            length, length_crc = struct.unpack("<QI", head)
+            if _masked_crc(head[:8]) != length_crc:
+                raise UserError(
+                    f"{path}: is not a TFRecord file, or is corrupt after {num_records} records; write it again"
+                )
+            body = plain.read(length + 4)
+            if len(body) < length + 4:
+                raise _truncated(path, num_records)
+            record = body[:length]
+            if _masked_crc(record) != struct.unpack("<I", body[length:])[0]:
+                raise UserError(f"{path}: record {num_records + 1} is corrupt (its checksum is wrong); write it again")
+            num_records += 1
+            yield record
+    except EOFError:
+        raise _truncated(path, num_records) from None
+    except (OSError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read after {num_records} records (got: {error}); write it again") from error
+
+
+def _truncated(path: str, num_records: int) -> UserError:
+    return UserError(f"{path}: is truncated after {num_records} records; write it again")
+
+
+def _masked_crc(data: bytes) -> int:
+    crc: int = google_crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
+
+
+def _is_example(decoder: ExamplesToRecordBatchDecoder, record: bytes) -> bool:
+    try:
+        decoder.DecodeBatch([record])
+    except RuntimeError:
+        return False
+    return True
+
+
+def _decoded(decoder: ExamplesToRecordBatchDecoder, records: list[bytes], path: str) -> pa.RecordBatch:
+    if not records:
+        return pa.RecordBatch.from_arrays([], [])
+    try:
+        return decoder.DecodeBatch(records)
+    except RuntimeError as error:
+        raise UserError(_mixed_types(str(error), path)) from error
+
+
+def _mixed_types(error: str, path: str) -> str:
+    match = _WRONG_TYPE.search(error)
+    if match is None:
+        return f"{path}: cannot be decoded (got: {error}); write tf.Examples"
+    first, second, name = match.groups()
+    return f"{path}: column '{name}': has two types (got {first} in some records, {second} in others); log it as one"
+
+
+def _array(batch: pa.RecordBatch, column: Column, path: str) -> pa.Array:
+    """Returns a column, as scalars if it is not a list column."""
+    array = batch.column(batch.schema.get_field_index(column.name))
+    return array if column.is_list or not is_list(array.type) else _scalar(array, column, path)
+
+
+def _scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
+    problem = type_problem(column, array.type.value_type)
+    if problem:
+        raise UserError(f"{path}: column '{column.name}': {problem}")
+    lengths = np.asarray(array.value_lengths().fill_null(0))
+    longest = int(lengths.max(initial=0))
+    if longest > 1:
+        raise UserError(
+            f"{path}: column '{column.name}': several values in a record (got {longest}); "
+            "a column that is not a list has at most one"
+        )
+    indices = np.cumsum(lengths) - 1
+    return array.flatten().take(pa.array(indices, pa.int64(), mask=lengths == 0))

@@ -1,0 +1,1 @@
+"""The machine below the plain data: processes, memory, files, waits and hashes."""

@@ -1,0 +1,285 @@
+import gzip
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from components.logs.readers import formats
+from components.logs.readers.batches import Inspection
+from components.logs.rows.conversion import convert
+from schemas.derived.columns import Column, columns
+from schemas.errors import UserError
+from schemas.spec import Inputs
+from tests.components.logs.sample_logs import (
+    INPUTS,
+    ROWS,
+    Row,
+    day_logs,
+    examples,
+    expected,
+    table,
+    write,
+    write_records,
+)
+from tests.errors import place_and_value, tells
+
+COLUMNS = columns(INPUTS)
+FORMATS = ["parquet", "csv", "tfrecord"]
+N = [Column("n", "int", is_required=False)]
+
+
+def read(path: Path, format_name: str, wanted: list[Column] = COLUMNS) -> list[dict[str, list[Any]]]:
+    """Returns the values of each row; a column without values is left out."""
+    found = []
+    with path.open("rb") as file:
+        for rows in formats.read(day_logs(format_name), file, str(path), wanted):
+            for row in convert(rows.batch, wanted, str(path)).batch.to_pylist():
+                found.append({name: values for name, values in row.items() if values})
+    return found
+
+
+def inspect(path: Path, format_name: str, wanted: list[Column] = COLUMNS) -> Inspection:
+    with path.open("rb") as file:
+        return formats.inspect(day_logs(format_name), file, str(path), wanted)
+
+
+def csv_file(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def without_column(name: str) -> list[Row]:
+    return [{key: value for key, value in row.items() if key != name} for row in ROWS]
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_every_format_gives_the_same_rows(tmp_path: Path, format_name: str) -> None:
+    path = write(tmp_path / "data", format_name, ROWS)
+    assert inspect(path, format_name).problems == ()
+    assert read(path, format_name) == [expected(row, COLUMNS) for row in ROWS]
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_every_format_gives_the_same_vectors_weights_and_masks(tmp_path: Path, format_name: str) -> None:
+    declared = Inputs.model_validate_json(
+        """{
+        "features": {
+            "image": {"kind": "vector", "dim": 3, "missing": 0},
+            "tags": {"kind": "ids", "type": "string", "table": "t", "combiner": "mean", "weights": "tag_weights"}
+        },
+        "tasks": {
+            "buy": {"kind": "binary", "only_where": "clicked", "missing_label": "mask", "example_weight": "worth"},
+            "watch": {"kind": "watch_time"}
+        }
+        }"""
+    )
+    rows = [
+        {"image": [0.5, 0.0, -2.0], "tags": ["a", "b"], "tag_weights": [0.0, 0.25], "clicked": 1, "buy": 0},
+        {"image": None, "tags": [], "tag_weights": [], "clicked": 0, "buy": None},
+        {"image": [1.0, 1.0, 1.0], "tags": ["c"], "tag_weights": [1.0], "clicked": None, "buy": 1},
+    ]
+    full: list[Row] = [{**row, "worth": 0.5 * place, "watch": float(place)} for place, row in enumerate(rows)]
+    path = write(tmp_path / "data", format_name, full)
+    assert read(path, format_name, columns(declared)) == [expected(row, columns(declared)) for row in full]
+
+
+def test_a_csv_vector_or_weight_that_is_left_empty_is_an_error_rather_than_a_shift(tmp_path: Path) -> None:
+    wanted = [
+        Column("ids", "int", is_list=True, is_required=False),
+        Column("v", "float", is_list=True, is_required=False, length=3),
+        Column("w", "float", is_list=True, is_required=False, beside=("ids",)),
+    ]
+    with pytest.raises(UserError, match=place_and_value("column 'v'", "(got 2 floats)")):
+        read(csv_file(tmp_path / "a", "ids,v,w\n7,1||3,1\n"), "csv", wanted)
+    with pytest.raises(UserError, match=place_and_value("column 'w'", "(got 1 and 2 values)")):
+        read(csv_file(tmp_path / "b", "ids,v,w\n,1|2|3,\n7|8,1|2|3,|0.5\n"), "csv", wanted)
+
+
+@pytest.mark.parametrize("format_name", ["csv", "tfrecord"])
+def test_compressed_files_are_read(tmp_path: Path, format_name: str) -> None:
+    plain = write(tmp_path / "data", format_name, ROWS)
+    path = tmp_path / "data.gz"
+    path.write_bytes(gzip.compress(plain.read_bytes()))
+    assert not inspect(path, format_name).is_empty
+    assert read(path, format_name) == [expected(row, COLUMNS) for row in ROWS]
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_files_larger_than_a_batch_are_read_whole(tmp_path: Path, format_name: str) -> None:
+    path = write(tmp_path / "data", format_name, [{"n": number} for number in range(10_000)])
+    assert read(path, format_name, N) == [{"n": [number]} for number in range(10_000)]
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_file_without_rows_is_seen_before_the_run(tmp_path: Path, format_name: str) -> None:
+    assert inspect(write(tmp_path / "data", format_name, []), format_name).is_empty
+
+
+def test_the_footer_tells_the_number_of_rows(tmp_path: Path) -> None:
+    assert inspect(write(tmp_path / "data", "parquet", ROWS), "parquet").num_rows == 4
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "csv"])
+def test_a_missing_column_is_seen_before_the_run(tmp_path: Path, format_name: str) -> None:
+    path = write(tmp_path / "data", format_name, without_column("tags"))
+    (problem,) = inspect(path, format_name).problems
+    assert tells(problem, f"{path}: column 'tags'", "is missing (got history, hour, like, ")
+
+
+def test_a_wrong_type_is_seen_before_the_run(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": [1.5]}), tmp_path / "data")
+    [problem] = inspect(tmp_path / "data", "parquet", N).problems
+    assert tells(problem, f"{tmp_path}/data: column 'n'", "(got double)")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet at all"])
+def test_what_is_no_parquet_is_seen_before_the_run(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "data").write_bytes(content)
+    (problem,) = inspect(tmp_path / "data", "parquet").problems
+    assert tells(problem, f"{tmp_path}/data", "not a Parquet file")
+
+
+def test_a_cut_off_parquet_file_is_seen_before_the_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "data", "parquet", ROWS)
+    path.write_bytes(path.read_bytes()[:-100])
+    assert tells(inspect(path, "parquet").problems[0], str(path), "truncated")
+
+
+def test_a_corrupt_parquet_page_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    pq.write_table(pa.table({"n": list(range(10_000))}), path, compression="gzip", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    content[100:2000] = bytes(1900)
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=place_and_value(str(path), "corrupt")):
+        read(path, "parquet", N)
+
+
+def test_a_column_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["n", "n"]), tmp_path / "data")
+    assert tells(inspect(tmp_path / "data", "parquet", N).problems[0], "column 'n'", "(got 2 ")
+    assert tells(inspect(csv_file(tmp_path / "c", "n,n\n1,2\n"), "csv", N).problems[0], "column 'n'", "(got 2 ")
+
+
+def test_a_csv_line_with_a_wrong_number_of_cells_is_named(tmp_path: Path) -> None:
+    path = csv_file(tmp_path / "data", "n,m\n1,2\n1,2,3\n")
+    with pytest.raises(UserError, match=place_and_value(f"{path}: line 3", "(got 3)")):
+        read(path, "csv", N)
+
+
+@pytest.mark.parametrize("value", ["1.0", "NA", "18446744073709551615", "two"])
+def test_a_csv_cell_of_another_type_is_named(tmp_path: Path, value: str) -> None:
+    path = csv_file(tmp_path / "data", f"m,n\n1,2\n3,4\n5,{value}\n")
+    with pytest.raises(UserError, match=place_and_value(f"{path}: line 4: column 'n'", f"(got '{value}')")):
+        read(path, "csv", N)
+
+
+def test_a_value_of_another_type_in_a_csv_list_is_named(tmp_path: Path) -> None:
+    path = csv_file(tmp_path / "data", "ns\n1|2\n3|x\n")
+    with pytest.raises(UserError, match=place_and_value(f"{path}: line 3: column 'ns'", "(got 'x')")):
+        read(path, "csv", [Column("ns", "int", is_list=True)])
+
+
+def test_words_for_nothing_are_text_in_a_csv_and_only_an_empty_cell_is_missing(tmp_path: Path) -> None:
+    path = csv_file(tmp_path / "data", 's,n\nNA,1\nnull,2\n"",3\n')
+    wanted = [Column("n", "int"), Column("s", "string", is_required=False)]
+    assert read(path, "csv", wanted) == [{"n": [1], "s": [b"NA"]}, {"n": [2], "s": [b"null"]}, {"n": [3]}]
+
+
+def test_csv_quotes_line_breaks_and_byte_order_marks_are_read(tmp_path: Path) -> None:
+    path = csv_file(tmp_path / "data", '\ufeffs,n\r\n"a ""b"", c\nd",1\r\n')
+    assert read(path, "csv", [Column("n", "int"), Column("s", "string")]) == [{"n": [1], "s": [b'a "b", c\nd']}]
+
+
+def test_empty_parts_of_a_csv_list_are_no_values(tmp_path: Path) -> None:
+    path = csv_file(tmp_path / "data", "s,n\n|a||b|,1\n|,2\n")
+    wanted = [Column("n", "int"), Column("s", "string", is_list=True)]
+    assert read(path, "csv", wanted) == [{"n": [1], "s": [b"a", b"b"]}, {"n": [2]}]
+
+
+def test_an_empty_csv_file_has_no_rows(tmp_path: Path) -> None:
+    assert inspect(csv_file(tmp_path / "data", ""), "csv").is_empty
+    assert inspect(csv_file(tmp_path / "data2", "n\n\n\n"), "csv", N).is_empty
+
+
+@pytest.mark.parametrize("format_name", ["csv", "tfrecord"])
+def test_a_cut_off_compressed_file_is_an_error(tmp_path: Path, format_name: str) -> None:
+    plain = write(tmp_path / "data", format_name, [{"n": number * 7919 % 10007} for number in range(10_000)])
+    whole = gzip.compress(plain.read_bytes())
+    path = tmp_path / "data.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=place_and_value(str(path), "truncated")):
+        read(path, format_name, N)
+
+
+@pytest.mark.parametrize("num_bytes", [1, 5, 14])
+def test_a_cut_off_record_file_is_an_error(tmp_path: Path, num_bytes: int) -> None:
+    path = tmp_path / "data"
+    write_records(path, [b"one record", b"another"])
+    path.write_bytes(path.read_bytes()[:-num_bytes])
+    with pytest.raises(UserError, match=place_and_value(str(path), "truncated after 1 record")):
+        read(path, "tfrecord")
+
+
+def test_a_corrupt_record_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write_records(path, examples(table(ROWS).to_batches()[0]))
+    content = bytearray(path.read_bytes())
+    content[20] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=place_and_value(str(path), "record 1 ... checksum")):
+        read(path, "tfrecord")
+    path.write_bytes(b"this is text and no record file")
+    assert tells(inspect(path, "tfrecord").problems[0], str(path), "not a TFRecord file")
+
+
+def test_records_that_are_no_example_are_counted_and_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    good = examples(table([{"n": 1}, {"n": 0}]).to_batches()[0])
+    write_records(path, [good[0], b"garbage", good[1]])
+    with path.open("rb") as file:
+        (rows,) = formats.read(day_logs("tfrecord"), file, str(path), N)
+    assert rows.batch.to_pydict() == {"n": [1, 0]}
+    assert rows.num_unreadable == 1
+
+
+def test_columns_that_no_record_has_are_told_from_those_without_values(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write_records(path, examples(table([{"post": None}]).to_batches()[0]))
+    wanted = [Column("post", "int", is_required=False), Column("m", "int", is_required=False)]
+    with path.open("rb") as file:
+        (rows,) = formats.read(day_logs("tfrecord"), file, str(path), wanted)
+    assert rows.absent == {"m"}
+    assert rows.batch.to_pydict() == {"post": [None], "m": [None]}
+
+
+def test_a_wrong_type_in_records_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write_records(path, examples(table([{"n": 1.5}]).to_batches()[0]))
+    with pytest.raises(UserError, match=place_and_value(f"{path}: column 'n'", "(got float)")):
+        read(path, "tfrecord", N)
+
+
+def test_two_types_of_one_column_in_records_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    batches = [table([{"n": value}]).to_batches()[0] for value in (1, 1.5)]
+    write_records(path, [record for batch in batches for record in examples(batch)])
+    with pytest.raises(UserError, match=place_and_value(f"{path}: column 'n'", "(got int64 in some records, float in")):
+        read(path, "tfrecord", N)
+
+
+def test_several_values_in_a_scalar_column_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write_records(path, examples(table([{"n": [1, 2]}]).to_batches()[0]))
+    with pytest.raises(UserError, match=place_and_value("column 'n'", "(got 2)")):
+        read(path, "tfrecord", N)
+
+
+def test_integers_of_records_may_fill_a_float_column(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write_records(path, examples(table([{"x": 3}, {"x": None}]).to_batches()[0]))
+    found = read(path, "tfrecord", [Column("x", "float", is_required=False)])
+    assert Counter(map(str, found)) == Counter(["{'x': [3.0]}", "{}"])
