@@ -22,8 +22,8 @@ from components.steps.transform.history.tables import read_tables, table_of, wri
 from components.steps.transform.history.window import Window
 from schemas.derived.days import parse_day
 from schemas.derived.history import By, history_groups
-from schemas.spec import Inputs
 from schemas.host.splitmix64 import mix64
+from schemas.spec import Inputs
 
 _BY = {"id": "string"}
 _INPUTS = Inputs.model_validate(

@@ -38,8 +38,8 @@ from pipelines.commands import (
 )
 from pipelines.console import say_error
 from schemas.contracts.exit_codes import ExitCode
-from schemas.host.early_sigterm import exit_on
 from schemas.errors import UserError
+from schemas.host.early_sigterm import exit_on
 
 app = typer.Typer(
     name="sangam",

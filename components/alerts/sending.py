@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from components.alerts.event import Event
 from components.alerts.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
 from components.alerts.target import Target, target_of
-from schemas.host.backoff import Backoff
 from schemas.errors import UserError
+from schemas.host.backoff import Backoff
 from schemas.spec.alerts import Alerts
 
 _LOG = logging.getLogger(__name__)

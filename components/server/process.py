@@ -16,8 +16,8 @@ from components.server.options import Options, flag
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.export import MODEL_FILE
 from schemas.contracts.monitoring import Target
-from schemas.host.early_sigterm import exit_on
 from schemas.errors import UserError
+from schemas.host.early_sigterm import exit_on
 from schemas.host.files import write_whole
 from schemas.host.needless_imports import leave_out_needless
 

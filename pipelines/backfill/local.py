@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from components.processes.stopping import Stopped, StopSignals
 from components.logs.files.local_files import LocalStorage
 from components.logs.files.resolve import has_files
+from components.processes.stopping import Stopped, StopSignals
 from pipelines.backfill.dates import check_dates
 from pipelines.backfill.record import (
     RECORD_FILE,

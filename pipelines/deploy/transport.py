@@ -14,8 +14,8 @@ import httpx
 
 from pipelines.deploy.errors import LOGIN, ApiError, Transient, of_answer, short
 from pipelines.times import utc_now
-from schemas.host.backoff import Backoff, retry_after_s
 from schemas.errors import UserError
+from schemas.host.backoff import Backoff, retry_after_s
 
 ATTEMPTS = 5
 BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.25)

@@ -4,9 +4,9 @@ from typing import Any
 
 from components.kfp_entrypoint.invocation import EXECUTORS, TFX_EXECUTORS
 from pipelines.kubeflow.target import Target
-from schemas.host.backoff import Backoff
 from schemas.contracts.monitoring import variables
 from schemas.derived.timeouts import timeout_s
+from schemas.host.backoff import Backoff
 from schemas.quantities import parse_bytes
 from schemas.spec import Spec
 from schemas.spec.cluster import Retries, Step, StepName

@@ -23,9 +23,9 @@ from pipelines.local.request import RunRequest
 from pipelines.local.result.outcome import RunEnd, summarize
 from pipelines.local.result.summary import Summary, write_summary
 from pipelines.local.steps import Artifact, Step
-from schemas.host.cgroup import OomWatch, OutOfMemory
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.root import RunFolder
+from schemas.host.cgroup import OomWatch, OutOfMemory
 from schemas.host.parent_process import adopt_orphans, end_with_parent
 
 STOP_S = 1.0

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from components.processes.group import ProcessGroup
-from schemas.host.backoff import Backoff
 from schemas.contracts.exit_codes import ExitCode
 from schemas.errors import UserError
+from schemas.host.backoff import Backoff
 from schemas.host.files import tail
 
 _BACKOFF = Backoff(1.0, max_s=60.0, jitter=0.2)

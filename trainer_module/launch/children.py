@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from schemas.host.cgroup import OomWatch, OutOfMemory
 from schemas.contracts.training_job import TrainJob
+from schemas.host.cgroup import OomWatch, OutOfMemory
 from schemas.host.files import tail
 from trainer_module.launch.failures import Cause, JobFailedError
 from trainer_module.launch.nursery import FORKED, Forked, Nursery

@@ -21,8 +21,8 @@ from typing import Any
 
 from schemas.contracts.exit_codes import ExitCode
 from schemas.contracts.monitoring import LOOPBACK, PLACE, Target
-from schemas.host.early_sigterm import exit_on
 from schemas.errors import UserError
+from schemas.host.early_sigterm import exit_on
 from schemas.host.files import write_whole
 from schemas.host.needless_imports import leave_out_needless
 from schemas.host.parent_process import end_with_parent

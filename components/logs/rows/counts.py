@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from components.reports.ingestion import IngestionReport, SplitReport
 from components.logs.files.resolve import Files
 from components.logs.rows.times import TimeCounts, ranges_of, times_problem
+from components.reports.ingestion import IngestionReport, SplitReport
 from schemas.derived.columns import Column
 from schemas.derived.sources import sources_of
 from schemas.errors import UserError

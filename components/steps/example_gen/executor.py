@@ -14,9 +14,6 @@ from tfx.types import artifact_utils
 
 from components.beam.execution import BeamExecutor
 from components.examples.listing import DayExamples, Listing, write_listing
-from components.reports.artifact_files import write_ingestion
-from components.reports.ingestion import IngestionReport
-from components.steps.example_gen.file_groups import FileGroup, file_groups
 from components.logs.files.arrival import wait_for_logs
 from components.logs.files.digests import digests_of
 from components.logs.files.listing import OneListing, Storage, first_problems
@@ -32,13 +29,16 @@ from components.logs.files.resolve import (
 )
 from components.logs.files.source_files import logs_of
 from components.logs.files.storage import TfxStorage, open_file
-from components.steps.example_gen.inspection import inspect
 from components.logs.joining.joined_rows import JoinedFolder
 from components.logs.joining.judged import counts_by_day, refuse_problems
 from components.logs.joining.pipeline import JoinRun, join
 from components.logs.joining.plan import plan_of
 from components.logs.request import Request, parse, today_utc
 from components.logs.rows.counts import FileCounts, refuse_errors, summed, with_joined
+from components.reports.artifact_files import write_ingestion
+from components.reports.ingestion import IngestionReport
+from components.steps.example_gen.file_groups import FileGroup, file_groups
+from components.steps.example_gen.inspection import inspect
 from components.steps.example_gen.start import Start, starting_point
 from components.steps.example_gen.store import DayStore, Unit, units_of
 from components.steps.example_gen.workers import GroupCounts, ReadAndWrite

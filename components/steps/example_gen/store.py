@@ -24,13 +24,13 @@ from tfx.dsl.io import fileio
 
 from components.examples.day_results import read_result, write_result
 from components.examples.listing import DayExamples
-from components.steps.example_gen.abandoned import UNFINISHED, remove_abandoned
 from components.logs.files.resolve import DataFile, Files
 from components.logs.files.storage import TfxStorage
 from components.logs.joining.plan import files_read
 from components.logs.request import Request, relative
 from components.logs.rows.counts import FileCounts
 from components.logs.rows.sampling import sampling_of
+from components.steps.example_gen.abandoned import UNFINISHED, remove_abandoned
 from schemas.contracts.example_files import DIGEST_DIGITS
 from schemas.contracts.root import Root
 from schemas.derived.days import parse_day

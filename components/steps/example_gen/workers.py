@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from components.examples.writer import BlockWriter
-from components.steps.example_gen.file_groups import FileGroup
 from components.logs.files.storage import open_file
 from components.logs.joining.joined_rows import JoinedFolder, JoinedRows
 from components.logs.readers import formats
@@ -19,6 +18,7 @@ from components.logs.rows.counts import FileCounts
 from components.logs.rows.file_counting import FileCounting
 from components.logs.rows.limits import limits_of
 from components.logs.rows.sampling import sampled, sampling_of
+from components.steps.example_gen.file_groups import FileGroup
 from schemas.derived.sources import columns_of_log
 from schemas.errors import UserError
 

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from pipelines.checks.plan import MemoryLimit, MemoryLimits, given, print_plan, refuse_unfit, this_machine
-from schemas.host.cgroup import Cgroup
 from schemas.derived.plan import Plan, plan
 from schemas.errors import UserError
+from schemas.host.cgroup import Cgroup
 from schemas.loading import load_spec
 from schemas.spec.sync import Stale
 from tests.errors import mentions, place_and_value, tells

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.host.backoff import Backoff
 from schemas.errors import UserError
+from schemas.host.backoff import Backoff
 from tests.errors import place_and_value
 from tests.trainer_module.checkpoint.sample_checkpoints import GROUPS, all_rows, contents, manifest, write_all
 from trainer_module.checkpoint import folder

@@ -16,8 +16,8 @@ from typing_extensions import Self
 from components.steps.trainer.kubernetes.refusals import code_of, refusal
 from components.steps.trainer.kubernetes.timing import Timing
 from components.steps.trainer.kubernetes.waiting import within
-from schemas.host.backoff import Backoff, retry_after_s
 from schemas.errors import UserError
+from schemas.host.backoff import Backoff, retry_after_s
 
 _LOG = logging.getLogger(__name__)
 _CONFLICT, _FORBIDDEN, _GONE, _NOT_FOUND = 409, 403, 410, 404

@@ -1,9 +1,9 @@
 import pytest
 
-from components.reports.ingestion import IngestionReport
 from components.logs.files.listing import FileFacts
 from components.logs.files.resolve import DataFile, Files
 from components.logs.rows.counts import FileCounts, refuse_errors, summed
+from components.reports.ingestion import IngestionReport
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from tests.components.logs.sample_logs import day_logs

@@ -6,12 +6,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from components.reports.ingestion import IngestionReport
 from components.logs.files.listing import FileFacts
 from components.logs.files.resolve import DataFile, Files
 from components.logs.rows.conversion import Converted, convert
 from components.logs.rows.counts import FileCounts, summed
 from components.logs.rows.limits import limits_of
+from components.reports.ingestion import IngestionReport
 from schemas.derived.columns import Column
 from schemas.errors import UserError
 from schemas.spec.data import Logs, SplitLogs

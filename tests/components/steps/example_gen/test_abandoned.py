@@ -62,8 +62,8 @@ def test_the_attempts_of_a_run_killed_while_it_ingests_are_removed_a_week_later(
 
 def test_a_result_of_a_run_killed_while_it_writes_is_removed_a_week_later(tmp_path: Path) -> None:
     from components.examples import day_results
-    from components.steps.example_gen.abandoned import remove_abandoned
     from components.logs.files.storage import TfxStorage
+    from components.steps.example_gen.abandoned import remove_abandoned
 
     attempt = tmp_path / "[store]" / f"{DATE}-key" / "attempt"
     attempt.mkdir(parents=True)

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from components.steps.example_gen.file_groups import file_groups
 from components.logs.files.local_files import LocalStorage
 from components.logs.files.resolve import DataFile, FileFacts, Files, resolve, without
+from components.steps.example_gen.file_groups import file_groups
 from components.steps.example_gen.inspection import Inspected, inspect
 from schemas.derived.columns import columns
 from schemas.errors import UserError

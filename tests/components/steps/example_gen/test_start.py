@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.registry.versions import withdraw
 from components.logs.files.local_files import LocalStorage
+from components.registry.versions import withdraw
 from schemas.contracts.root import Root
 from schemas.errors import UserError
 from tests.components.logs.sample_logs import INPUTS, ROWS, day_logs, write_days
