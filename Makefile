@@ -55,7 +55,8 @@ itest-flink: setup ## run the demo on a Flink cluster of this machine; JAR=Beam'
 	$(BIN)/python -m tests.engines.on_flink $(JAR)
 
 .PHONY: bench
-bench: setup ## compare the engine with TFRA and Keras, as ratios within one run; 2 quiet cores, 15 minutes
+bench: setup ## compare the engine with TFRA and Keras, as ratios within one run; measure many rows; 2 quiet cores, 20 minutes
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.peers --only sangam sangam_bf16 sangam_horovod tfra tfra_tables tfra_bf16 keras_1m --output runs/contest.json
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.engine
 
 .PHONY: bench-peers
@@ -79,8 +80,8 @@ bench-modes: setup ## measure parameter servers and the modes of training; 2 qui
 
 .PHONY: bench-scale
 bench-scale: setup ## what 1 to 512 ranks give, from costs measured here; docs/scale.md; 2 quiet cores, root for namespaces, 10 minutes
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_measure runs/scale_measured.json one two apart meetings reading calls four wires
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_model --check runs/scale_measured.json
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_measure runs/scale.json one two apart meetings reading calls four wires
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_model --measured runs/scale.json --check
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore -m bench.scale_model
 
 .PHONY: bench-online

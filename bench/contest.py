@@ -1,9 +1,8 @@
-"""Runs ranks of contestants as fresh processes, one contestant at a time, and compares them within each repeat."""
+"""Runs contestants, one at a time, and measurements of one module, in fresh processes."""
 
 import json
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,28 +11,26 @@ from typing import Any
 from bench import processes, served, torch_processes
 from bench.contestants import CONTESTANTS
 from bench.dimensions import BATCH_SIZE_PER_RANK
-from bench.processes import Process
 from trainer_module.launch.children import ALLOCATOR
-from trainer_module.launch.rendezvous import Rendezvous
 
 AS_LAUNCHED = {"OMP_NUM_THREADS": "1", **ALLOCATOR}
-"""What the launcher of training jobs sets for a rank; every contestant runs with it."""
+"""Environment of a rank under the launcher of training jobs; every contestant runs with it."""
 CORE, MEETING = "SANGAM_BENCH_CORE", "SANGAM_BENCH_MEETING"
-"""Variables of a rank: the core it takes, by default its rank's; the folder where trainings that know nothing of each
-other wait, so that they are measured at the same time, and their number: `FOLDER:2`."""
+"""Variables of a rank: its core, by default its rank's; the folder where independent trainings wait for each other, so
+that they are measured at the same time, and their number: `FOLDER:2`."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one run of a contestant gave.
+    """The measurements of one training.
 
     Attributes:
         ranks: processes of one thread, each on a core of its own.
-        step_s: of every measured step of rank 0.
-        cpu_s: of rank 0, for each step.
+        step_s: seconds of every measured step of rank 0.
+        cpu_s: processor seconds of rank 0 per step.
         losses: summed over the tasks: of the last step of the first pass over the data, and of the second.
-        page_faults: of rank 0 that needed no disk, for each step.
-        peak_bytes: the most memory that rank 0 has held.
+        page_faults: minor page faults of rank 0 per step.
+        peak_bytes: peak memory of rank 0.
     """
 
     ranks: int
@@ -54,100 +51,49 @@ class Result:
         return self.ranks * BATCH_SIZE_PER_RANK / self.median_s
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """Of two speeds, one for each repeat: both were measured within minutes of each other."""
-
-    median: float
-    least: float
-    most: float
-
-
-def ratio(faster: Sequence[Result], slower: Sequence[Result]) -> Ratio:
-    """Returns how many times the examples per second of `slower` those of `faster` are, repeat by repeat."""
-    ratios = [a.examples_per_s / b.examples_per_s for a, b in zip(faster, slower, strict=False)]
-    return Ratio(statistics.median(ratios), min(ratios), max(ratios))
-
-
-def compete(
-    name: str,
-    *,
-    ranks: int,
-    batches: int,
-    trace: Path | None = None,
-    environment: Mapping[str, str] = AS_LAUNCHED,
-) -> Result:
-    """Runs a contestant once, in fresh processes.
+def compete(name: str, *, ranks: int = 1, trainings: int = 1, batches: int, trace: Path | None = None) -> list[Result]:
+    """Runs a contestant once, in fresh processes; returns the result of each training.
 
     Args:
         name: of the contestant.
-        ranks: processes, which share the cores in turn where they are more.
+        ranks: processes of a training, which take turns on the cores where they are more.
+        trainings: independent ones at the same time, each of one rank on a core of its own.
         batches: of each rank's pool; passed over once to warm up and once to measure.
         trace: folder for a profile of a few further steps of rank 0.
-        environment: of the processes, on top of this one's.
     """
     contestant = CONTESTANTS[name]
-    batches = min(batches, contestant.most_batches)
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory, ExitStack() as stack:
-        folder, beside = Path(directory), []
-        output = folder / "result.json"
-        if contestant.is_in_torch:
-            started = torch_processes.ranks_of(
-                contestant, folder, ranks=ranks, batches=batches, environment=environment
-            )
-        else:
-            rendezvous = stack.enter_context(Rendezvous(ranks))
-            shared = dict(environment)
-            if contestant.staleness is not None:
-                beside, variables = served.server_of(contestant, folder, ranks=ranks, environment=environment)
-                shared |= variables
-            command = ["bench.rank", name, str(batches), str(output), str(trace or "")]
-            started = [
-                Process(command, {**shared, **(rendezvous.environment(rank) if ranks > 1 else {})})
-                for rank in range(ranks)
-            ]
-        processes.run(started, folder, beside=beside)
-        return _read(output, ranks)
-
-
-def compete_apart(
-    name: str, *, trainings: int, batches: int, environment: Mapping[str, str] = AS_LAUNCHED
-) -> list[Result]:
-    """Runs independent trainings of one rank at the same time, each with a core to itself and its parameter server.
-
-    Args:
-        name: of the contestant, one of ours.
-        trainings: how many.
-        batches: see `compete`.
-        environment: see `compete`.
-    """
-    contestant = CONTESTANTS[name]
-    with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory:
         folder, started, beside = Path(directory), [], []
         for number in range(trainings):
-            own = folder / str(number)
+            own, shared = folder / str(number), dict(AS_LAUNCHED)
             own.mkdir()
-            shared = {**environment, CORE: str(number), MEETING: f"{folder}:{trainings}"}
+            if contestant.is_in_torch:
+                started += torch_processes.ranks_of(contestant, own, ranks=ranks, batches=batches, environment=shared)
+                continue
+            if trainings > 1:
+                shared |= {CORE: str(number), MEETING: f"{folder}:{trainings}"}
             if contestant.staleness is not None:
-                core = frozenset({processes.cores()[number]})
-                server, variables = served.server_of(contestant, own, ranks=1, environment=environment, cores=core)
-                beside += server
+                core = frozenset({processes.cores()[number]} if trainings > 1 else ())
+                server, variables = served.server_of(contestant, own, ranks=ranks, environment=AS_LAUNCHED, cores=core)
+                beside.append(server)
                 shared |= variables
-            started.append(Process(["bench.rank", name, str(batches), str(own / "result.json"), ""], shared))
+            command = ["bench.rank", name, str(batches), str(own / "result.json"), str(trace or "")]
+            started += processes.ranks_of(command, ranks, shared, stack)
         processes.run(started, folder, beside=beside)
-        return [_read(folder / str(number) / "result.json", 1) for number in range(trainings)]
+        return [_read(folder / str(number) / "result.json", ranks) for number in range(trainings)]
 
 
-def measure(*arguments: object, environment: Mapping[str, str] = AS_LAUNCHED) -> Any:
-    """Runs a module of this package as a fresh process of one thread; returns what it wrote as JSON.
+def measure(*arguments: object, ranks: int = 1) -> Any:
+    """Runs a module of this package as fresh processes of one thread; returns the JSON document that it writes.
 
     Args:
-        arguments: module, then its arguments; the path of the file that it must write is added as the last.
-        environment: of the process, on top of this one's.
+        arguments: module, then its arguments; the path of the document is added as the last.
+        ranks: processes, which find each other.
     """
-    with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory, ExitStack() as stack:
         output = Path(directory) / "result.json"
-        processes.run([Process([*map(str, arguments), str(output)], environment)], Path(directory))
+        command = [*map(str, arguments), str(output)]
+        processes.run(processes.ranks_of(command, ranks, AS_LAUNCHED, stack), Path(directory))
         return json.loads(output.read_text())
 
 

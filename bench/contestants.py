@@ -17,7 +17,6 @@ class Contestant:
         shares_memory: ranks send their messages through memory, not by Horovod.
         rows: of the table: room made beforehand for TFRA, all there ever are for Keras.
         most_repeats: how often it is run at most, where its ratio decides nothing.
-        most_batches: how many batches it is given at most, where a step takes long.
         rowwise: row-wise Adagrad updates the rows, not Adam.
         staleness: rows are on a parameter server and so many batches behind; None: rows are on the ranks.
         is_plain: see `workload.ranker`.
@@ -29,7 +28,6 @@ class Contestant:
     shares_memory: bool = False
     rows: int = 0
     most_repeats: int = 99
-    most_batches: int = 99
     rowwise: bool = False
     staleness: int | None = None
     is_plain: bool = True
@@ -66,9 +64,6 @@ CONTESTANTS = {
     "keras_1m": Contestant(
         "Keras, fixed table of 1 M rows, float32", "keras_fixed_table", rows=1_000_000, most_repeats=1
     ),
-    "keras_10m": Contestant(
-        "Keras, fixed table of 10 M rows, float32", "keras_fixed_table", rows=10_000_000, most_repeats=1, most_batches=8
-    ),
     "sangam_rowwise": Contestant("Sangam, row-wise Adagrad, float32", "sangam", shares_memory=True, rowwise=True),
     "sangam_rowwise_bf16": Contestant(
         "Sangam, row-wise Adagrad, bfloat16", "sangam", True, shares_memory=True, rowwise=True
@@ -82,5 +77,3 @@ CONTESTANTS = {
     "torchrec": Contestant("TorchRec, row-wise Adagrad, float32", "torchrec"),
     "torchrec_bf16": Contestant("TorchRec, row-wise Adagrad, bfloat16", "torchrec", True),
 }
-ENGINES = ("sangam", "sangam_bf16", "sangam_horovod", "tfra", "tfra_bf16", "tfra_tables", "keras_1m", "keras_10m")
-"""Those of `make bench`, which needs no other environment."""

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import results
 from trainer_module.launch.children import ALLOCATOR
 
 DIM = 16
@@ -35,8 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="export-scale-") as folder:
         found = measure(Path(folder), arguments.rows, arguments.forms.split(","))
     print(table(found))
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(found, indent=1) + "\n")
+    results.write(arguments.output, found)
 
 
 def measure(root: Path, rows: int, forms: Sequence[str]) -> dict[str, Any]:
@@ -60,24 +60,21 @@ def measure(root: Path, rows: int, forms: Sequence[str]) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Returns the numbers and whether they are within what is wanted, as a table in Markdown."""
-    size = found["table_bytes"]
-    lines = [
-        f"{found['rows']:,} rows x {DIM}, a table of {size / 1e6:,.0f} MB; bare: {found['bare_bytes'] / 1e6:,.0f} MB",
-        "",
-        "| form, rows | export s | peak / table | model MB | load s | peak / table | 1 user x 200: ms | 200 rows: ms |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    """Returns the numbers as a table in Markdown; forms that exceed a bound are marked."""
+    size, rows = found["table_bytes"], []
     for form, got in found["forms"].items():
         export_tables, load_tables = got["export_bytes"] / size, got["loaded_peak_bytes"] / size
         load_s = got["imports_s"] + got["load_s"]
         met = got["export_s"] <= _MOST_EXPORT_S and load_s <= _MOST_LOAD_S and export_tables <= _MOST_TABLES
-        lines.append(
-            f"| {form}{'' if met else ' (missed)'} | {got['export_s']:.1f} | {export_tables:.2f} | "
-            f"{got['model_bytes'] / 1e6:,.0f} | {load_s:.1f} | {load_tables:.2f} | "
-            f"{got['one_user_ms']:.2f} | {got['full_rows_ms']:.2f} |"
-        )
-    return "\n".join(lines)
+        numbers = (got["export_s"], export_tables, got["model_bytes"] / 1e6, load_s, load_tables)
+        times = [f"{got[name]:.2f}" for name in ("one_user_ms", "full_rows_ms")]
+        shown = [f"{number:,.{digits}f}" for number, digits in zip(numbers, (1, 2, 0, 1, 2), strict=True)]
+        rows.append([f"{form}{'' if met else ' (missed)'}", *shown, *times])
+    header = ["form, rows", "export s", "peak / table", "model MB", "load s", "peak / table", "1 user x 200: ms"]
+    about = (
+        f"{found['rows']:,} rows x {DIM}, a table of {size / 1e6:,.0f} MB; bare: {found['bare_bytes'] / 1e6:,.0f} MB"
+    )
+    return f"{about}\n\n{results.table([*header, '200 rows: ms'], rows)}"
 
 
 def _run(module: str, *arguments: object) -> tuple[float, int]:

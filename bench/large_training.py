@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bench.jobs import job_in
 from bench.large_requests import HISTORY, requests
-from pipelines.beam import BEAM_ARGS
+from bench.workload_files import write_transform
 from schemas.contracts.export import CHECK_EXAMPLES_FILE, CHECK_SCORES_FILE
-from schemas.contracts.statistics import Statistics, completed, to_analyze
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import columns
 from schemas.derived.groups import groups_of
@@ -75,53 +75,25 @@ def main(folder: str, num_rows: str, form: str, rows: str) -> None:
         _write_checkpoint(root / "checkpoint", declared, int(num_rows))
         _write_examples(root / "examples", requests(_NUM_CHECKED, int(num_rows)))
     own = root / f"{form}-{rows}"
-    (own / "output").mkdir(parents=True)
-    job = TrainJob(
-        ranker=declared,
-        spec_digest=digest(declared),
-        train_files=(),
+    _, job = job_in(
+        own,
+        declared,
         check_files=tuple(map(str, (root / "examples").iterdir())),
         transform_graph=str(root / "transform"),
         model_dir=str(own / "model"),
-        output_dir=str(own / "output"),
         final_checkpoint=str(root / "checkpoint"),
-        checkpoint_dir="",
-        log_dir=str(own),
     )
-    (own / "job.json").write_text(job.model_dump_json())
     _write_scores(job, Path(job.output_dir))
 
 
-def _write_transform(directory: Path, declared: RankerSpec) -> None:
-    import apache_beam as beam
+def _write_transform(folder: Path, declared: RankerSpec) -> None:
     import pyarrow as pa
-    import tensorflow_transform as tft
-    import tensorflow_transform.beam as tft_beam
-    from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
-
-    from components.steps.transform.analysis import Analyze
-    from trainer_module.transforms.preprocessing import numbers_fn, preprocessing_fn
-
-    inputs = declared.inputs()
-    types = {"int": tf.int64, "float": tf.float32, "string": tf.string}
-    read = columns(declared)
-    spec = {column.name: tf.io.VarLenFeature(types[column.type]) for column in read}
-    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
-    logs = [{column.name: [number] for column in read} for number in range(2)]
-
-    def dataset(pipeline: beam.Pipeline) -> Any:
-        return pipeline | beam.Create(logs), metadata
 
     kinds = {"int": pa.int64(), "float": pa.float32(), "string": pa.large_binary()}
-    rows = [pa.array([row[column.name] for row in logs], pa.list_(kinds[column.type])) for column in read]
-    analyze = Analyze(numbers_fn, inputs, to_analyze(inputs, ()))
-    found = analyze.found(analyze.summaries_of([pa.RecordBatch.from_arrays(rows, [column.name for column in read])]))
-    statistics = Statistics(code="", features=completed(inputs, {}, found))
-    config = {"inputs": inputs.model_dump_json(), "statistics": statistics.model_dump_json()}
-    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
-        graph = dataset(pipeline) | tft_beam.AnalyzeDataset(lambda raw: preprocessing_fn(raw, config))
-        _ = graph | tft_beam.WriteTransformFn(str(directory))
-    metadata_io.write_metadata(metadata, str(directory / tft.TFTransformOutput.RAW_METADATA_DIR))
+    read = columns(declared)
+    rows = [pa.array([[0], [1]], pa.list_(kinds[column.type])) for column in read]
+    batch = pa.RecordBatch.from_arrays(rows, [column.name for column in read])
+    write_transform(declared.inputs(), str(folder), batch)
 
 
 def _write_checkpoint(target: Path, declared: RankerSpec, num_rows: int) -> None:

@@ -17,10 +17,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import slow_rank, workload
-from bench.input_rows import Written, write_rows
-from schemas.contracts.training_job import TrainJob, write_job
-from schemas.spec import RankerSpec, digest
+import numpy as np
+
+from bench import results, slow_rank, workload
+from bench.jobs import job_in
+from bench.workload_files import ROWS_AT_ONCE, Written, write_rows
+from schemas.contracts.training_job import TrainJob
+from schemas.spec import RankerSpec
 from trainer_module.launch.attempts import POLL_S
 from trainer_module.launch.deadline import Deadline
 from trainer_module.launch.loopback import keep_children_on_loopback
@@ -84,23 +87,15 @@ def _ranker(mode: str, batch_size: int, epochs: int) -> RankerSpec:
 
 def _trained(folder: Path, written: Written, ranker: RankerSpec, disturbance: Mapping[str, str]) -> list[_Run]:
     """Returns the epochs after the first."""
-    for name in ("output", "checkpoints", "logs"):
-        (folder / name).mkdir(parents=True)
-    job = TrainJob(
-        ranker=ranker,
-        spec_digest=digest(ranker),
+    file, job = job_in(
+        folder,
+        ranker,
         train_files=written.files["ahead"],
         transform_graph=written.graph,
-        model_dir="",
-        output_dir=str(folder / "output"),
-        final_checkpoint=str(folder / "final"),
-        checkpoint_dir=str(folder / "checkpoints"),
-        log_dir=str(folder / "logs"),
     )
-    write_job(folder / "job.json", job)
     os.environ.update(disturbance)
     try:
-        _launch(folder / "job.json", job)
+        _launch(file, job)
     finally:
         for variable in disturbance:
             del os.environ[variable]
@@ -139,37 +134,47 @@ def _launch(file: Path, job: TrainJob) -> None:
             time.sleep(POLL_S)
 
 
-def _write(file: Path, runs: Mapping[tuple[str, str], list[_Run]]) -> None:
-    document = [
+def _document(runs: Mapping[tuple[str, str], list[_Run]]) -> list[dict[str, Any]]:
+    return [
         {"mode": mode, "disturbance": kind, "runs": [run._asdict() for run in of]} for (mode, kind), of in runs.items()
     ]
-    file.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def _pool(seed: int) -> workload.Pool:
+    """Returns random rows: every id as often, labels that nothing predicts."""
+    generator = np.random.default_rng(seed)
+    keys = generator.integers(0, 100_000, (ROWS_AT_ONCE, workload.NUM_IDS))
+    floats = generator.random((ROWS_AT_ONCE, workload.NUM_FLOATS), np.float32)
+    return workload.Pool(keys, floats, generator.integers(0, 2, (ROWS_AT_ONCE, workload.NUM_TASKS)))
 
 
 def _print(runs: Mapping[tuple[str, str], list[_Run]]) -> None:
-    print("| mode | disturbance | examples/s | least-most | a rank's step, ms | staleness, mean | gap, steps |")
-    print("|---|---|---|---|---|---|---|")
+    rows = []
     for (mode, kind), repeats in runs.items():
         speeds, last = [run.examples_per_s for run in repeats], repeats[-1].report
         staleness = {int(key): times for key, times in last.get("staleness", {}).items()}
         mean = f"{sum(k * n for k, n in staleness.items()) / sum(staleness.values()):.2f}" if staleness else ""
         step_ms = statistics.median(run.step_s for run in repeats) * 1e3
-        print(
-            f"| {mode} | {kind} | {statistics.median(speeds):,.0f} | {min(speeds):,.0f}-{max(speeds):,.0f} "
-            f"| {step_ms:.1f} | {mean} | {last.get('gap_steps', {}).get('mean', '')} |"
+        numbers = [f"{statistics.median(speeds):,.0f}", f"{min(speeds):,.0f}-{max(speeds):,.0f}", f"{step_ms:.1f}"]
+        rows.append([mode, kind, *numbers, mean, str(last.get("gap_steps", {}).get("mean", ""))])
+    header = ["mode", "disturbance", "examples/s", "least-most", "a rank's step, ms", "staleness, mean", "gap, steps"]
+    print(results.table(header, rows))
+    rows = [
+        _ratio(
+            f"{', '.join(above)} / {', '.join(below)}", [a.examples_per_s / b.examples_per_s for a, b in pairs], bound
         )
-    print("\n| ratio of examples/s | median | least-most | wanted |\n|---|---|---|---|")
-    for above, below, wanted in _RATIOS:
-        if above in runs and below in runs:
-            ratios = [a.examples_per_s / b.examples_per_s for a, b in zip(runs[above], runs[below], strict=False)]
-            spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
-            name = f"{', '.join(above)} / {', '.join(below)}"
-            print(f"| {name} | {statistics.median(ratios):.2f} | {spread} | {wanted or ''} |")
-    slow, beside = (runs.get(("shadow", kind), []) for kind in (_EXCHANGE, _BESIDE))
-    if slow:
-        ratios = [above.step_s / below.step_s for above, below in zip(slow, beside, strict=True)]
-        spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
-        print(f"| a step's time: shadow, {_EXCHANGE} / {_BESIDE} | {statistics.median(ratios):.2f} | {spread} | 1.1 |")
+        for above, below, bound in _RATIOS
+        if (pairs := list(zip(runs.get(above, ()), runs.get(below, ()), strict=False)))
+    ]
+    pairs = list(zip(runs.get(("shadow", _EXCHANGE), ()), runs.get(("shadow", _BESIDE), ()), strict=True))
+    if pairs:
+        name = f"a step's time: shadow, {_EXCHANGE} / {_BESIDE}"
+        rows.append(_ratio(name, [above.step_s / below.step_s for above, below in pairs], 1.1))
+    print("\n" + results.table(["ratio of examples/s", "median", "least-most", "wanted"], rows))
+
+
+def _ratio(name: str, ratios: list[float], wanted: float | None) -> list[str]:
+    return [name, f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f}-{max(ratios):.2f}", str(wanted or "")]
 
 
 def main() -> None:
@@ -190,7 +195,7 @@ def main() -> None:
     keep_children_on_loopback()
     folder = arguments.folder
     folder.mkdir(parents=True)
-    written = write_rows(_ranker("sync", arguments.batch_size, 1), folder, arguments.examples)
+    written = write_rows(_ranker("sync", arguments.batch_size, 1), folder / "rows", arguments.examples, _pool)
     runs: dict[tuple[str, str], list[_Run]] = {}
     for mode, kind in _JOBS:
         if mode not in arguments.modes or kind not in arguments.disturbances:
@@ -210,7 +215,7 @@ def main() -> None:
             runs[mode, of_kind] = every[index :: len(kinds)]
             speeds = [round(run.examples_per_s) for run in runs[mode, of_kind]]
             print(f"{mode}, {of_kind}: {speeds} examples/s {disturbance}", flush=True)
-        _write(folder / "modes.json", runs)
+        results.write(folder / "modes.json", _document(runs))
     _print(runs)
 
 

@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,20 +24,20 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from bench.jobs import job_in
+from bench.served import ATTEMPT, server_process
 from bench.workload import DIM, keys_of, zipf
-from schemas.contracts.training_job import TrainJob, write_job
 from schemas.derived.groups import groups_of
-from schemas.spec import RankerSpec, digest
+from schemas.spec import RankerSpec
 from trainer_module.embedding.row_store import stores_of
 from trainer_module.launch.children import ALLOCATOR
-from trainer_module.launch.parameter_servers import SERVER_MODULE
 from trainer_module.parameter_server.client import Servers, find_servers
 from trainer_module.parameter_server.routing import Request, route
 from trainer_module.parameter_server.rows import Gradients, Rows, Update
 
 _NUM_KEYS, NUM_ROWS, _TURN = 36_000, 500_000, 25
 _IDS_A_BATCH, _NUM_IDS, _EXPONENT = 81_920, 10_000_000, 1.1
-_ATTEMPT, _GROUP_TABLE = "0", "ids"
+_GROUP_TABLE = "ids"
 _NO_COUNTS = np.zeros(0, np.int64)
 
 Arrays = dict[str, NDArray[Any]]
@@ -67,26 +66,13 @@ def served_ranker(servers: int, wire: str) -> RankerSpec:
 def served(ranker: RankerSpec) -> Iterator[tuple[Servers, list[int]]]:
     """Runs the servers of a job; gives a rank's side of them, and their process ids."""
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as directory:
-        folder = Path(directory)
-        job = TrainJob(
-            ranker=ranker,
-            spec_digest=digest(ranker),
-            train_files=(),
-            transform_graph="",
-            model_dir="",
-            output_dir=directory,
-            final_checkpoint="",
-            checkpoint_dir=directory,
-            log_dir=directory,
-        )
-        write_job(folder / "job.json", job)
-        command = [sys.executable, "-m", SERVER_MODULE, str(folder / "job.json"), str(os.getpid())]
+        file, job = job_in(Path(directory), ranker)
         processes = [
-            subprocess.Popen([*command, str(number), _ATTEMPT], stderr=subprocess.DEVNULL)
+            server_process(file, number, {}).start(Path(directory) / f"{number}.log")
             for number in range(ranker.num_parameter_servers)
         ]
         try:
-            servers = find_servers(job, _ATTEMPT, rank=0, ranks=1)
+            servers = find_servers(job, ATTEMPT, rank=0, ranks=1)
             yield servers, [process.pid for process in processes]
             servers.close()
         finally:

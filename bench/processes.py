@@ -5,8 +5,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from trainer_module.launch.rendezvous import Rendezvous
 
 _TIMEOUT_S, _POLL_S = 600, 0.05
 
@@ -19,19 +22,21 @@ class Process:
         command: `python -m` this.
         environment: on top of this process's.
         python: the interpreter.
-        cores: it may run on; empty: as this process.
+        cores: cores that it may run on; empty: those of this process.
+        prefix: command that runs the interpreter, as `ip netns exec NAME`.
     """
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     python: str = sys.executable
     cores: frozenset[int] = frozenset()
+    prefix: Sequence[str] = ()
 
     def start(self, log: Path) -> "subprocess.Popen[bytes]":
         """Starts it; what it says goes to `log`."""
         with log.open("wb") as file:
             process = subprocess.Popen(
-                [self.python, "-W", "ignore", "-m", *self.command],
+                [*self.prefix, self.python, "-W", "ignore", "-m", *self.command],
                 env={**os.environ, **self.environment},
                 stdout=file,
                 stderr=file,
@@ -44,6 +49,14 @@ class Process:
 def cores() -> list[int]:
     """Returns the cores that this process may use."""
     return sorted(os.sched_getaffinity(0))
+
+
+def ranks_of(command: Sequence[str], ranks: int, environment: Mapping[str, str], stack: ExitStack) -> list[Process]:
+    """Returns ranks that find each other by a rendezvous, which the stack ends."""
+    if ranks == 1:
+        return [Process(command, environment)]
+    rendezvous = stack.enter_context(Rendezvous(ranks))
+    return [Process(command, {**environment, **rendezvous.environment(rank)}) for rank in range(ranks)]
 
 
 def run(processes: Sequence[Process], logs: Path, *, beside: Sequence[Process] = ()) -> None:

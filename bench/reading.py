@@ -1,4 +1,4 @@
-"""What input costs: reading batches of blocks as a rank without a pool does. `python -m bench.reading OUTPUT`."""
+"""Seconds in which a rank without a pool reads a batch from blocks: `python -m bench.reading OUTPUT`."""
 
 import json
 import statistics
@@ -7,10 +7,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import pyarrow as pa
-
 from bench.scale import on_one_core
-from bench.workload import BATCH_SIZE_PER_RANK, NUM_FLOATS, NUM_IDS, NUM_TASKS, pool, ranker
+from bench.workload import BATCH_SIZE_PER_RANK, pool, ranker
+from bench.workload_files import batch_of
 from components.examples.writer import BlockWriter
 from trainer_module.input.local_reader import own_batches
 
@@ -31,14 +30,8 @@ def main(output: str) -> None:
 
 
 def _write_examples(folder: str) -> list[str]:
-    examples = pool(_BATCHES * BATCH_SIZE_PER_RANK, seed=0)
-    columns = {f"id_{n:02}": examples.keys[:, n] for n in range(NUM_IDS)}
-    columns |= {f"x_{n:02}": examples.floats[:, n] for n in range(NUM_FLOATS)}
-    columns |= {f"y_{n}": examples.labels[:, n] for n in range(NUM_TASKS)}
-    offsets = pa.array(range(len(examples.keys) + 1), pa.int32())
     with BlockWriter(folder, None, 0) as writer:
-        lists = [pa.ListArray.from_arrays(offsets, pa.array(values)) for values in columns.values()]
-        writer.write(pa.RecordBatch.from_arrays(lists, list(columns)))
+        writer.write(batch_of(pool(_BATCHES * BATCH_SIZE_PER_RANK, seed=0)))
     return [str(Path(folder) / name) for name in writer.names]
 
 

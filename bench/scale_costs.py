@@ -1,6 +1,5 @@
-"""What `bench.scale_model` computes with: costs that were measured, a network and prices that are declared."""
+"""Inputs of `bench.scale_model`: measured costs, a declared network and declared prices."""
 
-import dataclasses
 import json
 import statistics
 from collections.abc import Mapping
@@ -13,12 +12,16 @@ import numpy as np
 from bench.workload import BATCH_SIZE_PER_RANK, DIM, NUM_IDS, cardinalities
 
 FILE = Path(__file__).with_suffix(".json")
-"""Measured by `python -m bench.scale_model --measure` on the machine that docs/scale.md names."""
+"""The costs of docs/scale.md, written by `python -m bench.scale_model --measured`."""
+ROWS, WEIGHTS = 36_000, 500_000
+"""Unique keys of a batch and dense weights of the workload, in measured collectives."""
+CALIBRATED_RTT_US = 2000.0
+"""Round trip of a measured network on which no prediction is checked."""
 FLOAT_BYTES, KEY_BYTES, NUM_ROWS = 4, 8, 10_000_000
 WIRED = "horovod between namespaces"
 """The transport of `bench.wire`, whose program costs time too."""
 _GRPC_MS_PER_MB = 4.1 / 2 / 4.9
-"""Of either side: docs/performance.md, "The transport"."""
+"""Of either side: docs/performance.md, "Parameter servers"."""
 _ZIPF_EXPONENT, _EXACT_IDS, _BINS = 1.05, 20_000, 4000
 
 
@@ -139,28 +142,20 @@ class Prices:
 
 
 def load(file: Path) -> Costs:
-    """Returns the costs of a file that `written` made."""
+    """Returns the costs of a file."""
     document = json.loads(file.read_text())
     transports = {name: Transport(**of) for name, of in document.pop("transports").items()}
     return Costs(**document, transports=transports)
 
 
-def written(costs: Costs) -> str:
-    """Returns the text of a file of costs."""
-    return json.dumps(dataclasses.asdict(costs), indent=1) + "\n"
-
-
-def costs_of(raw: Mapping[str, Any], *, rows: int, weights: int, rtt_us: float) -> Costs:
+def costs_of(raw: Mapping[str, Any]) -> Costs:
     """Returns the costs that `bench.scale_measure` has measured; medians of the repeats, of collectives the least.
 
     Those of parameter servers are a line through calls of few and of many rows. gRPC takes as long for the bytes as the
-    tables do not: docs/performance.md ("The transport") has 4.1 ms of 4.9 MB, taken as half on either side.
+    tables do not: docs/performance.md ("Parameter servers") has 4.1 ms of 4.9 MB, taken as half on either side.
 
     Args:
         raw: by part, a list of repeats.
-        rows: unique keys of a batch, in the measured collectives.
-        weights: of the dense part, likewise.
-        rtt_us: round trip in the measured collectives with a delay.
     """
     alone = {
         stage: _median(repeat["stages_ms"][stage] for repeat in raw["one"]) for stage in raw["one"][0]["stages_ms"]
@@ -183,7 +178,7 @@ def costs_of(raw: Mapping[str, Any], *, rows: int, weights: int, rtt_us: float) 
         ids=NUM_IDS,
         unique=unique_keys(BATCH_SIZE_PER_RANK),
         dim=DIM,
-        weights=weights,
+        weights=WEIGHTS,
         num_ids=NUM_ROWS,
         dense_ms=dense_ms,
         rows_ms=rows_ms,
@@ -192,10 +187,7 @@ def costs_of(raw: Mapping[str, Any], *, rows: int, weights: int, rtt_us: float) 
         rest_ms=step_ms - dense_ms - rows_ms - share["unique"],
         jitter=_quartile_deviation(steps) / statistics.median(steps),
         beside=together * 1e3 / step_ms,
-        transports={
-            name: _transport(name, raw["meetings"], rows=rows, weights=weights, rtt_us=rtt_us)
-            for name in ("horovod", "shared_memory", WIRED)
-        },
+        transports={name: _transport(name, raw["meetings"]) for name in ("horovod", "shared_memory", WIRED)},
         server_row_us=(server_ms - _GRPC_MS_PER_MB * call_mb) * 1e3,
         server_ms_per_mb=_GRPC_MS_PER_MB,
         rank_ms_per_mb=rank_ms / call_mb,
@@ -213,22 +205,22 @@ def _line(repeats: list[Any], side: int) -> tuple[float, float]:
     return row_ms, few - sizes[0] * row_ms
 
 
-def _transport(name: str, repeats: list[Any], *, rows: int, weights: int, rtt_us: float) -> Transport:
-    wired, longer_wired = "horovod, wire", f"horovod, {rtt_us:.0f} us"
+def _transport(name: str, repeats: list[Any]) -> Transport:
+    wired, longer_wired = "horovod, wire", f"horovod, {CALIBRATED_RTT_US:.0f} us"
     itself = wired if name == WIRED else name
 
     def of(which: str, key: str) -> float:
         # The least: whatever else the machine does makes a collective longer, up to five times as long.
         return float(min(repeat[which][key] for repeat in repeats)) * (1.0 if key == "idle_cpu" else 1e3)
 
-    rows_mb, dense_mb = rows * DIM * FLOAT_BYTES / 2e6, weights * FLOAT_BYTES / 1e6  # Half of the rows stay.
+    rows_mb, dense_mb = ROWS * DIM * FLOAT_BYTES / 2e6, WEIGHTS * FLOAT_BYTES / 1e6  # Half of the rows stay.
     of_rows = of(itself, "rows_all_s") - of(itself, "rows_few_s")
     of_both = of(itself, "gradients_all_s") - of(itself, "gradients_few_s")
     hops = {"rows": 0.0, "gradients": 0.0}
     if name != "shared_memory":
         for part in hops:
             longer = of(longer_wired, f"{part}_few_s") - of(wired, f"{part}_few_s")
-            hops[part] = max(longer, 0.0) / (rtt_us / 2e3)
+            hops[part] = max(longer, 0.0) / (CALIBRATED_RTT_US / 2e3)
     return Transport(
         rows_ms=of(itself, "rows_few_s"),
         gradients_ms=of(itself, "gradients_few_s"),

@@ -1,4 +1,4 @@
-"""Measures what `bench.scale_model` computes with, and what it is checked against.
+"""Measures the costs of `bench.scale_model`, and the steps that check its predictions.
 
     python -m bench.scale_measure runs/scale.json one two apart meetings reading calls four wires
 
@@ -14,67 +14,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import processes
-from bench.contest import AS_LAUNCHED, compete, compete_apart, measure
-from bench.processes import Process
+from bench import processes, results
+from bench.contest import AS_LAUNCHED, compete, measure
+from bench.scale_costs import CALIBRATED_RTT_US, ROWS, WEIGHTS
 from bench.stages import milliseconds_by_stage
 from bench.wire import run_on, wire
-from trainer_module.launch.rendezvous import Rendezvous
 
-ROWS, WEIGHTS = 36_000, 500_000
-"""Of the workload: unique keys of a batch, dense weights."""
 WIRES = ((0.0, 0.0), (1.0, 100.0), (1.0, 1000.0), (1.0, 5000.0))
 """Gbit/s and round trip in microseconds; 0: as fast as packets can be passed on here."""
-CALIBRATED_RTT_US = 2000.0
-"""Of a network that is none of those that predictions are checked on."""
 _CONTESTANTS = {"horovod": "sangam_horovod", "shared_memory": "sangam"}
 
 
-def one(batches: int) -> Any:
-    """Returns steps and stages of one rank."""
-    return _ranks("horovod", 1, batches)
-
-
-def apart(batches: int) -> Any:
-    """Returns the steps of independent ranks, one on each core, at the same time."""
+def _apart(batches: int) -> Any:
     trainings = len(processes.cores())
-    return [dataclasses.asdict(each) for each in compete_apart("sangam", trainings=trainings, batches=batches)]
+    return [dataclasses.asdict(each) for each in compete("sangam", trainings=trainings, batches=batches)]
 
 
-def meetings(batches: int) -> Any:
-    """Returns what collectives take on this machine, and with a delay between ranks."""
-    del batches
-    found = {transport: _meetings(transport) for transport in _CONTESTANTS}
+def _meetings(_: int) -> Any:
+    found = {transport: measure("bench.meetings", transport, ROWS, WEIGHTS, ranks=2) for transport in _CONTESTANTS}
     for name, rtt_us in (("horovod, wire", 0.0), (f"horovod, {CALIBRATED_RTT_US:.0f} us", CALIBRATED_RTT_US)):
         with wire(2, gbit_s=0.0, rtt_us=rtt_us) as names:
             found[name] = _on(names, "bench.meetings", "horovod", ROWS, WEIGHTS)
     return found
 
 
-def reading(batches: int) -> Any:
-    """Returns what a batch takes an input worker."""
-    del batches
-    return measure("bench.reading")
+def _together(ranks: int) -> Callable[[int], Any]:
+    return lambda batches: {transport: _ranks(transport, ranks, batches) for transport in _CONTESTANTS}
 
 
-def calls(batches: int) -> Any:
-    """Returns processor milliseconds of a pull and a push, of a rank and of a parameter server, by keys."""
-    del batches
-    return measure("bench.server_calls")
-
-
-def two(batches: int) -> Any:
-    """Returns steps of two ranks that train together."""
-    return {transport: _ranks(transport, 2, batches) for transport in _CONTESTANTS}
-
-
-def four(batches: int) -> Any:
-    """Returns steps of four ranks that train together."""
-    return {transport: _ranks(transport, 4, batches) for transport in _CONTESTANTS}
-
-
-def wires(batches: int) -> Any:
-    """Returns steps of two ranks in namespaces, by network."""
+def _wires(batches: int) -> Any:
     found = {}
     for gbit_s, rtt_us in WIRES:
         with wire(2, gbit_s=gbit_s, rtt_us=rtt_us) as names:
@@ -83,35 +51,26 @@ def wires(batches: int) -> Any:
 
 
 PARTS: dict[str, Callable[[int], Any]] = {
-    "one": one,
-    "apart": apart,
-    "meetings": meetings,
-    "reading": reading,
-    "calls": calls,
-    "two": two,
-    "four": four,
-    "wires": wires,
+    "one": lambda batches: _ranks("horovod", 1, batches),
+    "two": _together(2),
+    "apart": _apart,
+    "meetings": _meetings,
+    "reading": lambda _: measure("bench.reading"),
+    "calls": lambda _: measure("bench.server_calls"),
+    "four": _together(4),
+    "wires": _wires,
 }
-COSTS = ("one", "two", "apart", "meetings", "reading", "calls")
-"""The parts that costs come from; the others are what predictions are checked against."""
+"""By name, from the batches of a rank: steps and stages of one rank and of two, of independent ranks at the same time;
+collectives alone, here and with a delay; a batch of an input worker; calls of a parameter server; then the measurements
+that predictions are checked against: steps of four ranks, and of two in namespaces by network."""
 
 
 def _ranks(transport: str, ranks: int, batches: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
         trace = Path(folder) / "trace" if ranks < 4 else None
-        result = compete(_CONTESTANTS[transport], ranks=ranks, batches=batches, trace=trace)
+        (result,) = compete(_CONTESTANTS[transport], ranks=ranks, batches=batches, trace=trace)
         stages = milliseconds_by_stage(trace) if trace else {}
     return {"step_s": result.step_s, "cpu_s": result.cpu_s, "stages_ms": stages}
-
-
-def _meetings(transport: str) -> Any:
-    with tempfile.TemporaryDirectory(prefix="sangam-bench-") as folder:
-        output = Path(folder) / "result.json"
-        command = ["bench.meetings", transport, str(ROWS), str(WEIGHTS), str(output)]
-        with Rendezvous(2) as rendezvous:
-            ranks = [Process(command, {**AS_LAUNCHED, **rendezvous.environment(rank)}) for rank in range(2)]
-            processes.run(ranks, Path(folder))
-        return json.loads(output.read_text())
 
 
 def _on(names: list[str], *command: object, then: list[str] | None = None) -> Any:
@@ -119,14 +78,6 @@ def _on(names: list[str], *command: object, then: list[str] | None = None) -> An
         output = Path(folder) / "result.json"
         run_on(names, [*map(str, command), str(output), *(then or [])], logs=Path(folder), environment_=AS_LAUNCHED)
         return json.loads(output.read_text())
-
-
-def add(file: Path, part: str, found: Any) -> None:
-    """Adds what was measured to a file; repeats of a part stand beside each other."""
-    document = json.loads(file.read_text()) if file.exists() else {}
-    document.setdefault(part, []).append(found)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def main() -> None:
@@ -138,7 +89,9 @@ def main() -> None:
     arguments = parser.parse_args()
     for part in arguments.parts:
         found = PARTS[part](arguments.batches)
-        add(arguments.file, part, found)
+        document = json.loads(arguments.file.read_text()) if arguments.file.exists() else {}
+        document.setdefault(part, []).append(found)
+        results.write(arguments.file, document)
         steps = statistics.median(found["step_s"]) if isinstance(found, dict) and "step_s" in found else found
         print(f"{part}: {steps}", flush=True)
 

@@ -1,8 +1,8 @@
 """What 1 to 512 ranks give: samples a second and the price of a billion, by mode, from measured costs.
 
-    python -m bench.scale_model                                  # with the costs that were measured for docs/scale.md
-    python -m bench.scale_model --measure runs/scale_costs.json  # with costs of this machine; two quiet cores
-    python -m bench.scale_model --check runs/scale_measured.json # predicted against what scale_measure has measured
+    python -m bench.scale_model                                      # with the costs of docs/scale.md
+    python -m bench.scale_model --measured runs/scale.json           # with costs by bench.scale_measure
+    python -m bench.scale_model --measured runs/scale.json --check   # predicted against measured steps
     python -m bench.scale_model --gbit-s 10 --rtt-us 500 --ranks-per-host 1 --core-hour 0.05
 
 docs/scale.md says what is assumed; `bench.scaling` has the formulas.
@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.scale_costs import FILE, WIRED, Costs, Network, Prices, costs_of, load, unique_keys, written
+from bench import results
+from bench.scale_costs import FILE, WIRED, Costs, Network, Prices, costs_of, load, unique_keys
 from bench.scaling import MODES, Point, in_step, point
 
 RANKS = (1, 2, 4, 8, 16, 20, 32, 64, 128, 256, 512)
@@ -33,18 +34,15 @@ def points(costs: Costs, network: Network, prices: Prices, **helpers: int | None
 
 def table(found: Sequence[Point]) -> str:
     """Returns points as Markdown."""
-    lines = [
-        "| mode | ranks | servers | input workers | ms a step | samples/s | of linear | price of 10^9 | bottleneck |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for each in found:
         one = next(first for first in found if first.mode == each.mode)
         linear = each.samples_per_s / (one.samples_per_s * each.ranks / one.ranks)
-        lines.append(
-            f"| {each.mode} | {each.ranks} | {each.servers or ''} | {each.workers} | {each.step_ms:.1f} "
-            f"| {each.samples_per_s:,.0f} | {linear:.2f} | {each.per_billion:.2f} | {each.bottleneck} |"
-        )
-    return "\n".join(lines)
+        processes = [str(each.ranks), str(each.servers or ""), str(each.workers)]
+        speeds = [f"{each.step_ms:.1f}", f"{each.samples_per_s:,.0f}", f"{linear:.2f}", f"{each.per_billion:.2f}"]
+        rows.append([each.mode, *processes, *speeds, each.bottleneck])
+    header = ["mode", "ranks", "servers", "input workers", "ms a step", "samples/s", "of linear", "price of 10^9"]
+    return results.table([*header, "bottleneck"], rows)
 
 
 def fewest(mode: str, wanted: float, costs: Costs, network: Network, prices: Prices) -> Point | None:
@@ -58,20 +56,24 @@ def fewest(mode: str, wanted: float, costs: Costs, network: Network, prices: Pri
 
 def headlines(costs: Costs, network: Network, prices: Prices) -> str:
     """Returns the three published set-ups, as Markdown."""
-    lines = [f"| {_WANTED:,} samples/s | ranks | servers | samples/s | price of 10^9 |", "|---|---|---|---|---|"]
+    least, trainers = [], []
     for mode in MODES:
         found = fewest(mode, _WANTED, costs, network, prices)
-        told = "more than 512, or than one host | | |"
+        cells = ["more than 512, or than one host", "", "", ""]
         if found is not None:
-            told = f"{found.ranks} | {found.servers or ''} | {found.samples_per_s:,.0f} | {found.per_billion:.2f} |"
-        lines.append(f"| {mode} | {told}")
-    lines += ["", f"| {_TRAINERS} ranks | samples/s | of linear | bottleneck |", "|---|---|---|---|"]
-    for mode in MODES:
+            servers = str(found.servers or "")
+            cells = [str(found.ranks), servers, f"{found.samples_per_s:,.0f}", f"{found.per_billion:.2f}"]
+        least.append([mode, *cells])
         one, many = (point(mode, ranks, costs, network, prices) for ranks in (1, _TRAINERS))
         if one is not None and many is not None:
             share = many.samples_per_s / one.samples_per_s / _TRAINERS
-            lines.append(f"| {mode} | {many.samples_per_s:,.0f} | {share:.2f} | {many.bottleneck} |")
-    return "\n".join([*lines, "", _hundred_trillion(costs, network)])
+            trainers.append([mode, f"{many.samples_per_s:,.0f}", f"{share:.2f}", many.bottleneck])
+    tables = (
+        results.table([f"{_WANTED:,} samples/s", "ranks", "servers", "samples/s", "price of 10^9"], least),
+        results.table([f"{_TRAINERS} ranks", "samples/s", "of linear", "bottleneck"], trainers),
+        _hundred_trillion(costs, network),
+    )
+    return "\n\n".join(tables)
 
 
 def _hundred_trillion(costs: Costs, network: Network) -> str:
@@ -79,13 +81,11 @@ def _hundred_trillion(costs: Costs, network: Network) -> str:
     hosts, each, dim = 30, 24, 128
     large = wider(dataclasses.replace(costs, num_ids=10**14 // dim), dim)
     network = dataclasses.replace(network, ranks_per_host=each, cores_per_host=each)
-    lines = [f"| 10^14 parameters, {hosts} hosts of {each} ranks | ms |", "|---|---|"]
     parts = in_step(hosts * each, large, network, "horovod")
-    lines += [f"| {name} | {ms:.1f} |" for name, ms in parts.items()]
     step_ms = sum(parts.values())
-    return "\n".join(
-        [*lines, f"| a step | {step_ms:.1f} |", "", f"{hosts * each * costs.batch / step_ms * 1e3:,.0f} samples/s"]
-    )
+    rows = [[name, f"{ms:.1f}"] for name, ms in [*parts.items(), ("a step", step_ms)]]
+    shown = results.table([f"10^14 parameters, {hosts} hosts of {each} ranks", "ms"], rows)
+    return f"{shown}\n\n{hosts * each * costs.batch / step_ms * 1e3:,.0f} samples/s"
 
 
 def wider(costs: Costs, dim: int) -> Costs:
@@ -136,48 +136,25 @@ def beside(costs: Costs) -> Costs:
 
 def check_table(found: Sequence[tuple[str, float, float]]) -> str:
     """Returns predictions as Markdown."""
-    lines = ["| | predicted, ms a step | measured | predicted / measured | within 15 % |", "|---|---|---|---|---|"]
+    rows = []
     for name, predicted, measured in found:
         ratio = predicted / measured
         is_within = "yes" if abs(ratio - 1) <= 0.15 else "MISSED"
-        lines.append(f"| {name} | {predicted:.1f} | {measured:.1f} | {ratio:.2f} | {is_within} |")
-    return "\n".join(lines)
+        rows.append([name, f"{predicted:.1f}", f"{measured:.1f}", f"{ratio:.2f}", is_within])
+    return results.table(["", "predicted, ms a step", "measured", "predicted / measured", "within 15 %"], rows)
 
 
 def _ms(repeats: Sequence[Mapping[str, Any]]) -> float:
     return statistics.median(statistics.median(repeat["step_s"]) for repeat in repeats) * 1e3
 
 
-def _measured(file: Path) -> Costs:
-    """Measures costs into a file, and what they come from beside it."""
-    from bench import scale_measure
-
-    raw = file.with_suffix(".raw.json")
-    for part in scale_measure.COSTS:
-        scale_measure.add(raw, part, scale_measure.PARTS[part](12))
-    costs = costs_of_file(raw)
-    file.write_text(written(costs))
-    return costs
-
-
-def costs_of_file(raw: Path) -> Costs:
-    """Returns the costs in a file of `bench.scale_measure`."""
-    from bench import scale_measure
-
-    return costs_of(
-        json.loads(raw.read_text()),
-        rows=scale_measure.ROWS,
-        weights=scale_measure.WEIGHTS,
-        rtt_us=scale_measure.CALIBRATED_RTT_US,
-    )
-
-
 def main() -> None:
-    """Tells."""
+    """Prints tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--costs", type=Path, default=FILE, help="a file that --measure has written")
-    parser.add_argument("--measure", type=Path, metavar="FILE", help="measure costs first, into this file")
-    parser.add_argument("--check", type=Path, metavar="FILE", help="of bench.scale_measure: compare, tell nothing else")
+    parser.add_argument(
+        "--measured", type=Path, metavar="FILE", help="of bench.scale_measure [default: the costs of docs/scale.md]"
+    )
+    parser.add_argument("--check", action="store_true", help="only compare with measured steps")
     for declared in (Network, Prices):
         for field in dataclasses.fields(declared):
             default: Any = field.default
@@ -190,14 +167,12 @@ def main() -> None:
     given = vars(arguments)
     network = Network(**{field.name: given[field.name] for field in dataclasses.fields(Network)})
     prices = Prices(**{field.name: given[field.name] for field in dataclasses.fields(Prices)})
-    if arguments.measure:
-        costs = _measured(arguments.measure)
-    elif arguments.check:
-        costs = costs_of_file(arguments.check)
-    else:
-        costs = load(arguments.costs)
+    raw = json.loads(arguments.measured.read_text()) if arguments.measured else {}
+    costs = costs_of(raw) if raw else load(FILE)
+    if raw:
+        results.write(arguments.measured.with_suffix(".costs.json"), dataclasses.asdict(costs))
     if arguments.check:
-        print(check_table(checks(json.loads(arguments.check.read_text()), costs)))
+        print(check_table(checks(raw, costs)))
         return
     found = points(costs, network, prices, servers=arguments.servers, workers=arguments.workers)
     if arguments.json:

@@ -1,4 +1,4 @@
-"""A contestant's parameter server: its job file, its process, and the rank's side of it."""
+"""Parameter servers of benchmarks: the job file, the process of a server, and a contestant's server."""
 
 import os
 from collections.abc import Mapping
@@ -6,9 +6,8 @@ from pathlib import Path
 
 from bench import workload
 from bench.contestants import Contestant
+from bench.jobs import job_in
 from bench.processes import Process
-from schemas.contracts.training_job import TrainJob, write_job
-from schemas.spec import RankerSpec, digest
 from trainer_module.launch.parameter_servers import SERVER_MODULE
 
 JOB = "SANGAM_BENCH_JOB"
@@ -16,34 +15,18 @@ JOB = "SANGAM_BENCH_JOB"
 ATTEMPT = "0"
 
 
+def server_process(
+    job: Path, number: int, environment: Mapping[str, str], cores: frozenset[int] = frozenset()
+) -> Process:
+    """Returns one server of a job, to be started."""
+    return Process([SERVER_MODULE, str(job), str(os.getpid()), str(number), ATTEMPT], environment, cores=cores)
+
+
 def server_of(
-    contestant: Contestant,
-    folder: Path,
-    *,
-    ranks: int,
-    environment: Mapping[str, str],
-    cores: frozenset[int] = frozenset(),
-) -> tuple[list[Process], dict[str, str]]:
+    contestant: Contestant, folder: Path, *, ranks: int, environment: Mapping[str, str], cores: frozenset[int]
+) -> tuple[Process, dict[str, str]]:
     """Writes a job into a folder; returns its server, to be started on these cores, and its ranks' variables."""
-    ranker = _ranker(contestant, ranks)
-    job = TrainJob(
-        ranker=ranker,
-        spec_digest=digest(ranker),
-        train_files=(),
-        transform_graph="",
-        model_dir="",
-        output_dir=str(folder),
-        final_checkpoint="",
-        checkpoint_dir=str(folder),
-        log_dir=str(folder),
-    )
-    file = folder / "job.json"
-    write_job(file, job)
-    command = [SERVER_MODULE, str(file), str(os.getpid()), "0", ATTEMPT]
-    return [Process(command, environment, cores=cores)], {JOB: str(file)}
-
-
-def _ranker(contestant: Contestant, ranks: int) -> RankerSpec:
     declared = workload.ranker(**contestant.training(), checkpoint={"every_steps": 1_000_000})
     cluster = declared.cluster.model_copy(update={"ranks": ranks, "parameter_servers": 1})
-    return declared.model_copy(update={"cluster": cluster})
+    file, _ = job_in(folder, declared.model_copy(update={"cluster": cluster}))
+    return server_process(file, 0, environment, cores), {JOB: str(file)}

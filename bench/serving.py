@@ -25,6 +25,7 @@ import psutil
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from bench import results
 from components.server.client import Client, connect
 from schemas.contracts.export import EXTRAS_FOLDER, RANK
 
@@ -224,8 +225,7 @@ def main() -> int:
             numbers = told(found, (before, psutil.Process(pid).memory_info().rss))
         print(log.read_text(), end="")
     print(json.dumps(numbers, indent=2))
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(numbers, indent=2) + "\n")
+    results.write(arguments.output, numbers)
     return 0 if is_good(numbers) else 1
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from bench import results
 from bench.serving import Arrays, Bare, request_for, save_changed, server
 from components.server.client import Client, connect
 from schemas.contracts.export import RANK
@@ -239,8 +240,7 @@ def main() -> int:
         "errors_in_log": problems[:20],
     }
     print(json.dumps(numbers, indent=2))
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(numbers | {"samples": found.samples}, indent=2) + "\n")
+    results.write(arguments.output, numbers | {"samples": found.samples})
     return 0 if not found.wrong and not problems and numbers["growth"] <= _MOST_GROWTH else 1
 
 

@@ -9,11 +9,12 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from bench import processes
+from bench.processes import Process
 from trainer_module.launch.rendezvous import Rendezvous, environment, slots_of
 
 _DEVICE, _MTU, _QUEUE = "wire", 32_000, 20_000
@@ -23,7 +24,6 @@ _SETTINGS = {
     "tcp_rmem": "4096 4194304 16777216",
     "tcp_wmem": "4096 4194304 16777216",
 }
-_TIMEOUT_S = 240
 _NEW_NET = 0x40000000
 
 
@@ -73,24 +73,16 @@ def run_on(names: Sequence[str], command: Sequence[str], *, logs: Path, environm
     """
     with _inside(names[0]):  # The rendezvous server's socket stays where it was made.
         rendezvous = Rendezvous(len(names), hosts=len(names), address=_address(0))
-    with rendezvous, contextlib.ExitStack() as stack:
-        processes = []
-        for slot, name in zip(slots_of(len(names), len(names)), names, strict=True):
-            place = environment(slot, address=_address(0), port=rendezvous.port, interface=_DEVICE)
-            log = stack.enter_context((logs / f"{name}.log").open("wb"))
-            process = subprocess.Popen(
-                ["ip", "netns", "exec", name, sys.executable, "-W", "ignore", "-m", *command],
-                env={**os.environ, **environment_, **place},
-                stdout=log,
-                stderr=log,
-            )
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            processes.append(process)
-        for name, process in zip(names, processes, strict=True):
-            if code := process.wait(_TIMEOUT_S):
-                text = (logs / f"{name}.log").read_text(errors="replace")
-                raise SystemExit(f"bench: {' '.join(command)}: {name} ended with {code}:\n{text[-3000:]}")
+    with rendezvous:
+        places = [
+            environment(slot, address=_address(0), port=rendezvous.port, interface=_DEVICE)
+            for slot in slots_of(len(names), len(names))
+        ]
+        ranks = [
+            Process(command, {**environment_, **place}, prefix=("ip", "netns", "exec", name))
+            for name, place in zip(names, places, strict=True)
+        ]
+        processes.run(ranks, logs)
 
 
 @contextlib.contextmanager

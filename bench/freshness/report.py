@@ -1,14 +1,15 @@
-"""The tables of docs/online.md, of what was measured."""
+"""The tables of docs/online.md."""
 
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from bench.quality.results import mean_and_deviation
+from bench.results import table
 
 BASE = "none"
 Result = dict[str, Any]
-"""One line of the results: `case`, `seed`, `commit`, and what `stream` has measured."""
+"""One line of the results: `case`, `seed`, `commit`, and the measurements of `stream`."""
 
 
 def newest(results: Sequence[Result]) -> list[Result]:
@@ -16,7 +17,7 @@ def newest(results: Sequence[Result]) -> list[Result]:
     return list({(result["case"], result["seed"]): result for result in results}.values())
 
 
-def table(results: Sequence[Result]) -> str:
+def report(results: Sequence[Result]) -> str:
     """Returns a table in Markdown: the AUC of each case, server and task, and by how much it is more than the base's.
 
     The difference is taken for each seed by itself: seeds differ in their logs by more than servers do.
@@ -29,12 +30,9 @@ def table(results: Sequence[Result]) -> str:
         rows = sum(result["rows"] for result in of_case) / seeds
         minutes = sum(result["minutes"] for result in of_case) / seeds
         made.append(f"**{case}**: {rows:,.0f} rows in {minutes:,.0f} minutes; seeds: {seeds}; commit {commits}\n")
-        made += [_row(["deltas", *tasks, "mean"]), _row(["---"] * (len(tasks) + 2))]
-        for server in of_case[0]["aucs"]:
-            made.append(
-                _row([server, *(_cell(of_case, server, [task]) for task in tasks), _cell(of_case, server, tasks)])
-            )
-        made.append("")
+        columns = [*([task] for task in tasks), tasks]
+        cells = [[server, *(_cell(of_case, server, each) for each in columns)] for server in of_case[0]["aucs"]]
+        made += [table(["deltas", *tasks, "mean"], cells), ""]
     return "\n".join(made).rstrip()
 
 
@@ -46,7 +44,3 @@ def _cell(results: Sequence[Result], server: str, tasks: Sequence[str]) -> str:
     gains = [value - before for value, before in zip(values, base, strict=True)]
     spread = f" ± {statistics.stdev(gains):.4f}" if len(gains) > 1 else ""
     return f"{statistics.fmean(values):.4f} ({statistics.fmean(gains):+.4f}{spread})"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -2,9 +2,9 @@
 
     python -m bench.peers --repeats 3 --seconds 220 --output runs/peers.json
 
-Every turn, one contestant in one way, is a run of fresh processes, and its result is kept: the same command goes on
-where it was broken off, by --seconds or otherwise. Once all turns are taken it prints tables and goals. Needs a quiet
-machine with two cores; without PyTorch (`bench/peers/setup.sh`) its contestants are left out.
+Every turn, one contestant in one way, is a run of fresh processes, and its result is kept: the same command resumes an
+interrupted run. Once all turns are taken it prints tables and goals. Needs a quiet machine with two cores; without
+PyTorch (`bench/peers/setup.sh`) its contestants are left out.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from bench.torch_processes import PYTHON
 
 
 def main() -> None:
-    """Measures and tells."""
+    """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[], choices=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--repeats", type=int, default=3)
@@ -34,11 +34,11 @@ def main() -> None:
     left = [turn for turn in turns(arguments.repeats, arguments.only, with_torch=with_torch) if not memory.has(turn)]
     for number, turn in enumerate(left):
         if time.monotonic() > until:
-            print(f"peers: {len(left) - number} turns are left: the same command goes on", flush=True)
+            print(f"peers: {len(left) - number} turns are left: the same command resumes", flush=True)
             return
         started = time.monotonic()
         memory.add(turn, take(turn, arguments.batches, with_torch=with_torch))
-        print(f"{turn.label}: {tables.told(memory, turn)} ({time.monotonic() - started:.0f} s)", flush=True)
+        print(f"{turn.label}: {tables.line(memory, turn)} ({time.monotonic() - started:.0f} s)", flush=True)
     goals = tables.goals(memory)
     memory.write({"goals": [dataclasses.asdict(goal) | {"is_met": goal.is_met} for goal in goals]})
     print(f"\n{tables.speed_table(memory)}\n\n{tables.limit_table(memory)}\n\n{report.goal_table(goals)}")

@@ -1,4 +1,4 @@
-"""What `make bench-peers` runs, and what it remembers of it. Plain data and files."""
+"""The turns of `make bench-peers`, and the file of their results."""
 
 import dataclasses
 import json
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import processes
-from bench.contest import AS_LAUNCHED, Result, compete, compete_apart, measure
+from bench import processes, results
+from bench.contest import AS_LAUNCHED, Result, compete, measure
 from bench.contestants import CONTESTANTS
 from bench.limit import write_positions
 from bench.processes import Process
@@ -62,7 +62,7 @@ class Turn:
 
 
 def turns(repeats: int, only: Sequence[str], *, with_torch: bool) -> Iterator[Turn]:
-    """Yields all turns, repeat after repeat, so that a change of the machine's mood meets all contestants."""
+    """Yields all turns, repeat after repeat, so that a slower machine slows all contestants."""
     for repeat in range(repeats):
         if not only or LIMIT in only:
             yield Turn(repeat, LIMIT, "")
@@ -74,7 +74,7 @@ def turns(repeats: int, only: Sequence[str], *, with_torch: bool) -> Iterator[Tu
 
 
 class Memory:
-    """The results so far, in a file, so that a run can be broken off and go on later."""
+    """The results so far, in a file: the same command resumes an interrupted run."""
 
     def __init__(self, file: Path):
         self._file = file
@@ -85,14 +85,13 @@ class Memory:
         return any(_is(entry, turn) for entry in self.entries)
 
     def add(self, turn: Turn, found: Any) -> None:
-        """Keeps what a turn gave."""
+        """Keeps the results of a turn."""
         self.entries.append({**dataclasses.asdict(turn), "found": found})
         self.write({})
 
     def write(self, more: dict[str, Any]) -> None:
-        """Writes all, and more beside it."""
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.write_text(json.dumps({"turns": self.entries, **more}, indent=1) + "\n")
+        """Writes all results, and more members beside them."""
+        results.write(self._file, {"turns": self.entries, **more})
 
     def results(self, name: str, way: str) -> dict[int, list[Result]]:
         """Returns by repeat the results of a contestant: one, or one of each independent training."""
@@ -100,19 +99,16 @@ class Memory:
         return {entry["repeat"]: [_result(found) for found in entry["found"]] for entry in of_turns}
 
     def limits(self) -> dict[int, list[dict[str, Any]]]:
-        """Returns by repeat what each library measured."""
+        """Returns each library's times, by repeat."""
         return {entry["repeat"]: entry["found"] for entry in self.entries if entry["name"] == LIMIT}
 
 
 def take(turn: Turn, batches: int, *, with_torch: bool) -> Any:
-    """Takes a turn; returns what `Memory` keeps of it."""
+    """Takes a turn; returns the results that `Memory` keeps."""
     if turn.name == LIMIT:
         return _limits(with_torch=with_torch)
-    if turn.way == APART:
-        results = compete_apart(turn.name, trainings=2, batches=batches)
-    else:
-        results = [compete(turn.name, ranks=int(turn.way), batches=batches)]
-    return [dataclasses.asdict(result) for result in results]
+    how = {"trainings": 2} if turn.way == APART else {"ranks": int(turn.way)}
+    return [dataclasses.asdict(result) for result in compete(turn.name, **how, batches=batches)]
 
 
 def _limits(*, with_torch: bool) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What `make bench-peers` prints, and what must be reached. Pure functions of its results."""
+"""Tables and goals of `make bench-peers`. Pure functions of its results."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,8 @@ from bench.contest import Result
 from bench.contestants import CONTESTANTS
 from bench.limit import Limit, limit_of
 from bench.peers.plan import APART, LIMIT, Memory, Turn
-from bench.report import Goal, table
+from bench.report import Goal
+from bench.results import table
 
 _PRECISIONS = {"float32": False, "bfloat16": True}
 _SUFFIX = {"float32": "", "bfloat16": "_bf16"}
@@ -42,7 +43,7 @@ def limits(memory: Memory, precision: str, optimizer: str) -> dict[int, float]:
 
 
 def goals(memory: Memory) -> list[Goal]:
-    """Returns what is wanted, with what came of it; goals whose turns were not taken are left out."""
+    """Returns the goals whose turns were taken."""
     found: list[Goal | None] = []
     for precision, suffix in _SUFFIX.items():
         ours, rowwise, torchrec = f"sangam{suffix}", f"sangam_rowwise{suffix}", f"torchrec{suffix}"
@@ -71,12 +72,12 @@ def speed_table(memory: Memory) -> str:
         for way in ways:
             found = list(speed(memory, name, way).values())
             steps = [result for results in memory.results(name, way).values() for result in results]
-            rows[-1].append(_told(found, steps))
+            rows[-1].append(_cell(found, steps))
     return table(["examples/s (least–most); ms a step", "1 rank", "2 ranks", "two of 1 rank", "4 ranks"], rows)
 
 
 def limit_table(memory: Memory) -> str:
-    """Returns the limit of a rank, and what takes it."""
+    """Returns the limit of a rank and its parts."""
     rows = []
     for precision in _PRECISIONS:
         for optimizer in ("adam", "rowwise_adagrad"):
@@ -84,12 +85,12 @@ def limit_table(memory: Memory) -> str:
             if of:
                 dense_ms, rows_ms = (statistics.median(parts) * 1e3 for parts in zip(*map(_parts, of), strict=True))
                 speeds = [each.examples_per_s for each in of]
-                rows.append([f"{precision}, {optimizer}", f"{dense_ms:.1f}", f"{rows_ms:.1f}", _told(speeds, [])])
+                rows.append([f"{precision}, {optimizer}", f"{dense_ms:.1f}", f"{rows_ms:.1f}", _cell(speeds, [])])
     return table(["limit of a rank", "products, ms", "rows, ms", "examples/s"], rows)
 
 
-def told(memory: Memory, turn: Turn) -> str:
-    """Returns what a turn gave, in a line."""
+def line(memory: Memory, turn: Turn) -> str:
+    """Returns the result of a turn, in a line."""
     if turn.name == LIMIT:
         found = memory.limits()[turn.repeat]
         of = {precision: limit_of(found, precision, "adam") for precision in _PRECISIONS}
@@ -107,7 +108,7 @@ def _at_least(what: str, above: OfRepeats, below: OfRepeats, wanted: float) -> G
     return Goal(what, statistics.median(ratios), wanted, spread=(min(ratios), max(ratios)))
 
 
-def _told(found: Sequence[float], steps: Sequence[Result]) -> str:
+def _cell(found: Sequence[float], steps: Sequence[Result]) -> str:
     if not found:
         return "–"
     spread = f" ({min(found):,.0f}–{max(found):,.0f})" if len(found) > 1 else ""

@@ -1,18 +1,18 @@
-"""Trains what docs/quality.md tells of, writes its tables and says what was missed. `make bench-quality`."""
+"""Trains the models of docs/quality.md and writes its tables: `make bench-quality`."""
 
 import argparse
 import hashlib
 import json
-import subprocess
-import time
 from pathlib import Path
 
 import tensorflow as tf
 
-from bench.quality import conflict, report, results
+from bench.quality import conflict, report
 from bench.quality.examples import examples
 from bench.quality.experiments import TABLES, WORK, Table
+from bench.quality.results import Result, read
 from bench.quality.training import trained
+from bench.results import add_line, commit
 from schemas.spec import Spec, digest
 
 RESULTS = WORK / "results.jsonl"
@@ -21,7 +21,7 @@ _CONFLICT = "conflicting_tasks"
 
 
 def main() -> None:
-    """Measures what is not measured yet."""
+    """Measures the missing results."""
     names = [*(table.name for table in TABLES), _CONFLICT]
     parser = argparse.ArgumentParser(prog="python -m bench.quality", description=__doc__)
     parser.add_argument("tables", nargs="*", choices=[[], *names], help=f"of {', '.join(names)}; all when left out")
@@ -36,41 +36,28 @@ def main() -> None:
                 _measure(table, options.seeds or table.seeds)
         if _CONFLICT in (options.tables or names):
             report.put(DOCUMENT, _CONFLICT, conflict.table(conflict.run()))
-    report.write(DOCUMENT, TABLES, results.read(RESULTS))
+    report.write(DOCUMENT, TABLES, read(RESULTS))
 
 
 def _measure(table: Table, num_seeds: int) -> None:
     if not table.data.exists() and WORK not in table.data.parents:
         print(f"{table.name}: skipped, its data is not there ({table.data.name})")
         return
-    known = {(found.table, found.row, found.seed): found.digest for found in results.read(RESULTS)}
+    known = {(found.table, found.row, found.seed): found.digest for found in read(RESULTS)}
     for row, spec in table.specs().items():
         for seed in range(1, num_seeds + 1):
             wanted = _digest(spec, table)
             if known.get((table.name, row, seed)) != wanted:
-                result = _measured(table, row, spec, seed, wanted)
-                results.add(RESULTS, result)
+                splits = examples(spec, table.date, table.data, WORK / "examples")
+                found = trained(spec.ranker(), splits["train"], splits["eval"], seed=seed)
+                result = Result(table.name, row, seed, wanted, commit(), found.aucs, round(found.epoch_cpu_s, 2))
+                add_line(RESULTS, result._asdict())
                 print(f"{table.name}, {row}, seed {seed}: {result.aucs}", flush=True)
-
-
-def _measured(table: Table, row: str, spec: Spec, seed: int, wanted: str) -> results.Result:
-    splits = examples(spec, table.date, table.data, WORK / "examples")
-    started = time.monotonic()
-    found = trained(spec.ranker(), splits["train"], splits["eval"], seed=seed)
-    seconds = round(time.monotonic() - started, 1)
-    cpu = round(found.epoch_cpu_s, 2)
-    return results.Result(table.name, row, seed, wanted, _commit(), found.aucs, seconds, epoch_cpu_s=cpu)
 
 
 def _digest(spec: Spec, table: Table) -> str:
     meaning = {"ranker": digest(spec.ranker()), "data": spec.data.model_dump(mode="json"), "date": table.date}
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
-
-
-def _commit() -> str:
-    return subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, check=True, text=True
-    ).stdout.strip()
 
 
 if __name__ == "__main__":

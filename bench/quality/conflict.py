@@ -1,20 +1,17 @@
-"""Architectures on two conflicting tasks: `python -m bench.quality.conflict [--tune]`.
+"""Architectures on two conflicting tasks: `python -m bench.quality.conflict`.
 
 All networks have about as many weights, and all towers see as many numbers: shared-bottom has one wide network
 where the others have eight experts. A seed makes its own tasks, examples and starting weights. Training ends when the
 validation split has not got better for five epochs; its best epoch is measured on the test split.
-
-`--tune` shows the validation split alone, for each learning rate, with seeds that the result does not use.
 """
 
 import json
-import sys
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from bench import results
 from bench.quality.conflicting_tasks import generate
 from schemas.spec import RankerSpec
 from trainer_module import collectives
@@ -27,10 +24,9 @@ DIM, WIDTH = 100, 4
 EXAMPLES = {"train": 10_000, "validation": 5_000, "test": 10_000}
 BATCH_SIZE, EPOCHS, PATIENCE = 128, 50, 5
 CORRELATIONS = (0.5, 0.0)
-SEEDS, TUNING_SEEDS = (1, 2, 3, 4, 5), (100, 101, 102)
-LEARNING_RATES = (0.001, 0.003, 0.01)
+SEEDS = (1, 2, 3, 4, 5)
 LEARNING_RATE = 0.01
-"""The best of these on the validation split, for each architecture and correlation."""
+"""The best of 0.001, 0.003 and 0.01 on the validation split of other seeds, for each architecture and correlation."""
 
 _EXPERTS = {"expert_units": (16, WIDTH), "tower_units": (8,)}
 MODELS: dict[str, dict[str, Any]] = {
@@ -64,20 +60,13 @@ class _Quiet:
         """Nobody waits."""
 
 
-def run(
-    models: Iterable[str] = tuple(MODELS), *, seeds: Iterable[int] = SEEDS, learning_rate: float = LEARNING_RATE
-) -> list[Row]:
+def run() -> list[Row]:
     """Trains each model with each correlation and seed; about 6 s each on one core."""
     collectives.start()
-    return [
-        _train(model, correlation, seed, learning_rate)
-        for correlation in CORRELATIONS
-        for model in models
-        for seed in seeds
-    ]
+    return [_train(model, correlation, seed) for correlation in CORRELATIONS for model in MODELS for seed in SEEDS]
 
 
-def _train(model: str, correlation: float, seed: int, learning_rate: float) -> Row:
+def _train(model: str, correlation: float, seed: int) -> Row:
     x, labels = generate(correlation, seed, sum(EXAMPLES.values()), DIM)
     train, validation, test = np.split(np.arange(len(x)), np.cumsum(list(EXAMPLES.values()))[:-1])
 
@@ -85,7 +74,7 @@ def _train(model: str, correlation: float, seed: int, learning_rate: float) -> R
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
         return [{"floats": tf.constant(x[part]), "labels": tf.constant(labels[part])} for part in parts]
 
-    trainer = InStepTrainer(Ranker(_declared(model, seed, learning_rate)), rank=0, ranks=1)
+    trainer = InStepTrainer(Ranker(_declared(model, seed)), rank=0, ranks=1)
 
     def measured(rows: Any) -> tuple[float, ...]:
         found, _ = validate(trainer, batches(rows, 5_000), _Quiet())  # type: ignore[arg-type]
@@ -105,7 +94,7 @@ def _train(model: str, correlation: float, seed: int, learning_rate: float) -> R
     return best
 
 
-def _declared(model: str, seed: int, learning_rate: float) -> RankerSpec:
+def _declared(model: str, seed: int) -> RankerSpec:
     document = {
         "name": "conflict",
         "features": {"x": {"kind": "vector", "dim": DIM}},
@@ -114,29 +103,23 @@ def _declared(model: str, seed: int, learning_rate: float) -> RankerSpec:
         "training": {
             "batch_size_per_rank": BATCH_SIZE,
             "seed": seed,
-            "dense_optimizer": {"kind": "adam", "learning_rate": learning_rate},
+            "dense_optimizer": {"kind": "adam", "learning_rate": LEARNING_RATE},
             "embedding_optimizer": {"kind": "sgd", "learning_rate": 0.1},
         },
     }
     return RankerSpec.model_validate_json(json.dumps(document))
 
 
-def table(rows: list[Row], split: str = "test") -> str:
-    """Returns Markdown: RMSE of the worse and of the better task, mean and standard deviation over the seeds."""
-    lines = [f"| correlation | model | weights | worse task, {split} RMSE | better task |", "|---|---|---|---|---|"]
+def table(rows: list[Row]) -> str:
+    """Returns Markdown: test RMSE of the worse and of the better task, mean and standard deviation over the seeds."""
+    lines = []
     for correlation, model in dict.fromkeys((row.correlation, row.model) for row in rows):
         of_model = [row for row in rows if (row.correlation, row.model) == (correlation, model)]
-        errors = np.sort([getattr(row, split) for row in of_model], axis=1)
+        errors = np.sort([row.test for row in of_model], axis=1)
         shown = [f"{side.mean():.3f} ± {side.std(ddof=1):.3f}" for side in (errors[:, 1], errors[:, 0])]
-        lines.append(f"| {correlation} | {model} | {of_model[0].parameters:,} | {shown[0]} | {shown[1]} |")
-    return "\n".join(lines)
+        lines.append([str(correlation), model, f"{of_model[0].parameters:,}", *shown])
+    return results.table(["correlation", "model", "weights", "worse task, test RMSE", "better task"], lines)
 
 
 if __name__ == "__main__":
-    if "--tune" in sys.argv:
-        for rate in LEARNING_RATES:
-            print(
-                f"learning rate {rate}\n{table(run(seeds=TUNING_SEEDS, learning_rate=rate), 'validation')}", flush=True
-            )
-    else:
-        print(table(run()))
+    print(table(run()))

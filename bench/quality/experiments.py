@@ -1,18 +1,17 @@
-"""What is measured: a table of docs/quality.md is a data set, its rows are specs that differ in one thing."""
+"""The tables of docs/quality.md: each is a data set, its rows are specs that differ in one thing."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from ruamel.yaml import YAML
 
-from bench.quality import ids, one_change
+from bench.quality import ids
 from bench.quality.changes import merged
 from schemas.loading import load_spec
 from schemas.spec import Spec
-from schemas.spec.training import Order
 
 SPECS = Path(__file__).parent / "specs"
 SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -24,13 +23,13 @@ class Table:
     """One data set.
 
     Attributes:
-        name: as the markers of docs/quality.md have it.
+        name: its marker in docs/quality.md.
         spec: file in specs/.
         data: folder that the spec's patterns are relative to.
-        date: of the run; not looked at for logs without dates.
-        changes: by row: what is put in the place of members of the spec.
-        goals: AUC by task that is wanted; a row below it is marked.
-        seeds: how many.
+        changes: by row: the members of the spec that it replaces.
+        date: date of the run; ignored for logs without dates.
+        goals: wanted AUC by task; rows below it are marked.
+        seeds: number of trainings of each row.
     """
 
     name: str
@@ -111,39 +110,6 @@ def _noise() -> dict[str, dict[str, Any]]:
     }
 
 
-def _orders(**data: int) -> Callable[[], Mapping[str, Mapping[str, Any]]]:
-    return lambda: {order: {"training": {"order": order}, "data": data} for order in get_args(Order)}
-
-
-def _orders_of_the_feed() -> Mapping[str, Mapping[str, Any]]:
-    ids.logs(WORK / "logs")
-    return _orders(train_days=5)()
-
-
-def _one_change_tables() -> Iterator[Table]:
-    """Yields the tables of plain specs, on validation data."""
-    census = SHARED_DATA / "census_income"
-    splits = {"train": "train/*.parquet", "eval": "validation/*.parquet"}
-    october = {"train_days": 304, "eval_days": 31}
-    of_census, feed = WORK / "census_validation", WORK / "logs"
-
-    def table(name: str, data: Path, make: Callable[[], Any] = lambda: None, date: str = "", **of_data: Any) -> Table:
-        spec = f"plain_{name}.yaml"
-        # Half of the plain specs' epochs for Census: what is worth it shows before all of it is learned.
-        fixed = {"data": of_data, "training": {"epochs": 4}} if name.startswith("census") else {"data": of_data}
-        changes = one_change.rows_of(SPECS / spec, make, fixed)
-        return Table(name=f"one_change_{name}", spec=spec, data=data, changes=changes, date=date)
-
-    yield table(
-        "census_all_features",
-        of_census,
-        lambda: one_change.census_validation(census / "all_features", of_census),
-    )
-    yield table("census_nominal", census / "nominal", splits=splits)
-    yield table("online_retail", SHARED_DATA / "online_retail" / "lines", date="2011-10-31", **october)
-    yield table("feed", feed, lambda: ids.logs(feed), date="2024-03-06", train_days=5)
-
-
 TABLES = (
     Table(
         name="online_retail",
@@ -169,27 +135,4 @@ TABLES = (
     ),
     Table(name="hash_trick", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_hash_trick),
     Table(name="noise", spec="short_video.yaml", data=WORK / "logs", date="2024-03-07", changes=_noise, seeds=8),
-    # Each date is before those on which anything else is measured.
-    Table(
-        name="order_retail_september",
-        spec="../../../pipelines/specs/online_retail.yaml",
-        data=SHARED_DATA / "online_retail" / "lines",
-        date="2011-09-30",
-        changes=_orders(train_days=90, eval_days=30),
-    ),
-    Table(
-        name="order_retail_may",
-        spec="../../../pipelines/specs/online_retail.yaml",
-        data=SHARED_DATA / "online_retail" / "lines",
-        date="2011-05-31",
-        changes=_orders(train_days=151, eval_days=31),
-    ),
-    Table(
-        name="order_feed",
-        spec="../../../pipelines/specs/short_video.yaml",
-        data=WORK / "logs",
-        date="2024-03-06",
-        changes=_orders_of_the_feed,
-    ),
-    *_one_change_tables(),
 )

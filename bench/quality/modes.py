@@ -1,24 +1,21 @@
 """AUC of every mode of training on real data: `python -m bench.quality.modes [--seeds 3] [--data NAME ...]`.
 
 Two ranks and one data worker under the launcher, the specs of `bench.quality`, their evaluation split scored after each
-epoch. Results are kept in runs/quality/modes.jsonl: what is there is not measured again.
+epoch. Results are kept in runs/quality/modes.jsonl and not measured again.
 """
 
 import argparse
 import json
-import os
 import shutil
 import statistics
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.jobs import job_in, launched
 from bench.quality.examples import Splits, examples
 from bench.quality.experiments import TABLES, WORK
-from schemas.contracts.training_job import TrainJob, write_job
-from schemas.spec import RankerSpec, Spec, digest
+from bench.results import add_line, lines
+from schemas.spec import RankerSpec, Spec
 from schemas.spec.data import TRAIN
 
 _RESULTS = WORK / "modes.jsonl"
@@ -36,7 +33,7 @@ _SYNC: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Measures what is missing, and prints the table."""
+    """Measures the missing results, and prints the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.quality.modes", description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", nargs="*", choices=[*_TABLES], default=[*_TABLES])
@@ -47,8 +44,9 @@ def main() -> None:
         splits = examples(spec, table.date, table.data, WORK / "examples")
         for seed in range(1, options.seeds + 1):
             for mode in _SYNC:
-                if not any((name, mode, seed) == (was["data"], was["mode"], was["seed"]) for was in _known()):
-                    _keep({"data": name, "mode": mode, "seed": seed, **_trained(_declared(spec, mode, seed), splits)})
+                place = {"data": name, "mode": mode, "seed": seed}
+                if not any(place.items() <= was.items() for was in lines(_RESULTS)):
+                    add_line(_RESULTS, place | _trained(_declared(spec, mode, seed), splits))
     _print(options.data)
 
 
@@ -62,39 +60,11 @@ def _declared(spec: Spec, mode: str, seed: int) -> RankerSpec:
 def _trained(ranker: RankerSpec, splits: Splits) -> dict[str, Any]:
     folder = (WORK / "modes").resolve()
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    job = TrainJob(
-        ranker=ranker,
-        spec_digest=digest(ranker),
-        train_files=tuple(str(Path(file).resolve()) for file in splits[TRAIN]),
-        validation_files=tuple(str(Path(file).resolve()) for file in splits[_EVAL]),
-        transform_graph="",
-        model_dir="",
-        output_dir=str(folder / "output"),
-        final_checkpoint=str(folder / "final"),
-        checkpoint_dir=str(folder / "checkpoints"),
-        log_dir=str(folder / "logs"),
-    )
-    write_job(folder / "job.json", job)
-    command = [sys.executable, "-m", "trainer_module.launch.launcher", str(folder / "job.json"), str(os.getpid())]
-    with (folder / "launch.log").open("wb") as log:
-        subprocess.run(command, check=True, stdout=log, stderr=log)
-    report = json.loads(job.report_file.read_text())
+    files = {name: tuple(str(Path(file).resolve()) for file in splits[name]) for name in (TRAIN, _EVAL)}
+    report = launched(*job_in(folder, ranker, train_files=files[TRAIN], validation_files=files[_EVAL]))
     validation = report["epochs"][-1]["validation"]
     aucs = {task: metrics["auc"] for task, metrics in validation.items() if "auc" in metrics}
     return {"aucs": aucs, "seconds": report["seconds"], "sync": report["sync"]}
-
-
-def _known() -> Iterator[dict[str, Any]]:
-    if _RESULTS.exists():
-        yield from map(json.loads, _RESULTS.read_text().splitlines())
-
-
-def _keep(result: dict[str, Any]) -> None:
-    _RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    with _RESULTS.open("a") as lines:
-        lines.write(json.dumps(result) + "\n")
-    print(result["data"], result["mode"], result["seed"], result["aucs"], flush=True)
 
 
 def _print(names: list[str]) -> None:
@@ -103,7 +73,7 @@ def _print(names: list[str]) -> None:
     for name in names:
         base: dict[str, float] = {}
         for mode in _SYNC:
-            found = [was for was in _known() if (was["data"], was["mode"]) == (name, mode)]
+            found = [was for was in lines(_RESULTS) if (was["data"], was["mode"]) == (name, mode)]
             if not found:
                 continue
             means = {task: statistics.mean(was["aucs"][task] for was in found) for task in found[0]["aucs"]}

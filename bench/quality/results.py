@@ -1,24 +1,24 @@
-"""What was measured, kept from one call to the next: one JSON object a line."""
+"""Results of trained models, kept from one call to the next: one JSON object a line."""
 
-import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from bench.results import lines
 
 
 class Result(NamedTuple):
     """One trained model.
 
     Attributes:
-        table: of docs/quality.md.
-        row: of that table.
-        seed: of the training.
-        digest: of all that decides the result; another one is measured anew.
-        commit: that was measured.
-        aucs: by task.
-        seconds: of training and evaluation.
-        epoch_cpu_s: seconds of processor time of an epoch; None: measured before that was.
+        table: a table of docs/quality.md.
+        row: a row of that table.
+        seed: seed of the training.
+        digest: digest of everything that decides the result; another one is measured anew.
+        commit: measured commit.
+        aucs: AUC by task.
+        epoch_cpu_s: processor seconds of an epoch of training, over all threads.
     """
 
     table: str
@@ -27,22 +27,13 @@ class Result(NamedTuple):
     digest: str
     commit: str
     aucs: Mapping[str, float]
-    seconds: float
-    epoch_cpu_s: float | None = None
+    epoch_cpu_s: float
 
 
 def read(path: Path) -> list[Result]:
-    """Returns all results, the last one of those of the same place."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    found = [Result(**json.loads(line)) for line in lines]
+    """Returns all results; the last one of each table, row and seed."""
+    found = [Result(**line) for line in lines(path)]
     return list({(result.table, result.row, result.seed): result for result in found}.values())
-
-
-def add(path: Path, result: Result) -> None:
-    """Writes one more line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        file.write(json.dumps(result._asdict()) + "\n")
 
 
 def mean_and_deviation(values: Sequence[float]) -> str:

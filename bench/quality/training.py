@@ -1,4 +1,4 @@
-"""Trains a declared ranker in this process, as rank 0 of 1, and measures it on examples it has not seen."""
+"""Trains a declared ranker in this process, as rank 0 of 1, and measures it on unseen examples."""
 
 import contextlib
 import time
@@ -17,8 +17,8 @@ from trainer_module.loop.in_step import InStepTrainer
 from trainer_module.ranker import Ranker
 
 
-class Quiet:
-    """Stands in for the files that tell how far a job is."""
+class _Quiet:
+    """Stands in for the files of a job's progress."""
 
     def beat(self) -> None:
         pass
@@ -52,7 +52,7 @@ def trained(declared: RankerSpec, train: Sequence[str], evaluated: Sequence[str]
     for epoch in range(training.epochs):
         trainer.begin_epoch(epoch, lambda: None)
         batches = own_batches(declared, train, epoch=epoch, rank=0, ranks=1)
-        for _ in train_epoch(trainer, batches, Quiet(), EpochReport()):  # type: ignore[arg-type]
+        for _ in train_epoch(trainer, batches, _Quiet(), EpochReport()):  # type: ignore[arg-type]
             pass
     epoch_cpu_s = (time.process_time() - started) / training.epochs
     large = declared.model_copy(update={"training": training.model_copy(update={"batch_size_per_rank": 4096})})

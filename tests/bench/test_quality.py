@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.quality import ids, one_change, report
-from bench.quality.changes import NULL, combined, merged
+from bench.quality import ids, report
+from bench.quality.changes import merged
 from bench.quality.experiments import SPECS, TABLES, Table
-from bench.quality.results import Result, add, mean_and_deviation, read, rows
+from bench.quality.results import Result, mean_and_deviation, read, rows
+from bench.results import add_line
 from schemas.checks import find_problems
 from schemas.loading import load_spec
 from schemas.spec import digest
@@ -17,9 +18,8 @@ _COUNTS = {"user_id": 1000, "post_id": 500, "author_id": 50}
 
 @pytest.fixture(autouse=True)
 def _no_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of generated logs need the number of their ids alone, and those of a split none of its rows."""
+    """Rows of generated logs need the number of their ids alone."""
     monkeypatch.setattr(ids, "logs", lambda folder: _COUNTS)
-    monkeypatch.setattr(one_change, "census_validation", lambda source, folder: folder)
 
 
 @pytest.mark.slow
@@ -45,27 +45,26 @@ def test_hashed_and_collisionless_ids_have_as_many_rows() -> None:
 
 def test_a_change_reaches_into_members_replaces_kinds_and_takes_away() -> None:
     plain = {"a": {"x": 1, "y": 2}, "model": {"kind": "mmoe", "num_experts": 4}, "gone": 1}
-    change = {"a": {"y": 3}, "model": {"kind": "single_task"}, "gone": None, "new": {"kind": "id"}, "null": NULL}
-    expected = {"a": {"x": 1, "y": 3}, "model": {"kind": "single_task"}, "new": {"kind": "id"}, "null": None}
+    change = {"a": {"y": 3}, "model": {"kind": "single_task"}, "gone": None, "new": {"kind": "id"}}
+    expected = {"a": {"x": 1, "y": 3}, "model": {"kind": "single_task"}, "new": {"kind": "id"}}
     assert merged(plain, change) == expected
     assert plain["gone"] == 1
 
 
-def test_a_change_of_two_does_what_both_do() -> None:
-    plain = {"a": {"x": 1, "y": 2}, "gone": 1, "model": {"kind": "mmoe"}}
-    first, second = {"a": {"x": NULL}, "gone": None}, {"a": {"y": None}, "model": {"kind": "ple"}}
-    assert merged(plain, combined(first, second)) == merged(merged(plain, first), second)
+@pytest.mark.parametrize("path", sorted(SPECS.glob("plain_*.yaml")), ids=lambda path: path.stem)
+def test_a_plain_spec_is_valid(path: Path) -> None:
+    assert find_problems(load_spec(path)) == []
 
 
 def _result(row: str, seed: int, auc: float, digest: str = "d", commit: str = "c1") -> Result:
-    return Result("table", row, seed, digest, commit, {"like": auc}, 10.0)
+    return Result("table", row, seed, digest, commit, {"like": auc}, 2.0)
 
 
 def test_what_was_measured_anew_replaces_what_was_measured_before(tmp_path: Path) -> None:
     path = tmp_path / "new" / "results.jsonl"
     assert read(path) == []
     for result in (_result("a", 1, 0.5), _result("a", 2, 0.6), _result("a", 1, 0.7, digest="other")):
-        add(path, result)
+        add_line(path, result._asdict())
     assert read(path) == [_result("a", 1, 0.7, digest="other"), _result("a", 2, 0.6)]
     assert list(rows(read(path), "table")) == ["a"]
     assert rows(read(path), "none") == {}
@@ -86,21 +85,10 @@ def test_a_goal_is_missed_where_the_mean_is_below_it_by_four_decimals() -> None:
         ],
         "table",
     )
-    assert report.lines(table, found)[2:] == [
-        "| wanted | 0.9500 |  |  |  |  |",
-        "| a | 0.9500 ± 0.0000 | 2 | 10 |  | c1, c2 |",
-        "| b | 0.9499 (1 seed) (missed) | 1 |  | 2.5 | c1 |",
-    ]
-
-
-def test_plain_specs_are_compared_over_tables_by_the_mean_and_by_processor_time() -> None:
-    plain, other = _result("plain", 1, 0.9)._replace(epoch_cpu_s=2.0), _result("a", 1, 0.8)._replace(epoch_cpu_s=5.0)
-    found = {"one_change_x_y": {"plain": [plain], "a": [other]}, "one_change_z": {"plain": [plain, plain]}}
-    assert report.summary(found) == [
-        "|  | x y | z | processor time |",
-        "| --- | --- | --- | --- |",
-        "| plain | 0.9000 | 0.9000 | 1.0 |",
-        "| a | 0.8000 |  | 2.5 |",
+    assert report.markdown(table, found).splitlines()[2:] == [
+        "| wanted | 0.9500 |  |  |  |",
+        "| a | 0.9500 ± 0.0000 | 2 | 2.0 | c1, c2 |",
+        "| b | 0.9499 (1 seed) (missed) | 1 | 2.5 | c1 |",
     ]
 
 
@@ -118,5 +106,5 @@ def test_a_table_that_was_not_measured_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_the_document_has_a_place_for_every_table(repository: Path) -> None:
     text = (repository / "docs" / "quality.md").read_text()
-    for name in [*(table.name for table in TABLES), "conflicting_tasks", report.SUMMARY]:
+    for name in [*(table.name for table in TABLES), "conflicting_tasks"]:
         assert text.count(f"<!-- {name} -->") == text.count(f"<!-- end of {name} -->") == 1

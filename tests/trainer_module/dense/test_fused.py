@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from schemas.errors import UserError
+from schemas.spec import RankerSpec
 from tests.errors import mentions
 
 pytestmark = pytest.mark.slow
@@ -227,17 +228,21 @@ def test_a_number_that_no_row_has_fails_the_step_and_changes_nothing(numbers: li
     np.testing.assert_array_equal(rows, tf.ones([5, 3]))
 
 
-@pytest.mark.parametrize("kind", ["mmoe", "ple"])
+_EXPERTS = {"expert_units": [32, 16], "tower_units": [8]}
+_MODELS: dict[str, dict[str, Any]] = {
+    "mmoe": {"kind": "mmoe", "num_experts": 4, **_EXPERTS},
+    "ple": {"kind": "ple", "task_experts": 2, "shared_experts": 2, **_EXPERTS},
+}
+
+
+@pytest.mark.parametrize("kind", _MODELS)
 def test_a_training_step_computes_what_predictions_compute(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bench.workload import ranker as declared
+    from tests.trainer_module.sample_job import declared
     from trainer_module.dense import fused
     from trainer_module.ranker import Ranker
 
-    spec = declared()
-    if kind == "ple":
-        ple = {"kind": "ple", "task_experts": 2, "shared_experts": 2, "expert_units": [8, 4], "tower_units": [4]}
-        document = spec.model_dump(mode="json", exclude_unset=True) | {"model": ple}
-        spec = type(spec).model_validate_json(json.dumps(document))
+    document = declared(average=None).model_dump(mode="json", exclude_unset=True) | {"model": _MODELS[kind]}
+    spec = RankerSpec.model_validate_json(json.dumps(document))
     ranker = Ranker(spec)
     flat, x = tf.constant(ranker.weights.initial(seed=1)), _random(B, ranker.inputs.width)
 
