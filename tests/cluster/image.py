@@ -14,10 +14,12 @@ USER = 10001
 _NAME = "registry.example/sangam"
 MOUNTED = "/opt/sangam"
 """Where pods see the repository; it may be a folder that a pod's own volumes hide, such as one in /tmp."""
+ENVIRONMENT = "/opt/environment"
+"""Where pods see the packages of this Python."""
 _VENV = "venv"
-_FOLDERS = ("usr", "tmp", "etc", "proc", "sys", "dev", "opt", "opt/sangam", _VENV, f"{_VENV}/bin")
+_FOLDERS = ("usr", "tmp", "etc", "proc", "sys", "dev", "opt", "opt/sangam", "opt/environment", _VENV, f"{_VENV}/bin")
 _LINKS = {name: f"usr/{name}" for name in ("bin", "sbin", "lib", "lib64")} | {
-    f"{_VENV}/lib": f"{MOUNTED}/.venv/lib",
+    f"{_VENV}/lib": f"{ENVIRONMENT}/lib",
     f"{_VENV}/bin/python": str(Path(sys.executable).resolve()),
 }
 _TEXTS = {

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from tests.cluster.control_plane import LOOPBACK, ControlPlane, Manifest
-from tests.cluster.image import MOUNTED, PAUSE, write_image
+from tests.cluster.image import ENVIRONMENT, MOUNTED, PAUSE, write_image
 from tests.cluster.keys import AUTHORITY
 from tests.cluster.remains import make_groups
 from tests.cluster.servers import free_port
@@ -91,7 +91,7 @@ def _start_containerd(plane: ControlPlane, *, mounted: bool) -> None:
     # What `ctr` gives as an example is in the way of the image's own.
     base["process"].pop("args", None)
     if mounted:
-        folders = {"/usr": "/usr", sys.base_prefix: sys.base_prefix, str(REPOSITORY): MOUNTED}
+        folders = {"/usr": "/usr", sys.base_prefix: sys.base_prefix, str(REPOSITORY): MOUNTED, sys.prefix: ENVIRONMENT}
         base["mounts"] += [_read_only(source, target) for source, target in folders.items()]
     (folder / "base.json").write_text(json.dumps(base))
     (folder / "containerd.toml").write_text(_containerd(folder))

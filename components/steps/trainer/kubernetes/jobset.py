@@ -3,9 +3,10 @@
 `failurePolicy.rules` are known to JobSet 0.6 and later.
 """
 
-from typing import Optional
+from dataclasses import replace
+from typing import Any, ClassVar, Optional
 
-from lightkube.core.resource import ApiInfo, NamespacedResourceG, ResourceDef
+from lightkube.core.resource import ApiInfo, ResourceDef
 from lightkube.core.schema import DictMixin, dataclass
 from lightkube.models.batch_v1 import (
     JobSpec,
@@ -15,18 +16,16 @@ from lightkube.models.batch_v1 import (
     PodFailurePolicyOnPodConditionsPattern,
     PodFailurePolicyRule,
 )
+from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
+from typing_extensions import Self
 
-from components.steps.trainer.kubernetes.conditions import JobCondition
+from components.steps.trainer.kubernetes.envelope import SECONDS_AFTER_FINISHED, TrainingJob
 from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
-from components.steps.trainer.kubernetes.training_pods import coordinator, host
+from components.steps.trainer.kubernetes.training_pods import TrainingPods
 from schemas.spec.cluster import MAX_RETRIES
 
-_INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-_SECONDS_AFTER_FINISHED = 3600
 _COORDINATOR, _HOST = "coordinator", "host"
-
-# `Optional`, not `| None`, in what follows: lightkube converts only the former.
 
 
 @dataclass
@@ -83,61 +82,53 @@ class JobSetSpec(DictMixin):
 
 
 @dataclass
-class JobSetStatus(DictMixin):
-    """The status of a JobSet."""
-
-    conditions: Optional[list[JobCondition]] = None  # noqa: UP045
-
-
-@dataclass
-class JobSetFields(DictMixin):
-    """Fields of the resource."""
-
-    spec: JobSetSpec
-    apiVersion: Optional[str] = None  # noqa: UP045
-    kind: Optional[str] = None  # noqa: UP045
-    metadata: Optional[ObjectMeta] = None  # noqa: UP045
-    status: Optional[JobSetStatus] = None  # noqa: UP045
-
-
-class JobSet(NamespacedResourceG, JobSetFields):
+class JobSet(TrainingJob):
     """The resource."""
+
+    spec: Optional[JobSetSpec] = None  # noqa: UP045
 
     _api_info = ApiInfo(
         resource=ResourceDef("jobset.x-k8s.io", "v1alpha2", "JobSet"),
         plural="jobsets",
         verbs=["delete", "get", "list", "patch", "post", "watch"],
     )
+    index_field = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    coordinator_suffix = f"-{_COORDINATOR}-0"
+    done = "Completed"
+    has_completion_time = False
+    resumed: ClassVar[dict[str, Any]] = {"suspend": False}
+    is_removed = True
+    replaces_failed_hosts = True
+
+    @classmethod
+    def around(cls, run: TrainingRun, pods: TrainingPods) -> Self:
+        """Returns the set of a run."""
+        # The coordinator enforces cluster.retries. The limits of Kubernetes are fixed, and never reached before that.
+        # Without a matching rule, all Jobs are created again, up to maxRestarts times
+        # (kubernetes-sigs/jobset, pkg/controllers/failure_policy.go).
+        rules = [
+            FailurePolicyRule(name="mistake", action="FailJobSet", onJobFailureReasons=["PodFailurePolicy"]),
+            FailurePolicyRule(name="deadline", action="FailJobSet", onJobFailureReasons=["DeadlineExceeded"]),
+        ]
+        return cls(
+            metadata=ObjectMeta(name=run.name, labels=run.selector),
+            spec=JobSetSpec(
+                failurePolicy=FailurePolicy(maxRestarts=MAX_RETRIES, rules=rules),
+                # Hosts find the coordinator by its Service, and send it their addresses.
+                network=Network(enableDNSHostnames=False),
+                replicatedJobs=[
+                    ReplicatedJob(name=_COORDINATOR, replicas=1, template=_coordinator_job(run, pods.coordinator)),
+                    ReplicatedJob(name=_HOST, replicas=1, template=_host_job(run, pods.host)),
+                ],
+                # The coordinator ends the hosts: the set need not wait for them.
+                successPolicy=SuccessPolicy(operator="All", targetReplicatedJobs=[_COORDINATOR]),
+                suspend=True,
+                ttlSecondsAfterFinished=SECONDS_AFTER_FINISHED,
+            ),
+        )
 
 
-def jobset(run: TrainingRun) -> JobSet:
-    """Returns the set, suspended until the objects that its pods need exist."""
-    # The coordinator enforces cluster.retries. The limits of Kubernetes are fixed, and never reached before that one.
-    # Without a matching rule, all Jobs are created again, up to maxRestarts times
-    # (kubernetes-sigs/jobset, pkg/controllers/failure_policy.go).
-    rules = [
-        FailurePolicyRule(name="mistake", action="FailJobSet", onJobFailureReasons=["PodFailurePolicy"]),
-        FailurePolicyRule(name="deadline", action="FailJobSet", onJobFailureReasons=["DeadlineExceeded"]),
-    ]
-    return JobSet(
-        metadata=ObjectMeta(name=run.name, labels=run.selector),
-        spec=JobSetSpec(
-            failurePolicy=FailurePolicy(maxRestarts=MAX_RETRIES, rules=rules),
-            # Hosts find the coordinator by its Service, and send it their addresses.
-            network=Network(enableDNSHostnames=False),
-            replicatedJobs=[
-                ReplicatedJob(name=_COORDINATOR, replicas=1, template=_coordinator_job(run)),
-                ReplicatedJob(name=_HOST, replicas=1, template=_host_job(run)),
-            ],
-            # The coordinator ends the hosts: the set need not wait for them.
-            successPolicy=SuccessPolicy(operator="All", targetReplicatedJobs=[_COORDINATOR]),
-            suspend=True,
-            ttlSecondsAfterFinished=_SECONDS_AFTER_FINISHED,
-        ),
-    )
-
-
-def _coordinator_job(run: TrainingRun) -> JobTemplateSpec:
+def _coordinator_job(run: TrainingRun, pod: PodTemplateSpec) -> JobTemplateSpec:
     final = PodFailurePolicyRule(
         action="FailJob",
         onExitCodes=PodFailurePolicyOnExitCodesRequirement(
@@ -149,12 +140,12 @@ def _coordinator_job(run: TrainingRun) -> JobTemplateSpec:
             activeDeadlineSeconds=run.cluster.deadline_s,
             backoffLimit=MAX_RETRIES,
             podFailurePolicy=PodFailurePolicy(rules=[final, _preempted()]),
-            template=coordinator(run, restart_policy="Never"),
+            template=_without_restart(pod),
         )
     )
 
 
-def _host_job(run: TrainingRun) -> JobTemplateSpec:
+def _host_job(run: TrainingRun, pod: PodTemplateSpec) -> JobTemplateSpec:
     return JobTemplateSpec(
         spec=JobSpec(
             # A Job counts the pods of all hosts.
@@ -163,8 +154,7 @@ def _host_job(run: TrainingRun) -> JobTemplateSpec:
             completions=run.num_hosts,
             parallelism=run.num_hosts,
             podFailurePolicy=PodFailurePolicy(rules=[_preempted()]),
-            # A podFailurePolicy requires Never: a failed host gets a new pod.
-            template=host(run, index_field=_INDEX_FIELD, restart_policy="Never"),
+            template=_without_restart(pod),
         )
     )
 
@@ -173,3 +163,9 @@ def _preempted() -> PodFailurePolicyRule:
     """Returns the rule that replaces a pod that has lost its node without counting a failure."""
     disrupted = PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
     return PodFailurePolicyRule(action="Ignore", onPodConditions=[disrupted])
+
+
+def _without_restart(pod: PodTemplateSpec) -> PodTemplateSpec:
+    """Returns a pod that is replaced by a new one when it fails: a podFailurePolicy requires it."""
+    assert pod.spec is not None
+    return replace(pod, spec=replace(pod.spec, restartPolicy="Never"))

@@ -14,13 +14,14 @@ from lightkube.resources.core_v1 import Pod
 
 from components.steps.trainer.attempts import TrainingFailed
 from components.steps.trainer.kubernetes.api import Api
+from components.steps.trainer.kubernetes.envelope import TrainingJob
 from components.steps.trainer.kubernetes.logs import CoordinatorLog
-from components.steps.trainer.kubernetes.manifests import TrainingJob, render
+from components.steps.trainer.kubernetes.manifests import render
 from components.steps.trainer.kubernetes.objects import Objects, meta_of
 from components.steps.trainer.kubernetes.run import TrainingRun
 from components.steps.trainer.kubernetes.status_log import StatusLogger
 from components.steps.trainer.kubernetes.trouble import component_of
-from components.steps.trainer.kubernetes.verdict import End, coordinator_job, ended_job, failure
+from components.steps.trainer.kubernetes.verdict import End, ended_job, failure
 from components.steps.trainer.kubernetes.waiting import stopped, within
 from schemas.contracts.training_job import FAILURE_FILE, LOSSES_FILE
 from schemas.errors import UserError
@@ -133,7 +134,7 @@ class _Watcher:
                 raise TrainingFailed(
                     f"training: not done after {deadline_s} s; raise cluster.deadline_s, or train on less"
                 )
-            await self._delete_evicted_hosts()
+            await self._delete_failed_hosts()
             await self._status_logger.log(self._pods)
             for task in followers:
                 if task.done():
@@ -150,16 +151,12 @@ class _Watcher:
         self._log.update(self._pods)
         if end.outcome == "done" or end.reason.startswith("training: "):
             return end
-        job = await self._api.get(Job, coordinator_job(self._run))
+        job = await self._api.get(Job, self._kind.coordinator_job(self._run))
         return failure(self._run, end, job, self._seen)
 
-    async def _delete_evicted_hosts(self) -> None:
-        """Deletes evicted hosts of an MPIJob.
-
-        The operator creates a pod again only if there is none of that name, failed or not (kubeflow/mpi-operator,
-        pkg/controller/mpi_job_controller.go, getOrCreateWorker). Jobs of a JobSet need no help.
-        """
-        if self._run.launch.launcher.kind != "mpijob":
+    async def _delete_failed_hosts(self) -> None:
+        """Deletes pods of hosts that have failed, if the operator does not replace them before."""
+        if self._kind.replaces_failed_hosts:
             return
         for name, pod in self._pods.items():
             has_failed = pod.status is not None and pod.status.phase == "Failed"

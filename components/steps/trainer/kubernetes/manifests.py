@@ -8,16 +8,16 @@ from typing import Any, TypeAlias
 from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import Service
 from lightkube.resources.networking_v1 import NetworkPolicy
-from typing_extensions import assert_never
 
-from components.steps.trainer.kubernetes.jobset import JobSet, jobset
-from components.steps.trainer.kubernetes.mpijob import MPIJob, mpijob
+from components.steps.trainer.kubernetes.envelope import TrainingJob
+from components.steps.trainer.kubernetes.jobset import JobSet
+from components.steps.trainer.kubernetes.mpijob import MPIJob
 from components.steps.trainer.kubernetes.network import network_policy, services
 from components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
 from components.steps.trainer.kubernetes.stateful_sets import parameter_servers, service_pool
-from schemas.spec.cluster import JobSetLauncher, MpiJobLauncher
+from components.steps.trainer.kubernetes.training_pods import training_pods
 
-TrainingJob: TypeAlias = MPIJob | JobSet
+_ENVELOPES: dict[str, type[TrainingJob]] = {"jobset": JobSet, "mpijob": MPIJob}
 Dependent: TypeAlias = NetworkPolicy | Service | StatefulSet
 
 
@@ -46,7 +46,8 @@ class Manifests:
 
 def render(run: TrainingRun) -> Manifests:
     """Returns the objects of a run."""
-    job = _job(run)
+    envelope = _ENVELOPES[run.launch.launcher.kind]
+    job = envelope.around(run, training_pods(run, envelope.index_field))
     prerequisites: tuple[NetworkPolicy | Service, ...] = (network_policy(run), *services(run))
     stateful_sets = (*parameter_servers(run), *service_pool(run))
     objects: list[TrainingJob | Dependent] = [job, *prerequisites, *stateful_sets]
@@ -56,17 +57,6 @@ def render(run: TrainingRun) -> Manifests:
         assert each.metadata is not None
         each.metadata.annotations = {DIGEST_ANNOTATION: manifests.digest}
     return manifests
-
-
-def _job(run: TrainingRun) -> TrainingJob:
-    launcher = run.launch.launcher
-    match launcher:
-        case MpiJobLauncher():
-            return mpijob(run)
-        case JobSetLauncher():
-            return jobset(run)
-        case _:
-            assert_never(launcher)
 
 
 def as_dict(manifest: TrainingJob | Dependent) -> dict[str, Any]:

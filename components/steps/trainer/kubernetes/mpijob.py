@@ -3,25 +3,18 @@
 It uses neither MPI nor ssh: both templates have their own commands, so the operator starts no sshd.
 """
 
-from typing import Optional
+from typing import Any, ClassVar, Optional
 
-from lightkube.core.resource import ApiInfo, NamespacedResourceG, ResourceDef
+from lightkube.core.resource import ApiInfo, ResourceDef
 from lightkube.core.schema import DictMixin, dataclass
 from lightkube.models.core_v1 import PodTemplateSpec
-from lightkube.models.meta_v1 import ObjectMeta, Time
+from lightkube.models.meta_v1 import ObjectMeta
+from typing_extensions import Self
 
-from components.steps.trainer.kubernetes.conditions import JobCondition
+from components.steps.trainer.kubernetes.envelope import SECONDS_AFTER_FINISHED, TrainingJob
 from components.steps.trainer.kubernetes.run import TrainingRun
-from components.steps.trainer.kubernetes.training_pods import coordinator, host
+from components.steps.trainer.kubernetes.training_pods import TrainingPods
 from schemas.spec.cluster import MAX_RETRIES
-
-# The operator's label of Workers, and the suffix of the batch/v1 Job of the Launcher:
-# kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go (newWorker, newLauncherJob).
-_INDEX_FIELD = "metadata.labels['training.kubeflow.org/replica-index']"
-LAUNCHER_SUFFIX = "-launcher"
-_SECONDS_AFTER_FINISHED = 3600
-
-# `Optional`, not `| None`, in what follows: lightkube converts only the former.
 
 
 @dataclass
@@ -64,60 +57,54 @@ class MpiJobSpec(DictMixin):
 
 
 @dataclass
-class MpiJobStatus(DictMixin):
-    """The status of an MPIJob."""
+class MPIJob(TrainingJob):
+    """The resource. Names and states are those of the operator (kubeflow/mpi-operator, pkg/controller).
 
-    completionTime: Optional[Time] = None  # noqa: UP045
-    conditions: Optional[list[JobCondition]] = None  # noqa: UP045
+    A Launcher's Job is `newLauncherJob`'s, which the MPIJob owns; a Worker's index is `newWorker`'s; a Worker is made
+    again only if there is no pod of its name, failed or not (`getOrCreateWorker`). Evicted Workers make the job
+    "Failed" for a while, without a completion time.
+    """
 
-
-@dataclass
-class MpiJobFields(DictMixin):
-    """Fields of the resource."""
-
-    spec: MpiJobSpec
-    apiVersion: Optional[str] = None  # noqa: UP045
-    kind: Optional[str] = None  # noqa: UP045
-    metadata: Optional[ObjectMeta] = None  # noqa: UP045
-    status: Optional[MpiJobStatus] = None  # noqa: UP045
-
-
-class MPIJob(NamespacedResourceG, MpiJobFields):
-    """The resource."""
+    spec: Optional[MpiJobSpec] = None  # noqa: UP045
 
     _api_info = ApiInfo(
         resource=ResourceDef("kubeflow.org", "v2beta1", "MPIJob"),
         plural="mpijobs",
         verbs=["delete", "get", "list", "patch", "post", "watch"],
     )
+    index_field = "metadata.labels['training.kubeflow.org/replica-index']"
+    coordinator_suffix = "-launcher"
+    done = "Succeeded"
+    has_completion_time = True
+    resumed: ClassVar[dict[str, Any]] = {"runPolicy": {"suspend": False}}
+    is_removed = False
+    replaces_failed_hosts = False
 
-
-def mpijob(run: TrainingRun) -> MPIJob:
-    """Returns the job, suspended until the objects that its pods need exist."""
-    return MPIJob(
-        metadata=ObjectMeta(name=run.name, labels=run.selector),
-        spec=MpiJobSpec(
-            # Coordinator and hosts wait for each other, and a host may wait long for a node.
-            launcherCreationPolicy="AtStartup",
-            mpiReplicaSpecs=MpiReplicaSpecs(
-                # Never: the pod of a failed coordinator stays, with its exit code and log, and a new one is created.
-                Launcher=ReplicaSpec(replicas=1, restartPolicy="Never", template=coordinator(run)),
-                # OnFailure: the kubelet restarts a host's container, and the operator recreates a deleted pod. An
-                # evicted pod prevents that: `lifecycle` deletes it.
-                Worker=ReplicaSpec(
-                    replicas=run.num_hosts, restartPolicy="OnFailure", template=host(run, index_field=_INDEX_FIELD)
+    @classmethod
+    def around(cls, run: TrainingRun, pods: TrainingPods) -> Self:
+        """Returns the job of a run."""
+        return cls(
+            metadata=ObjectMeta(name=run.name, labels=run.selector),
+            spec=MpiJobSpec(
+                # Coordinator and hosts wait for each other, and a host may wait long for a node.
+                launcherCreationPolicy="AtStartup",
+                mpiReplicaSpecs=MpiReplicaSpecs(
+                    # Never: the pod of a failed coordinator stays, with exit code and log, and a new one is created.
+                    Launcher=ReplicaSpec(replicas=1, restartPolicy="Never", template=pods.coordinator),
+                    # OnFailure: the kubelet restarts a host's container, and the operator recreates a deleted pod. An
+                    # evicted pod prevents that: `lifecycle` deletes it.
+                    Worker=ReplicaSpec(replicas=run.num_hosts, restartPolicy="OnFailure", template=pods.host),
                 ),
+                runPolicy=RunPolicy(
+                    activeDeadlineSeconds=run.cluster.deadline_s,
+                    # The coordinator enforces cluster.retries; this limit is fixed, and never reached before that one.
+                    backoffLimit=MAX_RETRIES,
+                    cleanPodPolicy="All",
+                    suspend=True,
+                    ttlSecondsAfterFinished=SECONDS_AFTER_FINISHED,
+                ),
+                slotsPerWorker=run.launch.launcher.ranks_per_host,
+                # The operator always mounts a key pair: keep it out of the home folder.
+                sshAuthMountPath="/etc/unused-ssh",
             ),
-            runPolicy=RunPolicy(
-                activeDeadlineSeconds=run.cluster.deadline_s,
-                # The coordinator enforces cluster.retries; this limit is fixed, and never reached before that one.
-                backoffLimit=MAX_RETRIES,
-                cleanPodPolicy="All",
-                suspend=True,
-                ttlSecondsAfterFinished=_SECONDS_AFTER_FINISHED,
-            ),
-            slotsPerWorker=run.launch.launcher.ranks_per_host,
-            # The operator always mounts a key pair: keep it out of the home folder.
-            sshAuthMountPath="/etc/unused-ssh",
-        ),
-    )
+        )

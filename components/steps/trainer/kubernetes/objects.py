@@ -15,10 +15,10 @@ from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
 
 from components.steps.trainer.kubernetes.api import Api
-from components.steps.trainer.kubernetes.manifests import Dependent, Manifests, TrainingJob
-from components.steps.trainer.kubernetes.mpijob import MPIJob
+from components.steps.trainer.kubernetes.envelope import TrainingJob
+from components.steps.trainer.kubernetes.manifests import Dependent, Manifests
 from components.steps.trainer.kubernetes.run import DIGEST_ANNOTATION, TrainingRun
-from components.steps.trainer.kubernetes.verdict import coordinator_job, ended_job
+from components.steps.trainer.kubernetes.verdict import ended_job
 from schemas.errors import UserError
 
 _LOG = logging.getLogger(__name__)
@@ -87,19 +87,16 @@ class Objects:
             await self._wait_until_gone(self._kind, self._run.name)
 
     async def _owner(self, job: TrainingJob) -> OwnerReference:
-        """Returns the owner of all other objects: the one that the cluster removes after its time to live.
-
-        For a JobSet it is the set itself; for an MPIJob, which is not removed, its Launcher's Job, which the MPIJob
-        owns (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go, newLauncherJob).
-        """
-        if not isinstance(job, MPIJob):
+        """Returns the owner of all other objects: the one that the cluster removes after its time to live."""
+        if job.is_removed:
             return _reference(job)
+        name = self._kind.coordinator_job(self._run)
         until = asyncio.get_running_loop().time() + self._api.timing.operator_s
-        while (launcher := await self._api.get(Job, coordinator_job(self._run))) is None:
+        while (launcher := await self._api.get(Job, name)) is None:
             if asyncio.get_running_loop().time() > until:
                 raise UserError(
-                    f"training: the MPI operator has not started the job {self._run.name} for "
-                    f"{self._api.timing.operator_s:.0f} s (got no Job {coordinator_job(self._run)}); "
+                    f"training: the operator of {self._kind.__name__}s has not started the job {self._run.name} for "
+                    f"{self._api.timing.operator_s:.0f} s (got no Job {name}); "
                     "make sure that it runs and watches this namespace"
                 )
             await asyncio.sleep(self._api.timing.backoff_s)
@@ -131,9 +128,7 @@ class Objects:
             await asyncio.sleep(self._api.timing.backoff_s)
 
     async def _resume(self) -> None:
-        policy = {"suspend": False}
-        spec = {"runPolicy": policy} if self._kind is MPIJob else policy
-        await self._api.merge(self._kind, self._run.name, {"spec": spec})
+        await self._api.merge(self._kind, self._run.name, {"spec": self._kind.resumed})
 
 
 def _reference(owner: NamespacedResourceG) -> OwnerReference:

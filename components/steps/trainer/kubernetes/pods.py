@@ -60,7 +60,6 @@ def pod_template(
     *,
     env: Sequence[EnvVar] = (),
     scratch: dict[str, str] | None = None,
-    restart_policy: str | None = None,
 ) -> PodTemplateSpec:
     """Returns the template of one kind of pods.
 
@@ -70,7 +69,6 @@ def pod_template(
         arguments: of `python -m`.
         env: additional environment variables.
         scratch: additional writable folders that live as long as the pod: volume name to path.
-        restart_policy: of the pod; None if its controller sets it.
     """
     pod_spec = run.pod_spec(component)
     volumes, mounts = _volumes(run, pod_spec, {"tmp": "/tmp", **(scratch or {})})
@@ -94,7 +92,6 @@ def pod_template(
         containers=[container],
         enableServiceLinks=False,
         nodeSelector=dict(pod_spec.node_pool) or None,
-        restartPolicy=restart_policy,
         securityContext=PodSecurityContext(
             fsGroup=USER,
             # Otherwise Kubernetes changes the group of all files of the volume at every start of a pod.

@@ -26,8 +26,7 @@ def parameter_servers(run: TrainingRun) -> list[StatefulSet]:
     """
     if not run.servers:
         return []
-    template = parameter_server(run, index_field=_INDEX_FIELD)
-    return [_stateful_set(run, "parameter-server", run.servers, template)]
+    return [_stateful_set(run, "parameter-server", run.servers, parameter_server(run, _INDEX_FIELD))]
 
 
 def service_pool(run: TrainingRun) -> list[StatefulSet]:

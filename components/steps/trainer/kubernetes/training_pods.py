@@ -1,31 +1,42 @@
 """Pods of the coordinator, the hosts and the parameter servers, the same for every kind of job."""
 
+from dataclasses import dataclass
+
 from lightkube.models.core_v1 import PodTemplateSpec
 
 from components.steps.trainer.kubernetes.pods import from_field, pod_template
 from components.steps.trainer.kubernetes.run import COORDINATOR_PORT, TrainingRun
 
 
-def coordinator(run: TrainingRun, *, restart_policy: str | None = None) -> PodTemplateSpec:
-    """Returns the pod in which ranks rendezvous, and which retries and exports."""
-    arguments = ["trainer_module.launch.coordinator", run.job_file, "--hosts", str(run.num_hosts)]
-    arguments += ["--port", str(COORDINATOR_PORT), "--service", run.dispatcher]
-    return pod_template(run, "coordinator", arguments, restart_policy=restart_policy)
+@dataclass(frozen=True)
+class TrainingPods:
+    """The pods of a job; their restart policy is the job's.
+
+    Attributes:
+        coordinator: in which ranks rendezvous, and which retries and exports.
+        host: with ranks.
+    """
+
+    coordinator: PodTemplateSpec
+    host: PodTemplateSpec
 
 
-def host(run: TrainingRun, *, index_field: str, restart_policy: str | None = None) -> PodTemplateSpec:
-    """Returns the pods with the ranks.
+def training_pods(run: TrainingRun, index_field: str) -> TrainingPods:
+    """Returns the pods of a job.
 
     Args:
         run: of the job.
-        index_field: field of the pod with the index of the host.
-        restart_policy: of the pod; None if its controller sets it.
+        index_field: field of a host's pod with the host's index.
     """
+    arguments = ["trainer_module.launch.coordinator", run.job_file, "--hosts", str(run.num_hosts)]
+    arguments += ["--port", str(COORDINATOR_PORT), "--service", run.dispatcher]
     env = [from_field("HOST_INDEX", index_field)]
-    return pod_template(run, "host", _host_arguments(run), env=env, restart_policy=restart_policy)
+    return TrainingPods(
+        pod_template(run, "coordinator", arguments), pod_template(run, "host", _host_arguments(run), env=env)
+    )
 
 
-def parameter_server(run: TrainingRun, *, index_field: str) -> PodTemplateSpec:
+def parameter_server(run: TrainingRun, index_field: str) -> PodTemplateSpec:
     """Returns the pods with a parameter server each: to the coordinator they are hosts behind those with ranks.
 
     Args:

@@ -6,12 +6,8 @@ from typing import Literal
 
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
-from typing_extensions import assert_never
 
-from components.steps.trainer.kubernetes.conditions import JobCondition
-from components.steps.trainer.kubernetes.jobset import JobSet
-from components.steps.trainer.kubernetes.manifests import TrainingJob
-from components.steps.trainer.kubernetes.mpijob import LAUNCHER_SUFFIX, MPIJob
+from components.steps.trainer.kubernetes.envelope import TrainingJob
 from components.steps.trainer.kubernetes.run import FINAL_CODES, TrainingRun
 from components.steps.trainer.kubernetes.trouble import (
     component_of,
@@ -57,22 +53,12 @@ def ended_job(job: TrainingJob | None, uid: str, pods: Mapping[str, Pod]) -> End
     for pod in pods.values():
         if met_its_limit(pod):
             return End("failed", f"training: {ended(pod)}")
-    match job:
-        case MPIJob():
-            # Evicted workers also make it "Failed" for a while, but then it has no completion time.
-            if job.status is None or not job.status.completionTime:
-                return None
-            return _by_conditions(job.status.conditions, done="Succeeded")
-        case JobSet():
-            return _by_conditions(job.status.conditions if job.status else None, done="Completed")
-        case _:
-            assert_never(job)
-
-
-def coordinator_job(run: TrainingRun) -> str:
-    """Returns the name of the coordinator's batch/v1 Job, which the operator creates."""
-    suffix = LAUNCHER_SUFFIX if run.launch.launcher.kind == "mpijob" else "-coordinator-0"
-    return f"{run.name}{suffix}"
+    conditions = {each.type: each for each in job.final_conditions()}
+    if job.done in conditions:
+        return End("done")
+    if failed := conditions.get("Failed"):
+        return End("failed", f"the job failed: {failed.reason}: {failed.message}")
+    return None
 
 
 def failure(run: TrainingRun, end: End, job: Job | None, pods: Mapping[str, Pod]) -> End:
@@ -97,15 +83,6 @@ def failure(run: TrainingRun, end: End, job: Job | None, pods: Mapping[str, Pod]
     in_order = sorted(pods.values(), key=lambda pod: str((last := last_exit_of(pod)) and last.finishedAt))
     ends = [text for pod in in_order if (text := ended(pod))][:_MAX_PODS]
     return End("lost" if is_lost else "failed", "\n".join([f"training: {end.reason}", *ends]))
-
-
-def _by_conditions(conditions: list[JobCondition] | None, *, done: str) -> End | None:
-    true = {each.type: each for each in conditions or [] if each.status == "True"}
-    if done in true:
-        return End("done")
-    if failed := true.get("Failed"):
-        return End("failed", f"the job failed: {failed.reason}: {failed.message}")
-    return None
 
 
 def _coordinators(pods: Mapping[str, Pod]) -> list[Pod]:

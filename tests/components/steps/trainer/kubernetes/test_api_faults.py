@@ -174,7 +174,7 @@ def test_an_operator_that_does_nothing_is_told_so(tmp_path: Path, monkeypatch: p
         cluster.timing = replace(QUICK, backoff_s=0.05, operator_s=0.3)
         cluster.controllers.__exit__()
         with pytest.raises(
-            UserError, match=place_and_value("training", "MPI operator ... short-video-0123456789 ... 0 s")
+            UserError, match=place_and_value("training", "operator of MPIJobs ... short-video-0123456789 ... 0 s")
         ):
             cluster.launch(training_run("mpijob"))
         assert cluster.left() == []
