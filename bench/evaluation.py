@@ -28,9 +28,10 @@ from components.steps.evaluator.plan import Plan, plan_of
 from components.steps.evaluator.slices.blocks import block_of
 from components.steps.evaluator.slices.measuring import measure
 from components.steps.evaluator.slices.slicing import count
-from pipelines.beam import BEAM_ARGS
+from pipelines.beam import engine_args
 from schemas.contracts.export import SERVE
 from schemas.spec import Inputs
+from schemas.spec.beam import Local
 from schemas.spec.release import Evaluation
 
 _IDS = {"tab": 3, "language": 2, "user": 5_000, "session": 8_000}
@@ -79,7 +80,7 @@ def _seconds(folder: Path, run: str, plan: Plan) -> tuple[float, float]:
     models = {CANDIDATE: str(folder / CANDIDATE)} | ({BASELINE: str(folder / BASELINE)} if plan.baseline_tasks else {})
     sources = [str(path) for path in (folder / "examples").iterdir()]
     wall, cpu = time.perf_counter(), time.process_time()
-    with beam.Pipeline(argv=list(BEAM_ARGS)) as pipeline:
+    with beam.Pipeline(argv=list(engine_args(Local()))) as pipeline:
         measure(pipeline, sources=sources, models=Models(models), plan=plan, num_parts=3, folder=str(folder / run))
     loaded.release_all()
     return time.perf_counter() - wall, time.process_time() - cpu

@@ -80,7 +80,3 @@ def unreachable(place: str, folders: Mapping[str, str]) -> Iterator[str]:
                 f"{option}: Dataflow's workers see Cloud Storage alone (got {folder} and {place}: dataflow); "
                 "gs://<bucket>/<folder> on Vertex AI, or another runner"
             )
-
-
-BEAM_ARGS = engine_args(Local())
-"""Of a step that runs in its own process."""

@@ -157,13 +157,7 @@ def _as_mapping(key: str, tags: Iterable[str], value: Any) -> str:
 
 
 def _bounds(node: Mapping[str, Any]) -> str:
-    words = {
-        "minimum": "at least",
-        "exclusiveMinimum": "more than",
-        "maximum": "at most",
-        "exclusiveMaximum": "less than",
-    }
-    return ", ".join(f"{word} {node[bound]}" for bound, word in words.items() if bound in node)
+    return ", ".join(f"{word} {node[bound]}" for bound, word in _BOUNDS.items() if bound in node)
 
 
 def _length(node: Mapping[str, Any]) -> str:

@@ -14,13 +14,14 @@ from tfx.orchestration.portable.mlmd import execution_lib
 from components.examples.listing import read_listing
 from components.examples.reading import batches
 from components.steps.evaluator.executor import Executor as Evaluator
-from pipelines.beam import BEAM_ARGS, step_args
+from pipelines.beam import step_args
 from pipelines.local.runner import run_pipeline
 from pipelines.pipeline import Placement, build_examples
 from schemas.contracts.root import Root
 from schemas.contracts.statistics import FILE_NAME
 from schemas.loading import load_spec
 from schemas.spec.beam import LocalBeam
+from tests.beam_args import BEAM_ARGS
 
 STATISTICS_TOLERANCE = 1e-9
 """Relative: sums of floats depend on the order of the parts."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.beam import BEAM_ARGS
 from tests import outside
+from tests.beam_args import BEAM_ARGS
 
 CONNECT = """
 import socket

@@ -2,8 +2,9 @@
 
 import pytest
 
-from pipelines.beam import BEAM_ARGS, engine_args, step_args
+from pipelines.beam import engine_args, step_args
 from schemas.spec.beam import AnyEngine, Dataflow, Flink, FlinkBeam, Local, Portable, Spark
+from tests.beam_args import BEAM_ARGS
 
 DATAFLOW = Dataflow(
     runner="dataflow", project="p1-x", region="europe-west4", temp_location="gs://bucket/t", image="sangam:1"

@@ -8,7 +8,6 @@ from typing import Any, get_args
 import numpy as np
 import tensorflow as tf
 
-from pipelines.beam import BEAM_ARGS
 from schemas.contracts.history import FOLDER
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import Column, columns, history_of
@@ -17,6 +16,7 @@ from schemas.derived.outputs import outputs
 from schemas.loading.documents import check_document
 from schemas.spec import Inputs, RankerSpec, Spec, digest
 from schemas.spec.base import FrozenModel
+from tests.beam_args import BEAM_ARGS
 
 NUM_EXAMPLES = 96
 HISTORY_AS_OF = "2024-03-09"

@@ -9,9 +9,9 @@ from apache_beam.io import iobase
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.typehints import typehints
 
-from pipelines.beam import BEAM_ARGS
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation
+from tests.beam_args import BEAM_ARGS
 from tests.components.logs.sample_logs import INPUTS, day_logs
 
 pytestmark = pytest.mark.slow

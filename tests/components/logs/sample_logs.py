@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tfx_bsl.coders.example_coder import RecordBatchToExamples
 
-from pipelines.beam import BEAM_ARGS
 from schemas.derived.columns import Column
 from schemas.spec import Inputs
 from schemas.spec.data import DayLogs
+from tests.beam_args import BEAM_ARGS
 
 INPUTS = Inputs.model_validate_json(
     """{

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.beam import BEAM_ARGS
 from schemas.loading import load_spec
 from schemas.spec import Inputs, Spec
 from schemas.spec.data import EVAL, TRAIN
 from schemas.spec.drift import Drift
 from schemas.spec.encodings import StandardEncoding
 from schemas.spec.features import NumberFeature
+from tests.beam_args import BEAM_ARGS
 from tests.paths import SHARED_DATA, SPECS
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_data]

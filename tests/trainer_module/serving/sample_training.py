@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipelines.beam import BEAM_ARGS
 from schemas.contracts.training_job import TrainJob
 from schemas.derived.columns import columns
 from schemas.derived.groups import groups_of
 from schemas.spec import RankerSpec, digest
+from tests.beam_args import BEAM_ARGS
 from tests.fakes import mounted_store
 from tests.trainer_module.sample_blocks import write_blocks
 from trainer_module.checkpoint.layout import group_layouts, weight_layouts

@@ -15,11 +15,11 @@ from tfx.utils import path_utils
 from components.registry import seal
 from components.reports.evaluation import Verdict
 from components.steps.evaluator.executor import Executor
-from pipelines.beam import BEAM_ARGS
 from schemas.contracts.export import ExportReport
 from schemas.spec import Inputs
 from schemas.spec.release import Gate
 from schemas.spec.serving import Export
+from tests.beam_args import BEAM_ARGS
 
 TABS = ("home", "profil é", "search")
 NUM_ROWS = 1203

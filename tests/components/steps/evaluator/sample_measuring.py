@@ -15,10 +15,10 @@ from components.steps.evaluator.models.scoring import Models
 from components.steps.evaluator.plan import plan_of
 from components.steps.evaluator.slices.measuring import measure as measured_by
 from components.steps.evaluator.slices.new_ids import features_with_known_ids
-from pipelines.beam import BEAM_ARGS
 from schemas.contracts.calibration import Calibration
 from schemas.spec import Inputs
 from schemas.spec.release import Evaluation, Gate
+from tests.beam_args import BEAM_ARGS
 from tests.components.steps.evaluator.sample_evaluation import examples_artifact
 
 NUM_ROWS = 3_000

@@ -8,9 +8,9 @@ import pytest
 
 from components.registry import seal
 from components.registry.blessed import BlessedModel, record
-from pipelines.beam import BEAM_ARGS
 from schemas.contracts.root import Root
 from schemas.loading import load_spec
+from tests.beam_args import BEAM_ARGS
 from tests.components.examples import sample_files
 from tests.paths import SPECS
 

@@ -211,7 +211,7 @@ def test_the_artifact_and_its_report_name_the_base(root: Path, has_driver: bool)
 
     from components.reports.artifact_files import read_ingestion
     from components.steps.example_gen.executor import Executor
-    from pipelines.beam import BEAM_ARGS
+    from tests.beam_args import BEAM_ARGS
 
     blessed(root, "base", *DAYS[:4])
     given = driven(root) if has_driver else properties(root)

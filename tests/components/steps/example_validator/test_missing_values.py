@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.beam import BEAM_ARGS
 from schemas.derived.columns import columns
 from schemas.spec import Inputs
+from tests.beam_args import BEAM_ARGS
 from tests.components.logs.sample_logs import INPUTS, ROWS, Row, table
 from tests.errors import place_and_value, tells
 

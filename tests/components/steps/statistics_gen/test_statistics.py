@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.beam import BEAM_ARGS
+from tests.beam_args import BEAM_ARGS
 
 pytestmark = pytest.mark.slow
 

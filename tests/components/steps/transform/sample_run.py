@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from pipelines.beam import BEAM_ARGS
 from schemas.spec import Inputs
+from tests.beam_args import BEAM_ARGS
 
 
 def transformed(root: Path, examples: Any, inputs: Inputs, code: str = "c") -> Any:

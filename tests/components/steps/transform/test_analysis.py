@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.beam import BEAM_ARGS
 from schemas.contracts.statistics import Bins, Boundaries, Scale
 from schemas.spec import Inputs
+from tests.beam_args import BEAM_ARGS
 
 pytestmark = pytest.mark.slow
 

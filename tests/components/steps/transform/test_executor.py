@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.beam import BEAM_ARGS
 from schemas.contracts.statistics import Bins, Boundaries, Scale, Statistics
 from schemas.errors import UserError
 from schemas.spec import Inputs
+from tests.beam_args import BEAM_ARGS
 from tests.components.logs.sample_logs import ROWS, Row, day_logs, write_days
 from tests.components.steps.transform import sample_run
 from tests.errors import mentions, place_and_value, tells

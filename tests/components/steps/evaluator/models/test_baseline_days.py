@@ -10,9 +10,9 @@ import pytest
 from components.registry.base import Base
 from schemas.spec import Spec, digest
 from schemas.spec.training import Order
+from tests.beam_args import BEAM_ARGS
 from tests.components.examples.sample_files import read_file
 from tests.components.logs.sample_logs import write_days
-from tests.components.steps.evaluator.sample_evaluation import BEAM_ARGS
 from tests.schemas.sample_specs import changed
 
 pytestmark = pytest.mark.slow
