@@ -13,18 +13,13 @@ from ruamel.yaml import YAML
 
 from tests.golden_files import FOLDER
 from tests.manifest_schemas import pod_specs, privileges
+from tests.security.shipped import KUBERNETES, Document, files, load
 
-KUBERNETES = "1.31"
-Document = dict[str, Any]
 # Who may do this can give themselves all the rest, or read what is not theirs.
 DANGEROUS_VERBS = {"*", "escalate", "bind", "impersonate", "deletecollection", "approve", "sign"}
 DANGEROUS_RESOURCES = {"*", "pods/exec", "pods/attach", "pods/portforward", "serviceaccounts/token", "nodes/proxy"}
 READABLE_SECRETS = {"mlpipeline-minio-artifact"}
 """Kubeflow's launcher reads the artifact store's key through the API; see pipeline-role.yaml."""
-
-
-def _load(path: Path) -> list[Document]:
-    return [document for document in YAML(typ="safe").load_all(path.read_text()) if document]
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +28,8 @@ def base(repository: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def manifests(base: Path) -> list[Document]:
-    files = [path for path in sorted(base.glob("*.yaml")) if path.name != "kustomization.yaml"]
-    return [document for path in files for document in _load(path)]
+def manifests() -> list[Document]:
+    return [document for path in files("base") for document in load(path)]
 
 
 def _of(manifests: list[Document], *kinds: str) -> list[Document]:
@@ -160,16 +154,9 @@ def test_pods_of_a_run_are_closed_unless_a_policy_opens_them(manifests: list[Doc
 def test_claims_are_those_of_the_reference_specs(manifests: list[Document], repository: Path) -> None:
     claims = {document["metadata"]["name"]: document["spec"] for document in _of(manifests, "PersistentVolumeClaim")}
     for path in sorted((repository / "pipelines" / "specs").glob("*.yaml")):
-        declared = _load(path)[0]["cluster"]["volumes"].values()
+        declared = load(path)[0]["cluster"]["volumes"].values()
         assert {volume["claim"] for volume in declared} <= claims.keys()
     assert all(spec["accessModes"] == ["ReadWriteMany"] for spec in claims.values())
-
-
-def test_the_kustomization_names_every_file(base: Path) -> None:
-    [kustomization] = _load(base / "kustomization.yaml")
-    assert sorted(kustomization["resources"]) == sorted(
-        path.name for path in base.glob("*.yaml") if path.name != "kustomization.yaml"
-    )
 
 
 @pytest.mark.parametrize("folder", ["base", "overlays/gke", "overlays/eks"])
@@ -192,7 +179,7 @@ def test_kustomize_builds_what_is_valid(base: Path, manifests: list[Document], f
 def test_pods_of_training_have_no_token_and_no_privilege() -> None:
     rendered = sorted(FOLDER.glob("*.manifests.yaml"))
     assert rendered
-    specs = [spec for path in rendered for document in _load(path) for spec in pod_specs(document)]
+    specs = [spec for path in rendered for document in load(path) for spec in pod_specs(document)]
     assert specs
     assert [privileges(spec) for spec in specs] == [[]] * len(specs)
     assert all(spec["automountServiceAccountToken"] is False for spec in specs)

@@ -6,11 +6,9 @@ The operator's own schema cannot be had here: its pods are checked as pods, and 
 import copy
 import re
 from pathlib import Path
-from typing import Any
 
 import kubernetes_validate
 import pytest
-from ruamel.yaml import YAML
 
 from components.beam import worker_pool
 from pipelines.beam import engine_args
@@ -18,18 +16,10 @@ from schemas.spec.beam import Flink
 from tests.manifest_schemas import privileges
 from tests.paths import REPOSITORY
 from tests.security import dockerfile
+from tests.security.shipped import KUBERNETES, Document
 
-FOLDER = REPOSITORY / "infra" / "kubernetes" / "flink"
-KUBERNETES = "1.31"
+FOLDER = "flink"
 MAIN = "flink-main-container"
-Document = dict[str, Any]
-
-
-@pytest.fixture
-def manifests() -> dict[str, Document]:
-    files = [path for path in sorted(FOLDER.glob("*.yaml")) if path.name != "kustomization.yaml"]
-    found = [document for path in files for document in YAML(typ="safe").load_all(path.read_text())]
-    return {document["kind"]: document for document in found}
 
 
 @pytest.fixture

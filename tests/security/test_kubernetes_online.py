@@ -1,87 +1,19 @@
-"""Online training in a pod: valid to the last field, without rights, reachable by nobody, and stopped in time."""
+"""Online training in a pod: reachable by nobody, and stopped in time; test_kubernetes_deployments.py has the rest."""
 
-import copy
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import kubernetes_validate
-import pytest
-from ruamel.yaml import YAML
 
 from pipelines.kubeflow.ir import task_name
 from pipelines.online.supervisor import GRACE_S
 from schemas.contracts.root import LOCK_FILE, Root
 from schemas.loading import load_spec
-from tests.manifest_schemas import privileges
 from tests.paths import REPOSITORY, SPECS
+from tests.security.shipped import Document
 from tests.security.test_infra_readme import sangam_problems
 
-FOLDER = REPOSITORY / "infra" / "kubernetes" / "online"
-KUBERNETES = "1.31"
-Document = dict[str, Any]
-
-
-def _load(path: Path) -> list[Document]:
-    return [document for document in YAML(typ="safe").load_all(path.read_text()) if document]
-
-
-@pytest.fixture
-def manifests() -> dict[str, Document]:
-    """The documents by kind; there is one of each."""
-    files = [path for path in sorted(FOLDER.glob("*.yaml")) if path.name != "kustomization.yaml"]
-    documents = [document for path in files for document in _load(path)]
-    found = {document["kind"]: document for document in documents}
-    assert len(found) == len(documents)
-    return copy.deepcopy(found)
-
-
-@pytest.fixture
-def pod(manifests: dict[str, Document]) -> Document:
-    template: Document = manifests["Deployment"]["spec"]["template"]
-    return template
-
-
-@pytest.fixture
-def container(pod: Document) -> Document:
-    [only] = pod["spec"]["containers"]
-    return dict(only)
-
-
-def test_manifests_are_valid_to_the_last_field(manifests: dict[str, Document]) -> None:
-    assert set(manifests) == {"Deployment", "NetworkPolicy", "ServiceAccount"}
-    for document in manifests.values():
-        kubernetes_validate.validate(document, KUBERNETES, strict=True)
-
-
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    [
-        ("Deployment", lambda found: found["spec"]["strategy"].update(kind="Recreate")),
-        ("NetworkPolicy", lambda found: found["spec"]["egress"][0].update(port=[])),
-        ("ServiceAccount", lambda found: found.update(automountToken=False)),
-    ],
-)
-def test_a_mistake_in_any_kind_is_found(
-    manifests: dict[str, Document], kind: str, change: Callable[[Document], None]
-) -> None:
-    change(manifests[kind])
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(manifests[kind], KUBERNETES, strict=True)
-
-
-def test_the_trainer_has_no_token_no_privilege_and_the_images_user(
-    manifests: dict[str, Document], pod: Document
-) -> None:
-    spec = pod["spec"]
-    assert privileges(spec) == []
-    assert (spec["securityContext"]["runAsUser"], spec["securityContext"]["runAsGroup"]) == (10001, 10001)
-    account = manifests["ServiceAccount"]
-    assert spec["serviceAccountName"] == account["metadata"]["name"]
-    assert (spec["automountServiceAccountToken"], account["automountServiceAccountToken"]) == (False, False)
+FOLDER = "online"
 
 
 def test_one_pod_at_a_time_trains(manifests: dict[str, Document]) -> None:
@@ -109,15 +41,8 @@ def test_the_root_has_the_path_of_the_daily_run_and_secrets_are_files(pod: Docum
 def test_nobody_speaks_to_it_and_it_speaks_to_dns_and_brokers_alone(
     manifests: dict[str, Document], pod: Document, container: Document
 ) -> None:
-    labels = pod["metadata"]["labels"].items()
-    base = {
-        document["metadata"]["name"]: document["spec"] for document in _load(FOLDER.parent / "base" / "network.yaml")
-    }
-    closed = base["sangam-training"]
-    assert closed["podSelector"]["matchLabels"].items() <= labels
-    assert closed["policyTypes"] == ["Ingress", "Egress"]
     own = manifests["NetworkPolicy"]["spec"]
-    assert own["podSelector"]["matchLabels"].items() <= labels
+    assert own["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     assert (own["policyTypes"], "ingress" in own) == (["Ingress", "Egress"], False)
     command = container["command"]
     broker = int(command[command.index("--source") + 1].rpartition(":")[2])
@@ -132,9 +57,6 @@ def test_the_command_is_one_of_sangam_and_everything_selects_the_pod(
     deployment = manifests["Deployment"]
     assert deployment["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     assert deployment["metadata"]["name"] == f"{task_name('short_video')}-online"
-    [kustomization] = _load(FOLDER / "kustomization.yaml")
-    names = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml")
-    assert sorted(kustomization["resources"]) == names
 
 
 def test_the_page_makes_what_the_pod_mounts(manifests: dict[str, Document], pod: Document, container: Document) -> None:
